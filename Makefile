@@ -127,7 +127,7 @@ screenshots: setup has-browser  ## Take the README's picture again, from a real 
 	$(BIN)/python tests/e2e/screenshots.py
 
 gallery: setup   ## Draw the gallery in docs again
-	$(BIN)/python tests/gallery.py
+	$(BIN)/python tests/support/gallery.py
 
 release-check: setup  ## Build wheel and sdist, check both, and draw with the wheel where there is no Node
 	rm -rf dist .venvs/release

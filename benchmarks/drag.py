@@ -32,7 +32,7 @@ from ipywidgets.widgets.widget import _remove_buffers  # type: ignore[import-unt
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from gradwalk import interact
-from gradwalk.interact.interact import Interact
+from gradwalk.features.interact.interact import Interact
 
 STATIC = Path(__file__).parents[1] / "src" / "gradwalk" / "static"
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gradwalk import capture
-from gradwalk.subject.model import graph_model
+from gradwalk.sources.graph_model import graph_model
 
 
 def double_backward() -> Tensor:

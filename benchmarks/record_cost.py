@@ -30,7 +30,7 @@ from measured_programs import made_resnet, made_scans, made_transformer
 from torch import Tensor, nn
 
 from gradwalk import GraphWidget, capture, record
-from gradwalk.graph.engine import current_node, remove_hooks
+from gradwalk.torch_api.engine import current_node, remove_hooks
 
 BESIDE = (
     "anomaly mode",

@@ -19,7 +19,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor, nn
 
-from gradwalk.forward.watch import watch
+from gradwalk.tracing.watch import watch
 
 Build = Callable[[], Tensor]
 

@@ -28,8 +28,8 @@ from gradwalk import GraphWidget, watch
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import read_names
 from gradwalk.graph.outputs import read_outputs
-from gradwalk.subject.model import graph_model
-from gradwalk.wire.columns import encode
+from gradwalk.schema.columns import encode
+from gradwalk.sources.graph_model import graph_model
 
 TRAITS = ("graph", "_dtypes", "state", "steps", "run")
 

@@ -15,7 +15,21 @@ echo "import site; site.addsitedir('$(.venv/bin/python -c "$packages")')" \
 "$environment/bin/python" -m pip install --quiet --no-warn-conflicts "${colab[@]}"
 
 echo "== ${colab[*]}"
-tests=(tests/test_{bad_input,compare,interact,interrupted,notebook,own_backward,saved,saved_notebook,stepping,stepping_panel,whose_pass,widget,wire}.py)
+tests=(
+  tests/widget/test_bad_input.py
+  tests/comparison/test_compare.py
+  tests/features/interact/test_interact.py
+  tests/backward/test_interrupted.py
+  tests/widget/test_notebook.py
+  tests/backward/test_own_backward.py
+  tests/torch_api/test_saved.py
+  tests/export/test_saved_notebook.py
+  tests/widget/test_stepping.py
+  tests/panel/test_stepping_panel.py
+  tests/backward/test_whose_pass.py
+  tests/widget/test_widget.py
+  tests/schema/test_wire.py
+)
 # ipywidgets 7 does what traitlets deprecates.
 JUPYTER_PATH=$PWD/.venv/share/jupyter OMP_NUM_THREADS=1 "$environment/bin/python" -m pytest \
   -n "${JOBS:-2}" --dist loadfile -W ignore::DeprecationWarning "${tests[@]}"

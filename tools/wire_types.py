@@ -1,4 +1,4 @@
-"""Writes js/wire/generated.ts: the TypedDicts of `gradwalk.wire`, and constants, in TypeScript.
+"""Writes js/wire/generated.ts: the TypedDicts of `gradwalk.schema`, and constants, in TypeScript.
 
     python tools/wire_types.py            writes it
     python tools/wire_types.py --check    fails if it is not what would be written
@@ -23,8 +23,8 @@ PACKAGE = ROOT / "src" / "gradwalk"
 OUT = ROOT / "js" / "wire" / "generated.ts"
 
 CONSTANTS = {
-    "wire/values.py": ["DIRECTIONS"],
-    "modules/plumbing.py": ["PLUMBING"],
+    "schema/values.py": ["DIRECTIONS"],
+    "graph/pass_through.py": ["PLUMBING"],
 }
 """The constants that both sides need, by the file that has them; it imports nothing of ours."""
 
@@ -34,13 +34,13 @@ MODELS = (
     "backward",
     "comparison",
     "details",
-    "diagnosis",
+    "findings",
     "what_if",
-    "laboratory",
+    "updates",
     "traits",
-    "saved_graph",
+    "file_format",
 )
-"""The files of `gradwalk.wire` that say what the browser gets."""
+"""The files of `gradwalk.schema` that say what the browser gets."""
 
 PLAIN = {"int": "number", "float": "number", "str": "string", "bool": "boolean", "Any": "unknown"}
 SAYS_MORE = {"Values": "JsonNumber | boolean | Values[]"}
@@ -49,12 +49,14 @@ SAYS_MORE = {"Values": "JsonNumber | boolean | Values[]"}
 
 def generated() -> str:
     """The text of the file."""
-    parts = ["// Written by tools/wire_types.py from src/gradwalk/wire. Do not edit: `make types`."]
+    parts = [
+        "// Written by tools/wire_types.py from src/gradwalk/schema. Do not edit: `make types`."
+    ]
     for path, names in CONSTANTS.items():
         values = runpy.run_path(str(PACKAGE / path))
         parts += [f"export const {name} = {_constant(values[name])};" for name in names]
     for name in MODELS:
-        file = PACKAGE / "wire" / f"{name}.py"
+        file = PACKAGE / "schema" / f"{name}.py"
         parts += _of_file(ast.parse(file.read_text(encoding="utf-8")).body)
     return "\n\n".join(parts) + "\n"
 
@@ -160,7 +162,7 @@ def main(arguments: list[str]) -> int:
     if OUT.exists() and OUT.read_text(encoding="utf-8") == text:
         return 0
     sys.stderr.write(
-        f"{OUT.relative_to(ROOT)} is not what src/gradwalk/wire says. Run `make types` and commit "
+        f"{OUT.relative_to(ROOT)} differs from src/gradwalk/schema. Run `make types` and commit "
         "what it writes.\n"
     )
     return 1

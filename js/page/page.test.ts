@@ -6,7 +6,7 @@ import { fakeFindings, fakeMemory } from "../demo/fake_diagnosis";
 import { fakeRun } from "../demo/fake_run";
 import { MODELS } from "../demo/models";
 import { fakeBrowser, nextFrame } from "../testing/browser";
-import type { SavedGraph, StateModel } from "../wire";
+import type { SavedGraphModel, StateModel } from "../wire";
 import { showPage, start } from "./page";
 import { detailsAt } from "./stages";
 
@@ -19,7 +19,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-function model(change: Partial<SavedGraph> = {}): SavedGraph {
+function model(change: Partial<SavedGraphModel> = {}): SavedGraphModel {
   const graph = MODELS["h = w * x + b"]();
   return {
     format: "gradwalk",
@@ -48,7 +48,7 @@ function model(change: Partial<SavedGraph> = {}): SavedGraph {
   };
 }
 
-async function page(change: Partial<SavedGraph> = {}) {
+async function page(change: Partial<SavedGraphModel> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
   showPage(host, model(change));
   await nextFrame();

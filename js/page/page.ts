@@ -10,7 +10,7 @@ import {
   type Json,
   type NodeModel,
   plain,
-  type SavedGraph,
+  type SavedGraphModel,
   type Travelled,
 } from "../wire";
 import type { StartWorker } from "../worker/scene_maker";
@@ -22,7 +22,7 @@ import { detailsAt } from "./stages";
  */
 export function showPage(
   host: HTMLElement,
-  saved: SavedGraph,
+  saved: SavedGraphModel,
   startWorker?: StartWorker,
   given: Travelled<GraphModel> = saved.graph,
 ): () => void {
@@ -60,7 +60,7 @@ export function showPage(
 }
 
 /** What there is to say of a node at a cursor. */
-function detailsOf(saved: SavedGraph, id: number, cursor: number): DetailsModel | null {
+function detailsOf(saved: SavedGraphModel, id: number, cursor: number): DetailsModel | null {
   const stages = saved.details[id];
   if (stages) return detailsAt(stages, cursor);
   return saved.undetailed && withoutDetails(saved.undetailed, saved.graph.nodes[id]);
@@ -80,7 +80,7 @@ export async function start(startWorker?: StartWorker): Promise<void> {
   try {
     const columns = columnsIn(document.getElementById("gradwalk-model")?.textContent ?? "");
     await pause();
-    const saved = plain<SavedGraph>({ columns });
+    const saved = plain<SavedGraphModel>({ columns });
     await pause();
     showPage(host, saved, startWorker, { columns: columns.graph });
   } catch (error) {

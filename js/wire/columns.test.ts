@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { gzipSync } from "fflate";
 import { expect, it } from "vitest";
-import json from "../../tests/travelled.json?raw";
+import json from "../../tests/support/travelled.json?raw";
 import { type Json, plain, withRecords } from "./columns";
 
 /** Python's test_columns.py reads the same file. */

@@ -3,7 +3,7 @@ import { gunzipSync } from "fflate";
 /** What JSON has. */
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
-/** A model as it came: the bytes that `gradwalk.wire.columns` wrote, the columns that were in them, or plain. */
+/** A model as it came: the bytes that `gradwalk.schema.columns` wrote, the columns that were in them, or plain. */
 export type Travelled<T> = ArrayBufferView | { columns: Json } | T;
 
 /** A model, however it came. */

@@ -1,4 +1,4 @@
-// Written by tools/wire_types.py from src/gradwalk/wire. Do not edit: `make types`.
+// Written by tools/wire_types.py from src/gradwalk/schema. Do not edit: `make types`.
 
 export const DIRECTIONS = ["down", "right", "up", "left"] as const;
 
@@ -1135,7 +1135,7 @@ export interface SavedStaticRoot extends SavedRoot {
   made_by: "torch.export" | "torch.fx";
 }
 
-/** What the captured graph has beyond what is drawn: see `gradwalk.wire.graph_json`. */
+/** What the captured graph has beyond what is drawn: see `gradwalk.schema.graph_json`. */
 export interface SavedNetwork {
   graph: SavedStaticRoot | SavedRoot;
   nodes: SavedNode[];
@@ -1143,7 +1143,7 @@ export interface SavedNetwork {
 }
 
 /** Everything in the file. */
-export interface SavedGraph {
+export interface SavedGraphModel {
   format: "gradwalk";
   version: number;
   graph: GraphModel;

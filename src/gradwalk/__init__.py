@@ -6,21 +6,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .backward.recording import Recording, record
+    from .backward.record import Recording, record
     from .comparison.compare import compare
     from .comparison.compare_widget import CompareWidget
-    from .comparison.numerics import NumericsComparison, compare_numerics
-    from .files.dot import make_dot
-    from .files.save import save
-    from .files.tensorboard import to_tensorboard
-    from .forward.watch import watch
-    from .interact.interact import interact
-    from .laboratory.check import Check, check
-    from .laboratory.contributions import Contribution, contributions
-    from .laboratory.what_if import WhatIf, what_if
-    from .reasons.explain import explain_grad
-    from .subject.capture import capture
-    from .subject.diagnose import diagnose
+    from .explain.explain_grad import explain_grad
+    from .export.save import save
+    from .export.tensorboard import to_tensorboard
+    from .export.torchviz_dot import make_dot
+    from .features.experiments.check import Check, check
+    from .features.experiments.contributions import Contribution, contributions
+    from .features.experiments.what_if import WhatIf, what_if
+    from .features.interact.interact import interact
+    from .features.numerics.compare_numerics import NumericsComparison, compare_numerics
+    from .sources.capture_graph import capture
+    from .sources.diagnose import diagnose
+    from .tracing.watch import watch
     from .widget.graph_widget import GraphWidget
     from .widget.load import load
 
@@ -53,28 +53,28 @@ __all__ = [
 
 # Imported when first used: a training script that only records needs no widget.
 _PLACES = {
-    "Check": "laboratory.check",
+    "Check": "features.experiments.check",
     "CompareWidget": "comparison.compare_widget",
-    "Contribution": "laboratory.contributions",
+    "Contribution": "features.experiments.contributions",
     "GraphWidget": "widget.graph_widget",
-    "NumericsComparison": "comparison.numerics",
-    "Recording": "backward.recording",
-    "WhatIf": "laboratory.what_if",
-    "capture": "subject.capture",
-    "check": "laboratory.check",
+    "NumericsComparison": "features.numerics.compare_numerics",
+    "Recording": "backward.record",
+    "WhatIf": "features.experiments.what_if",
+    "capture": "sources.capture_graph",
+    "check": "features.experiments.check",
     "compare": "comparison.compare",
-    "compare_numerics": "comparison.numerics",
-    "contributions": "laboratory.contributions",
-    "diagnose": "subject.diagnose",
-    "explain_grad": "reasons.explain",
-    "interact": "interact.interact",
+    "compare_numerics": "features.numerics.compare_numerics",
+    "contributions": "features.experiments.contributions",
+    "diagnose": "sources.diagnose",
+    "explain_grad": "explain.explain_grad",
+    "interact": "features.interact.interact",
     "load": "widget.load",
-    "make_dot": "files.dot",
-    "record": "backward.recording",
-    "save": "files.save",
-    "to_tensorboard": "files.tensorboard",
-    "watch": "forward.watch",
-    "what_if": "laboratory.what_if",
+    "make_dot": "export.torchviz_dot",
+    "record": "backward.record",
+    "save": "export.save",
+    "to_tensorboard": "export.tensorboard",
+    "watch": "tracing.watch",
+    "what_if": "features.experiments.what_if",
 }
 
 

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from .files.text import text_tree
+from .export.text import text_tree
 from .widget.load import load
 
 

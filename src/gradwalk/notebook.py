@@ -93,7 +93,7 @@ def open_widgets() -> dict[str, Any]:
     return kept
 
 
-class Soon:
+class IdleCallback:
     """Calls a bound method when the program next rests, however often it was asked to meanwhile.
 
     The method runs in the event loop that ran when this was made, as in a notebook's kernel: after
@@ -158,7 +158,7 @@ class Soon:
             method()
 
 
-def _rest(asked: weakref.ref[Soon]) -> None:
+def _rest(asked: weakref.ref[IdleCallback]) -> None:
     soon = asked()
     if soon is not None:
         soon._waiting = False  # first, for whoever asks from now on

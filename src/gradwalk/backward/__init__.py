@@ -1,1 +1,1 @@
-"""Backward as it ran: observed, kept, recorded, travelled through."""
+"""Backward passes: hooks, recorded steps and gradients, seeking."""

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 import torch
 from torch.autograd.graph import Node
 
+from ..english import join_words
 from ..graph.capture import Capture
-from ..graph.english import join_words
-from ..graph.nodes import leaf_tensor, sequence_nr
-from ..graph.reading import everywhere, finite
-from ..graph.saved import read_saved
-from ..graph.summary import summarise
-from ..graph.tensors import has_hooks
-from ..graph.words import described
-from ..wire import MarkModel
-from .kept import Kept, norms
-from .run import Run
+from ..graph.labels import described
+from ..schema import MarkModel
+from ..torch_api.nodes import leaf_tensor, sequence_nr
+from ..torch_api.reading import everywhere, finite
+from ..torch_api.saved_tensors import read_saved
+from ..torch_api.summary import summarise
+from ..torch_api.tensors import has_hooks
+from .kept_gradients import KeptGradient, norms
+from .recorded_run import RecordedRun
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: Run) -> int | None:
+def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: RecordedRun) -> int | None:
     """The node whose turn it was when a run stopped.
 
     The engine runs, of the nodes whose gradients have all arrived, the one with the highest
@@ -72,7 +72,7 @@ def _reachable(graph: nx.MultiDiGraph, roots: Iterable[int]) -> dict[int, None]:
     return found
 
 
-def error_note(graph: nx.MultiDiGraph, run: Run, failed: int | None) -> str:
+def error_note(graph: nx.MultiDiGraph, run: RecordedRun, failed: int | None) -> str:
     """Where a run stopped and why, in a sentence or two."""
     why = (
         f"The error was {run.error.rstrip('.')}."
@@ -84,7 +84,7 @@ def error_note(graph: nx.MultiDiGraph, run: Run, failed: int | None) -> str:
     return f"Backward stopped at {described(graph, failed)}. {why}"
 
 
-def nan_birth(captured: Capture, run: Run) -> tuple[int, str] | None:
+def nan_birth(captured: Capture, run: RecordedRun) -> tuple[int, str] | None:
     """The first node, in the engine's order, that made NaN or Inf out of finite gradients.
 
     Args:
@@ -113,7 +113,7 @@ def nan_birth(captured: Capture, run: Run) -> tuple[int, str] | None:
     return None
 
 
-def is_finite(kept: Kept) -> bool:
+def is_finite(kept: KeptGradient) -> bool:
     """Whether a gradient has neither NaN nor Inf in it."""
     if kept.tensor is None:
         summary = kept.summarise()
@@ -125,7 +125,7 @@ def is_finite(kept: Kept) -> bool:
     return not summary["nan"] and not summary["inf"]
 
 
-def _birth_note(captured: Capture, node: int, kept: Kept) -> str:
+def _birth_note(captured: Capture, node: int, kept: KeptGradient) -> str:
     summary = kept.summarise()
     counts = [(summary["nan"], "NaN"), (summary["inf"], "Inf")]
     made = join_words(f"{count} {what}" for count, what in counts if count)
@@ -153,7 +153,7 @@ def _odd(name: str, value: object) -> str | None:
     return f"{where} its saved {name}: {', '.join(parts)}."
 
 
-def marks(captured: Capture, run: Run) -> list[MarkModel]:
+def marks(captured: Capture, run: RecordedRun) -> list[MarkModel]:
     """The nodes where a pass went wrong, each with a sentence."""
     found: list[MarkModel] = []
     failed = run.failed

@@ -21,8 +21,8 @@ import torch
 from torch.autograd.graph import Node
 from torch.compiler import is_compiling
 
-from ..graph.collector import collector_paused
-from ..graph.engine import (
+from ..graph.garbage_collector import collector_paused
+from ..torch_api.engine import (
     carried,
     carry,
     current_node,
@@ -33,13 +33,13 @@ from ..graph.engine import (
     replace_hook,
     when_done,
 )
-from ..graph.modes import is_watched, unseen
-from ..graph.nodes import AccumulateGrad
-from ..graph.reading import copied, has_data, own_part, storage_id
-from .grads import Grads
-from .kept import DEFAULT_BUDGET, LARGEST_COPY
-from .padded import Gradients, are_added_up, are_padding, without_padding
-from .run import Note, Passed, Run
+from ..torch_api.modes import is_watched, unseen
+from ..torch_api.nodes import AccumulateGrad
+from ..torch_api.reading import copied, has_data, own_part, storage_id
+from .kept_gradients import DEFAULT_BUDGET, LARGEST_COPY
+from .leaf_grads import LeafGrads
+from .padded_gradients import Gradients, are_added_up, are_padding, without_padding
+from .recorded_run import Note, Passed, RecordedRun
 
 _OWNER = "gradwalk: the backward pass that it runs"
 _here = threading.local()  # the same, in the thread that asked for it
@@ -76,7 +76,7 @@ class Observer:
                 ``.grad`` of anything but an output. Held like ``on_end``.
         """
         self.runs = 0
-        self.last: Run | None = None
+        self.last: RecordedRun | None = None
         self.fault: str | None = None
         self.compiled = False
         self._nodes = nodes
@@ -85,8 +85,8 @@ class Observer:
         self._on_end = weakly(on_end)
         self._on_begin = weakly(on_begin or _nothing)
         self._paused = False
-        self._running: dict[int, Run] = {}
-        self._own: Run | None = None  # the pass that gradwalk is running now
+        self._running: dict[int, RecordedRun] = {}
+        self._own: RecordedRun | None = None  # the pass that gradwalk is running now
         self._leaves = {i for i, node in enumerate(nodes) if type(node) is AccumulateGrad}
         self._large = large = {nodes[i] for i in self._leaves if _is_large(nodes[i])}
         into_large = [  # those that hand a large gradient to a leaf, and these leaves
@@ -118,12 +118,16 @@ class Observer:
         self._running.clear()
         self.last = None
 
-    def own(self, grads: Grads, seeds: list[torch.Tensor], *, once: bool = False) -> Run:
+    def own(
+        self, grads: LeafGrads, seeds: list[torch.Tensor], *, once: bool = False
+    ) -> RecordedRun:
         """A run for `owning`: the next one, started by gradwalk."""
-        return Run(self._max_bytes, grads=grads, seeds=seeds, once=once, padding=self._padding)
+        return RecordedRun(
+            self._max_bytes, grads=grads, seeds=seeds, once=once, padding=self._padding
+        )
 
     @contextmanager
-    def owning(self, run: Run, *, on_devices: bool) -> Iterator[None]:
+    def owning(self, run: RecordedRun, *, on_devices: bool) -> Iterator[None]:
         """Within it, the pass through the graph that the block starts is this run.
 
         Passes of other threads are not. The engine runs nodes of the CPU in the thread that asked;
@@ -211,7 +215,7 @@ class Observer:
         targets = [behind] if node in self._leaves else [to for to, _ in behind.next_functions]
         return [type(to) is AccumulateGrad and (watched or to in self._large) for to in targets]
 
-    def _count(self, run: Run) -> None:
+    def _count(self, run: RecordedRun) -> None:
         self.runs += 1
         run.number = self.runs
         self.last = run
@@ -219,8 +223,8 @@ class Observer:
         if on_begin is not None:
             on_begin()
 
-    def _begin(self, task: int) -> Run:
-        run = Run(self._max_bytes, padding=self._padding)
+    def _begin(self, task: int) -> RecordedRun:
+        run = RecordedRun(self._max_bytes, padding=self._padding)
         run.keeps_graph = keeps_graph()
         self._running[task] = run
         end = _EndOfRun(weakref.ref(self), task)
@@ -259,9 +263,9 @@ def _nothing() -> None:
     pass
 
 
-def _owner() -> Run | None:
+def _owner() -> RecordedRun | None:
     """The pass of gradwalk's own that the running code belongs to."""
-    found: Run | None = getattr(_here, "run", None) or carried(_OWNER)
+    found: RecordedRun | None = getattr(_here, "run", None) or carried(_OWNER)
     return found
 
 

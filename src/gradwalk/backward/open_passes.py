@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
-from .run import Run
+from .recorded_run import RecordedRun
 
 
 class Source(Protocol):
@@ -22,7 +22,7 @@ class Source(Protocol):
         ...
 
     @property
-    def last_run(self) -> Run | None:
+    def last_run(self) -> RecordedRun | None:
         """The latest backward pass; None before the first."""
         ...
 

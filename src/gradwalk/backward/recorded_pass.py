@@ -7,13 +7,13 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from ..graph.capture import Capture
-from ..graph.engine import NO_TASK, current_task
-from ..graph.modes import unseen
+from ..graph.integers import read_int
 from ..graph.names import nearest
-from ..graph.whole_number import whole_number
-from ..wire import MarkModel, NodeState, StepModel
+from ..schema import MarkModel, NodeState, StepModel
+from ..torch_api.engine import NO_TASK, current_task
+from ..torch_api.modes import unseen
 from .failures import marks
-from .run import Run
+from .recorded_run import RecordedRun
 from .steps import state_at, step_models
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ class RecordedPass:
     Attributes:
         captured: The graph, with the autograd nodes behind it.
         run: What was seen of the pass.
-        cursor: After how many steps we are; `travel` moves it.
+        cursor: After how many steps we are; `seek` moves it.
     """
 
-    def __init__(self, captured: Capture, run: Run) -> None:
+    def __init__(self, captured: Capture, run: RecordedRun) -> None:
         """Stand at the end of a run; at the start of one that stopped with an error.
 
         Args:
@@ -51,7 +51,7 @@ class RecordedPass:
         return self.captured.graph
 
     @property
-    def last_run(self) -> Run:
+    def last_run(self) -> RecordedRun:
         """The pass, for `gradwalk.backward.open_passes.source_of`."""
         return self.run
 
@@ -87,7 +87,7 @@ class RecordedPass:
         other.cursor = cursor
         return other
 
-    def travel(self, cursor: int) -> None:
+    def seek(self, cursor: int) -> None:
         """Move the cursor, and every ``.grad`` that the pass owns.
 
         Args:
@@ -126,7 +126,7 @@ class RecordedPass:
         )
 
 
-def about_run(run: Run) -> str | None:
+def about_run(run: RecordedRun) -> str | None:
     """What there is to say about a backward pass on the bar: who ran it, what it added to."""
     if run.grads is None:
         return (
@@ -225,7 +225,7 @@ def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
             f"name of a tensor as the widget shows it, or an id from 0 to {total - 1}."
         )
     instead = f"Give its id, 0 to {total - 1}, or the name of its tensor."
-    i = whole_number(node, "A node was given as ", instead)
+    i = read_int(node, "A node was given as ", instead)
     if not 0 <= i < total:
         raise ValueError(
             f"A node was given as {i}, but this graph has nodes 0 to {total - 1} only."
@@ -235,7 +235,7 @@ def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
 
 def read_count(n: Any, caller: str) -> int:
     """How many steps, checked."""
-    count = whole_number(n, f"{caller}() was given ", "Give a number of steps.")
+    count = read_int(n, f"{caller}() was given ", "Give a number of steps.")
     if count < 0:
         other = "step_back" if caller == "step" else "step"
         raise ValueError(
@@ -247,7 +247,7 @@ def read_count(n: Any, caller: str) -> int:
 def read_max_bytes(max_bytes: Any) -> int:
     """A number of bytes to keep, checked."""
     instead = "Give a whole number of bytes, such as 256 * 2**20."
-    count = whole_number(max_bytes, "max_bytes was given ", instead)
+    count = read_int(max_bytes, "max_bytes was given ", instead)
     if count < 0:
         raise ValueError(f"max_bytes was given {count}. Give a number of bytes from 0.")
     return count

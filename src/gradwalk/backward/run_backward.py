@@ -11,14 +11,14 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from ..graph.capture import Capture
-from ..graph.modes import unseen
-from ..graph.nodes import COMPILED, donates_buffers, leaf_tensor, outputs_metadata
-from ..graph.reading import fake_mode_of, has_data
+from ..torch_api.modes import unseen
+from ..torch_api.nodes import COMPILED, donates_buffers, leaf_tensor, outputs_metadata
+from ..torch_api.reading import fake_mode_of, has_data
 from .failures import error_note, failed_node
-from .grads import Grads
+from .function_calls import noting_operations
+from .leaf_grads import LeafGrads
 from .observe import Observer
-from .operations import noting_operations
-from .run import Run
+from .recorded_run import RecordedRun
 
 _UNNAMED = "the output"
 
@@ -32,7 +32,7 @@ def run_backward(
     create_graph: bool = False,
     inputs: Any = None,
     operations: bool = False,
-) -> Run:
+) -> RecordedRun:
     """Run ``torch.autograd.backward`` from the graph's outputs, recorded.
 
     Args:
@@ -62,7 +62,7 @@ def run_backward(
     once = retain_graph is None and not create_graph and _runs_once(captured)
     with unseen():
         tensors = [each for each in wanted or () if isinstance(each, torch.Tensor)]
-        grads = Grads(captured, tensors)
+        grads = LeafGrads(captured, tensors)
         outputs = [_output(captured, *root) for root in captured.roots]
         seeds = _seeds(captured, outputs, given)
     roots: Any = outputs  # torch's stub wants them all of one kind

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ..graph.reading import distinct, parts, why_unreadable
+from ..torch_api.reading import distinct, parts, why_unreadable
 
 _DTYPES_WITH_NORM = {
     torch.float16,

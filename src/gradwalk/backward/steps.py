@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..graph.adjacency import attributes, predecessors
-from ..graph.reading import is_plain, why_unreadable
-from ..wire import NodeState, StepModel
-from .kept import Kept
-from .run import Run
+from ..schema import NodeState, StepModel
+from ..torch_api.reading import is_plain, why_unreadable
+from .kept_gradients import KeptGradient
+from .recorded_run import RecordedRun
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -71,7 +71,7 @@ class RecordedStep:
     kept: bool
 
 
-def recorded_steps(graph: nx.MultiDiGraph, run: Run) -> list[RecordedStep]:
+def recorded_steps(graph: nx.MultiDiGraph, run: RecordedRun) -> list[RecordedStep]:
     """The steps of a run, with the tensors that flowed."""
     models = step_models(graph, run)
     return [
@@ -88,7 +88,7 @@ def recorded_steps(graph: nx.MultiDiGraph, run: Run) -> list[RecordedStep]:
     ]
 
 
-def step_models(graph: nx.MultiDiGraph, run: Run) -> list[StepModel]:
+def step_models(graph: nx.MultiDiGraph, run: RecordedRun) -> list[StepModel]:
     """The steps of a run, as plain JSON values."""
     numbers = run.numbers
     nodes, takers = attributes(graph), predecessors(graph)
@@ -105,7 +105,7 @@ def step_models(graph: nx.MultiDiGraph, run: Run) -> list[StepModel]:
     ]
 
 
-def _accumulated(data: dict[str, Any], run: Run, node: int) -> str | None:
+def _accumulated(data: dict[str, Any], run: RecordedRun, node: int) -> str | None:
     """What grew by a node's step."""
     timeline = run.grads.changed_by(node) if run.grads is not None else None
     grew = timeline is not None or (
@@ -128,7 +128,7 @@ def state_at(step: StepModel | None, cursor: int) -> NodeState:
 
 
 def contributions(
-    graph: nx.MultiDiGraph, run: Run, node: int, largest: float = math.inf
+    graph: nx.MultiDiGraph, run: RecordedRun, node: int, largest: float = math.inf
 ) -> Iterator[Contribution]:
     """What arrived at a node, in the order in which the engine added it up.
 
@@ -158,13 +158,13 @@ def contributions(
         yield Contribution(step, consumer, input_nr, output_nr, grad, total)
 
 
-Arrival = tuple[int, int | None, int | None, int, Kept | None]
+Arrival = tuple[int, int | None, int | None, int, KeptGradient | None]
 
 
-def _arrivals(graph: nx.MultiDiGraph, run: Run, node: int) -> Iterator[Arrival]:
+def _arrivals(graph: nx.MultiDiGraph, run: RecordedRun, node: int) -> Iterator[Arrival]:
     numbers = run.numbers
     for output_nr, seed in seeds(graph, run, node):
-        yield 0, None, None, output_nr, Kept(seed)
+        yield 0, None, None, output_nr, KeptGradient(seed)
     edges = [
         (numbers[source], edge["input_nr"], source, edge["output_nr"])
         for source, _, edge in graph.in_edges(node, data=True)
@@ -174,7 +174,9 @@ def _arrivals(graph: nx.MultiDiGraph, run: Run, node: int) -> Iterator[Arrival]:
         yield number, source, input_nr, output_nr, run.steps[source].grad_inputs[input_nr]
 
 
-def seeds(graph: nx.MultiDiGraph, run: Run, node: int) -> Iterator[tuple[int, torch.Tensor]]:
+def seeds(
+    graph: nx.MultiDiGraph, run: RecordedRun, node: int
+) -> Iterator[tuple[int, torch.Tensor]]:
     """What backward started from at one node: (output_nr, gradient).
 
     Of a pass that was only watched this is known for an output that nothing else consumes.
@@ -206,5 +208,5 @@ def _sum(before: torch.Tensor, grad: torch.Tensor, largest: float) -> torch.Tens
         return (before + grad).expand(shape)
 
 
-def _tensor(kept: Kept | None) -> torch.Tensor | None:
+def _tensor(kept: KeptGradient | None) -> torch.Tensor | None:
     return None if kept is None else kept.tensor

@@ -1,1 +1,1 @@
-"""Several graphs side by side, and stepping through all of them."""
+"""`compare()`: graphs side by side, stepped through together."""

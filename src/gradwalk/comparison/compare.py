@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..graph.names import Names, caller_names
-from ..subject.shown import are_small, read_constants
-from .compare_input import read_graphs
+from ..sources.snapshot import are_small, read_constants
 from .compare_widget import CompareWidget
+from .inputs import read_graphs
 
 
 def compare(

@@ -10,12 +10,8 @@ import traitlets
 
 from ..bundle import bundle
 from ..graph.adjacency import attributes
-from ..graph.modes import grad_mode_kept
-from ..graph.whole_number import whole_number
-from ..subject.subject import Subject
-from ..widget.stepping import SteppingWidget
-from ..widget.traits import TRAVELS, OfPass, OfTensors
-from ..wire import (
+from ..graph.integers import read_int
+from ..schema import (
     CompiledModel,
     DetailsModel,
     ErrorsModel,
@@ -25,10 +21,14 @@ from ..wire import (
     PaneModel,
     PassModel,
 )
-from .became import compiled_model
+from ..sources.graph_source import GraphSource
+from ..torch_api.modes import grad_mode_kept
+from ..widget.stepping import SteppingWidget
+from ..widget.traits import TRAVELS, OfPass, OfTensors
+from .compiled_status import compiled_model
 from .difference import difference
 from .leaf_table import LeafColumn, rows_shown, table_model
-from .linked import LinkedPasses
+from .linked_passes import LinkedPasses
 
 Places = dict[str, dict[int, int]]
 """Label -> node of that graph -> its place in ``members``."""
@@ -47,21 +47,21 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
     Attributes:
         difference: What the graphs have in common, a plain dict; see
             `gradwalk.comparison.difference.difference`.
-        panes: The graphs and their labels (see `gradwalk.wire.PaneModel`). Read-only.
+        panes: The graphs and their labels (see `gradwalk.schema.PaneModel`). Read-only.
         members: All graphs laid on top of each other: for each node its number in each graph, or
             None. Places in this list identify nodes below. Read-only.
         selected: The selected node, a place in ``members``, or None. Set it, or click a node.
         details: What there is to say of the selected node in each graph (see
-            `gradwalk.wire.DetailsModel`), None where it is not. Read-only.
-        passes: What has been seen of backward, graph by graph (see `gradwalk.wire.PassModel`).
+            `gradwalk.schema.DetailsModel`), None where it is not. Read-only.
+        passes: What has been seen of backward, graph by graph (see `gradwalk.schema.PassModel`).
             Read-only.
         steps: The backward passes in one order: what they have in common runs in the same step
-            (see `gradwalk.wire.MergedStepModel`). Read-only.
+            (see `gradwalk.schema.MergedStepModel`). Read-only.
         cursor: After how many of the steps we stand. Set it, or use `step` and its like.
-        table: The leaves side by side (see `gradwalk.wire.LeafTableModel`). Read-only.
+        table: The leaves side by side (see `gradwalk.schema.LeafTableModel`). Read-only.
         compiled: What became of the operations of one graph in the opened compiled code of another
-            (see `gradwalk.wire.CompiledModel`), for each such pair. Read-only.
-        errors: How far the numbers of two graphs are apart (see `gradwalk.wire.ErrorsModel`), in
+            (see `gradwalk.schema.CompiledModel`), for each such pair. Read-only.
+        errors: How far the numbers of two graphs are apart (see `gradwalk.schema.ErrorsModel`), in
             the widget of `gradwalk.compare_numerics`; else None. Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
             chooses the one that shows small graphs largest.
@@ -87,14 +87,14 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
     @grad_mode_kept
     def __init__(
         self,
-        subjects: Mapping[str, Subject],
+        subjects: Mapping[str, GraphSource],
         constants: bool = True,
         errors: Callable[[Places], ErrorsModel] | None = None,
     ) -> None:
         """Match the graphs and watch them.
 
         Args:
-            subjects: Label -> graph, as `gradwalk.comparison.compare_input.read_graphs` gives them.
+            subjects: Label -> graph, as `gradwalk.comparison.inputs.read_graphs` gives them.
             constants: Whether operands that need no grad are drawn, and where gradient was cut.
             errors: Tells how far the numbers of two graphs are apart, when it is known which node
                 has which place in ``members``.
@@ -129,7 +129,7 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
         self.set_trait("details", [None] * len(linked.subjects))
         self.set_trait("table", self._table_now())
 
-    def _pane(self, label: str, subject: Subject) -> PaneModel:
+    def _pane(self, label: str, subject: GraphSource) -> PaneModel:
         graph: GraphModel = subject.model
         if not self.compiled:
             return {"label": label, "graph": graph}
@@ -141,7 +141,7 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
         ]
         return {"label": label, "graph": {**graph, "nodes": nodes}}
 
-    def _compiled(self, subjects: Mapping[str, Subject]) -> list[CompiledModel]:
+    def _compiled(self, subjects: Mapping[str, GraphSource]) -> list[CompiledModel]:
         found: list[CompiledModel] = []
         reference = self.difference["reference"]
         for label, comparison in self.difference["comparisons"].items():
@@ -237,7 +237,7 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
                 f"the name of one tensor, or a place in members, 0 to {len(nodes) - 1}."
             )
         instead = f"Give a place in members, 0 to {len(nodes) - 1}, or the name of a tensor."
-        place = whole_number(node, f"{caller} was given ", instead)
+        place = read_int(node, f"{caller} was given ", instead)
         if not 0 <= place < len(nodes):
             raise ValueError(
                 f"{caller} was given {place}, but members has places 0 to {len(nodes) - 1} only."
@@ -301,7 +301,7 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
         return table_model(self._rows, total, cells, self._places)
 
 
-def _details(subject: Subject, node: int | None) -> DetailsModel | None:
+def _details(subject: GraphSource, node: int | None) -> DetailsModel | None:
     return None if node is None else subject.details(node)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import networkx as nx
 
+from ..features.compiled.counterparts import Counterparts, counterparts
 from ..graph.adjacency import attributes
 from ..matching.alignment import uncrossed
-from ..matching.counterparts import Counterparts, counterparts
 from ..matching.match import match
 
 Members = dict[str, int | None]

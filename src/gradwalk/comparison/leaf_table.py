@@ -8,12 +8,12 @@ from typing import Any
 import networkx as nx
 import torch
 
-from ..backward.kept import Kept
-from ..backward.timeline import Timeline
-from ..graph.words import label
-from ..subject.model import as_kept, few_of
-from ..subject.subject import Subject
-from ..wire import FewModel, LeafCellModel, LeafRowModel, LeafTableModel
+from ..backward.grad_timeline import GradTimeline
+from ..backward.kept_gradients import KeptGradient
+from ..graph.labels import label
+from ..schema import FewModel, LeafCellModel, LeafRowModel, LeafTableModel
+from ..sources.graph_model import as_kept, few_of
+from ..sources.graph_source import GraphSource
 
 BeforeAndNow = tuple[FewModel | None, FewModel | None]
 
@@ -24,7 +24,7 @@ MOST_ROWS = 100
 class LeafColumn:
     """The leaves of one graph that the table shows."""
 
-    def __init__(self, subject: Subject, nodes: Iterable[int | None]) -> None:
+    def __init__(self, subject: GraphSource, nodes: Iterable[int | None]) -> None:
         """Look at the leaves as they are now.
 
         Args:
@@ -65,19 +65,19 @@ class LeafColumn:
             now = {**before, **_models({node: _moment(known[node], at) for node in moved})}
         return {node: (before[node], now[node]) for node in self._nodes}
 
-    def _live(self, node: int) -> Kept | None:
+    def _live(self, node: int) -> KeptGradient | None:
         tensor = self._subject.leaf(node)
         if tensor is None or tensor.grad is None:
             return None
-        return Kept(tensor.grad.detach())
+        return KeptGradient(tensor.grad.detach())
 
 
-def _moment(timeline: Timeline, step: int) -> Kept | None:
+def _moment(timeline: GradTimeline, step: int) -> KeptGradient | None:
     moment = timeline.moments[timeline.at(step)]
     return None if moment.grad is None else as_kept(moment)
 
 
-def _models(grads: Mapping[int, Kept | None]) -> dict[int, FewModel | None]:
+def _models(grads: Mapping[int, KeptGradient | None]) -> dict[int, FewModel | None]:
     with torch.no_grad():
         found = few_of({node: kept for node, kept in grads.items() if kept is not None})
     return {node: found.get(node) for node in grads}

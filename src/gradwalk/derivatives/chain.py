@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from ..backward.kept import Kept
-from ..backward.reach import MOST_COUNTED, Reach, reach
-from ..backward.run import Run
+from ..backward.kept_gradients import KeptGradient
+from ..backward.path_counts import MOST_COUNTED, Reach, reach
+from ..backward.recorded_run import RecordedRun
 from ..backward.steps import seeds
 from ..graph.adjacency import predecessors
 from ..graph.capture import Capture
-from ..graph.json_values import plain_values
-from ..graph.nodes import node_class, outputs_metadata
-from ..graph.reading import one_number, why_unreadable
-from ..graph.saved import read_saved
-from ..graph.signatures import signature
-from ..wire import ChainModel, FactorModel, FormulaModel, PathModel
+from ..schema import ChainModel, FactorModel, FormulaModel, PathModel
+from ..torch_api.json_values import plain_values
+from ..torch_api.nodes import node_class, outputs_metadata
+from ..torch_api.reading import one_number, why_unreadable
+from ..torch_api.saved_tensors import read_saved
+from ..torch_api.signatures import signature
 from .formulas import formulas
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class Along:
         factors: What the panel says of the edges that it was asked about.
     """
 
-    def __init__(self, captured: Capture, run: Run | None) -> None:
+    def __init__(self, captured: Capture, run: RecordedRun | None) -> None:
         self.captured = captured
         self.run = run
         self._hops: dict[tuple[int, int], list[Hop]] = {}
@@ -288,7 +288,7 @@ class Along:
         return below / above
 
 
-def _only(kept: Kept | None) -> torch.Tensor | None:
+def _only(kept: KeptGradient | None) -> torch.Tensor | None:
     return None if kept is None else one_number(kept.tensor)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..forward.source_line import NO_FILE
-from ..graph.nodes import is_of_torch
+from ..torch_api.nodes import is_of_torch
+from ..tracing.source_line import NO_FILE
 
 _MOST_LINES = 60
 

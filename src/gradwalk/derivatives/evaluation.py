@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from ..graph.reading import why_unreadable
-from ..wire import FormulaModel
+from ..schema import FormulaModel
+from ..torch_api.reading import why_unreadable
 from .case import Case
 from .formulas import case_of, compiled, from_table
 

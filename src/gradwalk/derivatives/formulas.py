@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from ..graph.compiled import is_compiled
-from ..graph.nodes import (
+from ..schema import FormulaModel
+from ..torch_api.compiled import is_compiled
+from ..torch_api.nodes import (
     AccumulateGrad,
     NextFunctions,
     input_names,
@@ -23,9 +24,8 @@ from ..graph.nodes import (
     outputs_metadata,
     saved_names,
 )
-from ..graph.saved import read_saved
-from ..graph.signatures import signature
-from ..wire import FormulaModel
+from ..torch_api.saved_tensors import read_saved
+from ..torch_api.signatures import signature
 from .case import Case, TensorType
 from .table import derivative
 

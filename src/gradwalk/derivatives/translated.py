@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..graph.signatures import schema_of, signature
+from ..torch_api.signatures import schema_of, signature
 from .case import Case
 
 _NAMED = re.compile(r"/\*\s*(\w+)\s*=\s*\*/\s*")  # the name of an argument, before its value

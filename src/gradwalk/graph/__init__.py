@@ -1,1 +1,1 @@
-"""The captured graph: torch's nodes, names, what is saved, tensors as plain values."""
+"""The captured networkx graph: capture, names, symbols."""

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.graph import Node
 
+from ..torch_api.func_transforms import transforms_around
+from ..torch_api.nodes import AccumulateGrad, NextFunctions
+from ..torch_api.release import free_without_recursion
 from .adjacency import Neighbours
 from .adjacency import attributes as attributes_of
 from .adjacency import predecessors as predecessors_of
 from .adjacency import successors as successors_of
-from .collector import collector_paused
-from .description import Description, Place
+from .attributes import Description, Place
+from .garbage_collector import collector_paused
+from .integers import read_int
 from .names import Names
-from .nodes import AccumulateGrad, NextFunctions
 from .outputs import Output
-from .release import free_without_recursion
-from .transforms import transforms_around
-from .whole_number import whole_number
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -142,7 +142,7 @@ def read_most(max_nodes: Any) -> int | None:
     if max_nodes is None:
         return None
     instead = "Give the most nodes to draw, such as 1_000_000, or None for any number."
-    count = whole_number(max_nodes, "max_nodes was given ", instead)
+    count = read_int(max_nodes, "max_nodes was given ", instead)
     if count < 1:
         raise ValueError(f"max_nodes was given {count}. Give a number from 1, or None for any.")
     return count

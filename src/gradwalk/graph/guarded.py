@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..wire import FailedModel
-from .reading import first_line
+from ..schema import FailedModel
+from ..torch_api.reading import first_line
 
 Part = TypeVar("Part")
 

@@ -15,9 +15,8 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from ..notebook import caller_variables
-from .nodes import Edge, gradient_edge
-from .replicated import reduced
-from .sharded import Sharded, gathered_parameters
+from ..torch_api.distributed import Sharded, gathered_parameters, reduced
+from ..torch_api.nodes import Edge, gradient_edge
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
 _HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")

@@ -11,9 +11,9 @@ from torch.autograd.graph import GradientEdge, Node
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from .english import plural
-from .nodes import gradient_edge, holder_of, is_gone, op_name
-from .transforms import transforms_around, unwrapped
+from ..english import plural
+from ..torch_api.func_transforms import transforms_around, unwrapped
+from ..torch_api.nodes import gradient_edge, holder_of, is_gone, op_name
 
 _MOST_STEPS = 40  # of the way to a value in nested lists, that are told
 

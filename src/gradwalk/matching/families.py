@@ -15,7 +15,7 @@ from typing import Any
 
 import networkx as nx
 
-from ..graph.signatures import signature
+from ..torch_api.signatures import signature
 
 _DECORATION = re.compile(
     r"^native|legit(functional|notraining)?$|withindices$|forward$|(?<=[a-z])[123]d$"

@@ -1,1 +1,1 @@
-"""`GraphWidget`: traits and wiring."""
+"""`GraphWidget` and `load()`: traits and wiring."""

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 import traitlets
 
-from ..findings.finding import Finding, finding_models
-from ..findings.judge import Limits
+from ..checks.finding import Finding, finding_models
+from ..checks.run_checks import Limits
 from ..graph.names import caller_names
-from ..subject.diagnose import judged, read_optimizers
-from ..subject.subject import Subject
-from ..wire import FindingModel, MemoryModel
+from ..schema import FindingModel, MemoryModel
+from ..sources.diagnose import judged, read_optimizers
+from ..sources.graph_source import GraphSource
 from .traits import TRAVELS, OfPass, masked
 
 
@@ -22,13 +22,13 @@ class Diagnosing(traitlets.HasTraits):
 
     Attributes:
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
-            `gradwalk.wire.FindingModel`), once it was asked. Read-only.
+            `gradwalk.schema.FindingModel`), once it was asked. Read-only.
     """
 
     findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**masked("findings"))  # type: ignore[assignment]
     _memory: MemoryModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
-    def _up_to_date(self) -> Subject:
+    def _up_to_date(self) -> GraphSource:
         """What is shown now.
 
         Raises:

@@ -12,10 +12,10 @@ import traitlets
 from IPython.display import display
 
 from .. import notebook
+from ..explain import describe_node as why
 from ..graph.guarded import Guarded, could_not
-from ..graph.modes import grad_mode_kept, unseen
-from ..reasons import why
-from ..wire.characters import well_formed
+from ..schema.surrogates import well_formed
+from ..torch_api.modes import grad_mode_kept, unseen
 from .traits import Constants, Direction
 
 
@@ -79,7 +79,7 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
         self._undescribed = False
         self._parts = Guarded()
         self._stop_refreshing: Callable[[], None] = lambda: None
-        self._soon = notebook.Soon(self._show_soon)
+        self._soon = notebook.IdleCallback(self._show_soon)
         self._behind = behind
         try:
             self._follow(behind)

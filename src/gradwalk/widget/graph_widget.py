@@ -8,32 +8,26 @@ from typing import TYPE_CHECKING, Any
 import torch
 import traitlets
 
-from ..backward.kept import DEFAULT_BUDGET
+from ..backward.kept_gradients import DEFAULT_BUDGET
 from ..backward.recorded_pass import find_node, read_max_bytes
 from ..bundle import bundle
-from ..files import export, mime
-from ..files.html import to_html
-from ..files.text import size_of
+from ..export import mime
+from ..export import pictures as export
+from ..export.html import to_html
+from ..export.text import size_of
 from ..graph.capture import MOST_NODES, read_most
-from ..graph.collector import collector_paused
-from ..graph.modes import grad_mode_kept
+from ..graph.garbage_collector import collector_paused
+from ..graph.integers import read_int
 from ..graph.names import caller_names
-from ..graph.saved import saved_read_once
-from ..graph.whole_number import whole_number
-from ..subject.read import read_subject
-from ..subject.shown import Shown, are_small, read_constants
-from ..subject.subject import Subject
-from ..wire import (
-    DetailsModel,
-    RunModel,
-    ShareModel,
-    StateModel,
-    StepModel,
-    TransportModel,
-)
+from ..schema import DetailsModel, RunModel, ShareModel, StateModel, StepModel, TransportModel
+from ..sources.graph_source import GraphSource
+from ..sources.read_source import read_source
+from ..sources.snapshot import Snapshot, are_small, read_constants
+from ..torch_api.modes import grad_mode_kept
+from ..torch_api.saved_tensors import saved_read_once
 from .diagnosing import Diagnosing
-from .quizzing import QuizzingWidget
-from .surgery import Surgery
+from .edit_controller import Surgery
+from .quiz_controller import QuizzingWidget
 from .traits import TRAVELS, Direction, OfPass, OfTensors, masked
 
 if TYPE_CHECKING:
@@ -48,21 +42,22 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
     when done with a large one.
 
     Attributes:
-        graph: What is drawn, as plain JSON values (see `gradwalk.wire.GraphModel`). Read-only.
+        graph: What is drawn, as plain JSON values (see `gradwalk.schema.GraphModel`). Read-only.
         selected: Id of the selected node, or None. Set it, or click a node.
-        details: What the panel shows (see `gradwalk.wire.DetailsModel`): of the selected node; or,
+        details: What the panel shows (see `gradwalk.schema.DetailsModel`): of the selected node;
+            or,
             while none is and backward is being stepped through, of the node that ran last; else
             None. Up to date whenever it is read. Read-only.
-        state: What has been seen of backward (see `gradwalk.wire.StateModel`). Read-only.
+        state: What has been seen of backward (see `gradwalk.schema.StateModel`). Read-only.
         steps: The backward pass that is shown, one dict per node that ran, in the engine's order
-            (see `gradwalk.wire.StepModel`). Read-only.
+            (see `gradwalk.schema.StepModel`). Read-only.
         cursor: After how many of the steps we stand. Set it, or use `step` and its like.
         inner: Where the node that the last of them ran is open: after how many of the calls inside
             of it we stand, in the order in which they ran; 0 after all of the step. Set it, or use
             `step` and its like. What it changes is the picture alone, and no ``.grad``.
-        run: What flowed in that pass, in few numbers (see `gradwalk.wire.RunModel`). Read-only.
+        run: What flowed in that pass, in few numbers (see `gradwalk.schema.RunModel`). Read-only.
         transport: Whether the cursor moves ``.grad``, and why not (see
-            `gradwalk.wire.TransportModel`). Read-only.
+            `gradwalk.schema.TransportModel`). Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
             chooses the one that shows most.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
@@ -71,12 +66,12 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
             "scale" or "replace"), ``edge`` ((consumer id, input_nr), or the name of a tensor),
             ``value`` and, to compare them, ``name`` and ``off``. Set it, or cut in the picture.
         what_if: What would come of them, as `gradwalk.what_if` tells it (see
-            `gradwalk.wire.WhatIfModel`); None without edits. Read-only.
+            `gradwalk.schema.WhatIfModel`); None without edits. Read-only.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
-            `gradwalk.wire.FindingModel`), once it was asked. Read-only.
+            `gradwalk.schema.FindingModel`), once it was asked. Read-only.
         rank: Of several ranks that were loaded, the one that is shown. Set it, or choose it.
         score: While a `quiz` is on, how many answers were right and wrong (see
-            `gradwalk.wire.ScoreModel`); else None. Read-only.
+            `gradwalk.schema.ScoreModel`); else None. Read-only.
 
     Example::
 
@@ -164,36 +159,36 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
         named = names is not None
         with collector_paused(), saved_read_once():
             found = caller_names(names, "GraphWidget")
-            subject = read_subject(outputs, found, "GraphWidget", named=named, **self._read_as)
+            subject = read_source(outputs, found, "GraphWidget", named=named, **self._read_as)
             if constants is None:
                 constants = are_small([subject])
             self._show(subject, direction=direction or subject.direction, constants=constants)
 
     @classmethod
-    def _of(cls, subject: Subject, **shown: Any) -> GraphWidget:
+    def _of(cls, subject: GraphSource, **shown: Any) -> GraphWidget:
         """A widget of something that is there already."""
         widget = cls.__new__(cls)
         widget._show(subject, **shown)
         return widget
 
-    def _show(self, subject: Subject, **shown: Any) -> None:
+    def _show(self, subject: GraphSource, **shown: Any) -> None:
         """Show a graph, and what has been seen of backward through it."""
         self._begin(subject, **shown)
 
-    def _follow(self, subject: Subject) -> None:
+    def _follow(self, subject: GraphSource) -> None:
         subject.follow(self._pass_ended)
         subject.read_now()
         self._unshown = True  # all that is sent of it can wait until somebody asks
 
-    def _up_to_date(self) -> Subject:
+    def _up_to_date(self) -> GraphSource:
         self._refresh()
         return self._open()
 
-    def _shown(self) -> Shown:
-        """What is shown now; see `gradwalk.subject.shown.Showing`."""
+    def _shown(self) -> Snapshot:
+        """What is shown now; see `gradwalk.sources.snapshot.TakesSnapshots`."""
         subject = self._up_to_date()
         told = self.direction, self.constants, self.selected, self.findings
-        return Shown(subject, *told, inner=self.inner)
+        return Snapshot(subject, *told, inner=self.inner)
 
     @grad_mode_kept
     def backward(
@@ -277,7 +272,7 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
     to_json = export.to_json
     to_dot = export.to_dot
 
-    def _summary(self, subject: Subject) -> str:
+    def _summary(self, subject: GraphSource) -> str:
         return size_of(subject.graph)
 
     def __str__(self) -> str:
@@ -298,7 +293,7 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
             return None
         total = len(self._open().drawn)
         instead = f"Give it the id of a node, 0 to {total - 1}, or None."
-        node = whole_number(value, "selected was given ", instead)
+        node = read_int(value, "selected was given ", instead)
         if not 0 <= node < total:
             raise ValueError(
                 f"selected was given {node}, but this graph has nodes 0 to {total - 1} only."
@@ -313,9 +308,9 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
         self.backward()
         return True
 
-    def _show_passes(self, subject: Subject) -> bool:
+    def _show_passes(self, subject: GraphSource) -> bool:
         is_other = self._draw(subject)
-        is_new = subject.notice() or subject.recorded is not self._recorded or is_other
+        is_new = subject.poll() or subject.recorded is not self._recorded or is_other
         if self._is_drawn_otherwise(subject):
             self._drawn_again(subject)  # what is open of it is what the pass ran
         if is_new:
@@ -331,7 +326,7 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
         self.set_trait("transport", transport)
         return is_new
 
-    def _show_pass(self, subject: Subject, *, is_other: bool = False) -> None:
+    def _show_pass(self, subject: GraphSource, *, is_other: bool = False) -> None:
         """Show what is new: a pass that has ended, whether or not we go to it; another graph."""
         build = self._parts.build
         self.set_trait("state", build("what has flowed", subject.state, self.state))
@@ -346,12 +341,12 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
             self.set_trait("run", build("what flowed", lambda: subject.run, None))
         self._recorded = subject.recorded
 
-    def _show_flows(self, subject: Subject) -> None:
+    def _show_flows(self, subject: GraphSource) -> None:
         build = self._parts.build
         self.set_trait("state", build("what has flowed", subject.state, self.state))
         self.set_trait("run", build("what flowed", lambda: subject.run, None))
 
-    def _describe(self, subject: Subject) -> None:
+    def _describe(self, subject: GraphSource) -> None:
         def details() -> DetailsModel | None:
             node = self.selected
             if node is None:
@@ -368,14 +363,14 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
         )
         self.set_trait("_shares", told if self._quiz is None else none)  # nothing is told away
 
-    def _experimented(self) -> Subject:
+    def _experimented(self) -> GraphSource:
         return self._open()
 
-    def _replace(self, subject: Subject) -> None:
+    def _replace(self, subject: GraphSource) -> None:
         self._experiment = None  # it holds the graph that was shown before
         super()._replace(subject)
 
-    def _draw(self, subject: Subject) -> bool:
+    def _draw(self, subject: GraphSource) -> bool:
         is_new = super()._draw(subject)
         if is_new and self.edits and self._update is not None:
             before = self._update["before"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import traitlets
 
-from ..graph.modes import grad_mode_kept
-from ..graph.whole_number import whole_number
-from ..subject.subject import Subject
-from ..wire import NodeModel, StepModel
+from ..graph.integers import read_int
+from ..schema import NodeModel, StepModel
+from ..sources.graph_source import GraphSource
+from ..torch_api.modes import grad_mode_kept
 from .traits import reacts
 from .updating import UpdatingWidget
 
@@ -86,7 +86,7 @@ class InnerWidget(UpdatingWidget):
         self._refuse_while_running("Moving within a step")
         total = len(self._calls)
         instead = f"Give it a number of calls, 0 to {total}."
-        inner = whole_number(given, "inner was given ", instead)
+        inner = read_int(given, "inner was given ", instead)
         if not 0 <= inner <= total:
             raise ValueError(
                 f"inner was given {inner}, but "
@@ -144,7 +144,7 @@ class InnerWidget(UpdatingWidget):
         nodes = self._steps_shown.nodes
         return type(node) is int and 0 <= node < len(nodes) and nodes[node]["kind"] == "call"
 
-    def _find(self, subject: Subject, node: int | str) -> tuple[int, int]:
+    def _find(self, subject: GraphSource, node: int | str) -> tuple[int, int]:
         """Where a node or a call has just run."""
         if not self._is_call(node):
             return subject.find(node), 0
@@ -171,7 +171,7 @@ class InnerWidget(UpdatingWidget):
         if self._inner[1] and self._inner[0] != self.cursor:
             self._inner = [0, 0]
 
-    def _drawn_again(self, subject: Subject) -> None:
+    def _drawn_again(self, subject: GraphSource) -> None:
         super()._drawn_again(subject)
         if self._inner[1] and not self.inner:  # what we were in is closed
             self._inner = [0, 0]

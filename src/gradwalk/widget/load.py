@@ -8,14 +8,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from ..files.disk import read_file
-from ..findings.over_ranks import incomplete
+from ..export.disk import read_file
+from ..features.ranks.compare_ranks import incomplete
+from ..features.ranks.ranked_graph import read_ranks
 from ..graph.capture import MOST_NODES, read_most
-from ..graph.collector import collector_paused
-from ..graph.whole_number import whole_number
-from ..subject.opened import Opened
-from ..subject.ranked import read_ranks
-from ..wire.saved_graph import MOST_BYTES, unpack
+from ..graph.garbage_collector import collector_paused
+from ..graph.integers import read_int
+from ..schema.file_format import MOST_BYTES, unpack
+from ..sources.saved_graph import SavedGraph
 from .graph_widget import GraphWidget
 
 
@@ -68,7 +68,7 @@ def load(path: Any, *, rank: int | None = None, max_nodes: int | None = MOST_NOD
         )
     data, name = read_file(path, "load", most)
     with collector_paused():
-        opened = Opened(unpack(data, name, max_nodes))
+        opened = SavedGraph(unpack(data, name, max_nodes))
     return _showing(opened)
 
 
@@ -96,10 +96,10 @@ def _several(path: Any) -> list[Any] | None:
 
 def _read_rank(rank: Any) -> int | None:
     instead = "Give the number of a rank, or None for the first."
-    return None if rank is None else whole_number(rank, "load() was given rank=", instead)
+    return None if rank is None else read_int(rank, "load() was given rank=", instead)
 
 
-def _showing(opened: Opened) -> GraphWidget:
+def _showing(opened: SavedGraph) -> GraphWidget:
     saved = opened.saved
     widget = GraphWidget._of(opened, direction=saved["direction"], constants=saved["constants"])
     widget.selected = saved["selected"]

@@ -7,17 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..graph.english import join_words
-from ..wire import (
-    GraphModel,
-    QuestionModel,
-    QuizModel,
-    RunModel,
-    ScoreModel,
-    StepModel,
-    Values,
-)
-from .answers import NOTHING, is_near, read_number, single_number, single_numbers, written
+from ..english import join_words
+from ..schema import GraphModel, QuestionModel, QuizModel, RunModel, ScoreModel, StepModel, Values
+from .typed_numbers import NOTHING, is_near, read_number, single_number, single_numbers, written
 
 KINDS = ("grad", "value", "order")
 

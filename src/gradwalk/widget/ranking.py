@@ -6,13 +6,13 @@ from typing import Any
 
 import traitlets
 
-from ..findings.finding import finding_models
-from ..graph.modes import grad_mode_kept
+from ..checks.finding import finding_models
+from ..explain import describe_node as why
+from ..graph.integers import read_int
 from ..graph.names import Names
-from ..graph.whole_number import whole_number
-from ..reasons import why
-from ..subject.subject import Subject
-from ..wire import FindingModel
+from ..schema import FindingModel
+from ..sources.graph_source import GraphSource
+from ..torch_api.modes import grad_mode_kept
 from .inner_steps import InnerWidget
 from .traits import Cursor, reacts
 
@@ -31,13 +31,13 @@ class RankingWidget(InnerWidget):
 
     findings: list[FindingModel] | None
 
-    def _draw(self, subject: Subject) -> bool:
+    def _draw(self, subject: GraphSource) -> bool:
         is_new = super()._draw(subject)
         if is_new:
             self._tell_ranks(subject)
         return is_new
 
-    def _tell_ranks(self, subject: Subject) -> None:
+    def _tell_ranks(self, subject: GraphSource) -> None:
         """Say which ranks there are, and which is shown."""
         self.set_trait("_ranks", [*subject.loaded_ranks])
         self.rank = _shown_in(subject)
@@ -58,7 +58,7 @@ class RankingWidget(InnerWidget):
                 "Load them, as in gradwalk.load('run-*.gw')."
             )
         instead = f"Give it the number of a rank: {_listed(there)}."
-        rank = whole_number(value, "rank was given ", instead)
+        rank = read_int(value, "rank was given ", instead)
         if rank not in there:
             raise ValueError(f"rank was given {rank}, but there is: {_listed(there)}.")
         return rank
@@ -78,7 +78,7 @@ class RankingWidget(InnerWidget):
             raise
         steps = len(subject.steps)
         is_over = self.cursor == len(self.steps)
-        subject.travel(steps if is_over else min(self.cursor, steps))
+        subject.seek(steps if is_over else min(self.cursor, steps))
         is_diagnosed = self.findings is not None
         with self._change():
             self._replace(subject)
@@ -87,7 +87,7 @@ class RankingWidget(InnerWidget):
                 self.set_trait("findings", finding_models(subject.findings(Names())))
 
 
-def _shown_in(subject: Subject) -> int | None:
+def _shown_in(subject: GraphSource) -> int | None:
     ranks = subject.model["ranks"]
     return None if ranks is None else ranks["shown"]
 

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 import traitlets
 
 from ..backward.recorded_pass import read_count, refuse_within_backward
-from ..graph.modes import grad_mode_kept
-from ..graph.whole_number import whole_number
+from ..graph.integers import read_int
+from ..torch_api.modes import grad_mode_kept
 from .following import Followed, FollowingWidget
 from .traits import Cursor, Selected, reacts
 
@@ -25,7 +25,7 @@ class Travelled(Followed, Protocol):
     @property
     def cursor(self) -> int: ...  # noqa: D102  described above
 
-    def travel(self, cursor: int) -> None:
+    def seek(self, cursor: int) -> None:
         """Stand after so many steps; every ``.grad`` that is owned moves along."""
 
 
@@ -143,9 +143,7 @@ class SteppingWidget(FollowingWidget[_T]):
             if not self._refreshing:  # we set it ourselves, where a pass has ended
                 self._refuse_while_running("Moving the cursor")
         value, total = proposal["value"], len(self.steps)
-        cursor = whole_number(
-            value, "cursor was given ", f"Give it a number of steps, 0 to {total}."
-        )
+        cursor = read_int(value, "cursor was given ", f"Give it a number of steps, 0 to {total}.")
         if not 0 <= cursor <= total:
             raise ValueError(
                 f"cursor was given {cursor}, but "
@@ -166,7 +164,7 @@ class SteppingWidget(FollowingWidget[_T]):
                 return
             try:
                 if self._behind is not None and self._behind.cursor != self.cursor:
-                    self._behind.travel(self.cursor)
+                    self._behind.seek(self.cursor)
             except BaseException:
                 self._put_cursor_back()
                 raise

@@ -6,8 +6,8 @@ from typing import Any
 
 import traitlets
 
-from ..wire import DIRECTION_CHOICES
-from ..wire.columns import decode, encode
+from ..schema import DIRECTION_CHOICES
+from ..schema.columns import decode, encode
 
 
 def _encoded(value: Any, _: Any) -> bytes | None:

@@ -10,16 +10,16 @@ import torch
 import traitlets
 
 from .. import notebook
-from ..graph.collector import collector_paused
-from ..graph.modes import grad_mode_kept, unseen
+from ..graph.garbage_collector import collector_paused
+from ..graph.integers import read_int
 from ..graph.names import caller_names
-from ..graph.whole_number import whole_number
-from ..subject.model import dtypes_model
-from ..subject.read import read_subject
-from ..subject.shown import are_small
-from ..subject.subject import Subject
-from ..wire import DifferenceModel, DtypesModel, GraphModel, KnobModel, UpdateModel, Values
-from .changes import Pictured, opened_model, pictured, update_model, values_of
+from ..schema import DifferenceModel, DtypesModel, GraphModel, KnobModel, UpdateModel, Values
+from ..sources.graph_model import dtypes_model
+from ..sources.graph_source import GraphSource
+from ..sources.read_source import read_source
+from ..sources.snapshot import are_small
+from ..torch_api.modes import grad_mode_kept, unseen
+from .graph_changes import Pictured, opened_model, pictured, update_model, values_of
 from .stepping import SteppingWidget
 from .traits import TRAVELS, OfPass, masked
 
@@ -27,11 +27,11 @@ AT_MOST_EVERY = 1 / 30
 """Seconds between two updates that are shown while the program does not rest."""
 
 
-class UpdatingWidget(SteppingWidget[Subject]):
+class UpdatingWidget(SteppingWidget[GraphSource]):
     """A widget of one graph, which another one may replace. Base of `GraphWidget`.
 
     Attributes:
-        graph: What is drawn, as plain JSON values (see `gradwalk.wire.GraphModel`).
+        graph: What is drawn, as plain JSON values (see `gradwalk.schema.GraphModel`).
     """
 
     graph: GraphModel = OfPass(read_only=True).tag(**masked("graph"))  # type: ignore[assignment]
@@ -93,7 +93,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
         self._refuse_closed()
         self._refuse_while_running("update()")
         found = caller_names(names, "update")
-        subject = read_subject(outputs, found, "update", named=names is not None, **self._read_as)
+        subject = read_source(outputs, found, "update", named=names is not None, **self._read_as)
         self._replace(subject)
 
     @grad_mode_kept
@@ -150,7 +150,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
     def _open_or_close(self, node: Any, how: Literal["expand", "collapse"]) -> None:
         self._refuse_closed()
         self._refuse_while_running(f"{how}()")
-        node = whole_number(node, f"{how}() was given ", "Give the id of a node.")
+        node = read_int(node, f"{how}() was given ", "Give the id of a node.")
         subject = self._open()
         with self._lock, self._change():
             self._refresh(describe=False)
@@ -160,11 +160,11 @@ class UpdatingWidget(SteppingWidget[Subject]):
                 if len(subject.drawn) != before:
                     self._drawn_again(subject)
 
-    def _is_drawn_otherwise(self, subject: Subject) -> bool:
+    def _is_drawn_otherwise(self, subject: GraphSource) -> bool:
         """Whether what is drawn of the graph is no more what is in the picture."""
         return self._pictured is not None and subject.model is not self._pictured.model
 
-    def _drawn_again(self, subject: Subject) -> None:
+    def _drawn_again(self, subject: GraphSource) -> None:
         """Draw the same graph with more or less of it open."""
         was, now = self._pictured, pictured(subject)
         assert was is not None
@@ -174,10 +174,10 @@ class UpdatingWidget(SteppingWidget[Subject]):
         self._show_flows(subject)
         self._undescribed = True
 
-    def _show_flows(self, subject: Subject) -> None:
+    def _show_flows(self, subject: GraphSource) -> None:
         """Show what flowed through the edges that are drawn now, in the pass that is shown."""
 
-    def _replace(self, subject: Subject) -> None:
+    def _replace(self, subject: GraphSource) -> None:
         """Show another graph: now, soon, or as soon as somebody asks."""
         if are_small([subject]):
             subject.read_now()
@@ -247,7 +247,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
         else:
             super()._answer(asked)
 
-    def _draw(self, subject: Subject) -> bool:
+    def _draw(self, subject: GraphSource) -> bool:
         """Put what is shown into the picture, unless it is there; whether it was not."""
         if not self._undrawn:
             return False
@@ -258,14 +258,14 @@ class UpdatingWidget(SteppingWidget[Subject]):
             self._put(update_model(self._updates, was, now), now, subject)
         return True
 
-    def _put_graph(self, now: Pictured, subject: Subject) -> None:
+    def _put_graph(self, now: Pictured, subject: GraphSource) -> None:
         """Say what is drawn."""
         self.set_trait("graph", now.model)
         self.set_trait("_dtypes", dtypes_model(subject.drawn))
         self.set_trait("_openable", list(subject.openable) or None)
         self._undrawn, self._pictured = False, now
 
-    def _put(self, update: UpdateModel, now: Pictured, subject: Subject) -> None:
+    def _put(self, update: UpdateModel, now: Pictured, subject: GraphSource) -> None:
         """Put a graph into the picture, in place of the one before."""
         before = update["before"]
         selected = self.selected

@@ -1,0 +1,232 @@
+"""The ``.grad`` of one tensor through a backward pass: what it was when, and going back to that."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from ..torch_api.reading import has_data, why_unreadable
+from ..torch_api.tensors import has_hooks_on_grad, set_version, version_of
+from .kept_gradients import LARGEST_COPY
+from .statistics import norm_of
+
+_FEW = 16
+
+
+class Moment(NamedTuple):
+    """What a tensor's ``.grad`` was from some step on.
+
+    Attributes:
+        step: After how many steps it was so.
+        grad: The ``.grad`` itself, the very object.
+        version: How often it had been changed in place.
+        values: A copy of what it held. None for a large ``.grad`` that was not there before the
+            pass, so that no other moment can change it.
+        norm: What its norm was, where there is no copy to compare with.
+    """
+
+    step: int
+    grad: torch.Tensor | None
+    version: int
+    values: torch.Tensor | None
+    norm: torch.Tensor | None = None
+
+
+class GradTimeline:
+    """The ``.grad`` of one tensor through a backward pass.
+
+    Attributes:
+        node: The node that accumulates into the tensor or, of an intermediate one, that made it.
+        name: What to call the tensor.
+        tensor: Gives the tensor, or None once it is gone.
+        moments: What its ``.grad`` was, in the order of steps; the first is from before the pass.
+        now: Which of the moments the tensor is in.
+    """
+
+    __slots__ = ("_called", "moments", "node", "now", "tensor")
+
+    def __init__(
+        self, node: int, called: Callable[[int], str], tensor: Callable[[], torch.Tensor | None]
+    ) -> None:
+        """Remember what ``.grad`` is before the pass.
+
+        Args:
+            node: The node that accumulates into the tensor, or that made it.
+            called: What to call the tensor of a node.
+            tensor: Gives the tensor, or None once it is gone.
+        """
+        self.node = node
+        self._called = called
+        self.tensor = tensor
+        found = tensor()
+        self.moments = [_EMPTY if found is None else _moment(0, found)]
+        self.now = 0
+
+    @property
+    def name(self) -> str:
+        """What to call the tensor."""
+        return self._called(self.node)
+
+    def note(self, step: int, arrived: torch.Tensor | None = None) -> None:
+        """Add a moment: what ``.grad`` is now.
+
+        Args:
+            step: After how many steps.
+            arrived: What arrived at the leaf, in its own step. When ``.grad`` was empty that is now
+                in it, unless a hook has changed it: then ``.grad`` itself, or a copy that torch
+                made of what arrived.
+        """
+        tensor = self.tensor()
+        if tensor is None:
+            return
+        # The leaf's own step: nothing else in this pass adds to what is now in an empty `.grad`.
+        if len(self.moments) > 1 or self.moments[0].grad is not None:
+            arrived = None
+        self.moments.append(_moment(step, tensor, arrived))
+        self.now = len(self.moments) - 1
+
+    def at(self, step: int) -> int:
+        """Which moment is the one after ``step`` steps."""
+        return bisect_right([moment.step for moment in self.moments], step) - 1
+
+    def is_untouched(self, closely: bool) -> bool:
+        """Whether ``.grad`` is as this timeline left it; ``closely`` compares every value."""
+        tensor, expected = self.tensor(), self.moments[self.now]
+        if tensor is None:
+            return True
+        grad = _grad(tensor)
+        if grad is not expected.grad:
+            return False
+        if grad is None:
+            return True
+        # Two leaves that were joined by cat() share one memory, and so one count of changes.
+        changed = version_of(grad) != expected.version
+        return _is_as(grad, expected) if closely or changed else True
+
+    def go(self, index: int) -> None:
+        """Make ``.grad`` what it was at a moment, bit for bit and the same object."""
+        tensor, moment = self.tensor(), self.moments[index]
+        if tensor is not None:
+            grad = moment.grad
+            shared = sum(other.grad is grad for other in self.moments) > 1  # added to in place
+            if grad is not None and shared and (moment.values is not None or not has_data(grad)):
+                if moment.values is not None:
+                    with torch.no_grad(), torch.inference_mode(grad.is_inference()):
+                        grad.copy_(moment.values)
+                # With its values the version returns too: who saved this tensor finds it unchanged.
+                set_version(grad, moment.version)
+            tensor.grad = grad
+        self.now = index
+
+    def try_to_go(self, index: int) -> Exception | None:
+        """`go`; why torch refused, when it did."""
+        try:
+            self.go(index)
+        except (RuntimeError, TypeError) as error:
+            return error
+        return None
+
+    def why_taken(self) -> str | None:
+        """That the pass left no ``.grad``, where it had added to it: somebody has moved it on."""
+        if self.moments[-1].grad is None and any(
+            moment.grad is not None for moment in self.moments
+        ):
+            return f"{self.name}.grad was taken away when the backward pass ended, as FSDP2 does"
+        return None
+
+    def why_stuck(self) -> str | None:
+        """Why torch would not let anyone set the ``.grad`` that is there now; None when it does."""
+        tensor = self.tensor()
+        grad = None if tensor is None else _grad(tensor)
+        if tensor is None or grad is None:
+            return None
+        try:
+            tensor.grad = grad  # what it is already: this changes nothing
+        except (RuntimeError, TypeError):
+            kind = f"{_kind(tensor)} tensor"
+            if grad.layout == tensor.layout:
+                return f"{self.name} is a {kind}, whose .grad torch cannot set"
+            return f"{self.name} is a {kind} with a {_kind(grad)} .grad, which torch cannot set"
+        return None
+
+
+def _grad(tensor: torch.Tensor) -> torch.Tensor | None:
+    # torch warns when the .grad of a tensor is read that never keeps one.
+    return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    """A tensor's layout in a word."""
+    if tensor.is_nested:
+        return "nested"
+    if tensor.layout is torch.strided:
+        return "dense"
+    return str(tensor.layout).removeprefix("torch.").replace("_", " ")
+
+
+_EMPTY = Moment(0, None, 0, None)
+
+
+def _moment(step: int, tensor: torch.Tensor, last: torch.Tensor | None = None) -> Moment:
+    """What a tensor's ``.grad`` is now.
+
+    Args:
+        step: After how many steps.
+        tensor: The tensor.
+        last: What has arrived in its empty ``.grad``, to which nothing else in this pass adds.
+    """
+    grad = _grad(tensor) if last is None else tensor.grad  # it is a leaf
+    if grad is None:
+        return Moment(step, None, 0, None) if step else _EMPTY
+    version = version_of(grad)
+    if (
+        last is not None
+        and last.layout is grad.layout is torch.strided
+        and has_data(grad)
+        and last.data_ptr() != grad.data_ptr()
+        and last.shape == grad.shape
+        and not has_hooks_on_grad(tensor)
+    ):
+        return Moment(step, grad, version, last)  # torch has copied it
+    values = grad.detach()
+    if why_unreadable(values) is not None:
+        return Moment(step, grad, version, None)
+    if last is not None and values.numel() * values.element_size() > LARGEST_COPY:
+        norm = norm_of(values)
+        if norm is not None:
+            return Moment(step, grad, version, None, norm)
+    return Moment(step, grad, version, values.clone())
+
+
+def _is_as(grad: torch.Tensor, moment: Moment) -> bool:
+    """Whether a ``.grad`` still holds what it did, also when it was changed behind torch's back."""
+    with torch.no_grad():
+        if moment.values is not None:
+            return same_values(grad, moment.values)
+        norm = norm_of(grad)
+        if norm is None or moment.norm is None:
+            return norm is moment.norm
+        return same_values(norm, moment.norm)
+
+
+def is_small(tensor: torch.Tensor | None) -> bool:
+    """Whether every number of it can be looked at, without waiting for a device."""
+    return tensor is not None and tensor.device.type == "cpu" and tensor.numel() <= _FEW
+
+
+def same_values(now: torch.Tensor, before: torch.Tensor) -> bool:
+    """Whether a tensor holds what it held before; True where that cannot be compared."""
+    if not has_data(now):
+        return True
+    if why_unreadable(now) is not None or why_unreadable(before) is not None:  # freed since
+        return False
+    try:
+        # The first is quicker by far, but to it NaN is no NaN, and it cannot take nested tensors.
+        if not now.is_nested and torch.equal(now, before):
+            return True
+        return torch.allclose(now, before, rtol=0, atol=0, equal_nan=True)
+    except RuntimeError:  # sparse and other layouts
+        return True

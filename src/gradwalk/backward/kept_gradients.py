@@ -1,0 +1,405 @@
+"""Keeping gradients as they were when they flowed, within a budget of memory.
+
+What flows is referred to, not copied. Nothing of torch's then changes it: where it would add to a
+gradient in place, or hand one over to a leaf as its ``.grad``, it makes a new tensor if somebody
+else refers to it. What has become a ``.grad`` before anybody could is copied; or, if it is large,
+its norm is taken. A user's hook may change what flows; torch counts that.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from ..schema import TensorSummary
+from ..torch_api.json_values import json_number
+from ..torch_api.reading import PART, PLAIN, has_data, storage_id, why_unreadable
+from ..torch_api.summary import MOST_VALUES, Summarise, summarise, without_values
+from ..torch_api.tensors import two_norms, version_of
+from .statistics import Statistics, has_norm, norm_of, padded, statistics_of
+
+DEFAULT_BUDGET = 256 * 2**20
+"""Bytes of large gradients kept alive per run; beyond that only their statistics are kept."""
+LARGEST_COPY = 2**20
+"""Bytes of a leaf's gradient of which torch may be made to copy it, rather than to hand it over."""
+
+_NOT_TAKEN = -1.0  # no norm is negative
+_READ_AT_ONCE = {torch.float32, torch.float64}
+
+CHANGED = (
+    "This tensor was changed in place after it flowed here (by a hook or by the program), before "
+    "its values were looked at: they are not known."
+)
+
+
+class KeptGradient:
+    """A gradient as it was when it flowed.
+
+    Attributes:
+        version: How often it had been changed in place by then.
+        summary: What is left without the values; None while there are values.
+        statistics: The numbers missing from ``summary``.
+        taken: Its 2-norm, where it was taken while the gradient flowed; left on its device.
+        number: Of a gradient without dimensions what it was, once `norms` has read it; else None.
+    """
+
+    __slots__ = ("_flowed", "_norm", "number", "statistics", "summary", "taken", "version")
+
+    def __init__(
+        self,
+        flowed: torch.Tensor | None,
+        version: int | None = None,
+        *,
+        summary: TensorSummary | None = None,
+        statistics: Statistics | None = None,
+        norm: torch.Tensor | None = None,
+    ) -> None:
+        """Refer to a gradient.
+
+        Args:
+            flowed: The gradient; None when the budget was spent.
+            version: How often it had been changed in place when it flowed; None for as often as
+                now.
+            summary: What is left without the values.
+            statistics: The numbers missing from ``summary``.
+            norm: Its 2-norm, where it was taken.
+        """
+        self._flowed = flowed
+        self._norm: float | None = _NOT_TAKEN
+        self.number: float | None = None
+        self.summary = summary
+        self.statistics = statistics
+        self.taken = norm if statistics is None else statistics.norm
+        if version is None:
+            version = 0 if flowed is None else version_of(flowed)
+        self.version = version
+
+    @property
+    def tensor(self) -> torch.Tensor | None:
+        """Its values; None when they are not known: the budget was spent, or they were changed."""
+        flowed = self._flowed
+        return None if flowed is None or version_of(flowed) != self.version else flowed
+
+    @property
+    def changed(self) -> bool:
+        """Whether it was changed in place since."""
+        return self._flowed is not None and version_of(self._flowed) != self.version
+
+    def is_of(self, grad: torch.Tensor, version: int) -> bool:
+        """Whether this is a gradient in that version."""
+        return self._flowed is grad and self.version == version
+
+    def summarise(self, summarised: Summarise = summarise) -> TensorSummary:
+        """The gradient as plain values, with a note if it was changed in place since."""
+        if self._flowed is None:
+            return self._without_values()
+        summary = summarised(self._flowed)
+        if self.changed:
+            summary["note"] = (
+                "This tensor was changed in place after it flowed here (by a hook or by the "
+                "program); the values are those it holds now."
+            )
+        return summary
+
+    def _without_values(self) -> TensorSummary:
+        assert self.summary is not None
+        summary = self.summary.copy()
+        if (found := self.statistics) is not None:
+            summary["norm"] = json_number(found.norm.item())
+            if found.low is not None and found.high is not None:
+                summary["min"] = json_number(found.low.item())
+                summary["max"] = json_number(found.high.item())
+                summary["nan"] = 0 if found.nan is None else int(found.nan)
+                summary["inf"] = 0 if found.inf is None else int(found.inf)
+        return summary
+
+
+class GradientStore:
+    """Keeps the gradients of one run."""
+
+    def __init__(self, max_bytes: int) -> None:
+        """Start with nothing kept.
+
+        Args:
+            max_bytes: Bytes of large gradients to keep alive.
+        """
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._storages: set[int] = set()
+        # One node's grad_input is the next one's grad_output: the same tensor, kept once.
+        self._known: dict[int, KeptGradient] = {}
+        self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int, KeptGradient]] = {}
+        # Views of one memory that one step has at hand: their numbers are the same.
+        self._at_hand: dict[tuple[int, int, torch.dtype], KeptGradient] = {}
+        self._norms: dict[tuple[Any, ...], torch.Tensor | None] = {}
+        self._summaries: dict[tuple[Any, ...], TensorSummary] = {}
+
+    @property
+    def bytes_left(self) -> int:
+        """How many more may be kept alive."""
+        return self._max_bytes - self._bytes
+
+    def count(self, size: int) -> None:
+        """So many bytes are kept alive by somebody else, as a part of the same."""
+        self._bytes += size
+
+    def begin_step(self) -> None:
+        """A node's gradients are about to be kept."""
+        self._at_hand.clear()
+
+    def keep(
+        self, grad: torch.Tensor | None, version: int, is_large_leafs: bool
+    ) -> KeptGradient | None:
+        """Keep a gradient.
+
+        Args:
+            grad: What flowed.
+            version: How often it had been changed in place by then.
+            is_large_leafs: Whether it goes into a leaf, and is so large that torch hands it over as
+                its ``.grad``: that keeps it alive, not we.
+
+        Returns:
+            The gradient, or None for None.
+        """
+        if grad is None:
+            return None
+        known = self._known.get(id(grad))
+        if known is not None and known.is_of(grad, version):
+            return known
+        spent = self._spent.get(id(grad))
+        if spent is not None and spent[0]() is grad and spent[1] == version:
+            return spent[2]
+        try:
+            kept = self._keep(grad, version, is_large_leafs)
+        except Exception:  # a class of the user's may refuse anything
+            return KeptGradient(None, summary=summarise(grad))
+        if kept.is_of(grad, version):
+            self._known[id(grad)] = kept  # it holds the tensor, so the id stays its own
+        elif kept.statistics is not None:
+            self._spent[id(grad)] = weakref.ref(grad), version, kept
+            self._at_hand[_memory(grad)] = kept
+        return kept
+
+    def _keep(self, grad: torch.Tensor, version: int, is_large_leafs: bool) -> KeptGradient:
+        if version_of(grad) == version and type(grad) in PLAIN and _is_small(grad):
+            return KeptGradient(grad, version)
+        storage = storage_id(grad)
+        if storage is None:  # sparse, nested; or hidden by torch.func, with no values to look at
+            hidden = grad.layout is torch.strided and not grad.is_nested
+            return (
+                KeptGradient(None, summary=summarise(grad))
+                if hidden
+                else KeptGradient(grad, version)
+            )
+        if version_of(grad) != version:
+            summary = without_values(grad)
+            summary["note"] = CHANGED
+            return KeptGradient(None, summary=summary)
+        if not has_data(grad):
+            return KeptGradient(grad, version)
+        size = grad.untyped_storage().nbytes()
+        if grad.numel() <= MOST_VALUES:
+            small = size <= MOST_VALUES * 64 or why_unreadable(grad) is not None
+            return KeptGradient(grad, version) if small else KeptGradient(grad.clone())
+        if is_large_leafs:
+            return KeptGradient(grad, version, norm=self._norm_of_leafs(grad, version))
+        if storage in self._storages:
+            size = 0
+        if self._bytes + size > self._max_bytes:
+            return self.without_values(grad)
+        self._bytes += size
+        if size:
+            self._storages.add(storage)
+        return KeptGradient(grad, version)
+
+    def _norm_of_leafs(self, grad: torch.Tensor, version: int) -> torch.Tensor | None:
+        # An optimizer, or clipping, changes it in place as soon as the pass is over.
+        if why_unreadable(grad) is not None:
+            return None
+        key = grad.data_ptr(), grad.shape, grad.stride(), grad.dtype, version
+        if key not in self._norms:  # the node that hands it over has seen it, then the leaf's own
+            self._norms[key] = norm_of(grad)
+        return self._norms[key]
+
+    def has_room(self, gradients: Iterable[torch.Tensor | None]) -> bool:
+        """Count gradients that are to be kept as they are; whether there is room for all.
+
+        Args:
+            gradients: Plain ones, which live until they are kept.
+        """
+        seen: set[int] = set()
+        for grad in gradients:
+            if grad is None or id(grad) in seen or grad.numel() <= MOST_VALUES:
+                continue
+            seen.add(id(grad))
+            storage = storage_id(grad)
+            if storage is None or storage in self._storages or not has_data(grad):
+                continue
+            size = grad.untyped_storage().nbytes()
+            if self._bytes + size > self._max_bytes:
+                return False
+            self._bytes += size
+            self._storages.add(storage)
+        return True
+
+    def keep_padded(
+        self, grad: torch.Tensor | None, version: int, middle: KeptGradient | None
+    ) -> KeptGradient | None:
+        """Keep a gradient that is another one with zeros around it.
+
+        Args:
+            grad: What flowed, a plain one.
+            version: How often it had been changed in place by then.
+            middle: The other one.
+
+        Returns:
+            The gradient. Where its values are not kept its statistics are those of the other one,
+            so that the zeros need not be read.
+        """
+        if grad is None or middle is None:
+            return self.keep(grad, version, False)
+        there = middle.tensor
+        known = middle.statistics
+        fits = self._bytes + grad.untyped_storage().nbytes() <= self._max_bytes
+        if not fits and known is None and there is not None and there.numel() and has_norm(there):
+            known = statistics_of(there)
+        if fits or known is None or version_of(grad) != version or not has_norm(grad):
+            return self.keep(grad, version, False)
+        kept = KeptGradient(None, summary=self.only_statistics(grad), statistics=padded(known))
+        self._spent[id(grad)] = weakref.ref(grad), version, kept
+        return kept
+
+    def without_values(self, grad: torch.Tensor) -> KeptGradient:
+        """The statistics of a gradient alone."""
+        if storage_id(grad) is None or why_unreadable(grad) is not None:
+            return KeptGradient(None, summary=summarise(grad))
+        summary = self.only_statistics(grad)
+        if not has_norm(grad):
+            return KeptGradient(None, summary=summary)
+        alike = self._at_hand.get(_memory(grad))
+        found = alike.statistics if alike is not None else None
+        return KeptGradient(None, summary=summary, statistics=found or statistics_of(grad))
+
+    def only_statistics(self, grad: torch.Tensor) -> TensorSummary:
+        """What is left of a gradient without its numbers; of those that are alike the same."""
+        key = (grad.shape, grad.dtype, grad.device) if type(grad) in PLAIN else None
+        summary = self._summaries.get(key) if key is not None else None
+        if summary is None:
+            summary = without_values(grad)
+            if key is not None:
+                self._summaries[key] = summary
+            summary["note"] = (
+                "Only statistics were kept: the gradients of this backward pass exceed max_bytes, "
+                f"{self._max_bytes / 2**20:.4g} MiB."
+            )
+        return summary
+
+
+def _is_small(grad: torch.Tensor) -> bool:
+    """Whether a gradient of a common kind has few numbers, and its memory hardly more."""
+    try:
+        return (
+            grad.numel() <= MOST_VALUES
+            and grad.untyped_storage().nbytes() <= MOST_VALUES * 64
+            and grad.layout is torch.strided
+            and not grad.is_nested
+        )
+    except (NotImplementedError, RuntimeError):  # it has no one memory: to be looked at closely
+        return False
+
+
+def _memory(grad: torch.Tensor) -> tuple[int, int, torch.dtype]:
+    return grad.data_ptr(), grad.numel(), grad.dtype
+
+
+def norms(kept: Sequence[KeptGradient | None]) -> list[float | None]:
+    """The 2-norms of gradients, read from each device at once, and remembered.
+
+    Args:
+        kept: Gradients; None where none flowed.
+
+    Returns:
+        One norm per gradient, NaN or infinite if a value is; None for None and for gradients that
+        have no values to look at.
+    """
+    missing = {id(each): each for each in kept if each is not None and each._norm == _NOT_TAKEN}
+    groups: dict[tuple[torch.device, torch.dtype, bool], _Group] = {}
+    for each in missing.values():
+        taken = each.taken is not None
+        like = each.tensor if each.taken is None else each.taken
+        if like is None:
+            each._norm = None if each.changed else _as_float(each.summarise()["norm"])
+        elif has_norm(like):
+            groups.setdefault((like.device, like.dtype, taken), []).append((each, like))
+        else:
+            each._norm = _as_float(each.summarise()["norm"])
+    for (_, dtype, taken), group in groups.items():
+        rest = _without_numbers(group) if dtype in _READ_AT_ONCE and not taken else group
+        values = _stacked(rest) if taken else _norms([tensor for _, tensor in rest])
+        for (each, _), norm in zip(rest, values, strict=True):
+            # The squares may overflow where the numbers do not: then in float64.
+            overflowed = (norm is None or math.isinf(norm)) and each.tensor is not None
+            each._norm = _as_float(each.summarise()["norm"]) if overflowed else norm
+    return [None if each is None else each._norm for each in kept]
+
+
+_Group = list[tuple[KeptGradient, torch.Tensor]]
+
+
+def _without_numbers(group: _Group) -> _Group:
+    """Read the gradients that are a number each, whose norm is its absolute value; the others."""
+    rest: _Group = []
+    ones: _Group = []
+    for one in group:
+        (ones if one[1].dim() == 0 and type(one[1]) in PLAIN else rest).append(one)
+    try:
+        numbers = torch.stack([tensor for _, tensor in ones]).tolist() if ones else ()
+    except (RuntimeError, NotImplementedError):  # hidden by torch.func
+        return group
+    for (each, _), number in zip(ones, numbers, strict=True):
+        each.number, each._norm = number, abs(number)
+    return rest
+
+
+def _stacked(group: _Group) -> list[float | None]:
+    found: list[float | None] = torch.stack([norm for _, norm in group]).tolist()
+    return found
+
+
+def _norms(tensors: list[torch.Tensor]) -> list[float | None]:
+    """The norms of tensors of one dtype on one device; None where torch refuses."""
+    if not tensors:
+        return []
+    narrow = tensors[0].itemsize < 4
+    found: list[float | None] = [None] * len(tensors)
+    places: dict[tuple[int, ...], list[int]] = {}
+    at_once: list[torch.Tensor] = []
+    apart: dict[int, torch.Tensor] = {}
+    for i, tensor in enumerate(tensors):
+        if (narrow and tensor.numel() > PART) or 0 in tensor.stride():
+            norm = norm_of(tensor)
+            if norm is not None:
+                apart[i] = norm
+            continue
+        # A contiguous tensor and its views hold the same numbers.
+        key = (tensor.data_ptr(), tensor.numel()) if tensor.is_contiguous() else (i,)
+        if key not in places:
+            at_once.append(tensor)
+        places.setdefault(key, []).append(i)
+    try:
+        taken = two_norms(at_once, torch.float32 if narrow else None) if at_once else []
+        values = [*taken, *(torch.stack([*apart.values()]).tolist() if apart else ())]
+    except RuntimeError:  # a tensor subclass may refuse any operation
+        return found
+    for at, value in zip([*places.values(), *([i] for i in apart)], values, strict=True):
+        for i in at:
+            found[i] = value
+    return found
+
+
+def _as_float(number: float | str | None) -> float | None:
+    return None if number is None else float(number)

@@ -1,0 +1,201 @@
+"""`record`: the real backward, run once, and every step of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..graph.capture import Capture, capture_nodes
+from ..graph.integers import read_int
+from ..graph.names import Names, caller_names
+from ..graph.outputs import read_outputs
+from ..torch_api.modes import grad_mode_kept
+from ..tracing.annotate import watched
+from .kept_gradients import DEFAULT_BUDGET
+from .observe import Observer
+from .open_passes import announce
+from .recorded_pass import RecordedPass, read_count, read_max_bytes, refuse_within_backward
+from .run_backward import run_backward
+from .steps import RecordedStep, recorded_steps
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class Recording:
+    """One backward pass: its steps, in the engine's order, and a cursor over them.
+
+    `record` makes it, and runs the pass. It owns the ``.grad`` of the graph's leaves (and of
+    intermediate tensors that retain theirs): with the cursor at k, each is what the engine had
+    after k steps, bit for bit. As soon as something else changes one, moving touches none.
+
+    Attributes:
+        graph: The captured graph, a ``networkx.MultiDiGraph`` as `gradwalk.capture` gives it.
+        steps: What ran, in the engine's order: see `gradwalk.backward.steps.RecordedStep`.
+        cursor: After how many steps we stand, from 0 to ``len(steps)``. Set it, or use the methods.
+
+    Raises:
+        ValueError: ``cursor`` is set to a number that is not from 0 to ``len(steps)``.
+        RuntimeError: It is moved by a hook while a backward pass runs.
+
+    Example::
+
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> recording = record(x**2)
+        >>> recording.cursor, x.grad
+        (2, tensor(6.))
+        >>> recording.cursor = 1
+        >>> x.grad is None
+        True
+    """
+
+    def __init__(self, recorded: RecordedPass) -> None:
+        self._pass = recorded
+        announce(recorded)
+
+    @property
+    def graph(self) -> nx.MultiDiGraph:
+        """The captured graph."""
+        return self._pass.graph
+
+    @functools.cached_property
+    def steps(self) -> list[RecordedStep]:
+        """What ran, in the engine's order."""
+        return recorded_steps(self._pass.graph, self._pass.run)
+
+    @property
+    def note(self) -> str | None:
+        """What there is to say about this pass: what ``.grad`` it added to, whether it travels."""
+        return self._pass.note
+
+    @property
+    def cursor(self) -> int:
+        """After how many steps we stand."""
+        return self._pass.cursor
+
+    @cursor.setter
+    def cursor(self, cursor: int) -> None:
+        instead = f"Give a number of steps, 0 to {self._pass.run.total}."
+        self._go(read_int(cursor, "cursor was given ", instead))
+
+    def step(self, n: int = 1) -> None:
+        """Move ``n`` steps on, at most to the end."""
+        self._go(min(self.cursor + read_count(n, "step"), self._pass.run.total))
+
+    def step_back(self, n: int = 1) -> None:
+        """Move ``n`` steps back, at most to the start."""
+        self._go(max(self.cursor - read_count(n, "step_back"), 0))
+
+    def run_to(self, node: int | str) -> None:
+        """Move to where a node has just run.
+
+        Args:
+            node: Its id, or the name of its tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: No node is called so, several are, or it did not run in this pass.
+        """
+        self._go(self._pass.find(node))
+
+    def reset(self) -> None:
+        """Move to the start: every ``.grad`` as before the pass."""
+        self._go(0)
+
+    @grad_mode_kept
+    def _go(self, cursor: int) -> None:
+        refuse_within_backward("Moving the cursor of a recording")
+        self._pass.seek(cursor)
+
+    def __repr__(self) -> str:
+        return f"<Recording: step {self.cursor} of {self._pass.run.total}>"
+
+
+def record(
+    *outputs: Any,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+    names: Mapping[str, Any] | torch.nn.Module | None = None,
+    max_bytes: int = DEFAULT_BUDGET,
+) -> Recording:
+    """Run the real backward once and record every step of it.
+
+    Args:
+        *outputs: As for `gradwalk.capture`.
+        gradient: What to start from, as for ``Tensor.backward``: a tensor of the output's shape,
+            or a list of them, one per output. None for outputs of one number.
+        retain_graph: Whether the nodes keep their saved tensors, so that backward can run again.
+            None keeps them, unless a compiled part of the graph can run only once.
+        create_graph: Whether the gradients get a graph of their own.
+        inputs: The tensors to accumulate into; None for every leaf.
+        names: What to call tensors, as for `gradwalk.GraphWidget`: by default names are looked up
+            among the caller's variables.
+        max_bytes: Bytes of gradients to keep; beyond that only their statistics are kept.
+
+    Returns:
+        The recording, its cursor at the end: every ``.grad`` is as after ``backward()``.
+
+    Raises:
+        TypeError: An output carries no autograd graph, ``names`` is neither a mapping nor a
+            module, or another argument is of the wrong kind.
+        ValueError: ``gradient`` is missing or does not fit, or there is no output.
+        Exception: What backward itself raises, with a note where it happened. Every ``.grad`` is
+            then as it was before.
+
+    Example::
+
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> recording = record((x + 1 - 2 * x) ** 2)
+        >>> [step.op for step in recording.steps]
+        ['PowBackward0', 'SubBackward0', 'MulBackward0', 'AddBackward0', 'AccumulateGrad']
+        >>> [share.grad.item() for share in recording.steps[-1].contributions]
+        [8.0, -4.0]
+        >>> x.grad
+        tensor(4.)
+        >>> recording.step_back()
+        >>> x.grad is None
+        True
+    """
+    called = caller_names(names, "record")
+    asked = {
+        "gradient": gradient,
+        "retain_graph": retain_graph,
+        "create_graph": create_graph,
+        "inputs": inputs,
+    }
+    max_bytes = read_max_bytes(max_bytes)
+    return _recorded(outputs, called, max_bytes, **asked)
+
+
+@grad_mode_kept
+def _recorded(outputs: Any, called: Names, max_bytes: int, **asked: Any) -> Recording:
+    return record_captured(
+        capture_nodes(read_outputs(outputs, "record"), called), max_bytes, **asked
+    )
+
+
+def record_captured(captured: Capture, max_bytes: int = DEFAULT_BUDGET, **asked: Any) -> Recording:
+    """`record` for a graph that was captured.
+
+    Args:
+        captured: The graph.
+        max_bytes: As for `record`.
+        **asked: As for `gradwalk.backward.run_backward.run_backward`.
+    """
+    observer = Observer(
+        captured.nodes,
+        lambda: None,
+        {node for node, _ in captured.roots},
+        max_bytes,
+    )
+    try:
+        noted = bool(watched(captured))
+        run = run_backward(captured, observer, **asked, operations=noted)
+    finally:
+        observer.close()
+    return Recording(RecordedPass(captured, run))

@@ -1,0 +1,262 @@
+"""One backward pass: what its hooks noted, and the steps made of it when they are asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import chain, islice, repeat
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch.autograd.graph import Node
+
+from ..torch_api.engine import current_node
+from ..torch_api.modes import unseen
+from ..torch_api.reading import copied
+from ..torch_api.tensors import version_of, versions_of
+from .function_calls import Operations
+from .kept_gradients import LARGEST_COPY, GradientStore, KeptGradient
+from .leaf_grads import LeafGrads
+from .padded_gradients import Gradients, Padding, keep_padding
+
+_AT_HAND = 2**20
+"""Bytes of gradients that wait to be read once the budget is spent: one at a time takes longer."""
+
+Passed = Sequence[Any]
+"""What a node passed on: gradients, or the `Padding` that stands for one."""
+
+Note = Callable[[Passed, Gradients], None]
+"""Notes what the node that runs has passed on, and what came in."""
+
+Noted = tuple[int, Passed, Gradients, list[int] | None]
+"""A node, the gradients that it passed on and that came in, and the version of each but None: of
+those that came in first. None where all are 0."""
+
+
+class Step(NamedTuple):
+    """One node's backward: the gradients of its outputs came in, those of its inputs went on.
+
+    Attributes:
+        node: The node's id.
+        grad_outputs: One per output of the node.
+        grad_inputs: One per entry of ``next_functions``; empty for a leaf.
+    """
+
+    node: int
+    grad_outputs: list[KeptGradient | None]
+    grad_inputs: list[KeptGradient | None]
+
+
+class RecordedRun:
+    """One backward pass through the graph.
+
+    Attributes:
+        number: Which pass this is, from 1.
+        state: "running", "done", or "stopped" when an exception ended it.
+        keeps_graph: Whether it was asked to retain the graph's buffers.
+        once: Whether it could not be asked for that: compiled code in it can run only once.
+        grads: The ``.grad`` that the pass changed, when gradwalk started it; None when it was
+            only watched.
+        seeds: The gradients it started from, one per output, when gradwalk started it.
+        error: The exception that ended it, in words, when gradwalk started it.
+        failed: The node that raised it, if one did.
+        max_bytes: Bytes of large gradients to keep.
+        operations: What custom backwards did, by node id, where that was noted.
+    """
+
+    def __init__(
+        self,
+        max_bytes: int,
+        *,
+        grads: LeafGrads | None = None,
+        seeds: list[torch.Tensor] | None = None,
+        once: bool = False,
+        padding: frozenset[int] = frozenset(),
+    ) -> None:
+        """A pass that has not begun.
+
+        Args:
+            max_bytes: Bytes of large gradients to keep.
+            padding: The nodes that pass on what came in with zeros around it.
+            grads: The ``.grad`` that it changes, when gradwalk starts it.
+            seeds: What it then starts from.
+            once: Whether it can run only once.
+        """
+        self.number = 0
+        self.max_bytes = max_bytes
+        self.state: Literal["running", "done", "stopped"] = "running"
+        self.keeps_graph = True
+        self.once = once
+        self.grads = grads
+        self.seeds = seeds
+        self.error: str | None = None
+        self.failed: int | None = None
+        self.operations: dict[int, Operations] = {}
+        self._touched = frozenset[int]() if grads is None else grads.nodes
+        self._padding = padding
+        self._keeper = GradientStore(max_bytes)
+        self._noted: deque[Noted] = deque()  # appended to by one thread, taken by another
+        self._room = max_bytes // 2
+        self._counted = 0  # how many of those that were noted are counted by the keeper
+        self._steps: dict[int, Step] = {}
+        self._numbers: dict[int, int] = {}
+        self._reading = threading.RLock()
+
+    @property
+    def total(self) -> int:
+        """How many steps there were."""
+        return len(self._steps) + len(self._noted)
+
+    @property
+    def steps(self) -> dict[int, Step]:
+        """What ran, by node id, in the engine's order."""
+        if self._noted:
+            self._read()
+        return self._steps
+
+    def arrived(self, node: int, output_nr: int = 0) -> torch.Tensor | None:
+        """The gradient that came to an output of a node, while its values are known."""
+        step = self.steps.get(node)
+        came = [] if step is None else step.grad_outputs
+        kept = came[output_nr] if output_nr < len(came) else None
+        return None if kept is None else kept.tensor
+
+    @property
+    def numbers(self) -> dict[int, int]:
+        """Each node that ran, and the number of its step, from 1."""
+        steps = self.steps
+        if len(self._numbers) != len(steps):
+            self._numbers = {node: number for number, node in enumerate(steps, 1)}
+        return self._numbers
+
+    def noting(self, ids: dict[Node | None, int]) -> Note:
+        """What notes that a node has run, in a microsecond; called by the hook of that node.
+
+        Args:
+            ids: The number of each node.
+        """
+        append, touched = self._noted.append, self._touched
+
+        # All of it in one function, with plain loops: it runs once per node and pass.
+        def note(grad_inputs: Passed, grad_outputs: Gradients) -> None:
+            node = ids[current_node()]
+            changes = size = 0
+            try:
+                for grad in grad_outputs:
+                    if grad is not None:
+                        changes |= grad._version
+                for grad in grad_inputs:
+                    if grad is not None:
+                        changes |= grad._version
+                        size += grad.nbytes
+            except Exception:  # sparse, of an inference mode, of a class that refuses to tell
+                self.note_carefully(node, grad_inputs, grad_outputs)
+                return
+            versions = versions_of(grad_outputs, grad_inputs) if changes else None
+            append((node, grad_inputs, grad_outputs, versions))
+            if node in touched:
+                self._note_grad(node, grad_outputs)
+            # What comes in was passed on by others, or is the sum of that: at most as much again.
+            self._room -= size
+            if self._room < 0:
+                self._make_room()
+
+        return note
+
+    def note_carefully(
+        self,
+        node: int,
+        grad_inputs: Gradients,
+        grad_outputs: Gradients,
+        handed_over: Sequence[bool] = (),
+    ) -> None:
+        """The same for gradients of any kind, in passes of any kind.
+
+        Args:
+            node: The node's id.
+            grad_inputs: What it passed on.
+            grad_outputs: What came in.
+            handed_over: Which of the gradients, those passed on first, torch shall hand over to a
+                leaf as it would if nobody looked; none of the others.
+        """
+        count = len(grad_inputs) + len(grad_outputs)
+        flags = [*handed_over, *[False] * (count - len(handed_over))]
+        with self._reading:
+            self._read()
+            self._keeper.begin_step()
+            kept = [
+                _keep(self._keeper, grad, flag)
+                for grad, flag in zip([*grad_inputs, *grad_outputs], flags, strict=True)
+            ]
+            passed, arrived = kept[: len(grad_inputs)], kept[len(grad_inputs) :]
+            self._steps[node] = Step(node, arrived, passed)
+        if node in self._touched:
+            self._note_grad(node, grad_outputs)
+
+    def _note_grad(self, node: int, grad_outputs: Gradients) -> None:
+        assert self.grads is not None
+        self.grads.note(node, self.total, grad_outputs[0] if len(grad_outputs) == 1 else None)
+
+    def _make_room(self) -> None:
+        """Count what was noted more closely; where that is not all kept, make steps of it now."""
+        with self._reading, unseen():
+            noted = list(self._noted)
+            new = islice(noted, self._counted, None)
+            grads = chain.from_iterable((*came, *went) for _, went, came, _ in new)
+            fits = self._keeper.has_room(grad for grad in grads if type(grad) is not Padding)
+            self._counted, self._room = len(noted), self._keeper.bytes_left // 2
+            if not fits or self._room < _AT_HAND:
+                self._read()
+
+    def _read(self) -> None:
+        """Make steps of what was noted."""
+        with self._reading, unseen():
+            noted, keep = self._noted, self._keeper.keep
+            while noted:
+                node, grad_inputs, grad_outputs, noted_versions = noted[0]
+                self._keeper.begin_step()
+                versions = repeat(0) if noted_versions is None else iter(noted_versions)
+                came = [
+                    None if grad is None else keep(grad, next(versions), False)
+                    for grad in grad_outputs
+                ]
+                middle = came[0] if len(came) == len(grad_inputs) == 1 else None
+                if middle is not None and isinstance(grad_inputs[0], Padding):
+                    went: list[KeptGradient | None] = [
+                        keep_padding(self._keeper, grad_inputs[0], middle)
+                    ]
+                elif node in self._padding and _is_padded(grad_inputs, grad_outputs):
+                    went = [self._keeper.keep_padded(grad_inputs[0], next(versions), came[0])]
+                else:
+                    went = [
+                        None if grad is None else keep(grad, next(versions), False)
+                        for grad in grad_inputs
+                    ]
+                self._steps[node] = Step(node, came, went)
+                noted.popleft()
+            self._counted = 0
+            self._room = max(self._keeper.bytes_left // 2, _AT_HAND)
+
+
+def _is_padded(went: Gradients, came: Gradients) -> bool:
+    """Whether the gradient that a node passed on has more numbers than the one that came in."""
+    one, other = went[0], came[0]
+    return one is not None and other is not None and one.numel() > other.numel()
+
+
+def _keep(
+    keeper: GradientStore, grad: torch.Tensor | None, handed_over: bool
+) -> KeptGradient | None:
+    if grad is None:
+        return None
+    try:
+        large = handed_over and grad.numel() * grad.element_size() > LARGEST_COPY
+        if large or grad.requires_grad:  # nobody else may refer to it, or to its own graph
+            grad = grad.detach()
+        if (handed_over and not large) or grad.is_inference():  # which tells of no change
+            grad = copied(grad)
+        return keeper.keep(grad, version_of(grad), large)
+    except RuntimeError:
+        # A batched gradient, as in jacobian(vectorize=True), has no values here.
+        return keeper.without_values(grad)

@@ -1,0 +1,156 @@
+"""What findings are made from: the graph, a pass, and what the program calls its tensors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..backward.recorded_pass import RecordedPass
+from ..backward.recorded_run import RecordedRun
+from ..explain.loss_graph import LossGraph, graph_of
+from ..graph.labels import described
+from ..graph.names import Names
+from ..torch_api.nodes import leaf_tensor
+from ..tracing.annotate import Annotated
+from ..tracing.source_line import SourceLine
+
+
+@dataclass(frozen=True)
+class CheckContext:
+    """What there is to judge by.
+
+    Attributes:
+        captured: The graph.
+        recording: The pass to judge, if there was one.
+        namespaces: Node id -> the module that ran it, as far as it is known.
+        called: What the program calls its parameters.
+        is_explicit: Whether all that is called so belongs to the model.
+        optimizers: What will update the parameters, as far as it was given.
+        reduced: Leaves whose ``.grad`` is made of the gradients of several processes.
+    """
+
+    captured: Annotated
+    recording: RecordedPass | None
+    namespaces: Mapping[int, str]
+    called: Names
+    is_explicit: bool
+    optimizers: Sequence[torch.optim.Optimizer] = ()
+    reduced: Collection[int] = ()
+
+    @property
+    def run(self) -> RecordedRun | None:
+        """What was seen of the pass."""
+        return self.recording.run if self.recording is not None else None
+
+    @functools.cached_property
+    def leaves(self) -> dict[int, int]:
+        """``id`` of each leaf of the graph -> its node."""
+        found = map(leaf_tensor, self.captured.nodes)
+        return {id(leaf): node for node, leaf in enumerate(found) if leaf is not None}
+
+    @functools.cached_property
+    def loss(self) -> LossGraph:
+        """The graph as one behind a loss."""
+        return graph_of(self.captured)
+
+    @functools.cached_property
+    def models(self) -> dict[str, dict[int, str]]:
+        """The variables whose modules are used in the graph -> ``id`` of their parameters -> name.
+
+        Where the program said which names are meant, all of them.
+        """
+        return {
+            variable: parameters
+            for variable, parameters in self.called.parameters.items()
+            if self.is_explicit or any(self.is_used(key) for key in parameters)
+        }
+
+    @functools.cached_property
+    def expected(self) -> dict[int, str]:
+        """``id`` of each leaf that a gradient may be expected for -> its name.
+
+        Where the optimizers are known they say which these are.
+        """
+        found: dict[int, str] = {}
+        for parameters in self.models.values():
+            for key, name in parameters.items():
+                found.setdefault(key, self.called.leaves.get(key, name))
+        if self.is_explicit:
+            found = {**self.called.leaves, **found}
+        if self.optimizers:
+            held = self.held
+            found = {key: name for key, name in found.items() if key in held}
+            for key, tensor in held.items():
+                if key not in found and key in self.called.leaves and tensor.requires_grad:
+                    found[key] = self.called.leaves[key]
+        return found
+
+    @functools.cached_property
+    def held(self) -> dict[int, torch.Tensor]:
+        """``id`` of each parameter that an optimizer holds, as a leaf -> the parameter."""
+        leaf_of = self.called.leaves_of_parameters()
+        return {
+            leaf_of.get(id(parameter), id(parameter)): parameter
+            for optimizer in self.optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        }
+
+    @functools.cached_property
+    def held_by(self) -> list[set[int]]:
+        """``id`` of what each optimizer holds, as leaves."""
+        leaf_of = self.called.leaves_of_parameters()
+        return [
+            {leaf_of.get(id(p), id(p)) for group in each.param_groups for p in group["params"]}
+            for each in self.optimizers
+        ]
+
+    @functools.cached_property
+    def waiting(self) -> set[int]:
+        """``id`` of what optimizers hold that hold nothing of the graph, where another one does."""
+        used = [keys for keys in self.held_by if any(self.is_used(key) for key in keys)]
+        return set().union(*self.held_by).difference(*used) if used else set()
+
+    def is_used(self, key: int) -> bool:
+        """Whether a leaf, by its ``id``, is one of the graph, or of a Function within it."""
+        return key in self.leaves or self.loss.reaches_inside(key)
+
+    def tensor(self, key: int) -> torch.Tensor | None:
+        """A leaf that the program has a name for, by its ``id``, while it lives."""
+        _, reference = self.called.known.get(key, (None, None))
+        found = reference() if reference is not None else None
+        return found if found is not None and id(found) == key else None
+
+    def name(self, node: int) -> str:
+        """What the program calls a leaf of the graph; without a name, the node in words."""
+        data = self.captured.graph.nodes[node]
+        leaf = leaf_tensor(self.captured.nodes[node])
+        known = self.expected.get(id(leaf)) if leaf is not None else None
+        return data["name"] or known or described(self.captured.graph, node)
+
+    def words(self, node: int) -> str:
+        """A node in words, as `described` has them, with the module that ran it."""
+        words, namespace = described(self.captured.graph, node), self.namespaces.get(node)
+        if not namespace:
+            return words
+        before, number = words.rsplit(" (", 1)
+        return f"{before} in {namespace.replace('/', '.')} ({number}"
+
+    def line(self, node: int) -> SourceLine | None:
+        """The line that made a node, when that was watched."""
+        annotation = self.captured.annotations.get(node)
+        return annotation.source if annotation is not None else None
+
+    def at(self, node: int) -> str:
+        """Where a node was made, for after its words: " at train.py:5 (`y = x * 2`)"; or empty."""
+        return at_line(self.line(node))
+
+
+def at_line(where: SourceLine | None) -> str:
+    """A line for after other words: " at train.py:5 (`y = x * 2`)"; empty for None."""
+    if where is None:
+        return ""
+    return f" at {where} (`{where.text}`)" if where.text else f" at {where}"

@@ -1,0 +1,162 @@
+"""Findings about cuts that cost no parameter of the model its gradient, as far as `watch` saw."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import torch
+
+from ..english import list_some, plural
+from ..graph.labels import described
+from ..torch_api.nodes import leaf_tensor
+from ..tracing.annotations import cuts_of
+from ..tracing.cuts import Cause, Cut
+from .context import CheckContext, at_line
+from .finding import Finding
+
+# The other ways to lose gradient, casts to integers and comparisons, are what masks are made by:
+# they are told only where named tensors get no gradient by them.
+_MEANT = (
+    "detach",
+    "data",
+    "no_grad",
+    "inference_mode",
+    "item",
+    "numpy",
+    "copy",
+    "derivative",
+)
+
+_MOST_NODES = 100
+
+
+def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
+    """Where gradient was cut, one finding for each cause: notes, since many programs mean it.
+
+    A cut within a module is told; one outside of any is when named tensors lie behind it to which
+    no other way leads. A target that is detached where the loss is computed is so on purpose. Cuts
+    that cost a parameter of the model its gradient are not told here: they are no notes.
+
+    Args:
+        evidence: What there is to judge by.
+
+    Yields:
+        The findings; none for graphs that were not watched.
+    """
+    captured, called = evidence.captured, evidence.called
+    ran = any(each.module is not None for each in captured.annotations.values())
+    causes: dict[tuple[str, object], tuple[Cut, set[int]]] = {}
+    for annotation in captured.annotations.values():
+        for cut in annotation.cuts:
+            if cut.how in _MEANT or cut.how.startswith("integer"):
+                behind = causes.setdefault(cut.cause, (cut, set()))[1]
+                behind.update(id(t) for leaf in cut.leaves if (t := leaf()) is not None)
+    for cut, behind in causes.values():
+        lost = [key for key in behind if not evidence.is_used(key)]
+        if any(key in evidence.expected for key in lost):
+            continue
+        names = [called.leaves[key] for key in lost if key in called.leaves]
+        is_by_chance = cut.module is None and ran and cut.how != "derivative"
+        if not names and (is_by_chance or cut.how.startswith("integer")):
+            continue
+        nodes = taken_by(evidence, cut)
+        if not nodes:
+            continue
+        also = f" {list_some(sorted(names))} get no gradient from here." if names else ""
+        yield Finding(
+            "cut",
+            "info",
+            nodes[:_MOST_NODES],
+            f"Gradient is cut by {_words(cut.how)}{_cause_words(cut)}{within(evidence, cut)}: "
+            f"what a tensor of shape {cut.shape} gave to {described(captured.graph, nodes[0])} "
+            f"sends no gradient back. {plural(len(nodes), 'node')} used it.{also}",
+            {"nodes": len(nodes)},
+        )
+
+
+def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
+    """Leaves that were computed from named tensors, of which gradient is lost on the way.
+
+    Args:
+        evidence: What there is to judge by.
+
+    Yields:
+        Notes: a penalty on the gradient, or an attack, makes such a leaf on purpose.
+    """
+    roots = {node for node, _ in evidence.captured.roots}
+    told = {cut.cause for each in evidence.captured.annotations.values() for cut in each.cuts}
+    for node in evidence.leaves.values():
+        leaf = leaf_tensor(evidence.captured.nodes[node])
+        if node in roots or leaf is None or isinstance(leaf, torch.nn.Parameter):
+            continue
+        by_cause: dict[object, list[Cut]] = defaultdict(list)
+        for cut in cuts_of(leaf):
+            if cut.cause not in told:
+                by_cause[cut.cause].append(cut)
+        for cuts in by_cause.values():
+            behind = {
+                id(tensor) for cut in cuts for ref in cut.leaves if (tensor := ref()) is not None
+            }
+            lost = [key for key in behind if not evidence.is_used(key)]
+            names = [evidence.called.leaves[key] for key in lost if key in evidence.called.leaves]
+            if not names or any(key in evidence.expected for key in lost):
+                continue
+            yield Finding(
+                "cut",
+                "info",
+                [node],
+                f"{described(evidence.captured.graph, node)} is where this graph begins, but it "
+                f"was computed from {list_some(sorted(names))}, by way of {_words(cuts[0].how)}"
+                f"{_cause_words(cuts[0])}{within(evidence, cuts[0])}: no gradient goes back there "
+                "from here.",
+            )
+
+
+def taken_by(evidence: CheckContext, cut: Cut) -> list[int]:
+    """The nodes that took what a cut, or another one of its cause, left."""
+    captured = evidence.captured
+    noted = [
+        node
+        for node, annotation in captured.annotations.items()
+        if any(each.cause == cut.cause for each in annotation.cuts)
+    ]
+    # A call that made several nodes gave them all the same constants: one of them takes it.
+    taking = [node for node in noted if captured.graph.nodes[node]["no_grad_inputs"]]
+    return taking or noted
+
+
+def within(evidence: CheckContext, cut: Cut) -> str:
+    """The module that a cut was made in, for after other words: " inside of encoder"; or empty."""
+    if cut.module is None:
+        return ""
+    return f", inside of {evidence.captured.module_roots.path_of(cut.module) or cut.module.root}"
+
+
+def _cause_words(cut: Cut) -> str:
+    """Where a cut was made: its line, and the program's own that called it."""
+    where = cut.region or cut.where
+    at = at_line(where)
+    if cut.own is not None and cut.own != where:
+        at += f", called{at_line(cut.own)}"
+    return at
+
+
+def words_of(cause: Cause) -> str:
+    """A cause of cuts in words: "detach() at train.py:5 (`y = h.detach()`)"."""
+    how, where = cause
+    return f"{_words(how)}{at_line(where)}"
+
+
+def _words(how: str) -> str:
+    calls = {
+        "detach": "detach()",
+        "data": ".data",
+        "item": "item()",
+        "numpy": "numpy()",
+        "copy": "a copy",
+        "integer cast": "a cast to integers",
+        "integer result": "an operation that gives integers",
+        "derivative": "torch.autograd.grad() without create_graph=True",
+    }
+    return calls.get(how, how)

@@ -1,0 +1,60 @@
+"""A finding: something that may be wrong, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..schema import FindingKind, FindingModel, Severity
+from ..torch_api.json_values import json_number
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a graph or its gradients that may be wrong.
+
+    Attributes:
+        kind: What is wrong; ``docs/findings.md`` explains each. "failed" is a part of the search
+            itself, and "no backward" says that there was no pass to judge by.
+        severity: "error", "warning", or "info" for what is only worth knowing.
+        nodes: The nodes it is about, the most important first.
+        message: Whole sentences with the numbers that it rests on.
+        numbers: These numbers, by what they are.
+    """
+
+    kind: FindingKind
+    severity: Severity
+    nodes: list[int]
+    message: str
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+def finding_models(findings: Iterable[Finding]) -> list[FindingModel]:
+    """Findings as plain JSON values."""
+    return [
+        {
+            "kind": finding.kind,
+            "severity": finding.severity,
+            "nodes": finding.nodes,
+            "message": finding.message,
+            "numbers": [
+                {"name": name, "value": json_number(value)}
+                for name, value in finding.numbers.items()
+            ],
+        }
+        for finding in findings
+    ]
+
+
+def findings_from(models: Iterable[FindingModel]) -> list[Finding]:
+    """The findings that were made into plain JSON values."""
+    return [
+        Finding(
+            model["kind"],
+            model["severity"],
+            model["nodes"],
+            model["message"],
+            {number["name"]: float(number["value"]) for number in model["numbers"]},
+        )
+        for model in models
+    ]

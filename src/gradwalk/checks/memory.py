@@ -1,0 +1,212 @@
+"""The memory a graph holds for backward: what torch frees when the graph is deleted.
+
+A node keeps tensors; several may keep the same memory, and the program may hold it as well: then
+deleting the graph frees nothing. torch counts who holds a tensor and who holds its memory, so
+whatever more is counted than this graph explains is held from outside.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch.autograd.graph import Node
+
+from ..graph.capture import Capture
+from ..schema import MemoryModel
+from ..torch_api.nodes import leaf_tensor
+from ..torch_api.reading import has_data, storage_id, storage_uses, tensor_uses
+from ..torch_api.saved_tensors import read_saved
+from ..torch_api.tensors import base_of
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The bytes that a graph holds for backward, and nobody else.
+
+    Attributes:
+        nodes: Node id -> bytes. Memory that several nodes keep counts for the one that ran first,
+            because backward reaches it last and frees it there.
+        namespaces: Namespace -> bytes of the nodes directly in it.
+        total: All bytes.
+        unknown: How many tensors are of unknown size: a saved-tensor hook has packed them, and
+            unpacking may run the forward again; or their layout has no one memory to measure.
+    """
+
+    nodes: dict[int, int]
+    namespaces: dict[str, int]
+    total: int
+    unknown: int
+
+
+def saved_memory(captured: Capture, namespaces: Mapping[int, str] | None = None) -> Memory:
+    """Count the bytes that a graph holds for backward, each memory once.
+
+    What the program holds too is not counted, since it stays when the graph goes: parameters,
+    buffers, inputs and results in variables. Nothing that a hook packed is unpacked.
+
+    Args:
+        captured: The graph.
+        namespaces: Node id -> namespace, as `infer_namespaces` gives it; without it everything is
+            in the namespace "".
+
+    Returns:
+        The bytes, per node, per namespace and in all.
+
+    Example::
+
+        >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.graph.names import read_names
+        >>> from gradwalk.graph.outputs import read_outputs
+        >>> x = torch.ones(1000, requires_grad=True)
+        >>> y = x.exp().log().sum()
+        >>> memory = saved_memory(capture_nodes(read_outputs((y,), "test"), read_names({}, "test")))
+        >>> memory.total  # 1,000 numbers of 4 bytes: what exp gave, and log takes; x is held by us
+        4000
+    """
+    kept = _Kept()
+    graph = captured.graph
+    order = sorted(range(len(captured.nodes)), key=lambda i: graph.nodes[i]["sequence_nr"])
+    for i in order:
+        kept.add_node(i, captured.nodes[i])
+    nodes: dict[int, int] = defaultdict(int)
+    for node, size in kept.held():
+        nodes[node] += size
+    by_namespace: dict[str, int] = defaultdict(int)
+    for node, size in nodes.items():
+        by_namespace[namespaces.get(node, "") if namespaces else ""] += size
+    return Memory(dict(nodes), dict(by_namespace), sum(nodes.values()), kept.unknown)
+
+
+def memory_model(memory: Memory) -> MemoryModel:
+    """The wire model: nodes and namespaces that hold nothing are left out."""
+    nodes = {node: size for node, size in sorted(memory.nodes.items()) if size}
+    namespaces = {name: size for name, size in sorted(memory.namespaces.items()) if size}
+    return {
+        "nodes": list(nodes),
+        "bytes": list(nodes.values()),
+        "namespaces": list(namespaces),
+        "namespace_bytes": list(namespaces.values()),
+        "total": memory.total,
+        "unknown": memory.unknown,
+    }
+
+
+@dataclass
+class _Kept:
+    """The tensors that nodes keep, while we look at them.
+
+    Attributes:
+        tensors: Each tensor once, by ``id``.
+        holders: ``id`` of a tensor -> how often the graph holds it.
+        views: ``id`` of a tensor -> how many of the others are views of it.
+        copies: Storage -> how many tensors hold it that only torch sees: a node that keeps its own
+            output keeps a copy of the tensor, so that the two do not hold each other.
+        first: Storage -> the node that ran first among those that keep it.
+        unknown: How many tensors could not be measured.
+    """
+
+    tensors: dict[int, torch.Tensor] = field(default_factory=dict)
+    holders: Counter[int] = field(default_factory=Counter)
+    views: Counter[int] = field(default_factory=Counter)
+    copies: Counter[int] = field(default_factory=Counter)
+    first: dict[int, int] = field(default_factory=dict)
+    unknown: int = 0
+
+    def add_node(self, i: int, node: Node) -> None:
+        """Note all that a node keeps; no variable may outlive this, or it counts as a holder."""
+        if type(node).__name__ == "CopySlices":
+            self.unknown += 1  # it runs another node inside, which Python cannot see
+        leaf = leaf_tensor(node)
+        if leaf is not None:
+            self.add(i, leaf, is_output=False)
+        for saved in read_saved(node):
+            if isinstance(saved.value, torch.Tensor):
+                is_output = not saved.value.is_leaf and saved.value.grad_fn is node
+                self.add(i, saved.value, is_output=is_output)
+            elif saved.value is None and not saved.freed and saved.note is not None:
+                self.unknown += 1
+
+    def add(self, node: int, tensor: torch.Tensor, *, is_output: bool) -> None:
+        """Note that a node keeps a tensor."""
+        storage = storage_id(tensor)
+        if storage is None:
+            self.unknown += 1
+            return
+        self.first.setdefault(storage, node)
+        if is_output:
+            self.copies[storage] += 1
+        else:
+            self.holders[id(tensor)] += 1
+        if id(tensor) in self.tensors:
+            return
+        self.tensors[id(tensor)] = tensor
+        base = base_of(tensor)
+        if base is not None and not is_output:  # a view holds what it is a view of
+            own = storage_id(base)
+            if own is not None:  # of a wrapper subclass, not the one of the view
+                self.first.setdefault(own, node)
+            self.tensors[id(base)] = base
+            self.holders[id(base)] += 1
+            self.views[id(base)] += 1
+
+    def held(self) -> Iterator[tuple[int, int]]:
+        """(node, bytes) for each memory that nothing but the graph holds."""
+        by_storage: dict[int, list[int]] = defaultdict(list)
+        for key in self.tensors:
+            storage = storage_id(self.tensors[key])
+            if storage is not None:
+                by_storage[storage].append(key)
+        for storage, keys in by_storage.items():
+            size = self._size(self.tensors[keys[0]])
+            if size and not self._is_held_outside(storage, keys):
+                yield self.first[storage], size
+
+    def _size(self, tensor: torch.Tensor) -> int:
+        return 0 if tensor.device.type == "meta" else tensor.untyped_storage().nbytes()
+
+    def _is_held_outside(self, storage: int, keys: Sequence[int]) -> bool:
+        if any(self.views[key] for key in keys) and not has_data(self.tensors[keys[0]]):
+            # torch itself holds what fake views are made of.
+            return any(self.tensors[key].is_leaf for key in keys)
+        alone = _counts_alone()
+        tensors = len(keys) + self.copies[storage]
+        if storage_uses(storage) - alone.storage_uses > tensors - 1:
+            return True
+        return any(
+            self.holders[key] > 0
+            and (
+                sys.getrefcount(self.tensors[key]) > alone.references
+                # A view may hold its base once more, for forward-mode derivatives.
+                or tensor_uses(self.tensors[key]) - alone.uses
+                > self.holders[key] - 1 + self.views[key]
+            )
+            for key in keys
+        )
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """What torch and Python count of a tensor that one node keeps, and nobody else."""
+
+    references: int
+    uses: int
+    storage_uses: int
+
+
+@functools.cache
+def _counts_alone() -> _Counts:
+    """Ask torch itself, since how it counts differs between its versions."""
+    with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
+        node = (torch.ones(1, requires_grad=True) * torch.ones(1)).grad_fn
+    assert node is not None
+    kept = {0: next(saved.value for saved in read_saved(node) if saved.name == "other")}
+    return _Counts(
+        references=sys.getrefcount(kept[0]),
+        uses=tensor_uses(kept[0]),
+        storage_uses=storage_uses(storage_id(kept[0]) or 0),
+    )

@@ -1,0 +1,213 @@
+"""Findings about NaN and Inf: in what the forward pass made, and in gradients."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from ..backward.failures import is_finite, nan_birth
+from ..graph.adjacency import successors
+from ..graph.labels import described
+from ..torch_api.nodes import keeps_tensors, leaf_tensor
+from ..torch_api.reading import everywhere, finite, why_unreadable
+from ..torch_api.saved_tensors import read_saved
+from .context import CheckContext, at_line
+from .finding import Finding
+
+_FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+
+_Known = Iterator[tuple[str, str]]
+"""NaN or Inf, and what the operation did to make it."""
+
+
+def _of_log(saved: Mapping[str, Any]) -> _Known:
+    if _any(saved["self"], lambda value: value < 0):
+        yield "NaN", "which took numbers below 0"
+    if _any(saved["self"], lambda value: value == 0):
+        yield "Inf", "which took zeros"
+
+
+def _of_arc(saved: Mapping[str, Any]) -> _Known:
+    if _any(saved["self"], lambda value: value.abs() > 1):
+        yield "NaN", "which took numbers that are not from -1 to 1"
+
+
+def _of_quotient(saved: Mapping[str, Any]) -> _Known:
+    if saved.get("rounding_mode") is None and _any(saved["other"], lambda value: value == 0):
+        yield "Inf", "which divided by zero"
+
+
+def _of_power(saved: Mapping[str, Any]) -> _Known:
+    power = saved["exponent"]
+    if _any(saved["self"], lambda value: value.isfinite() & value.pow(power).isinf()):
+        yield "Inf", f"where a power of {power:g} is too large for {saved['self'].dtype}"
+
+
+def _of_labels(saved: Mapping[str, Any]) -> _Known:
+    ignored = saved["ignore_index"]
+    ignored = ignored - 2**64 if ignored >= 2**63 else ignored
+    if saved["reduction"] == 1 and not _any(saved["target"], lambda label: label != ignored):
+        yield "NaN", f"which averages over no label: each is {ignored}, its ignore_index"
+
+
+def _of_nothing(saved: Mapping[str, Any]) -> _Known:
+    is_mean = saved.get("reduction", 1) == 1
+    sizes = saved["self"].shape if "self" in saved else saved["self_sym_sizes"]
+    if is_mean and 0 in tuple(sizes):
+        yield "NaN", "which averages over no number, as of an empty selection"
+
+
+# Operations that save what they took and not what they gave.
+_MADE_BY: dict[str, Callable[[Mapping[str, Any]], _Known]] = {
+    "LogBackward0": _of_log,
+    "Log2Backward0": _of_log,
+    "Log10Backward0": _of_log,
+    "AcosBackward0": _of_arc,
+    "AsinBackward0": _of_arc,
+    "DivBackward0": _of_quotient,
+    "PowBackward0": _of_power,
+    "NllLossBackward0": _of_labels,
+    "NllLoss2DBackward0": _of_labels,
+    **dict.fromkeys(
+        (
+            f"{name}Backward0"
+            for name in ("Mean", "MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy")
+        ),
+        _of_nothing,
+    ),
+}
+
+
+def _any(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+    return everywhere(tensor, lambda part: ~test(part)) is False
+
+
+def not_finite(evidence: CheckContext) -> Iterator[Finding]:
+    """NaN and Inf: in an output, with where they are first known of; else in gradients.
+
+    Args:
+        evidence: What there is to judge by.
+    """
+    bad = [place for place in evidence.captured.roots if _is_bad(_output(evidence, place))]
+    birth = _birth(evidence)
+    if not bad:
+        yield from birth
+        return
+    node, nr = bad[0]
+    data = evidence.captured.graph.nodes[node]
+    name = data["outputs"][nr]["name"] if nr < len(data["outputs"]) else data["name"]
+    first = _first(evidence)
+    where = f" {first[1]}" if first is not None else ""
+    if first is None and birth:
+        where = f" Where is not told by what was saved. In backward: {birth[0].message}"
+    yield Finding(
+        "nan",
+        "error",
+        [node] if first is None else [first[0], node],
+        f"{name or 'The output'} {_holds(_output(evidence, bad[0]))} already, so the forward pass "
+        f"made it and no gradient did.{where}",
+        {} if not birth else birth[0].numbers,
+    )
+
+
+def _is_bad(output: torch.Tensor | None) -> bool:
+    """Whether an output cannot be meant so: among several numbers, as of a mask, -Inf may be."""
+    word = _word_of(output)
+    return word == "NaN" or (word == "Inf" and output is not None and output.numel() == 1)
+
+
+def _output(evidence: CheckContext, place: tuple[int, int]) -> torch.Tensor | None:
+    """An output itself, while it lives."""
+    reference = evidence.captured.tensors.get(place)
+    return reference() if reference is not None else leaf_tensor(evidence.captured.nodes[place[0]])
+
+
+def _first(evidence: CheckContext) -> tuple[int, str] | None:
+    """The first operation of the program where NaN is known of, else Inf, in a sentence.
+
+    An Inf that was there before the NaN may be what it was made of, or a mask; it is told, too.
+    """
+    infinite = None
+    for node in evidence.captured.operations:
+        for word, sentence in _known_of(evidence, node):
+            if word == "NaN":
+                before = "" if infinite is None else f" Inf was there before. {infinite[1]}"
+                return node, f"{sentence}{before}"
+            infinite = infinite or (node, sentence)
+    return infinite
+
+
+def _known_of(evidence: CheckContext, node: int) -> Iterator[tuple[str, str]]:
+    """NaN and Inf that an operation took or made, by what it saved; each with a sentence."""
+    captured = evidence.captured
+    if not keeps_tensors(type(captured.nodes[node])):
+        return
+    saved = {each.name: each.value for each in read_saved(captured.nodes[node])}
+    tensors = {name: value for name, value in saved.items() if isinstance(value, torch.Tensor)}
+    for name in sorted(tensors, key=lambda each: each.startswith("result")):
+        word = _word_of(tensors[name])
+        if word:
+            yield word, _of_saved(evidence, node, name, tensors[name])
+    rule = _MADE_BY.get(captured.graph.nodes[node]["op"])
+    with contextlib.suppress(Exception):  # what it saved is freed, sparse, refuses to compare, ...
+        for word, how in () if rule is None else rule(saved):
+            yield (
+                word,
+                (
+                    f"The first to make it, as far as is known, is {evidence.words(node)}"
+                    f"{evidence.at(node)}, {how}."
+                ),
+            )
+
+
+def _of_saved(evidence: CheckContext, node: int, name: str, value: torch.Tensor) -> str:
+    """What is known of the first saved tensor that is not finite."""
+    words = f"{evidence.words(node)}{evidence.at(node)}"
+    if name.startswith("result"):
+        return f"The first to make it, as far as is known, is {words}: its result {_holds(value)}."
+    start = f"The first where it is seen is {words}: its {name} {_holds(value)}"
+    for child, between in successors(evidence.captured.graph)[node].items():
+        for edge in between.values():
+            if edge["argument"] == name:
+                data = evidence.captured.graph.nodes[child]
+                source = "the leaf" if data["kind"] == "leaf" else "what came from"
+                return f"{start}, {source} {described(evidence.captured.graph, child)}."
+    without = evidence.captured.graph.nodes[node]["no_grad_inputs"]
+    if any(each["argument"] == name for each in without):
+        return f"{start}, which needs no grad: look at the data."
+    return f"{start}."
+
+
+def _holds(value: torch.Tensor | None) -> str:
+    word = _word_of(value)
+    if value is None or value.numel() == 1:
+        return f"is {word}"
+    return f"has {word} in it"
+
+
+def _word_of(value: Any) -> str | None:
+    """NaN or Inf, whichever a tensor has; None for neither, and where it cannot be read."""
+    if not isinstance(value, torch.Tensor) or value.dtype not in _FLOATS:
+        return None
+    if why_unreadable(value) is not None or everywhere(value, finite) is not False:
+        return None
+    return "Inf" if everywhere(value, lambda part: ~part.isnan()) else "NaN"
+
+
+def _birth(evidence: CheckContext) -> list[Finding]:
+    """The operation that made NaN or Inf of finite gradients; nothing without such a one."""
+    run = evidence.run
+    birth = None if run is None else nan_birth(evidence.captured, run)
+    if birth is None or run is None:
+        return []
+    node, note = birth
+    passed = [kept for kept in run.steps[node].grad_inputs if kept is not None]
+    summary = next(kept for kept in passed if not is_finite(kept)).summarise()
+    counts = {"NaN": summary["nan"], "Inf": summary["inf"], "numbers": summary["numel"]}
+    numbers = {what: float(count) for what, count in counts.items() if count is not None}
+    line = evidence.line(node)
+    made = f" That node was made{at_line(line)}." if line is not None else ""
+    return [Finding("nan", "error", [node], note + made, numbers)]

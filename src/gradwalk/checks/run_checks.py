@@ -1,0 +1,226 @@
+"""What may be wrong with a graph and its gradients, each with the numbers behind it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from numbers import Real
+
+import torch
+
+from ..backward.recorded_run import RecordedRun
+from ..explain.zero_derivatives import is_margin
+from ..graph.guarded import could_not
+from ..graph.integers import read_int
+from ..graph.labels import in_bytes
+from ..torch_api.modes import grad_mode_kept, unseen
+from ..torch_api.reading import fake_mode_of
+from ..torch_api.saved_tensors import is_freed
+from .context import CheckContext
+from .cuts_inside import cuts_before_leaves, cuts_inside
+from .dead_units import dead_units
+from .depth import layers_of, nearest_of, small_gates, worst_declines
+from .finding import Finding
+from .loss_inputs import loss_input_findings
+from .losses import loss_findings
+from .memory import saved_memory
+from .not_finite import not_finite
+from .operations import operation_findings
+from .parameters import parameter_findings
+from .terms import term_findings
+from .unregistered import unregistered_findings
+from .updates import update_findings
+from .zero import zero_findings
+
+_LEAST_TOLD = 2**20  # bytes held for backward
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From where on something is a finding, as `diagnose` describes it.
+
+    Raises:
+        TypeError: A threshold is no number.
+        ValueError: It makes no sense.
+    """
+
+    vanishing: float = 1e-4
+    exploding: float = 1e4
+    dead: float = 0.9
+    largest: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("vanishing", "exploding", "dead"):
+            given = getattr(self, name)
+            if not isinstance(given, Real):
+                raise TypeError(
+                    f"{name} was given {given!r}, of type {type(given).__name__}. Give a number, "
+                    f"such as {getattr(Limits, name):g}."
+                )
+        read_int(self.largest, "largest was given ", "Give a number of nodes.")
+        if not 0 < self.vanishing < 1:
+            raise ValueError(
+                f"vanishing was given {self.vanishing}, but it is the share of a gradient that is "
+                "left: give a number between 0 and 1, such as 1e-4."
+            )
+        if not self.exploding > 1:
+            raise ValueError(
+                f"exploding was given {self.exploding}, but it is the factor by which a gradient "
+                "grows: give a number above 1, such as 1e4."
+            )
+        if not 0 < self.dead <= 1:
+            raise ValueError(
+                f"dead was given {self.dead}, but it is the share of units that are zero: give a "
+                "number above 0 and up to 1."
+            )
+        if self.largest < 0:
+            raise ValueError(f"largest was given {self.largest}. Give a number of nodes from 0.")
+
+
+@grad_mode_kept
+def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
+    """What `diagnose` returns.
+
+    Args:
+        evidence: What there is to judge by.
+        limits: The thresholds.
+
+    Returns:
+        The findings, the gravest first. A part that fails becomes a note, and the others stay.
+    """
+    run = evidence.run
+    parts: list[Callable[[], Iterable[Finding]]] = [
+        lambda: not_finite(evidence),
+        lambda: [_no_backward(evidence)] if run is None else [],
+        lambda: [] if run is None else _depth(evidence, run, limits),
+        lambda: _dead(evidence, limits.dead),
+        lambda: parameter_findings(evidence),
+        lambda: unregistered_findings(evidence),
+        lambda: zero_findings(evidence),
+        lambda: cuts_inside(evidence),
+        lambda: cuts_before_leaves(evidence),
+        lambda: loss_findings(evidence),
+        lambda: loss_input_findings(evidence),
+        lambda: term_findings(evidence),
+        lambda: operation_findings(evidence),
+        lambda: update_findings(evidence),
+        lambda: _memory(evidence, limits.largest),
+    ]
+    with torch.no_grad(), unseen():
+        found = [finding for part in parts for finding in _guarded(part)]
+    gravity = ("error", "warning", "info")
+    return sorted(found, key=lambda finding: gravity.index(finding.severity))
+
+
+def _guarded(part: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """What a part finds until it fails: a tensor may be of any class, and refuse any question."""
+    try:
+        yield from part()
+    except Exception as error:
+        yield Finding("failed", "info", [], could_not("a part of the diagnosis", error))
+
+
+def _no_backward(evidence: CheckContext) -> Finding:
+    freed = any(map(is_freed, evidence.captured.nodes))
+    anew = "compute the output anew, since a backward has freed some of this graph, and "
+    return Finding(
+        "no backward",
+        "info",
+        [],
+        "No backward pass has been seen, so nothing can be said about the size of gradients: "
+        f"{anew if freed else ''}call backward() on the GraphWidget or on the loss while it is "
+        "shown, or pass gradwalk.record(loss).",
+    )
+
+
+def _depth(evidence: CheckContext, run: RecordedRun, limits: Limits) -> Iterator[Finding]:
+    graph, words = evidence.captured.graph, evidence.words
+    gates = small_gates(evidence.captured)
+    for change in worst_declines(graph, run, limits.vanishing, limits.exploding):
+        grows = change.ratio > 1
+        threshold = limits.exploding if grows else limits.vanishing
+        near, far = change.near, change.far
+        gate = None if grows or not gates else nearest_of(graph, far, gates)
+        yield Finding(
+            "exploding" if grows else "vanishing",
+            "warning" if gate is None else "info",
+            [far, near],
+            f"The gradient {'explodes' if grows else 'vanishes'} on its way to "
+            f"{words(far)}{evidence.at(far)}: its norm there is {change.far_norm:.3g}, after "
+            f"{change.near_norm:.3g} at {words(near)}, which is "
+            f"{change.ratio:.3g} times as much ({'above' if grows else 'below'} {threshold:.3g})."
+            f"{_passed(evidence, far, near)}{'' if gate is None else _by_design(evidence, gate)}",
+            {"ratio": change.ratio, "norm": change.far_norm, "norm at the start": change.near_norm},
+        )
+
+
+def _by_design(evidence: CheckContext, gate: int) -> str:
+    return (
+        f" The way leads through {evidence.words(gate)}{evidence.at(gate)}, which multiplies by a "
+        "parameter that is small all over, as a layer scale is at the start; it may be meant."
+    )
+
+
+def _passed(evidence: CheckContext, far: int, near: int) -> str:
+    """The module that the gradient passed most often on the way between two layers."""
+    graph = evidence.captured.graph
+    layers = layers_of(graph)
+    spaces: Counter[str] = Counter()
+    node = far
+    while node != near:  # towards the output, where operations have higher numbers
+        users = [user for user in graph.pred[node] if user != node]
+        if not users:
+            break
+        node = min(users, key=lambda user: graph.nodes[user]["sequence_nr"])
+        if node in layers and evidence.namespaces.get(node):
+            spaces[evidence.namespaces[node]] += 1
+    if not spaces:
+        return ""
+    space, times = spaces.most_common(1)[0]
+    if times < 3:
+        return ""
+    return f" On the way it passes {space.replace('/', '.')} {times} times."
+
+
+def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:
+    for node, zero, units in dead_units(evidence.captured, evidence.run):
+        share = zero / units
+        if share < dead:
+            continue
+        kept = is_margin(evidence.captured, node)
+        margins = " It is only added up, as in a loss of margins that are all kept." if kept else ""
+        yield Finding(
+            "dead",
+            "info" if kept else "error" if zero == units else "warning",
+            [node],
+            f"{_some(zero, units)} of {evidence.words(node)}{evidence.at(node)} "
+            f"{'is' if units == 1 else 'are'} zero for every example of this batch ({share:.0%}), "
+            f"so no gradient goes through {'it' if units == 1 else 'them'} and what is before "
+            f"{'it' if units == 1 else 'them'} does not learn from it.{margins}",
+            {"share": share, "dead units": zero, "units": units},
+        )
+
+
+def _some(zero: int, units: int) -> str:
+    if units == 1:
+        return "The only unit"
+    return f"{'All' if zero == units else zero} of the {units} units"
+
+
+def _memory(evidence: CheckContext, largest: int) -> Iterator[Finding]:
+    memory = saved_memory(evidence.captured)
+    nodes = sorted(memory.nodes, key=lambda node: -memory.nodes[node])[:largest]
+    if not nodes or memory.total < _LEAST_TOLD:
+        return
+    held = [f"{evidence.words(i)} {in_bytes(memory.nodes[i])}" for i in nodes]
+    unknown = f" {memory.unknown} more saved tensors are of unknown size." if memory.unknown else ""
+    is_fake = fake_mode_of(leaf for _, leaf in evidence.captured.leaves()) is not None
+    holds = "With real tensors, the graph would hold" if is_fake else "The graph holds"
+    yield Finding(
+        "memory",
+        "info",
+        nodes,
+        f"{holds} {in_bytes(memory.total)} for backward. Most of it: {', '.join(held)}." + unknown,
+        {"total": memory.total, **{str(node): memory.nodes[node] for node in nodes}},
+    )

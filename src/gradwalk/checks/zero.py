@@ -1,0 +1,187 @@
+"""Findings about gradients that are exactly zero: what lets nothing through, and where that is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from ..backward.first_zeros import ZeroBirth, is_zero, zero_births
+from ..backward.kept_gradients import norms
+from ..backward.recorded_run import RecordedRun
+from ..english import list_some
+from ..explain.zero_derivatives import Block, blocked_leaves, is_margin
+from ..graph.pass_through import is_pass_through
+from ..schema import Severity
+from ..torch_api.nodes import custom_function
+from .context import CheckContext
+from .dead_units import dead_units
+from .finding import Finding
+
+_MOST_NODES = 100
+_MASKED = frozenset({"MulBackward0", "DivBackward0", "NativeDropoutBackward0"})
+_LEAST_OF_HALF = 3e-8  # what is smaller becomes zero
+
+
+def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
+    """Leaves to which nothing but zeros came, by the operation that let nothing through.
+
+    Args:
+        evidence: What there is to judge by.
+    """
+    run = evidence.run
+    if run is None:
+        return
+    came = {
+        node: run.steps[node].grad_outputs[0]
+        for node in evidence.leaves.values()
+        if node in run.steps and run.steps[node].grad_outputs
+    }
+    lengths = dict(zip(came, norms(list(came.values())), strict=True))
+    zero = [
+        node
+        for node, length in lengths.items()
+        if length == 0 and is_zero(came[node]) and 0 not in (_shape(evidence, node) or ())
+    ]
+    if not zero:
+        return
+    found = blocked_leaves(evidence.captured, zero)
+    dead = {node for node, off, units in dead_units(evidence.captured, run) if off == units}
+    groups: dict[tuple[str, str], list[tuple[Block, list[int], str | None]]] = defaultdict(list)
+    for block, nodes in found.by_block:
+        if dead and not dead.isdisjoint((block.node, *_factors(evidence, block))):
+            continue  # told of that ReLU
+        waits = _waits(evidence, block, lengths)
+        alike = "waits" if waits else evidence.captured.graph.nodes[block.node]["op"]
+        groups[alike, "" if waits else block.because].append((block, nodes, waits))
+    for group in groups.values():
+        block, _, waits = group[0]
+        more = len(group) - 1
+        like = f", and the like at {more} more place{'s' * (more > 1)}" if more else ""
+        kept = is_margin(evidence.captured, block.node)
+        is_drawn = all(_is_drawn(evidence, each) for each, _, _ in group)
+        ends = block.remedy
+        if waits:
+            ends = f"{waits} gets a gradient itself, so this ends with its first step"
+        elif is_drawn:
+            ends = "the mask may be random, as of dropout or stochastic depth: the next one differs"
+        elif kept:
+            ends = "its result is only added up, as in a loss of margins that are all kept"
+        yield _zero_finding(
+            evidence,
+            [node for _, nodes, _ in group for node in nodes],
+            "info" if waits or kept or is_drawn else "warning",
+            f"{_stops(evidence, block)}{like}; {ends}.",
+        )
+    if found.rest:
+        severity: Severity = "warning" if len(zero) == len(came) > 1 else "info"
+        yield from _measured(evidence, run, found.rest, severity, unknown=found.unknown)
+
+
+def _measured(
+    evidence: CheckContext, run: RecordedRun, rest: list[int], severity: Severity, *, unknown: bool
+) -> Iterator[Finding]:
+    """Of leaves that nothing known blocks, where the pass shows that gradients became zero."""
+    births = zero_births(evidence.captured, run, rest)
+    groups: dict[tuple[str, int] | None, list[int]] = defaultdict(list)
+    for node in rest:
+        birth = births.get(node)
+        groups[None if birth is None else (birth.how, birth.node)].append(node)
+    for key, nodes in groups.items():
+        if key is not None:
+            why = _born(evidence, births[nodes[0]])
+        elif unknown:
+            why = (
+                "what the operations on the way saved is gone or packed by a hook, so whether one "
+                "of them lets nothing through cannot be told"
+            )
+        else:
+            why = "where it became so cannot be told from what flowed"
+        yield _zero_finding(evidence, nodes, severity, f"{why}.")
+
+
+def _born(evidence: CheckContext, birth: ZeroBirth) -> str:
+    """Where a gradient became zero, in words for after a colon."""
+    words = f"{evidence.words(birth.node)}{evidence.at(birth.node)}"
+    came = "a gradient" if not birth.norm else f"a gradient of norm {birth.norm:.3g}"
+    if birth.how == "sum":
+        return f"what came to {words} by several ways adds up to zero"
+    if birth.how == "hook" and birth.sender is not None:
+        watched = evidence.run is not None and evidence.run.seeds is None
+        also = ", or what came there from outside of this graph," if watched else ""
+        return (
+            f"{evidence.words(birth.sender)} passed on {came}, and zeros arrived at {words}: a "
+            f"hook between them{also} made it so"
+        )
+    towards = birth.node if birth.towards is None else birth.towards
+    start = f"{came} came to {words}, and it passed on zeros to {evidence.words(towards)}"
+    custom = custom_function(evidence.captured.nodes[birth.node])
+    if custom is not None and custom.__name__ == "BackwardHookFunction":
+        return f"{start}: a backward hook of a module made it so"
+    if custom is not None:
+        return f"{start}: the backward of {custom.__name__} made it so"
+    if 0 in (_shape(evidence, towards) or ()):
+        return f"{came} came to {words}, which took no number at all, as of an empty selection"
+    why = "its parts cancel out there, or the operation lets nothing through"
+    is_half = evidence.captured.graph.nodes[birth.node]["dtype"] == "torch.float16"
+    if is_half and birth.norm and birth.norm < 1e4 * _LEAST_OF_HALF:
+        why += (
+            f", or it is too small: what is below {_LEAST_OF_HALF:g} becomes zero in "
+            "torch.float16, so scale the loss"
+        )
+    return f"{start}: {why}"
+
+
+def _shape(evidence: CheckContext, node: int) -> tuple[int, ...] | None:
+    shape: tuple[int, ...] | None = evidence.captured.graph.nodes[node]["shape"]
+    return shape
+
+
+def _stops(evidence: CheckContext, block: Block) -> str:
+    words = f"{evidence.words(block.node)}{evidence.at(block.node)}"
+    return f"{words} lets nothing through ({block.because})"
+
+
+def _zero_finding(
+    evidence: CheckContext, nodes: list[int], severity: Severity, why: str
+) -> Finding:
+    names = [evidence.name(node) for node in nodes]
+    return Finding(
+        "zero",
+        severity,
+        nodes[:_MOST_NODES],
+        f"The gradient of {list_some(names)} is exactly zero everywhere, {len(nodes)} of "
+        f"{len(evidence.leaves)} leaves: {why}",
+        {"parameters": len(nodes)},
+    )
+
+
+def _waits(evidence: CheckContext, block: Block, lengths: dict[int, float | None]) -> str | None:
+    """The zero parameter that blocks only until its own first step; None for no such one."""
+    found = (each for each in _factors(evidence, block) if lengths.get(each))
+    return next((evidence.name(each) for each in found), None)
+
+
+def _is_drawn(evidence: CheckContext, block: Block) -> bool:
+    """Whether the zeros that block may come from a random mask."""
+    if block.factor is None or evidence.captured.graph.nodes[block.node]["op"] not in _MASKED:
+        return False
+    seen = evidence.captured.annotations.get(block.node)
+    if seen is None:  # then nothing is known of where they came from
+        given = evidence.captured.successors[block.node].values()
+        return all(e["argument"] != block.factor for edges in given for e in edges.values())
+    origins = [each.origin for each in seen.constants if each.tensor is not None]
+    is_dropout = seen.forward is not None and "dropout" in seen.forward
+    return is_dropout or any(each is not None and each.is_random for each in origins)
+
+
+def _factors(evidence: CheckContext, block: Block) -> list[int]:
+    """The nodes, beyond plumbing, that gave the zeros that block."""
+    graph = evidence.captured.graph
+    found = []
+    for _, child, edge in graph.out_edges(block.node, data=True):
+        node = child
+        while is_pass_through(graph.nodes[node]["op"]) and len(graph.succ[node]) == 1:
+            node = next(iter(graph.succ[node]))
+        if block.factor is not None and edge["argument"] == block.factor:
+            found.append(node)
+    return found

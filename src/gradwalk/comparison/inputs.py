@@ -1,0 +1,150 @@
+"""What a user may hand to `compare`, checked, as labelled graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.autograd.graph import GradientEdge
+
+from ..graph.capture import MOST_NODES, capture_nodes
+from ..graph.names import Names, read_names
+from ..graph.outputs import Output, is_program, read_outputs
+from ..sources.graph_source import GraphSource
+from ..sources.live_graph import LiveGraph
+from ..sources.snapshot import MOST_SHOWN
+from ..sources.static_graph import StaticGraph
+from ..static.capture_static import StaticCapture, capture_static
+from ..tracing.annotate import annotate
+
+MOST_GRAPHS = 4
+"""More do not fit side by side."""
+
+
+def read_graphs(
+    graphs: Any, names: Any, found: Names, constants: bool | None = None
+) -> dict[str, GraphSource]:
+    """Capture what was given, each under its label.
+
+    Args:
+        graphs: A mapping from labels to what `gradwalk.capture` takes or to static graphs, or a
+            list of tensors and static graphs.
+        names: What the user passed as ``names=``: as for `gradwalk.capture`, for all graphs; or a
+            mapping from every label to such, for each graph its own; or None.
+        found: Names to use when ``names`` is None.
+        constants: Whether operands that need no grad are to be drawn. None finds them in small
+            graphs only.
+
+    Returns:
+        Label -> graph, in the order given, not followed yet. Tensors in a list are labelled with
+        their names.
+
+    Raises:
+        TypeError: ``graphs`` or ``names`` is of the wrong kind, or a label is not a string.
+        ValueError: There are fewer than two graphs or more than four, a label is empty, or an
+            output does not require grad.
+    """
+    if isinstance(names, (torch.Tensor, GradientEdge)):
+        raise TypeError(
+            "compare() was given a tensor as names. Give all graphs at once, as in "
+            "compare([a, b]) or compare({'a': a, 'b': b})."
+        )
+    labels, given = _read_labels(graphs)
+    _check_count(len(given))
+    outputs = [
+        read_outputs((each,), "compare" if label is None else f"compare(), under {label!r},")
+        if not is_program(each)
+        else []
+        for label, each in zip(labels, given, strict=True)
+    ]
+    called = _read_names(names, labels, found)
+    names_found = [
+        label if label is not None else _name(output, known) or f"graph {i}"
+        for i, (label, output, known) in enumerate(zip(labels, outputs, called, strict=True), 1)
+    ]
+    plain = [
+        capture_static(each) if is_program(each) else capture_nodes(output, known, MOST_NODES)
+        for each, output, known in zip(given, outputs, called, strict=True)
+    ]
+    infer = constants or all(len(captured.graph) <= MOST_SHOWN for captured in plain)
+    subjects: list[GraphSource] = [
+        StaticGraph(captured)
+        if isinstance(captured, StaticCapture)
+        else LiveGraph(annotate(captured, known, infer=infer, look=infer), known)
+        for captured, known in zip(plain, called, strict=True)
+    ]
+    return dict(zip(_apart(names_found), subjects, strict=True))
+
+
+def _read_labels(graphs: Any) -> tuple[list[str | None], list[Any]]:
+    if isinstance(graphs, Mapping):
+        labels = list(graphs)
+        for label in labels:
+            if not isinstance(label, str):
+                raise TypeError(
+                    f"compare() was given the label {label!r}, of type {type(label).__name__}. "
+                    "Labels are the texts above the graphs: give strings."
+                )
+            if not label.strip():
+                raise ValueError(
+                    "compare() was given an empty label. Labels are the texts above the graphs: "
+                    "give each a few words."
+                )
+        return labels, list(graphs.values())
+    if isinstance(graphs, (torch.Tensor, GradientEdge)) or is_program(graphs):
+        return [None], [graphs]
+    if isinstance(graphs, Sequence) and not isinstance(graphs, (str, bytes)):
+        return [None] * len(graphs), list(graphs)
+    raise TypeError(
+        f"compare() was given {graphs!r}, of type {type(graphs).__name__}. Give a mapping from "
+        "labels to tensors, such as {'frozen': loss_a, 'cut': loss_b}, or a list of tensors."
+    )
+
+
+def _check_count(count: int) -> None:
+    if count < 2:
+        raise ValueError(
+            f"compare() was given {'one graph' if count else 'no graph'}, and comparing takes at "
+            "least two: give a mapping such as {'frozen': loss_a, 'cut': loss_b}, or a list of "
+            "tensors. To look at one graph, use GraphWidget(loss)."
+        )
+    if count > MOST_GRAPHS:
+        raise ValueError(
+            f"compare() was given {count} graphs, and no more than {MOST_GRAPHS} fit side by side. "
+            "Compare them in smaller groups, each with the graph that they are measured against."
+        )
+
+
+def _read_names(names: Any, labels: Sequence[str | None], found: Names) -> list[Names]:
+    if names is None:
+        return [found] * len(labels)
+    kinds = (Mapping, torch.nn.Module)
+    if (
+        isinstance(names, Mapping)
+        and names.keys() == set(labels)
+        and all(isinstance(each, kinds) for each in names.values())
+    ):
+        return [read_names(names[label], "compare") for label in labels]
+    return [read_names(names, "compare")] * len(labels)
+
+
+def _name(outputs: Sequence[Output], known: Names) -> str | None:
+    """What the user calls the first output; a static graph has none."""
+    if not outputs:
+        return None
+    output = outputs[0]
+    if output.tensor is not None and output.tensor.is_leaf:
+        return known.leaves.get(id(output.tensor))
+    return known.edges.get((output.node, output.output_nr))
+
+
+def _apart(labels: Sequence[str]) -> list[str]:
+    """Labels that occur twice get a number."""
+    found: list[str] = []
+    for label in labels:
+        number, candidate = 2, label
+        while candidate in found:
+            number, candidate = number + 1, f"{label} ({number})"
+        found.append(candidate)
+    return found

@@ -1,0 +1,255 @@
+"""Backward through several graphs, recorded one by one and stepped through as one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..matching.alignment import longest_rising
+from ..schema import TransportModel
+from ..sources.graph_source import GraphSource
+
+
+@dataclass(frozen=True)
+class MergedStep:
+    """One step of several passes at once.
+
+    Attributes:
+        node: What runs.
+        passes: The passes that run it in this step.
+    """
+
+    node: int
+    passes: tuple[int, ...]
+
+
+def merge_steps(passes: Sequence[Sequence[int]]) -> list[MergedStep]:
+    """Put passes into one order in which what they have in common runs in the same step.
+
+    Every pass keeps its own order. What only some of them run comes as soon as it can, that of
+    earlier passes first; nodes that two passes run in opposite orders take a step in each.
+
+    Args:
+        passes: For each pass the nodes that ran, in order, none twice; a node that several passes
+            share has the same number in each.
+
+    Returns:
+        The steps.
+
+    Example::
+
+        >>> [(step.node, step.passes) for step in merge_steps([[7, 5, 3], [7, 4, 3]])]
+        [(7, (0, 1)), (5, (0,)), (4, (1,)), (3, (0, 1))]
+    """
+    merged: list[MergedStep] = []
+    for number, nodes in enumerate(passes):
+        place = {step.node: i for i, step in enumerate(merged)}
+        common = [(i, place[node]) for i, node in enumerate(nodes) if node in place]
+        chain = [common[k] for k in longest_rising([there for _, there in common])]
+        result: list[MergedStep] = []
+        here = there = 0
+        for next_here, next_there in [*chain, (len(nodes), len(merged))]:
+            result += merged[there:next_there]
+            result += [MergedStep(node, (number,)) for node in nodes[here:next_here]]
+            if next_there < len(merged):
+                met = merged[next_there]
+                result.append(MergedStep(met.node, (*met.passes, number)))
+            here, there = next_here + 1, next_there + 1
+        merged = result
+    return merged
+
+
+def cursors(steps: Sequence[MergedStep], passes: int) -> list[list[int]]:
+    """Where each pass stands after so many merged steps.
+
+    Args:
+        steps: What `merge_steps` gave.
+        passes: How many passes there are.
+
+    Returns:
+        For 0, 1, ... all of the steps: after how many of its own steps each pass is.
+    """
+    now = [0] * passes
+    found = [now]
+    for step in steps:
+        now = [done + (i in step.passes) for i, done in enumerate(now)]
+        found.append(now)
+    return found
+
+
+NO_PASS = "this graph is static: no backward runs through it."
+
+
+class LinkedPasses:
+    """The backward passes of several graphs, and one cursor over all of them.
+
+    Every pass that runs here starts from the same ``.grad``, as if it were the only one. A tensor
+    that several graphs share is left to the first of them: travelling puts into its ``.grad`` what
+    that one gave.
+
+    Attributes:
+        subjects: Label -> graph.
+        running: Labels of the graphs that backward runs through: all but static ones, unless there
+            is nothing else.
+        steps: The passes in one order.
+        cursor: After how many of the steps we stand.
+        changed: Labels of the graphs with news that nobody has taken yet, see `take_news`.
+        lent: Label -> names of the tensors whose ``.grad`` is left to an earlier graph.
+    """
+
+    def __init__(
+        self,
+        subjects: Mapping[str, GraphSource],
+        places: Mapping[str, Mapping[int, int]],
+    ) -> None:
+        """Link some graphs.
+
+        Args:
+            subjects: Label -> graph.
+            places: Label -> node of that graph -> its number in all graphs laid on each other.
+        """
+        self.subjects = dict(subjects)
+        live = [label for label, each in subjects.items() if each.runs_backward]
+        self.running = live or list(subjects)
+        self.steps: list[MergedStep] = []
+        self.cursor = 0
+        self.changed: set[str] = set()
+        self.lent: dict[str, list[str]] = {}
+        self._places = places
+        self._cursors = cursors([], len(subjects))
+        self._shown: list[object | None] = [None] * len(subjects)
+
+    @property
+    def fault(self) -> str | None:
+        """What went wrong while watching, if anything."""
+        return next(filter(None, (each.fault for each in self.subjects.values())), None)
+
+    def close(self) -> None:
+        """Let go of every graph."""
+        for subject in self.subjects.values():
+            subject.close()
+
+    def take_news(self) -> set[str]:
+        """The graphs through which a backward pass has ended since the last call."""
+        self.poll()
+        news, self.changed = self.changed, set()
+        return news
+
+    def poll(self) -> None:
+        """Take note of passes that have ended, and put the cursor to where the passes stand."""
+        self.changed.update(label for label, each in self.subjects.items() if each.poll())
+        shown = [each.recorded for each in self.subjects.values()]
+        passes = zip(self.subjects, shown, self._shown, strict=True)
+        new = {label for label, now, before in passes if now is not before}
+        if new:
+            self.changed |= new  # that of a file is there from the start
+            self._shown = shown
+            self.steps = merge_steps(
+                [
+                    [self._places[label][step["node"]] for step in each.steps]
+                    for label, each in self.subjects.items()
+                ]
+            )
+            self._cursors = cursors(self.steps, len(shown))
+            self.seek(self._where())
+
+    def transport(self, label: str) -> TransportModel:
+        """Whether travelling moves a graph's ``.grad``, and what there is to say about that."""
+        transport = self.subjects[label].transport()
+        if label not in self.running:  # it blocks nobody else
+            return {"owned": False, "note": NO_PASS, "blocked": None}
+        names = self.lent.get(label)
+        if names and transport["owned"]:
+            transport["note"] = " ".join(filter(None, [transport["note"], _about_lent(names)]))
+        return transport
+
+    def seek(self, cursor: int) -> None:
+        """Stand after so many steps; every ``.grad`` that the passes own moves along."""
+        self.cursor = cursor
+        for subject, wanted in zip(self.subjects.values(), self._cursors[cursor], strict=True):
+            subject.seek(wanted)
+
+    def run(self, labels: Collection[str], gradient: Any, **asked: Any) -> None:
+        """Run the real backward of some of the graphs, and stand at the end.
+
+        Args:
+            labels: Which.
+            gradient: What to start from, as for ``Tensor.backward``; or a mapping from labels.
+            **asked: As for `gradwalk.backward.run_backward.run_backward`.
+
+        Raises:
+            Exception: What a backward raises. The passes then stand at their start.
+        """
+        self.seek(0)
+        shared = shared_tensors(self.subjects.values())
+        done = False
+        try:
+            for (label, subject), lent in zip(self.subjects.items(), shared, strict=True):
+                if label in labels:
+                    start = gradient.get(label) if isinstance(gradient, Mapping) else gradient
+                    self.changed.add(label)
+                    self.lent[label] = self._run_one(subject, lent, gradient=start, **asked)
+            done = True
+        finally:
+            self.poll()
+            self.seek(len(self.steps) if done else 0)
+
+    def _run_one(
+        self, subject: GraphSource, lent: Iterable[torch.Tensor], **asked: Any
+    ) -> list[str]:
+        """Run one of them, back at its start afterwards; the names of what it leaves to others."""
+        with ExitStack() as pauses:  # other graphs may hold some of the same nodes
+            for other in self.subjects.values():
+                if other is not subject:
+                    pauses.enter_context(other.paused())
+            subject.backward(**asked)
+        subject.poll()
+        subject.seek(0)
+        assert subject.grads is not None
+        return [timeline.name for timeline in subject.grads.lend(lent)]
+
+    def _where(self) -> int:
+        """The step at which passes that are being travelled in stand; the end when there is none.
+
+        A pass that stopped with an error stands at its start.
+        """
+        held = [
+            (i, each.cursor)
+            for i, each in enumerate(self.subjects.values())
+            if each.grads is not None
+            if each.cursor < len(each.steps) or _stopped(each)
+        ]
+        return max(
+            number
+            for number, places in enumerate(self._cursors)
+            if all(places[i] <= cursor for i, cursor in held)
+        )
+
+
+def _about_lent(names: list[str]) -> str:
+    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
+    *first, last = shown
+    listed = f"{', '.join(first)} and {last}" if first else last
+    return (
+        f"{listed} {'is' if len(names) == 1 else 'are'} in an earlier graph too: .grad itself holds"
+        " what that graph gives, the table what each gives alone."
+    )
+
+
+def _stopped(subject: GraphSource) -> bool:
+    return subject.run is not None and subject.run["ended"] == "stopped"
+
+
+def shared_tensors(subjects: Iterable[GraphSource]) -> list[list[torch.Tensor]]:
+    """For each graph, the tensors that an earlier one accumulates into as well."""
+    seen: set[int] = set()
+    found: list[list[torch.Tensor]] = []
+    for subject in subjects:
+        own = subject.accumulated()
+        found.append([tensor for tensor in own if id(tensor) in seen])
+        seen.update(map(id, own))
+    return found

@@ -1,0 +1,1 @@
+"""Explanations: what a node is, and why a tensor has no gradient."""

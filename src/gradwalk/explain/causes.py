@@ -1,0 +1,212 @@
+"""Explain why a tensor's ``.grad`` is None, zero or set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from ..backward.failures import failed_node
+from ..backward.grad_timeline import GradTimeline
+from ..backward.recorded_run import RecordedRun
+from ..torch_api.reading import everywhere, finite, why_unreadable
+from ..torch_api.tensors import version_of
+from ..tracing.annotate import Annotated
+from ..tracing.annotations import cuts_of
+from .constants_and_cuts import at_line, lost_by
+from .loss_graph import LossGraph
+from .not_in_graph import reason_outside
+from .reason import Asked, Reason, operation
+from .recorded import arrived, effect_on, timeline_of
+from .zero_derivatives import Block, blocks_before, is_margin
+
+_MOST_BLOCKS = 2
+
+
+def reason_of(tensor: torch.Tensor, name: str | None, graph: LossGraph | None) -> Reason:
+    """Explain why the ``.grad`` of a tensor is as it is.
+
+    Args:
+        tensor: The tensor.
+        name: Its name in the user's program.
+        graph: The graph of the loss, with its recorded pass; None when no loss was given.
+    """
+    asked = Asked(tensor, name)
+    has_grad = tensor.is_leaf or tensor.retains_grad  # else torch warns when .grad is read
+    grad = tensor.grad if has_grad else None
+    if grad is not None:
+        return _set(asked, grad, graph)
+    node = graph.node_of(tensor) if graph is not None else None
+    if not tensor.requires_grad:
+        return _frozen(asked, graph, node)
+    if graph is None:
+        return asked.reason("no loss" if has_grad else "intermediate")
+    if node is None:
+        return reason_outside(asked, graph)
+    if not has_grad:
+        return asked.reason("intermediate")
+    return _none(asked, graph, node)
+
+
+def _set(asked: Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason:
+    is_zero = _holds(grad, lambda part: part == 0)
+    if is_zero:
+        return _zero(asked, grad, graph)
+    odd = _not_finite(grad)
+    found = _not_a_number(asked, odd, graph) if odd else _held(asked, graph)
+    return found if is_zero is False else replace(found, is_read=False)
+
+
+def _held(asked: Asked, graph: LossGraph | None) -> Reason:
+    """Explain a gradient that is finite and not zero."""
+    if graph is None:
+        return asked.reason("set")
+    tensor = asked.tensor
+    node, inner = graph.node_of(tensor), graph.inner_node_of(tensor)
+    if node is None and inner is None:
+        if not tensor.requires_grad:
+            return asked.reason("elsewhere, frozen", graph.name)
+        outside = reason_outside(asked, graph).sentence
+        return asked.reason("elsewhere", graph.name, outside=outside)
+    if not tensor.requires_grad:
+        return asked.reason("frozen, set", graph.name)
+    run = graph.run
+    if run is not None and (node is not None or timeline_of(run, tensor) is not None):
+        effect = effect_on(run, node, tensor)
+        if effect in ("changed", "differs") and _has_ranks():
+            effect = "reduced"
+        return asked.reason(effect, graph.name, at=_stopped_at(graph, run))
+    if inner is not None and graph.captured is not None:
+        return asked.reason("inner, set", op=operation(graph.captured, inner))
+    return asked.reason("unrecorded", graph.name)
+
+
+def _has_ranks() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _not_a_number(asked: Asked, odd: str, graph: LossGraph | None) -> Reason:
+    if graph is None:
+        return asked.reason("nan", odd=odd)
+    node = graph.node_of(asked.tensor)
+    if node is None and graph.inner_node_of(asked.tensor) is None:
+        return asked.reason("nan, outside", graph.name, odd=odd)
+    came = arrived(graph.run, node, asked.tensor) if graph.run is not None else None
+    is_finite = came is not None and came.tensor is not None and not _not_finite(came.tensor)
+    return asked.reason("nan, not by pass" if is_finite else "nan", graph.name, odd=odd)
+
+
+def _zero(asked: Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason:
+    if graph is None:
+        return asked.reason("zero")
+    tensor, captured = asked.tensor, graph.captured
+    node, inner = graph.node_of(tensor), graph.inner_node_of(tensor)
+    if node is None and inner is not None and captured is not None:
+        return asked.reason("zero, inner", graph.name, op=operation(captured, inner))
+    if node is None or captured is None:
+        return asked.reason("zero, outside", graph.name)
+    blocks = blocks_before(captured, node)
+    if blocks.found:
+        return asked.reason("zero, blocked", graph.name, blocks=_blocked(captured, blocks.found))
+    came = arrived(graph.run, node, tensor) if graph.run is not None else None
+    if came is not None and came.tensor is not None:
+        if _holds(came.tensor, lambda part: part == 0) is False:
+            return asked.reason("zero, overwritten", graph.name)
+    elif blocks.unknown:
+        return asked.reason("zero, freed", graph.name)
+    custom = graph.custom_functions_before(node)
+    passed = f", or the backward of {custom[0]} returned zeros" if custom else ""
+    # A gradient that one pass stored has version 0. Adding to it and clearing it count up.
+    is_changed = came is None and version_of(grad)
+    cause = "zero, version" if is_changed else "zero, cancelled"
+    return asked.reason(cause, graph.name, custom=passed)
+
+
+def _blocked(captured: Annotated, blocks: Sequence[Block]) -> str:
+    parts = [
+        f"{operation(captured, block.node)} blocks it ({block.because})"
+        for block in blocks[:_MOST_BLOCKS]
+    ]
+    rest = len(blocks) - _MOST_BLOCKS
+    more = f", and {rest} more block the other ways" if rest > 0 else ""
+    ends = blocks[0].remedy
+    if is_margin(captured, blocks[0].node):
+        ends = "its result is only added up, as in a loss of margins that are all kept"
+    return f"{', and '.join(parts)}{more}. {ends[0].upper()}{ends[1:]}"
+
+
+def _frozen(asked: Asked, graph: LossGraph | None, node: int | None) -> Reason:
+    tensor = asked.tensor
+    if node is not None and graph is not None:
+        return asked.reason("frozen since", graph.name)
+    cuts = cuts_of(tensor)
+    if tensor.is_inference():
+        return asked.reason("inference", at=at_line(cuts[0].where) if cuts else "")
+    if cuts:
+        return asked.reason("constant", lost=lost_by(cuts[0], "a tensor that requires grad"))
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return asked.reason("integer", dtype=str(tensor.dtype))
+    is_parameter = isinstance(tensor, torch.nn.Parameter)
+    return asked.reason("frozen parameter" if is_parameter else "frozen")
+
+
+def _none(asked: Asked, graph: LossGraph, node: int) -> Reason:
+    """Explain why the ``.grad`` of a tensor of the graph is None."""
+    assert graph.captured is not None
+    run = graph.run
+    custom = graph.custom_functions_before(node)
+    if run is None:
+        passed = f", or the backward of {custom[0]} returned None" if custom else ""
+        late = "" if asked.tensor.is_leaf else ", or ran before retain_grad()"
+        cause = "ran" if graph.backward_ran(node) else "waiting"
+        return asked.reason(cause, graph.name, custom=passed, late=late)
+    timeline = timeline_of(run, asked.tensor)
+    if run.state == "stopped":
+        return asked.reason("stopped", graph.name, at=_stopped_at(graph, run))
+    if timeline is not None and timeline.now == 0 and _ends_set(timeline):
+        return asked.reason("rewound", graph.name)
+    if arrived(run, node, asked.tensor) is not None:
+        return asked.reason("cleared", graph.name)
+    for consumer, _, edge in graph.captured.graph.in_edges(node, data=True):
+        step = run.steps.get(consumer)
+        if node not in run.steps and step and step.grad_inputs[edge["input_nr"]] is not None:
+            return asked.reason("handed back", graph.name)
+    passed = f": the backward of {custom[0]} may have returned None" if custom else ""
+    return asked.reason("not reached", graph.name, custom=passed)
+
+
+def _ends_set(timeline: GradTimeline) -> bool:
+    return timeline.moments[-1].grad is not None
+
+
+def _stopped_at(graph: LossGraph, run: RecordedRun) -> str:
+    """Name the operation where a pass stopped: " at MulBackward0 (node 3): ValueError"."""
+    captured = graph.captured
+    if run.state != "stopped" or captured is None:
+        return ""
+    node = run.failed
+    if node is None and run.grads is None:
+        node = failed_node(captured.graph, captured.nodes, run)
+    at = "" if node is None else f" at {operation(captured, node)}"
+    return f"{at}: {run.error.rstrip('.')}" if run.error else at
+
+
+def _not_finite(grad: torch.Tensor) -> str:
+    """Say which of "NaN" and "Inf" a gradient has; empty if none."""
+    if _holds(grad, finite) is not False:
+        return ""
+    has_nan = _holds(grad, lambda part: ~part.isnan()) is False
+    has_inf = _holds(grad, lambda part: ~part.isinf()) is False
+    return " and ".join(word for word, has in (("NaN", has_nan), ("Inf", has_inf)) if has)
+
+
+def _holds(grad: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> bool | None:
+    """Return whether every number of a gradient passes a test; None if it cannot be read."""
+    if why_unreadable(grad) is not None:
+        return None
+    try:
+        values = grad.detach().coalesce().values() if grad.is_sparse else grad
+        return everywhere(values, test)
+    except RuntimeError:  # on the meta device, ...
+        return None

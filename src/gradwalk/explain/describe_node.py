@@ -1,0 +1,277 @@
+"""Sentences that describe a node, and say why it has no gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.autograd.graph import Node
+
+from ..backward.recorded_run import RecordedRun
+from ..backward.run_backward import missing_gradient
+from ..english import join_words, plural
+from ..graph.capture import Capture
+from ..schema import NodeState
+from ..torch_api.compiled import (
+    CannotOpenError,
+    calls_in,
+    compiled_backward,
+    is_compiled,
+    is_recomputed,
+)
+from ..torch_api.distributed import Sharded
+from ..torch_api.nodes import custom_function
+from ..torch_api.signatures import signature
+from ..tracing.annotate import Annotated
+from ..tracing.double_backward import Derivative
+from .constants_and_cuts import at_line
+from .rank_nodes import about_ranks
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+_NOTHING_SEEN = (
+    "No backward pass through this graph has been seen yet: call backward() on the output, and the "
+    "gradient appears here."
+)
+WAITS = "At this step of backward it waits: not all its gradients have arrived."
+READY = "At this step of backward all its gradients have arrived, but it has not run yet."
+
+_MOST_TIED = 4  # names
+_MOST_DERIVATIVES = 4
+
+
+def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = None) -> str:
+    """Describe a node in one or two sentences.
+
+    Args:
+        data: Its attributes in the captured graph.
+        node: It.
+        arrived: The gradient that came to its first output in the pass that is shown, if known.
+    """
+    if data["kind"] == "leaf":
+        name = data["name"] or "This tensor"
+        grad = f"{name}.grad" if data["name"] else "its .grad"
+        return (
+            f"{name} is a leaf: a tensor the program made, not the result of a recorded operation. "
+            "Its AccumulateGrad node adds every gradient that arrives to "
+            f"{grad}, which keeps adding up over several backward passes until zero_grad() clears "
+            "it."
+        )
+    if is_compiled(node):
+        return _about_compiled(node)
+    custom = custom_function(node)
+    if custom is not None:
+        between = about_ranks(node, arrived)
+        if between is not None:
+            return between
+        return (
+            f"The backward of the custom autograd.Function {custom.__name__}: it calls "
+            f"{custom.__name__}.backward with the gradient of what forward returned."
+        )
+    found = signature(data["op"])
+    if found is None:
+        return "A step of backward that torch defines by hand."
+    operation = found.forward.split("(")[0].split(".")[0]
+    arguments = [argument.name for argument in found.arguments]
+    free = {place["argument"] for place in data.get("no_grad_inputs", ())}
+    none = [argument for argument in arguments if argument in free]
+    into = join_words([argument for argument in arguments if argument not in free] or arguments)
+    rest = f" ({join_words(none)} need{'s' * (len(none) == 1)} none)" if none else ""
+    return (
+        f"The backward of {operation}: it takes the gradient of what {operation} returned and "
+        f"computes from it the gradient of {into}{rest}.{_about_digit(data['op'], found.forward)}"
+    )
+
+
+def _about_compiled(node: Node) -> str:
+    made = "A program that torch.compile made, as one node."
+    try:
+        compiled_backward(node)
+    except CannotOpenError as why:
+        return f"{made} It cannot be opened: {why}"
+    calls = calls_in(node)
+    again = sum(map(is_recomputed, calls))
+    some = f", {again} of them calls of the forward pass that run again" if again else ""
+    return (
+        f"{made} Its backward is {plural(len(calls), 'call')}{some}. A double click, "
+        "or expand() of the widget, shows them in its place: the backward program as it was before "
+        "the backend (such as Inductor) fused it."
+    )
+
+
+def about_tied(names: Sequence[str]) -> str:
+    """Describe a tensor that a module holds in several places: "emb.weight = head.weight: ..."."""
+    rest = len(names) - _MOST_TIED
+    more = f" = {rest} more" if rest > 0 else ""
+    return f"{' = '.join(names[:_MOST_TIED])}{more}: one tensor, in several places of a module."
+
+
+def about_derivatives(captured: Annotated) -> dict[int, str]:
+    """Describe, by node, its part in derivatives that the program computed."""
+    if not captured.derivatives:
+        return {}
+    nodes = captured.graph.nodes
+    own: dict[int, list[str]] = {}
+    ways: dict[int, dict[str, None]] = {}
+    for found in captured.derivatives:
+        own.setdefault(found.node, []).append(_is_derivative(found, nodes[found.node]))
+        for node in found.of:
+            way = f"with respect to {found.by_words} is {found.words}"
+            ways.setdefault(node, {})[way] = None
+    sentences = {node: _first(each, "It gave {} derivatives.") for node, each in own.items()}
+    for node, each in ways.items():
+        called = nodes[node]["name"] or "what it gave"
+        sentence = f"The derivative of {called} {', '.join(_first(list(each), 'there are {}'))}."
+        sentences[node] = [*sentences.get(node, []), sentence]
+    return {node: " ".join(each) for node, each in sentences.items()}
+
+
+def _first(each: list[str], rest: str) -> list[str]:
+    """Return the first few, and how many more there are."""
+    more = len(each) - _MOST_DERIVATIVES
+    return [*each[:_MOST_DERIVATIVES], *([rest.format(f"{more} more")] if more > 0 else [])]
+
+
+def _is_derivative(found: Derivative, data: dict[str, Any]) -> str:
+    *first, last = found.of_words
+    of = f"the sum of {', '.join(first)} and {last}" if first else last
+    outputs = data["outputs"]
+    name = outputs[found.output_nr]["name"] if found.output_nr < len(outputs) else None
+    what = name or (f"Its output {found.output_nr}" if len(outputs) > 1 else "Its output")
+    weighted = f", weighted by the {found.weights} that it was given" if found.weights else ""
+    return (
+        f"{what} is the derivative of {of} with respect to {found.by_words}: {found.called} "
+        f"computed it{at_line(found.where, text=True)}{weighted}."
+    )
+
+
+def reduced_part(sharded: Sharded) -> str:
+    """Describe the ``.grad`` of a sharded parameter."""
+    return (
+        f"This rank's part, {sharded.part} of {sharded.full}, of the gradient that "
+        "FSDP2 reduced over the ranks. What arrived at the leaf is this rank's own, before that."
+    )
+
+
+def not_reduced(sharded: Sharded, run: RecordedRun | None) -> str:
+    """Say why a sharded parameter has no ``.grad``."""
+    if run is None:
+        return _NOTHING_SEEN
+    return (
+        f"FSDP2 takes the gradient of the gathered tensor away, and adds this rank's part of the "
+        f"reduced one, {sharded.part}, to the .grad of the parameter. There is none: it "
+        "has been cleared since, or reducing was switched off by set_requires_gradient_sync(False)."
+    )
+
+
+def _about_digit(op: str, forward: str) -> str:
+    """Explain the number in a name such as SumBackward1."""
+    digit = op.rpartition("Backward")[2]
+    if not digit.isdigit() or digit == "0":
+        return ""
+    return (
+        f" The {digit} in {op} numbers the overload ({forward.partition('(')[0]}); it is not a "
+        "depth or an order."
+    )
+
+
+def no_grad(
+    graph: nx.MultiDiGraph,
+    node_id: int,
+    tensor: torch.Tensor | None,
+    run: RecordedRun | None,
+    state: NodeState,
+) -> str:
+    """Say why the ``.grad`` of a node's tensor is None.
+
+    Args:
+        graph: The captured graph.
+        node_id: The node.
+        tensor: Its tensor: a leaf, an intermediate tensor, or None when it is not at hand.
+        run: The backward pass that is shown; None before the first.
+        state: How far the node is at the cursor.
+
+    Returns:
+        One or two sentences.
+    """
+    data = graph.nodes[node_id]
+    name = data["name"] or ("this leaf" if data["kind"] == "leaf" else "this tensor")
+    if data["kind"] == "op":
+        if tensor is not None and tensor.retains_grad:
+            return f"{name} keeps its gradient, as retain_grad() asked. {no_flow(run, state)}"
+        call = (
+            f"{data['name']}.retain_grad()" if _is_variable(data["name"]) else "retain_grad() on it"
+        )
+        return (
+            f"Not a leaf, so torch drops the gradient of {name} once it has been used: "
+            f"call {call} before backward() to keep it in .grad."
+        )
+    if tensor is not None and not tensor.requires_grad:
+        return f"requires_grad of {name} has been turned off since the graph was recorded."
+    if run is None:
+        return _NOTHING_SEEN
+    if state in {"waiting", "ready"}:
+        return no_flow(run, state)
+    if node_id not in run.steps:
+        if _was_handed_back(graph, node_id, run):
+            return (
+                f"The last backward pass computed a gradient for {name} but did not accumulate it: "
+                "torch.autograd.grad returns gradients and leaves .grad alone."
+            )
+        return f"The last backward pass did not reach {name}, so nothing was added to its .grad."
+    if run.steps[node_id].grad_outputs == [None]:
+        return f"The gradient that arrived at {name} was None, so torch added nothing to its .grad."
+    return (
+        f"The last backward pass did add a gradient to {name}.grad, but it has been cleared since, "
+        "for example by zero_grad()."
+    )
+
+
+def no_flow(run: RecordedRun | None, state: NodeState) -> str:
+    """Say why no gradient is known to have flowed into a node."""
+    if run is None:
+        return _NOTHING_SEEN
+    if state == "waiting":
+        return WAITS
+    if state == "ready":
+        return READY
+    if run.state == "stopped":
+        return "The last backward pass stopped with an error before this node ran."
+    return "The last backward pass did not reach this node."
+
+
+def nothing_passed_on(data: dict[str, Any], run: RecordedRun | None, state: NodeState) -> str:
+    """Say why a node passed no gradient on."""
+    if data["kind"] == "leaf":
+        return "A leaf is where gradients end: it adds them to .grad and passes nothing on."
+    if state in {"running", "done"}:
+        return "None of this node's inputs requires grad, so it passed nothing on."
+    return no_flow(run, state)
+
+
+def _was_handed_back(graph: nx.MultiDiGraph, node_id: int, run: RecordedRun) -> bool:
+    """Whether a consumer passed a gradient to a leaf that then did not run."""
+    for consumer, _, edge in graph.in_edges(node_id, data=True):
+        step = run.steps.get(consumer)
+        if step is not None and step.grad_inputs[edge["input_nr"]] is not None:
+            return True
+    return False
+
+
+def _is_variable(name: str | None) -> bool:
+    return name is not None and all(part.isidentifier() for part in name.split("."))
+
+
+def blocked(captured: Capture) -> str | None:
+    """Say why backward needs ``gradient=`` to start; None if it does not."""
+    missing = (missing_gradient(captured, *root) for root in captured.graph.graph["roots"])
+    return next(filter(None, missing), None)
+
+
+def failure(error: BaseException) -> str:
+    """Return an exception with its notes as text."""
+    text = str(error).strip()
+    notes = getattr(error, "__notes__", [])
+    return " ".join([f"{type(error).__name__}: {text}" if text else type(error).__name__, *notes])

@@ -1,0 +1,190 @@
+"""`explain_grad`: why a tensor's ``.grad`` is None, zero or set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import nn
+
+from ..backward.recorded_pass import RecordedPass
+from ..graph.names import Names, caller_names, read_names
+from ..torch_api.modes import grad_mode_kept
+from ..torch_api.nodes import leaf_tensor
+from ..tracing.annotate import Annotated
+from .causes import reason_of
+from .loss_graph import LossGraph, graph_of, read_loss
+from .reason import KINDS, Reason
+
+_MOST_NAMED = 8
+_UNRECORDED = "This graph has not recorded a backward pass, so other losses may have contributed."
+
+
+class _Subject(Protocol):
+    """The graph of a widget; both are None for a static graph, and for one opened from a file."""
+
+    @property
+    def autograd(self) -> Annotated | None: ...
+    @property
+    def recording(self) -> RecordedPass | None: ...
+
+
+class _Shown(Protocol):
+    """The contents of a widget."""
+
+    @property
+    def subject(self) -> _Subject: ...
+
+    def explain(self, name: str) -> str:
+        """Explain the ``.grad`` of the leaf with a name."""
+        ...
+
+
+@runtime_checkable
+class _Showing(Protocol):
+    """A widget that shows one graph."""
+
+    def _shown(self) -> _Shown: ...
+
+
+def explain_grad(tensor: torch.Tensor | nn.Module | str, *outputs: Any) -> str:
+    """Explain why the ``.grad`` of a tensor is None, zero or set.
+
+    Asking changes nothing: no gradient is computed, and no random number is drawn.
+
+    Args:
+        tensor: A tensor; a module, for all its parameters; or the name of a leaf of the graph.
+        *outputs: The tensors that backward starts from, such as the loss, also in lists, tuples
+            and dicts. Or the widget or the `gradwalk.Recording` that shows their graph: then the
+            answer uses its recorded backward pass. Given a loss, it uses the pass of an open
+            widget on it. If the forward pass ran under `gradwalk.watch`, the answer names the line
+            where the gradient was cut.
+
+    Returns:
+        The reason and what to do; inferred facts are marked so. ``.grad`` does not record which
+        loss produced it, so this is known only for a recorded pass. For a module, the parameters
+        without a usable gradient, by reason.
+
+    Raises:
+        TypeError: ``tensor`` is not a tensor, a module or a name; an output has no autograd graph;
+            or a name came without a graph.
+        ValueError: The graph has no leaf with that name.
+
+    Example::
+
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> x = torch.tensor([2.0])
+        >>> print(explain_grad(w * x))
+        This tensor is not a leaf, so torch does not keep its gradient. Call retain_grad() on it \
+before backward() to keep it in .grad.
+        >>> print(explain_grad(x, w * x))
+        x.requires_grad is False, so backward computes no gradient for x. Call \
+x.requires_grad_() before the forward pass.
+    """
+    if not isinstance(tensor, (str, torch.Tensor, nn.Module)):
+        raise TypeError(
+            f"explain_grad() was given a {type(tensor).__name__}, which has no .grad. Pass a "
+            "tensor, or a module to learn about all its parameters."
+        )
+    widget = next((each for each in outputs if isinstance(each, _Showing)), None)
+    if widget is not None and len(outputs) > 1:
+        raise TypeError(
+            "explain_grad() was given a widget and more. Pass only the widget whose graph has it."
+        )
+    if isinstance(tensor, str) and widget is not None:
+        return widget._shown().explain(tensor)
+    names = caller_names(None, "explain_grad")
+    graph = None
+    if widget is not None:
+        graph = _graph_shown(widget, names)
+    elif outputs:
+        graph = read_loss(outputs, names)
+    if isinstance(tensor, str):
+        return _explained(*_leaf_called(tensor, graph), graph)
+    if graph is not None and isinstance(tensor, nn.Module):  # no variable may hold it
+        gathered = read_names(tensor, "explain_grad").leaves_of_parameters()
+        graph = replace(graph, gathered={**graph.gathered, **gathered})
+    name = None if isinstance(tensor, nn.Module) else names.name_of(tensor)
+    return _explained(tensor, name, graph)
+
+
+def _graph_shown(widget: _Showing, names: Names) -> LossGraph:
+    subject = widget._shown().subject
+    if subject.autograd is None:
+        raise TypeError(
+            "explain_grad() was given a widget without live tensors: it shows a file or a static "
+            "graph. Pass the name of a leaf, as in explain_grad('net.weight', widget)."
+        )
+    run = None if subject.recording is None else subject.recording.run
+    graph = graph_of(subject.autograd, run)
+    return replace(graph, gathered=names.leaves_of_parameters())
+
+
+def _leaf_called(name: str, graph: LossGraph | None) -> tuple[torch.Tensor, str]:
+    """Find a leaf of a graph by its name."""
+    captured = None if graph is None else graph.captured
+    if captured is None:
+        raise TypeError(
+            f"explain_grad() was given the name {name!r} without a graph. Pass the widget whose "
+            "graph has it, as in explain_grad('net.weight', widget), or the loss; or the tensor "
+            "itself."
+        )
+    for node, called in captured.graph.nodes(data="name"):
+        leaf = leaf_tensor(captured.nodes[node])
+        if called == name and leaf is not None:
+            return leaf, name
+    raise ValueError(f"explain_grad() was given {name!r}, but no leaf of this graph is called so.")
+
+
+@grad_mode_kept
+def _explained(tensor: torch.Tensor | nn.Module, name: str | None, graph: LossGraph | None) -> str:
+    with torch.no_grad():
+        if isinstance(tensor, nn.Module):
+            return _account(tensor, graph)
+        return reason_of(tensor, name, graph).sentence
+
+
+def _account(module: nn.Module, graph: LossGraph | None) -> str:
+    """Explain all parameters of a module, by reason."""
+    kind = type(module).__name__
+    groups: dict[str, list[tuple[str, Reason]]] = {}
+    count = 0
+    for name, parameter in module.named_parameters():
+        count += 1
+        reason = reason_of(parameter, name, graph)
+        groups.setdefault(reason.kind, []).append((name, reason))
+    if count == 0:
+        return f"{kind} has no parameters, so there is no .grad to explain."
+    lines = [_header(kind, count, groups)]
+    for of_kind in sorted(groups, key=list(KINDS).index):
+        group = groups[of_kind]
+        shown = ", ".join(name for name, _ in group[:_MOST_NAMED])
+        more = f" and {len(group) - _MOST_NAMED} more" if len(group) > _MOST_NAMED else ""
+        lines.append(f"- {KINDS[of_kind]} ({len(group)}): {shown}{more}. {group[0][1].sentence}")
+    return "\n".join(lines)
+
+
+def _header(kind: str, count: int, groups: dict[str, list[tuple[str, Reason]]]) -> str:
+    """Count the parameters with a gradient; take the groups that this says all about."""
+    found = {name: groups[name] for name in _WITH_GRADIENT if name in groups}
+    good = [reason for group in found.values() for _, reason in group]
+    unread = sum(not reason.is_read for reason in good)
+    end = "."
+    if set(found) <= {"recorded", "summed"} and found:
+        end = " from this backward pass."
+    elif set(found) == {"unrecorded"} and len(good) == count:
+        end = f". {_UNRECORDED}"
+        groups.pop("unrecorded")
+    for name in ("gradient", "recorded"):
+        groups.pop(name, None)
+    if unread:
+        end += f" The values of {unread} of them cannot be read."
+    if not good:
+        return f"None of the {count} parameters of {kind} has a usable gradient:"
+    all_ = f"All {count} parameters" if count > 1 else "The parameter"
+    who = all_ if len(good) == count else f"{len(good)} of the {count} parameters"
+    return f"{who} of {kind} {'have' if len(good) > 1 else 'has'} a gradient{end}"
+
+
+_WITH_GRADIENT = ("gradient", "recorded", "summed", "unrecorded", "elsewhere")

@@ -1,0 +1,497 @@
+"""Rules that say when an operation blocks every gradient, judged by its saved tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.graph import Node
+
+from ..graph.capture import Capture
+from ..graph.pass_through import is_pass_through
+from ..torch_api.nodes import keeps_tensors, node_class, op_name
+from ..torch_api.reading import PART, everywhere, why_unreadable
+from ..torch_api.saved_tensors import plain_value, read_saved
+
+Saved = dict[str, Any]
+Why = tuple[str, str] | tuple[str, str, str | None]
+Rule = Callable[[str | None, Saved], Why | None]
+
+
+def blocked(node: Node, argument: str | None, saved: Saved) -> Why | None:
+    """Say why an operation passes only zeros to one of its inputs.
+
+    Args:
+        node: Its node.
+        argument: The input.
+        saved: Its saved values, as far as they can be read.
+
+    Returns:
+        The reason, the remedy and the factor, as in `Block`; None if nothing is known to block.
+    """
+    name = op_name(node)
+    if name in _FLAT:
+        return _STEPS
+    if name in _DRAWN:
+        return "its result is drawn at random, and torch has no derivative for that", (
+            "draw numbers that do not depend on parameters and transform them, as rsample() "
+            "does, or use gumbel_softmax()"
+        )
+    if name in _OVERWRITTEN and argument in ("self", None):
+        return "it wrote other values over its input", "write into a new tensor"
+    rule = _RULES.get(name)
+    try:
+        return rule(argument, saved) if rule is not None and saved else None
+    except Exception:  # what it saved is packed, sparse, of a class that refuses to compare, ...
+        return None
+
+
+def _signed(number: int) -> int:
+    """Return a number as the program gave it: torch keeps negative ones as unsigned."""
+    return number - 2**64 if number >= 2**63 else number
+
+
+_STEPS = (
+    "its result is the same for inputs that differ a little",
+    "use a function with a slope, or a straight-through estimator",
+)
+_FLAT = frozenset(
+    f"{name}Backward0" for name in ("Sign", "Floor", "Ceil", "Round", "Trunc", "Heaviside")
+)
+_DRAWN = frozenset(
+    {
+        "BernoulliBackward0",
+        "PoissonBackward0",
+        *(f"NormalBackward{number}" for number in (1, 2, 3)),
+    }
+)
+_OVERWRITTEN = frozenset(
+    {
+        *(f"{name}Backward0" for name in ("Zero", "Uniform", "Exponential", "Normal", "Cauchy")),
+        *(f"{name}Backward0" for name in ("Geometric", "LogNormal")),
+        *(f"RandomBackward{number}" for number in (0, 1, 2)),
+        *(f"BernoulliBackward{number}" for number in (1, 2)),
+        *(f"FillBackward{number}" for number in (0, 1, 2, 3)),
+    }
+)
+
+
+def _dead_relu(_: str | None, saved: Saved) -> Why | None:
+    if not everywhere(saved["result"], lambda result: result <= 0):
+        return None
+    return "a ReLU whose input is nowhere above 0", (
+        "check the initialisation and the learning rate, or use a leaky ReLU"
+    )
+
+
+def _threshold(_: str | None, saved: Saved) -> Why | None:
+    limit = saved["threshold"]
+    if not everywhere(saved["self"], lambda value: value <= limit):
+        return None
+    return f"its input is nowhere above its threshold, {saved['threshold']:g}", (
+        "check the scale of its input"
+    )
+
+
+def _hardtanh(_: str | None, saved: Saved) -> Why | None:
+    low, high = saved["min_val"], saved["max_val"]
+    if not everywhere(saved["self"], lambda value: (value <= low) | (value >= high)):
+        return None
+    return _outside(low, high)
+
+
+def _clamp(_: str | None, saved: Saved) -> Why | None:
+    low = -math.inf if saved.get("min") is None else saved["min"]
+    high = math.inf if saved.get("max") is None else saved["max"]
+    value = saved["self"]
+    limits = [limit for limit in (low, high) if isinstance(limit, torch.Tensor)]
+    if limits:  # of their own for each number
+        if any(each.numel() > PART for each in (value, *limits)):
+            return None
+        blocked = everywhere((value < low) | (value > high), lambda outside: outside)
+    else:
+        blocked = everywhere(value, lambda part: (part < low) | (part > high))
+    return _outside(saved.get("min"), saved.get("max")) if blocked else None
+
+
+def _outside(low: Any, high: Any) -> tuple[str, str]:
+    limits = [
+        f"{word} {limit:g}"
+        for word, limit in (("from", low), ("to", high))
+        if isinstance(limit, (int, float))
+    ]
+    between = f" {' '.join(limits)}" if limits else ""
+    return f"its input lies everywhere outside of its range{between}", (
+        "check the scale of its input"
+    )
+
+
+def _saturated(low: float) -> Rule:
+    def rule(_: str | None, saved: Saved) -> Why | None:
+        if not everywhere(saved["result"], lambda result: (result == low) | (result == 1)):
+            return None
+        return f"it is saturated: its result is everywhere exactly {low:g} or 1", (
+            "check the scale of its input"
+        )
+
+    return rule
+
+
+def _masked(argument: str | None, saved: Saved) -> Why | None:
+    if argument != "self" or not everywhere(saved["mask"], lambda mask: mask):
+        return None
+    return "its mask covers everything", "check the mask"
+
+
+def _where(argument: str | None, saved: Saved) -> Why | None:
+    if argument not in ("self", "other"):
+        return None
+    taken = argument == "self"
+    if not everywhere(saved["condition"], lambda condition: condition != taken):
+        return None
+    return f"its condition selects nothing of {argument}", "check the condition"
+
+
+def _product(one: str, other: str) -> Rule:
+    """Make the rule for a product: the gradient of one factor is multiplied by the other."""
+
+    def rule(argument: str | None, saved: Saved) -> Why | None:
+        factor = {one: other, other: one}.get(argument or "")
+        if factor is None or not everywhere(saved[factor], lambda value: value == 0):
+            return None
+        return (
+            f"its other factor ({factor}) is zero everywhere",
+            "check the mask or the operation that made those zeros",
+            factor,
+        )
+
+    return rule
+
+
+def _scaled(argument: str | None, saved: Saved) -> Why | None:
+    """Judge a normalisation, which multiplies its input's gradient by its weight."""
+    if argument != "input":
+        return None
+    if _is_of_single_numbers(saved):
+        return "it normalises each number by itself, so its result is always its bias", (
+            "normalise over more than one number"
+        )
+    if not everywhere(saved["weight"], lambda value: value == 0):
+        return None
+    return "its weight is zero everywhere", "start from another weight than 0", "weight"
+
+
+def _is_of_single_numbers(saved: Saved) -> bool:
+    if "normalized_shape" in saved:
+        return math.prod(saved["normalized_shape"]) == 1
+    if "group" in saved:
+        return bool(saved["C"] * saved["HxW"] == saved["group"])
+    return False
+
+
+def _of_one_class(_: str | None, saved: Saved) -> Why | None:
+    """Judge a softmax, which gives 1 over a single number."""
+    result, dim = saved["result"], _signed(saved["dim"])
+    if not result.dim() or result.shape[dim] != 1:
+        return None
+    return "it is taken over a dimension of one number, so its result never changes", (
+        "take another dimension, or for a single output a sigmoid"
+    )
+
+
+def _padding(_: str | None, saved: Saved) -> Why | None:
+    """Judge an embedding, whose padding row gets no gradient."""
+    padding = _signed(saved["padding_idx"])
+    if padding < 0 or not everywhere(saved["indices"], lambda index: index == padding):
+        return None
+    return f"every index is {padding}, its padding_idx, whose row gets no gradient", (
+        "check the indices"
+    )
+
+
+def _power(_: str | None, saved: Saved) -> Why | None:
+    if saved["exponent"] <= 1 or not everywhere(saved["self"], lambda value: value == 0):
+        return None
+    return f"the slope of a power of {saved['exponent']:g} is zero at 0", (
+        "start from another value than 0"
+    )
+
+
+def _rounded(_: str | None, saved: Saved) -> Why | None:
+    return _STEPS if saved.get("rounding_mode") is not None else None
+
+
+def _at_zero(_: str | None, saved: Saved) -> Why | None:
+    """Judge an absolute value or a norm, whose slope torch takes to be 0 at 0."""
+    value = saved["result"] if "result" in saved else saved["self"]
+    if not everywhere(value, lambda part: part == 0):
+        return None
+    return "all its input is exactly 0, where torch takes 0 for its slope", (
+        "check why its input is zero"
+    )
+
+
+def _sgn(_: str | None, saved: Saved) -> Why | None:
+    return None if saved["self"].is_complex() else _STEPS
+
+
+def _beyond(low: float, high: float) -> Rule:
+    """Make the rule for a function that is flat below one number and above another."""
+
+    def rule(_: str | None, saved: Saved) -> Why | None:
+        if not everywhere(saved["self"], lambda value: (value <= low) | (value >= high)):
+            return None
+        return _outside(low, high)
+
+    return rule
+
+
+def _shrunk(_: str | None, saved: Saved) -> Why | None:
+    limit = saved["lambd"]
+    if not everywhere(saved["self"], lambda value: value.abs() <= limit):
+        return None
+    return f"its input lies everywhere from {-limit:g} to {limit:g}, which it makes 0", (
+        "check the scale of its input"
+    )
+
+
+def _greater(sign: int) -> Rule:
+    """Make the rule for the greater of two tensors, or with -1 for the smaller."""
+
+    def rule(argument: str | None, saved: Saved) -> Why | None:
+        if argument not in ("self", "other") or saved["self"].numel() > PART:
+            return None
+        one, two = saved["self"], saved["other"]
+        ahead = sign * (two - one) if argument == "self" else sign * (one - two)
+        if not everywhere(ahead, lambda part: part > 0):
+            return None
+        return f"it takes nothing of {argument}", "check the scale of both"
+
+    return rule
+
+
+def _no_labels(_: str | None, saved: Saved) -> Why | None:
+    ignored = _signed(saved["ignore_index"])
+    if not everywhere(saved["target"], lambda label: label == ignored):
+        return None
+    return f"every label is {ignored}, its ignore_index", "check the labels"
+
+
+_RULES: dict[str, Rule] = {
+    "ReluBackward0": _dead_relu,
+    "ThresholdBackward0": _threshold,
+    "HardtanhBackward0": _hardtanh,
+    "ClampBackward1": _clamp,
+    "ClampMinBackward0": _clamp,
+    "ClampMaxBackward0": _clamp,
+    "SigmoidBackward0": _saturated(0.0),
+    "TanhBackward0": _saturated(-1.0),
+    "MaskedFillBackward0": _masked,
+    "WhereBackward0": _where,
+    "MulBackward0": _product("self", "other"),
+    "MmBackward0": _product("self", "mat2"),
+    "BmmBackward0": _product("self", "mat2"),
+    "AddmmBackward0": _product("mat1", "mat2"),
+    "MvBackward0": _product("self", "vec"),
+    "DotBackward0": _product("self", "tensor"),
+    "ConvolutionBackward0": _product("input", "weight"),
+    "PowBackward0": _power,
+    "NativeBatchNormBackward0": _scaled,
+    "CudnnBatchNormBackward0": _scaled,
+    "NativeLayerNormBackward0": _scaled,
+    "NativeGroupNormBackward0": _scaled,
+    "SoftmaxBackward0": _of_one_class,
+    "LogSoftmaxBackward0": _of_one_class,
+    "EmbeddingBackward0": _padding,
+    "NllLossBackward0": _no_labels,
+    "NllLoss2DBackward0": _no_labels,
+    "DivBackward2": _rounded,
+    "DivBackward3": _rounded,
+    "SgnBackward0": _sgn,
+    "AbsBackward0": _at_zero,
+    "LinalgVectorNormBackward0": _at_zero,
+    "HardsigmoidBackward0": _beyond(-3, 3),
+    "SoftshrinkBackward0": _shrunk,
+    "HardshrinkBackward0": _shrunk,
+    "MaximumBackward0": _greater(1),
+    "MinimumBackward0": _greater(-1),
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """An operation that turns every gradient into zeros on its way to one or all of its inputs.
+
+    Attributes:
+        node: The node's id.
+        because: The reason, as a clause: "its input is nowhere above 0".
+        remedy: What to do.
+        factor: The argument whose zeros block, if any.
+    """
+
+    node: int
+    because: str
+    remedy: str
+    factor: str | None = None
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The operations that block gradients on the way to one node.
+
+    Attributes:
+        found: The operations that block the ways to it, nearest to the outputs first; only when
+            they block every way, else empty.
+        unknown: Whether saved tensors on the way are freed or cannot be read, so that an operation
+            may block.
+    """
+
+    found: list[Block]
+    unknown: bool
+
+
+def blocks_before(captured: Capture, target: int) -> Blocks:
+    """Find why only zeros can arrive at a node.
+
+    Args:
+        captured: The graph.
+        target: The node.
+
+    Returns:
+        The operations that block the ways from the outputs to it, judged by their saved tensors.
+    """
+    graph = captured.graph
+    import networkx as nx  # noqa: PLC0415  slow to import
+
+    leading = nx.ancestors(graph, target)
+    waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"]))
+    seen = set(waiting)
+    found: dict[int, Block] = {}
+    reached, unknown = target in seen, False
+    for node in waiting:  # grows while we walk
+        if node == target or node not in leading:
+            continue
+        saved, complete = _saved(captured.nodes[node])
+        unknown = unknown or not complete
+        for _, following, edge in graph.out_edges(node, data=True):
+            if following != target and following not in leading:
+                continue
+            block = blocked(captured.nodes[node], edge["argument"], saved)
+            if block is not None:
+                found.setdefault(node, Block(node, *block))
+            elif following == target:
+                reached = True
+            elif following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return Blocks([] if reached else list(found.values()), unknown)
+
+
+@dataclass(frozen=True)
+class BlockedLeaves:
+    """The operations that block gradients on the way to several nodes.
+
+    Attributes:
+        by_block: Operations that block, each with the nodes behind it that no open way reaches.
+            Each node is listed once.
+        rest: The nodes that an open way reaches, as far as known.
+        unknown: As for `Blocks`, for the rest.
+    """
+
+    by_block: list[tuple[Block, list[int]]]
+    rest: list[int]
+    unknown: bool
+
+
+def blocked_leaves(captured: Capture, targets: list[int]) -> BlockedLeaves:
+    """Find why only zeros can arrive at some nodes: `blocks_before` for many, in one walk.
+
+    Args:
+        captured: The graph.
+        targets: The nodes.
+    """
+    graph = captured.graph
+    waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"]))
+    reached = set(waiting)
+    stopped: list[tuple[Block, int]] = []
+    unknown = False
+    for node in waiting:  # grows while we walk
+        saved, complete = _saved(captured.nodes[node])
+        unknown = unknown or not complete
+        for _, following, edge in graph.out_edges(node, data=True):
+            why = blocked(captured.nodes[node], edge["argument"], saved)
+            if why is not None:
+                stopped.append((Block(node, *why), following))
+            elif following not in reached:
+                reached.add(following)
+                waiting.append(following)
+    behind: dict[int, list[int]] = {}
+    blocks: dict[int, Block] = {}
+    sought, seen = set(targets) - reached, set(reached)
+    for block, start in stopped:
+        if start in seen:
+            continue
+        seen.add(start)
+        beyond = [start]
+        for node in beyond:  # grows while we walk
+            if node in sought:
+                blocks.setdefault(block.node, block)
+                behind.setdefault(block.node, []).append(node)
+            new = [each for each in graph.succ[node] if each not in seen]
+            seen.update(new)
+            beyond += new
+    found = [(blocks[node], leaves) for node, leaves in behind.items()]
+    return BlockedLeaves(found, [node for node in targets if node in reached], unknown)
+
+
+_ADDED_UP = frozenset(
+    f"{name}Backward{number}"
+    for name in ("Mean", "Sum", "Add", "Mul", "Div", "Neg", "Pow", "Stack", "Cat")
+    for number in (0, 1)
+)
+_FLOORS = ("ReluBackward0", "ClampMinBackward0", "ThresholdBackward0", "ClampBackward1")
+
+
+def is_margin(captured: Capture, node: int) -> bool:
+    """Return whether a node clamps a margin in a loss, such as a hinge or triplet loss.
+
+    If it blocks every gradient, every margin is kept, and nothing is wrong.
+
+    Args:
+        captured: The graph.
+        node: The node.
+    """
+    graph, nodes = captured.graph, captured.nodes
+    if graph.nodes[node]["op"] not in _FLOORS or plain_value(nodes[node], "max") is not None:
+        return False
+    waiting, seen = [node], {node}
+    for each in waiting:  # grows while we walk, as long as its result is only added up
+        for user in graph.pred[each]:
+            if user in seen:
+                continue
+            op = graph.nodes[user]["op"]
+            takes_leaf = any(graph.nodes[child]["kind"] == "leaf" for child in graph.succ[user])
+            if takes_leaf or not (op in _ADDED_UP or is_pass_through(op)):
+                return False
+            seen.add(user)
+            waiting.append(user)
+    return True
+
+
+def _saved(node: Node) -> tuple[Saved, bool]:
+    """Return the saved tensors of a node that can be read, and whether these are all."""
+    if not keeps_tensors(type(node)) or node_class(type(node)).is_function:
+        return {}, True
+    saved = list(read_saved(node))
+    values = {each.name: each.value for each in saved if _is_there(each.value)}
+    return values, len(values) == len(saved)
+
+
+def _is_there(value: Any) -> bool:
+    """Return whether a saved value can be read: not freed, not packed, its memory in place."""
+    if isinstance(value, torch.Tensor):
+        return why_unreadable(value) is None
+    return value is not None

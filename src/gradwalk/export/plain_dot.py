@@ -1,0 +1,79 @@
+"""The graph that a widget draws, as text for Graphviz."""
+
+from __future__ import annotations
+
+from ..schema import GraphModel, NodeModel
+
+_LONGEST = 1_000  # characters of a row; Graphviz reads no text of more than 16,384 bytes
+
+_SHAPES = {
+    "leaf": "box",
+    "op": "box",
+    "call": "box",
+    "constant": "box",
+    "cut": "plain",
+    "outside": "box",
+}
+
+
+def dot_text(graph: GraphModel, direction: str = "down") -> str:
+    """Write a graph in the DOT language; needs no package.
+
+    Args:
+        graph: The wire model.
+        direction: Which way gradients flow: "down", "right", "up" or "left".
+
+    Returns:
+        One ``digraph``: leaves are rounded, outputs have two outlines, edges carry the names of
+        the arguments. Nodes are called by their ids.
+    """
+    ranks = {"auto": "TB", "down": "TB", "right": "LR", "up": "BT", "left": "RL"}[direction]
+    roots = {root["node"] for root in graph["roots"]}
+    lines = [
+        "digraph gradwalk {",
+        f"  rankdir={ranks};",
+        '  node [shape=box, fontname="Arial, Helvetica, sans-serif", fontsize=11];',
+        '  edge [fontname="Arial, Helvetica, sans-serif", fontsize=9];',
+    ]
+    if graph["static"]:
+        lines.append("  edge [dir=back];  // data flows along the arrows")
+    for node in graph["nodes"]:
+        attributes = {"label": _label(node), "shape": _SHAPES[node["kind"]]}
+        if node["kind"] == "leaf":
+            attributes["style"] = "rounded"
+        elif node["kind"] in {"constant", "outside"}:
+            attributes["style"] = "dashed"
+        if node["id"] in roots:
+            attributes["peripheries"] = "2"
+        lines.append(f"  {node['id']} [{_written(attributes)}];")
+    for edge in graph["edges"]:
+        attributes = {} if edge["argument"] is None else {"label": _shortened(edge["argument"])}
+        if edge["kind"] != "gradient":
+            attributes |= {"style": "dashed", "arrowhead": "none", "arrowtail": "none"}
+        lines.append(f"  {edge['source']} -> {edge['target']} [{_written(attributes)}];")
+    return "\n".join([*lines, "}", ""])
+
+
+def _label(node: NodeModel) -> str:
+    title = node["label"] if node["kind"] == "leaf" else node["op"]
+    shape = node["shape"]
+    rows = [title]
+    if node["kind"] == "op" and node["name"] is not None:
+        rows.append(node["name"])
+    if shape is not None:
+        rows.append("scalar" if not shape else str(tuple(shape)))
+    return "\n".join(map(_shortened, rows))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _written(attributes: dict[str, str]) -> str:
+    return ", ".join(f"{name}={_quoted(value)}" for name, value in attributes.items())
+
+
+def _quoted(text: str) -> str:
+    """User text in quotes: nothing of it ends the quotes or is an escape of Graphviz's."""
+    safe = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+    return '"' + safe.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -1,0 +1,212 @@
+"""Saving a graph and its recording to a file, to be opened far from where it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from ..checks.finding import finding_models
+from ..graph.garbage_collector import collector_paused
+from ..graph.names import Names, caller_names
+from ..schema import DetailsModel, StageModel
+from ..schema.columns import encode
+from ..schema.file_format import FORMAT, VERSION, SavedGraphModel
+from ..schema.graph_json import beyond_drawn, graph_to_data
+from ..schema.ranks import RankModel, with_rank
+from ..sources.graph_model import dtypes_model
+from ..sources.graph_source import GraphSource
+from ..sources.read_source import read_source
+from ..sources.saved_graph import undetailed
+from ..sources.snapshot import MOST_SHOWN, Snapshot, TakesSnapshots
+from ..torch_api.saved_tensors import saved_read_once
+from .disk import read_path, write_file
+from .without_source import without_source
+
+MOST_AT_EVERY_CURSOR = 500
+"""Nodes of a graph whose details are saved at every cursor; of a larger one, at its own only."""
+
+MOST_DETAILED = 2_000
+"""Nodes whose details are saved: of a larger graph the first ones from the outputs."""
+
+FEWEST_DETAILED = 50
+"""The same on any rank but the first, where there are many."""
+
+
+def save(
+    *outputs: Any,
+    path: Any = None,
+    names: Mapping[str, Any] | torch.nn.Module | None = None,
+    source: bool = True,
+) -> Path:
+    """Save a graph, and what a widget has recorded of it, to a file.
+
+    The file holds plain values: structure, names, modules and source lines, the recorded pass, what
+    `gradwalk.diagnose` finds in it, the memory held for backward, and of every node what the panel
+    shows, tensors with at most 64 of their numbers. It is read without
+    the model, without its devices and without pickle. Saving runs nothing and moves nothing: to
+    save gradients, call ``widget.backward()`` first.
+
+    Where ``torch.distributed`` is initialised, each rank writes its own file, as in
+    ``save(widget, f"run-{rank}.gw")``, with its local and reduced gradients; it waits for no
+    other. Of many ranks the first alone keeps the details of all nodes, so that files stay small.
+
+    Args:
+        *outputs: A `GraphWidget`, or what `GraphWidget` takes: tensors that require grad, any
+            number, also in lists, tuples and dicts; or a static graph of torch.export or torch.fx.
+            The last one is the path, unless ``path`` has it.
+        path: Where to, such as "run.gw"; an existing file is replaced, with a warning.
+        names: What to call tensors, as for `GraphWidget`; not with a widget, which has its names.
+        source: Whether lines of the program go along, with their text and their places in it, as
+            far as they were watched. False leaves them out, of sentences as well.
+
+    Returns:
+        The path. `gradwalk.load` opens it.
+
+    Raises:
+        TypeError: An output is of a kind that carries no autograd graph, or there is no path.
+        ValueError: An output does not require grad, the widget is closed, or it comes with names.
+        OSError: The file cannot be written.
+
+    Example::
+
+        >>> import tempfile
+        >>> from gradwalk import GraphWidget, load
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> widget = GraphWidget(x**2)
+        >>> widget.backward()
+        >>> path = save(widget, Path(tempfile.mkdtemp()) / "run.gw.json.gz")
+        >>> load(path).run["grads"][0]["values"]
+        6.0
+    """
+    if path is None:
+        if len(outputs) < 2:
+            raise TypeError(
+                "save() was given no path. Give it what to save, then where to, as in "
+                "save(loss, 'run.gw')."
+            )
+        *given, path = outputs
+    else:
+        given = list(outputs)
+    read_path(path, "save")
+    if len(given) == 1 and isinstance(given[0], TakesSnapshots):
+        if names is not None:
+            raise ValueError(
+                "save() was given names along with a widget, which has its own. Leave them out."
+            )
+        return write_file(path, _contents(given[0]._shown(), source), "save")
+    called = caller_names(names, "save")
+    subject = read_source(tuple(given), called, "save", named=names is not None)
+    try:
+        shown = Snapshot(subject, subject.direction, subject.size <= MOST_SHOWN)
+        return write_file(path, _contents(shown, source), "save")
+    finally:
+        subject.close()
+
+
+def _contents(shown: Snapshot, source: bool) -> bytes:
+    """The graph, and where several processes train together what this one says beside it."""
+    rank = shown.subject.rank()
+    graph = packed_graph(shown, source, _most_detailed(rank))
+    if rank is None:
+        return graph
+    if not source:
+        rank["leaves"] = [{**leaf, "line": None, "branch": None} for leaf in rank["leaves"]]
+    return with_rank(graph, rank)
+
+
+def _most_detailed(rank: RankModel | None) -> int:
+    """How many nodes' details go into a file: the others of many ranks share what the first has."""
+    if rank is None or rank["rank"] == 0:
+        return MOST_DETAILED
+    return max(FEWEST_DETAILED, MOST_DETAILED // rank["world_size"])
+
+
+def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> bytes:
+    """What `saved_graph` gives, as it is written.
+
+    Args:
+        shown: What to save.
+        source: Whether lines of the program go along.
+        most: Nodes whose details go along.
+    """
+    with collector_paused():
+        return encode(saved_graph(shown, source, most))
+
+
+def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> SavedGraphModel:
+    """Everything that goes into the file.
+
+    Args:
+        shown: What to save.
+        source: Whether lines of the program go along.
+        most: Nodes whose details go along.
+
+    Returns:
+        Plain values.
+    """
+    subject = shown.subject
+    total = len(subject.drawn)
+    every = total <= MOST_AT_EVERY_CURSOR
+    details = _details(subject, min(total, most), every)
+    findings = shown.findings
+    if findings is None:
+        findings = finding_models(subject.findings(Names()))
+    saved: SavedGraphModel = {
+        "format": FORMAT,  # type: ignore[typeddict-item]
+        "version": VERSION,
+        "graph": subject.model,
+        "network": beyond_drawn(graph_to_data(subject.drawn)),  # type: ignore[typeddict-item]
+        "dtypes": dtypes_model(subject.drawn),
+        "watched": subject.is_watched,
+        "memory": subject.memory(),
+        "findings": findings,
+        "direction": shown.direction,  # type: ignore[typeddict-item]
+        "constants": shown.constants,
+        "selected": shown.selected,
+        "cursor": subject.cursor,
+        "inner": shown.inner,
+        "state": subject.state(),
+        "steps": subject.steps,
+        "run": subject.run,
+        "transport": subject.reopened(),
+        "details": [*details, *[None] * (total - len(details))],
+        "undetailed": undetailed(subject.drawn, len(details)) if len(details) < total else None,
+        "all_cursors": every,
+    }
+    return saved if source else without_source(saved)
+
+
+def _details(subject: GraphSource, nodes: int, every: bool) -> list[list[StageModel]]:
+    """The details of the first nodes through a whole pass. Nothing is moved.
+
+    Args:
+        subject: What is shown.
+        nodes: How many of ``subject.drawn``.
+        every: Whether to look at every cursor; else those at the present one are said of all.
+
+    Returns:
+        For each node the details at the start, then what changes and where.
+    """
+    details = subject.looking()
+    with saved_read_once():
+        if every:
+            return [_stages(details, node, subject.changes(node)) for node in range(nodes)]
+        now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))
+        return [[{"from_step": 0, "fields": fields}] for fields in now]
+
+
+def _stages(
+    details: Callable[[int, int | None], DetailsModel], node: int, cursors: list[int]
+) -> list[StageModel]:
+    found: list[StageModel] = []
+    before: dict[str, Any] = {}
+    for cursor in cursors:
+        now = cast(dict[str, Any], details(node, cursor))
+        changed = {name: value for name, value in now.items() if before.get(name, ...) != value}
+        if changed:
+            found.append({"from_step": cursor, "fields": changed})
+        before = now
+    return found

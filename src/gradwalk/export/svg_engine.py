@@ -1,0 +1,80 @@
+"""Still pictures: the widget's own drawing code, run without a browser in an embedded engine."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any
+
+from ..bundle import bundle
+from ..schema import GraphModel
+
+_SECONDS = 120  # until a picture is given up
+
+
+def draw_svg(graph: GraphModel, **options: Any) -> str:
+    """Draw a graph.
+
+    Args:
+        graph: The wire model.
+        **options: As in ``js/export/svg.ts``.
+
+    Returns:
+        The text of an SVG file.
+
+    Raises:
+        ImportError: The extra packages are not installed.
+        RuntimeError: The graph cannot be drawn; the message is a sentence that says why.
+    """
+    racer = need("py_mini_racer", "mini-racer", "to_svg")
+    # In a thread of its own: a notebook's has a running event loop, where the engine cannot wait.
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            drawn = thread.submit(_call, racer, graph, options).result()
+        except Exception as error:
+            raise RuntimeError(
+                f"The picture of this graph of {len(graph['nodes']):,} nodes could not be drawn: "
+                f"{error}. Give whole=False for an overview, or draw a smaller part of the graph."
+            ) from error
+    if drawn.get("fault") is not None:
+        raise RuntimeError(drawn["fault"])
+    return str(drawn["svg"])
+
+
+def _call(racer: ModuleType, graph: GraphModel, options: dict[str, Any]) -> Any:
+    engine = racer.MiniRacer()
+    try:
+        engine.eval(bundle("export.js"))
+        return engine.call("gradwalk.svg", graph, options, timeout_sec=_SECONDS)
+    finally:
+        engine.close()  # its thread would keep Python from ending
+
+
+def need(module: str, package: str, caller: str) -> ModuleType:
+    """A module of the optional extra.
+
+    Args:
+        module: What to import.
+        package: What pip calls it.
+        caller: Who needs it, for the error: "to_png".
+
+    Returns:
+        The module.
+
+    Raises:
+        ImportError: It is not installed, or cannot be loaded here.
+    """
+    try:
+        return importlib.import_module(module)
+    except (ImportError, OSError) as error:  # OSError: a library that it needs is missing
+        raise ImportError(
+            f"{caller}() needs the package {package}, which cannot be loaded here ({error}). "
+            "Install what pictures need with: pip install 'gradwalk[export]'"
+        ) from error
+
+
+def is_installed() -> bool:
+    """Whether pictures can be drawn here."""
+    return importlib.util.find_spec("py_mini_racer") is not None

@@ -1,0 +1,278 @@
+"""The captured graph as text: for a terminal, a screen reader, a notebook without a kernel."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+from ..english import plural
+from ..graph.labels import short_value
+from ..schema import GraphModel, Values
+
+_DEEP = 8
+"""In a graph with longer paths the longest goes on at its level, so that depth is not width."""
+
+_MOST_LEVELS = 10
+"""Branches nested deeper than this are printed on their own, after everything else."""
+
+
+def text_tree(graph: nx.MultiDiGraph, most: int = 1000, model: GraphModel | None = None) -> str:
+    """The graph as a tree of lines, outputs first, each node above what went into it.
+
+    A line reads "argument: id operation shape = value". Inputs are indented below their node; ``↳``
+    is an input of the last line *on the same level*, so that a chain of operations stays on one
+    level. In a deep graph the longest path is put last and goes on in this way. A node is printed
+    once; where else it is used stands "→ see" and its id.
+
+    Args:
+        graph: What `gradwalk.capture` gave.
+        most: After how many lines to stop, with a note that says what is missing.
+        model: The graph as it is drawn, for the values of its nodes and which are derivatives.
+
+    Returns:
+        Lines joined by newlines, without one at the end.
+
+    Raises:
+        ValueError: ``most`` is less than 1.
+
+    Example::
+
+        >>> import torch
+        >>> from gradwalk import capture
+        >>> w, x, b = (torch.tensor([v], requires_grad=True) for v in (4.0, 1.0, 0.5))
+        >>> print(text_tree(capture((w * x).exp() * 2 + b, names={"w": w, "x": x, "b": b})))
+        0 Add (1)
+        ├─ self: 1 Mul (1), no grad: other
+        │  ↳ self: 3 Exp (1)
+        │  ↳ self: 4 Mul (1)
+        │  ├─ self: 5 leaf w (1)
+        │  └─ other: 6 leaf x (1)
+        └─ other: 2 leaf b (1)
+    """
+    if most < 1:
+        raise ValueError(
+            f"text_tree() was asked for at most {most} lines, which leaves nothing to print. "
+            "Pass a number of at least 1."
+        )
+    heights = _heights(graph)
+    tree = _Tree(graph, heights, max(heights.values(), default=0) >= _DEEP)
+    if model is not None:
+        tree.values = values_in(model)
+        for each in model["derivatives"]:
+            tree.derivative_of.setdefault(each["node"], []).append(each["of"])
+    lines: list[str] = []
+    for line in tree.lines():
+        if len(lines) == most:
+            lines.append(_cut_note(len(graph) - len(tree.printed), len(graph)))
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A line that is still to be printed.
+
+    Attributes:
+        node: The node it is about.
+        output_nr: Which of the node's outputs is used here.
+        argument: What the node above calls it; "" for an output of the graph.
+        before: What stands in front of the line.
+        indent: What stands in front of the lines that belong below it.
+        level: How many branches it is nested in.
+        is_aside: Whether a longer path goes on elsewhere, where what is shared can be printed.
+    """
+
+    node: int
+    output_nr: int
+    argument: str = ""
+    before: str = ""
+    indent: str = ""
+    level: int = 0
+    is_aside: bool = False
+
+
+@dataclass
+class _Tree:
+    graph: nx.MultiDiGraph
+    heights: dict[int, int]
+    is_deep: bool
+    values: Mapping[int, Values] = field(default_factory=dict)
+    derivative_of: dict[int, list[int]] = field(default_factory=dict)
+    printed: set[int] = field(default_factory=set)
+    postponed: deque[int] = field(default_factory=deque)
+
+    def lines(self) -> Iterator[str]:
+        """Every line; a node is in ``printed`` only once its own line was taken."""
+        roots = self.graph.graph["roots"]
+        known = {node for node, _ in roots}
+        unused = [(node, 0) for node, uses in self.graph.in_degree() if not uses]  # of static ones
+        roots = [*roots, *(each for each in unused if each[0] not in known)]
+        waiting = [_Place(*root) for root in reversed(roots)]
+        while waiting or self.postponed:
+            if not waiting:
+                node = self.postponed.popleft()
+                if node in self.printed:
+                    continue
+                waiting.append(_Place(node, 0))
+            place = waiting.pop()
+            start = f"{place.before}{place.argument}{': ' if place.argument else ''}"
+            if place.node in self.printed or self._is_postponed(place):
+                yield f"{start}→ see {_reference(self.graph.nodes[place.node], place)}"
+                continue
+            value, of = self.values.get(place.node), self.derivative_of.get(place.node, [])
+            yield start + _describe(self.graph.nodes[place.node], place, value, of)
+            self.printed.add(place.node)
+            waiting += reversed(self._inputs(place))
+
+    def _is_postponed(self, place: _Place) -> bool:
+        """Whether to print the node later: after a deeper path to it, or as a tree of its own."""
+        deep = self.heights[place.node] >= _DEEP
+        shared = place.is_aside and deep and self.graph.in_degree(place.node) > 1
+        if shared or (place.level > _MOST_LEVELS and self.heights[place.node] > 0):
+            self.postponed.append(place.node)
+            return True
+        return False
+
+    def _inputs(self, place: _Place) -> list[_Place]:
+        edges = [
+            (target, edge)
+            for target, between in self.graph.adj[place.node].items()
+            for edge in between.values()
+        ]
+        # Of a constant it is not always known which input it was.
+        edges.sort(key=lambda each: (each[1]["input_nr"] is None, each[1]["input_nr"] or 0))
+        if not edges:
+            return []
+        main = max(range(len(edges)), key=lambda i: self.heights[edges[i][0]])
+        on_same_level = len(edges) == 1 or self.is_deep
+        if on_same_level:  # and below the others, so that it can go on for long
+            edges.append(edges.pop(main))
+        *first, last = edges
+        branches = [_beside(place, edge, "├─ ", "│  ", on_same_level) for edge in first]
+        if on_same_level:
+            return [*branches, _below(place, last)]
+        return [*branches, _beside(place, last, "└─ ", "   ", False)]
+
+
+def _beside(
+    place: _Place, to: tuple[int, dict[str, Any]], mark: str, pad: str, is_aside: bool
+) -> _Place:
+    target, edge = to
+    return _Place(
+        target,
+        edge["output_nr"],
+        _argument(edge),
+        place.indent + mark,
+        place.indent + pad,
+        place.level + 1,
+        place.is_aside or is_aside,
+    )
+
+
+def _below(place: _Place, to: tuple[int, dict[str, Any]]) -> _Place:
+    target, edge = to
+    return _Place(
+        target,
+        edge["output_nr"],
+        _argument(edge),
+        f"{place.indent}↳ ",
+        place.indent,
+        place.level,
+        place.is_aside,
+    )
+
+
+def _heights(graph: nx.MultiDiGraph) -> dict[int, int]:
+    """The length of the longest path from each node to a node without inputs."""
+    heights = dict.fromkeys(graph, 0)
+    inputs_left = {node: len(targets) for node, targets in graph.adj.items()}
+    ready = [node for node, left in inputs_left.items() if left == 0]
+    for node in ready:  # grows while we walk
+        above = heights[node] + 1
+        for consumer in graph.pred[node]:
+            heights[consumer] = max(heights[consumer], above)
+            inputs_left[consumer] -= 1
+            if inputs_left[consumer] == 0:
+                ready.append(consumer)
+    return heights
+
+
+def _argument(edge: dict[str, Any]) -> str:
+    nr = "" if edge["input_nr"] is None else f" {edge['input_nr']}"
+    return _visible(edge["argument"] or f"input{nr}")
+
+
+def _describe(
+    data: dict[str, Any], place: _Place, value: Values | None, derivative_of: list[int]
+) -> str:
+    is_plain = data["kind"] != "op" and "fx_name" not in data  # a static graph says more
+    kind = data["kind"] if is_plain else re.sub(r"Backward\d*$", "", data["op"])
+    words = [str(place.node), _visible(kind)]
+    outputs = data["outputs"]
+    if place.output_nr < len(outputs):
+        name, shape = outputs[place.output_nr]["name"], outputs[place.output_nr]["shape"]
+    else:
+        name, shape = data["name"], data["shape"]
+    if name:
+        words.append(_visible(name))
+    if shape is not None:
+        words.append(f"({', '.join(map(str, shape))})" if len(shape) else "scalar")
+    written = short_value(value)
+    if written is not None:
+        words.append(f"= {_visible(written)}")
+    notes = [_output(place.output_nr, len(outputs))] if len(outputs) > 1 else []
+    without_grad = [_argument(each) for each in data["no_grad_inputs"]]
+    if without_grad:
+        notes.append(f"no grad: {', '.join(without_grad)}")
+    if derivative_of:
+        notes.append(f"derivative of {', '.join(map(str, derivative_of))}")
+    return ", ".join([" ".join(words), *notes])
+
+
+def _reference(data: dict[str, Any], place: _Place) -> str:
+    count = len(data["outputs"])
+    return f"{place.node}, {_output(place.output_nr, count)}" if count > 1 else str(place.node)
+
+
+def _output(nr: int, count: int) -> str:
+    return f"output {nr} of {count}"  # counted from 0, as torch does
+
+
+def _visible(text: str) -> str:
+    """Text that stays on its line and cannot steer a terminal: names are whatever users chose."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _cut_note(missing: int, total: int) -> str:
+    if missing == 0:
+        return f"… cut here; all {total:,} nodes are above, but not every use of them."
+    return f"… cut here; {missing:,} of {total:,} nodes are not shown."
+
+
+def values_in(model: GraphModel) -> dict[int, Values]:
+    """The values of the nodes of a graph, by their ids; without what may be another by now."""
+    return {
+        node["id"]: node["value"]
+        for node in model["nodes"]
+        if node["value"] is not None and node["changed"] is not None
+    }
+
+
+def size_of(graph: nx.MultiDiGraph) -> str:
+    """How large a graph is, in words: "6 nodes, 5 edges, 2 leaves"."""
+    leaves = sum(kind == "leaf" for _, kind in graph.nodes(data="kind"))
+    static = graph.graph.get("static")
+    counts = [
+        plural(len(graph), "node"),
+        plural(graph.number_of_edges(), "edge"),
+        plural(leaves, "input") if static else plural(leaves, "leaf", "leaves"),
+    ]
+    return ("static graph: " if static else "") + ", ".join(counts)

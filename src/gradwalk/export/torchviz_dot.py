@@ -1,0 +1,310 @@
+"""The autograd graph as a Graphviz picture, a drop-in for torchviz's ``make_dot``.
+
+The statements are those of torchviz, in the same order, so that Graphviz draws the same picture.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.autograd.graph import Node
+
+from ..schema.surrogates import well_formed
+from ..torch_api.nodes import leaf_tensor, node_class, saved_names
+from ..torch_api.release import free_without_recursion
+from ..torch_api.saved_tensors import packed_value, saved_value
+from ..torch_api.tensors import base_of
+
+if TYPE_CHECKING:
+    import graphviz
+
+_OUTPUT, _BASE, _LEAF, _SAVED = "darkolivegreen1", "darkolivegreen3", "lightblue", "orange"
+_NODE_STYLE = {
+    "style": "filled",
+    "shape": "box",
+    "align": "left",
+    "fontsize": "10",
+    "ranksep": "0.1",
+    "height": "0.2",
+    "fontname": "monospace",
+}
+_LONGEST = 4_000  # characters of a label; Graphviz reads no text of more than 16,384 bytes
+_INCHES_PER_STATEMENT, _LEAST_INCHES = 0.15, 12
+
+
+def make_dot(
+    var: Any,
+    params: Mapping[str, torch.Tensor] | None = None,
+    show_attrs: bool = False,
+    show_saved: bool = False,
+    max_attr_chars: int = 50,
+) -> graphviz.Digraph:
+    """Draw the autograd graph behind some tensors with Graphviz, as torchviz does.
+
+    Nodes of the graph are grey; outputs are green, with the base of an output that is a view in
+    dark green; leaves are blue; saved tensors are orange. Unlike torchviz, this takes graphs of any
+    depth, and draws what backward has already freed as "freed".
+
+    Args:
+        var: A tensor, or a tuple, list or dict of tensors.
+        params: What to call leaves: names to tensors, e.g. ``dict(model.named_parameters())``.
+        show_attrs: Whether to write on each node what it saved besides tensors.
+        show_saved: Whether to draw the tensors that torch's own nodes saved. Those that a custom
+            ``autograd.Function`` saved are always drawn. What a saved-tensor hook packed is
+            unpacked for this: activation checkpointing, for one, runs its forward again.
+        max_attr_chars: How many characters of a saved value to write; 3 at least.
+
+    Returns:
+        A ``graphviz.Digraph``: a notebook draws it, ``.render()`` writes a file, and ``.source`` is
+        the DOT text.
+
+    Raises:
+        ImportError: The graphviz package is not installed.
+        TypeError: ``var`` holds something that is no tensor, or ``params`` is not a mapping from
+            names to tensors.
+
+    Example::
+
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> picture = make_dot(w * 2, params={"w": w})
+        >>> "MulBackward0" in picture.source
+        True
+    """
+    try:
+        import graphviz  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError(
+            "make_dot() needs the graphviz package, which is not installed. "
+            "Install it with: pip install graphviz"
+        ) from error
+    tensors = list(_tensors(var))
+    dot = graphviz.Digraph(node_attr=_NODE_STYLE)
+    drawing = _Drawing(dot, _leaf_names(params), show_attrs, show_saved, max_attr_chars)
+    try:
+        with _random_state_kept():  # unpacking a saved tensor may run a user's code
+            for tensor in tensors:
+                drawing.add_output(tensor)
+    finally:
+        free_without_recursion(drawing.walked)
+    inches = max(_LEAST_INCHES, len(dot.body) * _INCHES_PER_STATEMENT)
+    dot.graph_attr["size"] = f"{inches},{inches}"
+    return dot
+
+
+def _tensors(given: Any) -> Iterator[torch.Tensor]:
+    if isinstance(given, torch.Tensor):
+        yield given
+    elif isinstance(given, (tuple, list, Mapping)):
+        for value in given.values() if isinstance(given, Mapping) else given:
+            yield from _tensors(value)
+    else:
+        raise TypeError(
+            f"make_dot() was given a value of type {type(given).__name__}, which is not a tensor. "
+            "Pass the tensor you would call backward() on, or a tuple, list or dict of tensors."
+        )
+
+
+def _leaf_names(params: Mapping[str, torch.Tensor] | None) -> dict[int, str]:
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping):
+        raise TypeError(
+            f"make_dot() was given params of type {type(params).__name__}, but it needs a dict "
+            "from names to tensors. Pass dict(model.named_parameters()), for example."
+        )
+    for name, value in params.items():
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(
+                f"make_dot() was given, as params[{name!r}], a value of type "
+                f"{type(value).__name__}, but params may only hold tensors, as "
+                "dict(model.named_parameters()) does."
+            )
+    return {id(tensor): str(name) for name, tensor in params.items()}
+
+
+def _random_state_kept() -> AbstractContextManager[None]:
+    devices = range(torch.cuda.device_count()) if _uses_cuda() else ()
+    return torch.random.fork_rng(devices)
+
+
+def _uses_cuda() -> bool:
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+@dataclass
+class _Drawing:
+    """Writes statements.
+
+    Attributes:
+        dot: Where they go.
+        names: id() of a tensor -> what the user calls it.
+        show_attrs: Whether to write on nodes what they saved.
+        show_saved: Whether to draw the saved tensors of torch's own nodes.
+        max_attr_chars: How much of a saved value to write.
+        walked: The autograd nodes that were drawn, in order.
+        drawn: ids of the tensors that need not be drawn as an output any more.
+        keys: id() of a node or tensor -> its key in ``dot``.
+        alive: What has a key, so that no other object gets its id().
+    """
+
+    dot: graphviz.Digraph
+    names: dict[int, str]
+    show_attrs: bool
+    show_saved: bool
+    max_attr_chars: int
+    walked: dict[Node, None] = field(default_factory=dict)
+    drawn: set[int] = field(default_factory=set)
+    keys: dict[int, str] = field(default_factory=dict)
+    alive: list[object] = field(default_factory=list)
+
+    def add_output(self, tensor: torch.Tensor, color: str = _OUTPUT) -> None:
+        """Draw a tensor, all that it was computed from, and the same for the tensor it views."""
+        if id(tensor) in self.drawn:
+            return
+        self._draw_tensor(tensor, color)
+        if tensor.grad_fn is not None:
+            self._walk(tensor.grad_fn)
+            self.dot.edge(self._key(tensor.grad_fn), self._key(tensor))
+        base = base_of(tensor)
+        if base is not None:  # a base is never a view itself
+            self.add_output(base, _BASE)
+            self.dot.edge(self._key(base), self._key(tensor), style="dotted")
+
+    def _walk(self, root: Node) -> None:
+        """Depth-first, with a stack of half-drawn nodes in place of recursion."""
+        stack = [self._draw_node(root)]
+        while stack:
+            child = next(stack[-1], None)
+            if child is None:
+                stack.pop()
+            elif child not in self.walked:
+                stack.append(self._draw_node(child))
+
+    def _draw_node(self, node: Node) -> Iterator[Node]:
+        """Draw a node, yielding each node it leads to where that one is to be drawn."""
+        if node in self.walked:
+            return
+        self.walked[node] = None
+        if self.show_saved:
+            self._draw_saved(node)
+        leaf = leaf_tensor(node)
+        if leaf is not None:
+            self._draw_tensor(leaf, _LEAF)
+            self.dot.edge(self._key(leaf), self._key(node))
+        self.dot.node(self._key(node), _readable(self._node_label(node)))
+        for child, _ in node.next_functions:
+            if child is not None:
+                self.dot.edge(self._key(child), self._key(node))
+                yield child
+        if node_class(type(node)).is_function:
+            self._draw_saved_by_function(node)
+
+    def _draw_saved(self, node: Node) -> None:
+        for name in sorted(saved_names(type(node))):
+            value = _unless_lost(functools.partial(saved_value, node, name))
+            if isinstance(value, tuple):
+                for i, each in enumerate(value):
+                    self._draw_saved_tensor(node, each, f"{name}[{i}]")
+            else:
+                self._draw_saved_tensor(node, value, name)
+                if isinstance(value, torch.Tensor):  # those in tuples may be drawn as outputs yet
+                    self.drawn.add(id(value))
+
+    def _draw_saved_tensor(self, node: Node, value: Any, name: str) -> None:
+        if isinstance(value, (torch.Tensor, _Lost)):
+            self.dot.edge(self._key(node), self._key(value), dir="none")
+            label = _readable(_tensor_text(name, value))
+            self.dot.node(self._key(value), label, fillcolor=_SAVED)
+
+    def _draw_saved_by_function(self, node: Any) -> None:
+        saved = _unless_lost(lambda: node.saved_tensors)
+        for value in saved if isinstance(saved, tuple) else (saved,):
+            if value is None:  # save_for_backward(None) is allowed
+                continue
+            self.dot.edge(self._key(value), self._key(node), dir="none")
+            self._draw_tensor(value, _SAVED)
+
+    def _draw_tensor(self, tensor: torch.Tensor | _Lost, color: str) -> None:
+        self.drawn.add(id(tensor))
+        label = _readable(_tensor_text(self.names.get(id(tensor), ""), tensor))
+        self.dot.node(self._key(tensor), label, fillcolor=color)
+
+    def _key(self, drawn: object) -> str:
+        key = self.keys.get(id(drawn))
+        if key is None:
+            key = self.keys[id(drawn)] = f"n{len(self.keys)}"
+            self.alive.append(drawn)
+        return key
+
+    def _node_label(self, node: Node) -> str:
+        title = type(node).__name__
+        if not self.show_attrs:
+            return title
+        rows = {name: _attribute_text(node, name) for name in sorted(saved_names(type(node)))}
+        return f"{title}\n{_table(rows, len(title), self.max_attr_chars)}" if rows else title
+
+
+@dataclass(frozen=True, eq=False)
+class _Lost:
+    """Stands for a saved tensor that cannot be had.
+
+    Attributes:
+        why: In a word or two.
+    """
+
+    why: str
+
+
+def _unless_lost(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except Exception as error:  # a user's hook may raise anything
+        if "modified by an inplace operation" in str(error):
+            return _Lost("changed in place")
+        return _Lost("freed" if "second time" in str(error) else "not unpacked")
+
+
+def _readable(label: str) -> str:
+    """A label that can be encoded, and is not longer than Graphviz reads."""
+    return str(well_formed(label if len(label) <= _LONGEST else f"{label[:_LONGEST]}…"))
+
+
+def _tensor_text(name: str, value: torch.Tensor | _Lost) -> str:
+    if isinstance(value, _Lost):
+        return f"{name}\n {value.why}"
+    try:
+        return f"{name}\n ({', '.join(map(str, value.size()))})"
+    except RuntimeError:  # a nested tensor has no one size
+        return f"{name}\n (nested)"
+
+
+def _attribute_text(node: Node, name: str) -> str:
+    try:
+        packed = packed_value(node, name)
+    except RuntimeError:  # torch raises here for a list of tensors that is gone
+        packed = None
+    for raw in packed if isinstance(packed, tuple) else (packed,):
+        if getattr(raw, "unpack_hook", None) is not None:  # nothing need be unpacked to say this
+            return "[saved tensors]" if isinstance(packed, tuple) else "[saved tensor]"
+    value = _unless_lost(functools.partial(saved_value, node, name))
+    if isinstance(value, torch.Tensor):
+        return "[saved tensor]"
+    if isinstance(value, tuple) and any(isinstance(each, torch.Tensor) for each in value):
+        return "[saved tensors]"
+    return f"[{value.why}]" if isinstance(value, _Lost) else str(value)
+
+
+def _table(rows: dict[str, str], title_width: int, max_chars: int) -> str:
+    """Names to the left, values to the right, cut to ``max_chars``, under a rule."""
+    left = max(map(len, rows))
+    right = min(max(map(len, rows.values())), max(max_chars, 3))
+    lines = ["-" * max(left + right + 2, title_width)]
+    for name, value in rows.items():
+        cut = value if len(value) <= right else f"{value[: right - 3]}..."
+        lines.append(f"{name:<{left}}: {cut:>{right}}")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Features that build on the core, one folder each."""

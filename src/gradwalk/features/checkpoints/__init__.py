@@ -1,0 +1,1 @@
+"""Checkpointed regions: their boxes, and the memory that they save."""

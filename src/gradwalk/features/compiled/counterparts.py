@@ -1,0 +1,286 @@
+"""What became of operations in compiled code: the calls of its backward program that they are.
+
+torch numbers the autograd nodes that it makes while it traces a program, and each call of the
+backward program carries the number of the node that it is of, a call of the forward pass the number
+of the node that was made next. So calls come in groups, one for each operation, in the order of the
+forward pass. Groups and operations are aligned in that order, by the shape of the gradient that
+they take, module, line and the names of what they call, between those that lead to the same leaf.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import torch
+
+from ...graph.adjacency import attributes, predecessors
+from ...matching.alignment import align, integers, longest_rising
+from ...matching.families import called
+from ...torch_api.signatures import signature
+from .call_groups import Around, CallFlows, Group, Shape
+
+_MOST_CELLS = 30_000_000
+"""The largest table that aligning fills."""
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """What stands for an operation in compiled code.
+
+    Attributes:
+        calls: The calls of its backward, in the order in which they run.
+        main: The first of them that works on the gradient; None for no calls.
+        again: Calls of its forward that run again.
+        is_dropped: Whether nothing is left of it: the gradient goes straight on from what took its
+            output to what gave its input. Where there are no calls and it is False, no counterpart
+            was found.
+    """
+
+    calls: tuple[int, ...] = ()
+    main: int | None = None
+    again: tuple[int, ...] = ()
+    is_dropped: bool = False
+
+
+@dataclass(frozen=True)
+class Counterparts:
+    """What became of the operations of a graph in one with compiled code that is open.
+
+    Attributes:
+        of: Operation of the one -> what stands for it in the other, in the order of the forward
+            pass. Without those that both graphs have.
+        adding: Calls that add up the gradients of a tensor that is used several times, which in the
+            other graph the engine does between nodes.
+        others: Calls that were found to stand for nothing; those of the forward pass that run again
+            are among them.
+    """
+
+    of: dict[int, Counterpart]
+    adding: list[int]
+    others: list[int]
+
+
+def counterparts(
+    graph: nx.MultiDiGraph,
+    compiled: nx.MultiDiGraph,
+    pairs: Mapping[int, int],
+    module_of: Callable[[int], str | None] = lambda _: None,
+) -> Counterparts:
+    """Find what stands in compiled code for the operations of the same program, not compiled.
+
+    Args:
+        graph: What `gradwalk.capture` gave of the program, not compiled.
+        compiled: The same of the compiled one, with what is inside of its compiled nodes.
+        pairs: Nodes of ``graph`` -> the same node of ``compiled``, as far as both have it.
+        module_of: The module of a node of ``graph``, beyond what the graph says.
+
+    Returns:
+        What was found.
+
+    Example::
+
+        >>> from gradwalk import capture
+        >>> x = torch.ones(3, requires_grad=True)
+        >>> def step(x):
+        ...     return x.sin().exp()
+        >>> compiled = capture(torch.compile(step, backend="aot_eager")(x), opened=True)
+        >>> found = counterparts(capture(step(x)), compiled, {2: 1})
+        >>> for node, each in found.of.items():
+        ...     print(node, [compiled.nodes[call]["op"] for call in each.calls])
+        1 ['aten.cos.default', 'aten.mul.Tensor']
+        0 ['aten.mul.Tensor']
+    """
+    data, inner = attributes(graph), attributes(compiled)
+    flows = CallFlows(compiled)
+    left = sorted(
+        (node for node in graph if data[node]["kind"] == "op" and node not in pairs),
+        key=lambda node: (data[node]["sequence_nr"] or 0, -node),
+    )
+    groups = [group for group in flows.groups if group.carrying]
+    fixed = _by_leaves(graph, pairs, flows, {node: i for i, node in enumerate(left)}, groups)
+    evidence = _Evidence(
+        [_facts(data[node], module_of(node)) for node in left],
+        [_facts_of(inner, group) for group in groups],
+    )
+    around = Around(graph, pairs, flows, left, groups)
+    chosen = _aligned(evidence, fixed, len(left), len(groups))
+    numbers = [data[node]["sequence_nr"] or 0 for node in left]
+    beside = zip(around.beside(chosen), _numbered_alike(chosen, numbers, groups), strict=True)
+    evidence.beside = [[*one, *other] for one, other in beside]
+    chosen = around.without_contradictions(_aligned(evidence, fixed, len(left), len(groups)))
+    of = {node: Counterpart() for node in left}
+    for i, j in chosen.items():
+        group = groups[j]
+        again = tuple(_again(inner, group))
+        of[left[i]] = Counterpart(tuple(group.calls), group.carrying[0], again)
+    for node in around.dropped(chosen):
+        of[node] = Counterpart(is_dropped=True)
+    taken = {call for each in of.values() for call in (*each.calls, *each.again)}
+    return Counterparts(
+        of,
+        sorted(flows.adding),
+        [call for call in flows.calls if call not in taken and call not in flows.adding],
+    )
+
+
+def _aligned(
+    evidence: _Evidence, fixed: Sequence[tuple[int, int]], ours: int, theirs: int
+) -> dict[int, int]:
+    """Places of operations -> places of their groups: the fixed ones, and the best in between."""
+    chosen = dict(fixed)
+    for (i, j), (next_i, next_j) in pairwise([(-1, -1), *fixed, (ours, theirs)]):
+        here, there = range(i + 1, next_i), range(j + 1, next_j)
+        if here and there and len(here) * len(there) <= _MOST_CELLS:
+            nowhere = [-1] * len(here), [-1] * len(there)
+            found = align(evidence.scores(here, there), *nowhere)
+            chosen |= {here[one]: there[other] for one, other in found}
+    return chosen
+
+
+def _numbered_alike(
+    chosen: Mapping[int, int], numbers: Sequence[int], groups: Sequence[Group]
+) -> list[list[int]]:
+    """Per operation the groups with its number, if both are counted from where most pairs are.
+
+    Tracing mostly makes the nodes that the program makes when it is not compiled.
+    """
+    apart = Counter((groups[j].inside, groups[j].number - numbers[i]) for i, j in chosen.items())
+    usual: dict[int, int] = {}
+    for (inside, by), _ in apart.most_common():
+        usual.setdefault(inside, by)
+    place = {(group.inside, group.number): j for j, group in enumerate(groups)}
+    return [
+        [place[at] for inside, by in usual.items() if (at := (inside, number + by)) in place] * 2
+        for number in numbers
+    ]
+
+
+def _by_leaves(
+    graph: nx.MultiDiGraph,
+    pairs: Mapping[int, int],
+    flows: CallFlows,
+    place: Mapping[int, int],
+    groups: Sequence[Group],
+) -> list[tuple[int, int]]:
+    """Places of operations and groups that lead to the same leaf, as far as in one order."""
+    group_of = {call: j for j, group in enumerate(groups) for call in group.calls}
+    found: dict[int, int] = {}
+    for node, other in pairs.items():
+        takers = list(predecessors(graph)[node])
+        (group, *more) = {group_of.get(call) for call in flows.given.get(other, {-1})}
+        if len(takers) == 1 and takers[0] in place and group is not None and not more:
+            found[place[takers[0]]] = group
+    listed = sorted(found.items())
+    return [listed[k] for k in longest_rising([j for _, j in listed])]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of one side of a pair."""
+
+    shapes: frozenset[Shape | None]
+    module: str | None
+    line: str | None
+    names: frozenset[str]
+
+
+def _facts(node: Mapping[str, Any], module: str | None) -> _Facts:
+    shapes = {None if each["shape"] is None else tuple(each["shape"]) for each in node["outputs"]}
+    known = node.get("namespace")
+    return _Facts(
+        frozenset(shapes),
+        module if known is None else known,
+        node.get("source"),
+        _names(node["op"]),
+    )
+
+
+def _facts_of(data: Mapping[int, Mapping[str, Any]], group: Group) -> _Facts:
+    told = [data[call] for call in group.calls]
+    return _Facts(
+        frozenset(group.takes),
+        next((each["namespace"] for each in told if each["namespace"] is not None), None),
+        next((each["source"] for each in told if each.get("source")), None),
+        frozenset(group.names),
+    )
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def _names(op: str) -> frozenset[str]:
+    """What the backward of an operation may call: what its formulas name, and the operation."""
+    known = signature(op)
+    formulas = () if known is None else known.formulas.values()
+    words = {word for formula in formulas for word in _WORD.findall(formula)}
+    parts = {part for word in words if "_" in word for part in word.split("_")}
+    return frozenset({called(op), *words, *parts})
+
+
+class _Evidence:
+    """What speaks for pairs of operations and groups."""
+
+    def __init__(self, ours: Sequence[_Facts], theirs: Sequence[_Facts]) -> None:
+        self._ours = ours
+        self.beside: list[list[int]] = []
+        self._any = [None in each.shapes or not each.shapes for each in theirs]
+        self._shapes = _places(each.shapes for each in theirs)
+        self._modules = _places({each.module} - {None} for each in theirs)
+        self._lines = _places({each.line} - {None} for each in theirs)
+        self._names = _places(each.names for each in theirs)
+
+    def scores(self, here: range, there: range) -> Iterable[torch.Tensor]:
+        """For each operation what a pair with each group is worth; 0 for none."""
+        first, count = there.start, len(there)
+        anything = integers([int(self._any[j]) for j in there])
+        for i in here:
+            facts = self._ours[i]
+
+            def those(known: Mapping[Any, list[int]], keys: Iterable[Any]) -> torch.Tensor:
+                row = torch.zeros(count, dtype=torch.int32, device="cpu")
+                places = [j - first for key in keys for j in known.get(key, ()) if j in there]
+                row[places] = 1
+                return row
+
+            if None in facts.shapes:
+                fits = torch.ones_like(anything)
+            else:
+                fits = torch.maximum(those(self._shapes, facts.shapes), anything)
+            nearby = [j for j in self.beside[i] if j in there] if self.beside else []
+            evidence = 2 * those(self._modules, {facts.module} - {None})
+            evidence += 2 * those(self._lines, {facts.line} - {None})
+            evidence += 3 * those(self._names, facts.names)
+            for j in nearby:
+                evidence[j - first] += 3
+            yield fits * (1 + evidence)
+
+
+def _places(keys: Iterable[Iterable[Any]]) -> dict[Any, list[int]]:
+    found: dict[Any, list[int]] = {}
+    for place, some in enumerate(keys):
+        for key in some:
+            found.setdefault(key, []).append(place)
+    return found
+
+
+def _again(data: Mapping[int, Mapping[str, Any]], group: Group) -> list[int]:
+    """The calls of a group's forward that run again.
+
+    A call that makes no autograd node bears the number of the next one: where it is of another
+    module or line, it is none of this operation's.
+    """
+    own = data[group.carrying[0]]
+    return [
+        call
+        for call in group.again
+        if all(
+            None in (own.get(key), data[call].get(key)) or own.get(key) == data[call].get(key)
+            for key in ("namespace", "source")
+        )
+    ]

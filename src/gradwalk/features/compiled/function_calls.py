@@ -1,0 +1,231 @@
+"""What is inside of a custom Function, or a reentrant checkpoint: what its backward ran in a pass.
+
+The operations were noted while a recorded pass ran (`gradwalk.backward.function_calls`); nothing
+runs
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ...backward.function_calls import Given, Operation, Operations
+from ...backward.kept_gradients import KeptGradient
+from ...backward.provenance import Producer
+from ...backward.recorded_run import RecordedRun, Step
+from ...graph.capture import Capture
+from ...schema import Values
+from ...torch_api.compiled import CannotOpenError
+from ...torch_api.json_values import plain_values
+from ...torch_api.nodes import input_numbers
+from ...tracing.records import MOST_COPIED
+from .inner_graph import Flow, Inner, Inside, InsideNumbers
+
+NOTE = "Noted as it ran in this pass."
+"""How the numbers inside are known."""
+
+_MOST_CHARACTERS = 500  # of a written call
+
+
+def recorded_inside(captured: Capture, node: int, run: RecordedRun | None) -> Inside:
+    """What is inside of a node whose backward was noted.
+
+    Args:
+        captured: The graph.
+        node: The id of the node.
+        run: The pass that is shown.
+
+    Raises:
+        CannotOpenError: Nothing was noted.
+    """
+    found = None if run is None else run.operations.get(node)
+    if found is None or not found.listed:
+        raise CannotOpenError(why_closed(node, captured.graph.nodes[node]["op"], run, found))
+    names = _Names(found)
+    carrying: set[int] = set()
+    for i, operation in enumerate(found.listed):
+        provenance = [taken.giver for taken in operation.taken]
+        if any(_carries(giver, carrying) for giver in provenance):
+            carrying.add(i)
+    calls = [_call(names, i, operation, i in carrying) for i, operation in enumerate(found.listed)]
+    held = [_held(found.names.get(i), given) for i, given in enumerate(found.held)]
+    made: dict[str, Callable[[Producer], Inner | int]] = {
+        "gradient": lambda giver: giver.number,
+        "operation": lambda giver: calls[giver.number],
+        "held": lambda giver: held[giver.number],
+    }
+    flows = [
+        Flow(made[taken.giver.kind](taken.giver), taken.giver.part, calls[i], place, taken.argument)
+        for i, operation in enumerate(found.listed)
+        for place, taken in enumerate(operation.taken)
+    ]
+    numbers = input_numbers(captured.nodes[node]) or {}
+    return Inside(
+        node,
+        calls,
+        held,
+        flows,
+        frozenset(calls[i] for i in carrying),
+        {
+            numbers[place]: calls[giver.number]
+            for place, giver in found.returned.items()
+            if giver.kind == "operation" and place in numbers
+        },
+        {},
+        {},
+        _Numbers(found, calls, held),
+    )
+
+
+def why_closed(node: int, op: str, run: RecordedRun | None, found: Operations | None) -> str:
+    """Why a node whose backward may be noted cannot be opened."""
+    if found is not None:
+        return found.note or f"The backward of node {node} ({op}) ran no operation of torch's."
+    if run is not None and run.grads is not None and node not in run.steps:
+        return f"Backward did not run node {node} ({op}), so there is nothing inside to show."
+    return (
+        f"What is inside of node {node} ({op}) is what its backward runs, which is noted while a "
+        "recorded pass runs it: compute the output under gradwalk.watch(), and call backward() of "
+        "the widget, or gradwalk.record()."
+    )
+
+
+def _carries(giver: Producer, carrying: set[int]) -> bool:
+    return giver.kind == "gradient" or (giver.kind == "operation" and giver.number in carrying)
+
+
+class _Names:
+    """What to call where a tensor is from, as a program would."""
+
+    def __init__(self, found: Operations) -> None:
+        self._found = found
+        used: dict[str, int] = {}
+        self._operations = []
+        for operation in found.listed:
+            name = operation.called.split(".")[1 if "." in operation.called else 0]
+            count = used[name] = used.get(name, -1) + 1
+            self._operations.append(f"{name}_{count}" if count else name)
+        gradients = {
+            taken.giver.number
+            for operation in found.listed
+            for taken in operation.taken
+            if taken.giver.kind == "gradient"
+        }
+        self._is_one = gradients <= {0}
+
+    def of_operation(self, i: int) -> str:
+        """What an operation is called."""
+        return self._operations[i]
+
+    def of(self, giver: Producer) -> str:
+        """What a tensor is called."""
+        if giver.kind == "gradient":
+            return "grad_output" if self._is_one else f"grad_output[{giver.number}]"
+        if giver.kind == "held":
+            return self._found.names.get(giver.number) or f"tensor_{giver.number}"
+        name = self._operations[giver.number]
+        several = 1 < len(self._found.listed[giver.number].gave) > giver.part
+        return f"{name}[{giver.part}]" if several else name
+
+
+def _call(names: _Names, i: int, operation: Operation, carries: bool) -> Inner:
+    arguments = "".join(
+        each if isinstance(each, str) else names.of(each) for each in operation.written
+    )
+    written = f"{operation.called}({arguments})"
+    if len(written) > _MOST_CHARACTERS:
+        written = f"{written[:_MOST_CHARACTERS]}…"
+    by = "" if operation.behind is None else f", for {operation.behind.rpartition('::')[2]}"
+    said = [f"The backward of this node ran it in this pass{by}."]
+    if operation.again:
+        said.append("It is an operation of the forward pass, which a checkpoint runs again here.")
+    elif not carries:
+        said.append("No gradient flows through it.")
+    outputs = [_output(nr, given) for nr, given in enumerate(operation.gave)]
+    first = next((each for each in outputs if each["shape"] is not None), _output(0, None))
+    return Inner(
+        {
+            "op": operation.called,
+            "name": None,
+            **{key: first[key] for key in ("shape", "dtype", "device")},
+            "is_leaf": False,
+            "outputs": outputs,
+            "no_grad_inputs": [],
+            "fx_name": names.of_operation(i),
+            "called": written,
+            "numbers": [],
+            "source": None,
+            "namespace": None,
+            "recomputed": operation.again,
+        },
+        " ".join(said),
+        operation,
+        own=len(operation.gave),
+        value=_few(operation.gave) if not carries else None,
+    )
+
+
+def _held(name: str | None, given: Given) -> Inner:
+    output = _output(0, given)
+    saved = name is not None and name.startswith("saved_tensors[")
+    about = "A tensor that was there before backward ran"
+    if saved:
+        about = f"{name} of the node: what its forward saved for backward"
+    elif name is not None:
+        about = f"{name}, which backward took"
+    return Inner(
+        {
+            "op": name if saved and name is not None else "tensor",
+            "name": None if saved else name,
+            **{key: output[key] for key in ("shape", "dtype", "device")},
+            "is_leaf": False,
+            "requires_grad": None,
+            "outputs": [output],
+            "no_grad_inputs": [],
+            "namespace": None,
+            "source": None,
+        },
+        f"{about}.",
+        given,
+        value=_few([given]),
+    )
+
+
+def _few(gave: Sequence[Given | None]) -> Values | None:
+    """The numbers of what was given, where it is one tensor of few."""
+    tensor = gave[0].kept.tensor if len(gave) == 1 and gave[0] is not None else None
+    if tensor is None or tensor.is_nested or tensor.numel() > MOST_COPIED:
+        return None
+    return None if tensor.dtype == torch.bool else plain_values(tensor)
+
+
+def _output(nr: int, given: Given | None) -> dict[str, Any]:
+    return {
+        "output_nr": nr,
+        "name": None,
+        "shape": None if given is None else given.shape,
+        "dtype": None if given is None else given.dtype,
+        "device": None if given is None else given.device,
+    }
+
+
+class _Numbers:
+    """What was noted, as `Inside` gives it."""
+
+    def __init__(self, found: Operations, calls: list[Inner], held: list[Inner]) -> None:
+        self._found = found
+        self._calls = calls
+        self._held = held
+
+    def __call__(self, _: Step) -> InsideNumbers:
+        given: dict[Inner, list[KeptGradient | None]] = {}
+        for call, operation in zip(self._calls, self._found.listed, strict=True):
+            all_given = [*operation.gave, *operation.left]
+            given[call] = [None if each is None else each.kept for each in all_given]
+        for held, each in zip(self._held, self._found.held, strict=True):
+            given[held] = [each.kept]
+        note = NOTE if self._found.note is None else f"{NOTE} {self._found.note}"
+        return InsideNumbers(given, note)

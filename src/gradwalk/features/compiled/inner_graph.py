@@ -1,0 +1,224 @@
+"""What is inside of a node, whatever it was read from: calls and tensors, drawn in its place.
+
+Two sources give it: the backward program of compiled code
+(`gradwalk.features.compiled.compiled_calls`), and
+the operations that a backward ran in a recorded pass (`gradwalk.features.compiled.function_calls`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ...backward.kept_gradients import KeptGradient
+from ...backward.recorded_run import Step
+from ...graph.adjacency import attributes, copied, successors
+from ...graph.capture import Capture
+from ...schema import Values
+from ...tracing.annotate import Annotated
+from ...tracing.source_line import SourceLine
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """A call inside of a node, or a tensor that calls take.
+
+    Attributes:
+        attributes: Those of the node that is drawn for it, but for its place.
+        about: What there is to say of it.
+        origin: What it is in what was read.
+        line: The line of the user's program that it came from.
+        own: How many of the tensors that it gave are its results; behind these stands what else was
+            read of memory that it wrote into. None where all are.
+        value: What it gave, where that is few numbers, and none of a gradient.
+    """
+
+    attributes: dict[str, Any]
+    about: str
+    origin: Any
+    line: SourceLine | None = None
+    own: int | None = None
+    value: Values | None = None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A value that goes from one place inside to another.
+
+    Attributes:
+        made: What gives it; a number for a gradient that arrives at the node, of that output.
+        part: Which of several that it gives.
+        user: The call that takes it.
+        place: As which of its operands.
+        argument: What torch calls that operand.
+    """
+
+    made: Inner | int
+    part: int
+    user: Inner
+    place: int
+    argument: str | None
+
+
+@dataclass(frozen=True)
+class InsideNumbers:
+    """What is known of the values inside of a node, in one pass.
+
+    Attributes:
+        given: What calls and tensors gave, as far as the budget of the pass allows.
+        note: How that is known.
+    """
+
+    given: dict[Inner, list[KeptGradient | None]]
+    note: str
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What is inside of one node.
+
+    Attributes:
+        node: Its id.
+        calls: The calls, in the order in which they run. Taking one tensor of several is none, nor
+            is working out a size.
+        held: The tensors that they take beside gradients.
+        flows: What goes from where to where.
+        carrying: The calls that gradients flow through; the others work on what is held alone.
+        gives: input_nr of the node -> the call that gives the gradient for it.
+        modules: Call -> the path of its module, "blocks/0/norm", "" for the outermost, as far as
+            it is known.
+        classes: Path -> the class of that module.
+        numbers: Gives the values, of what flowed through the node in a pass.
+
+            Raises `gradwalk.torch_api.compiled.CannotOpenError` where they are not known, with why.
+    """
+
+    node: int
+    calls: list[Inner]
+    held: list[Inner]
+    flows: list[Flow]
+    carrying: frozenset[Inner]
+    gives: dict[int, Inner]
+    modules: dict[Inner, str]
+    classes: dict[str, str]
+    numbers: Callable[[Step], InsideNumbers]
+
+
+def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:
+    """A graph with what is inside of some of its nodes.
+
+    Args:
+        captured: The graph; it is not changed.
+        opened: What is inside of them.
+
+    Returns:
+        The same, drawn with nodes of kind "call" after the autograd nodes, and the tensors that
+        these take as constants at the end; what came after the autograd nodes before has moved by
+        ``calls``.
+    """
+    first, moved = len(captured.nodes), sum(len(each.calls) for each in opened)
+    graph = _with_room(captured, moved)
+    ids: dict[Inner, int] = {}
+    for inside in opened:
+        for call in inside.calls:
+            ids[call] = first + len(ids)
+    at_end = len(graph)
+    for inside in opened:
+        for held in inside.held:
+            ids[held] = at_end
+            at_end += 1
+    for inside in opened:
+        _put_inside(graph, first, inside, ids)
+    extras = [
+        extra._replace(
+            sources=tuple(node if node < first else node + moved for node in extra.sources)
+        )
+        for extra in captured.extras
+    ]
+    return replace(captured, drawing=lambda: graph, extras=extras, calls=moved)
+
+
+def _with_room(captured: Annotated, moved: int) -> nx.MultiDiGraph:
+    """A copy of what is drawn, with room for calls after the autograd nodes."""
+    import networkx as nx  # noqa: PLC0415  slow to import
+
+    first = len(captured.nodes)
+    drawn = copied(captured.drawn, lambda _: {}, {})
+    for following in successors(drawn).values():
+        for between in following.values():
+            for edge in between.values():
+                edge.setdefault("kind", "gradient")
+    if moved == 0:
+        return drawn
+    now = {node: node if node < first else node + moved for node in drawn}
+    graph = nx.MultiDiGraph(**drawn.graph)
+    data = attributes(drawn)
+    for node in range(first):
+        graph.add_node(node, **data[node])
+    graph.add_nodes_from(range(first, first + moved))
+    for node in range(first, len(drawn)):
+        graph.add_node(now[node], **data[node])
+    graph.add_edges_from(
+        (now[source], now[target], key, edge)
+        for source, target, key, edge in drawn.edges(data=True, keys=True)
+    )
+    return graph
+
+
+def _put_inside(graph: nx.MultiDiGraph, first: int, inside: Inside, ids: dict[Inner, int]) -> None:
+    node = inside.node
+    for place, call in enumerate(inside.calls):
+        own = {"kind": "call", "sequence_nr": place, "inside": node, "requires_grad": False}
+        graph.add_node(ids[call], **{**call.attributes, **own})
+    for held in inside.held:
+        own = {"kind": "constant", "sequence_nr": None, "inside": node}
+        graph.add_node(ids[held], **{**held.attributes, **own})
+    for flow in inside.flows:
+        _put_flow(graph, inside, flow, ids)
+    for target, between in successors(graph)[node].items():
+        for nr, edge in between.items() if target < first else ():
+            if nr in inside.gives:
+                edge["via"] = ids[inside.gives[nr]]
+
+
+def _put_flow(graph: nx.MultiDiGraph, inside: Inside, flow: Flow, ids: dict[Inner, int]) -> None:
+    user = ids[flow.user]
+    edge: dict[str, Any] = {"argument": flow.argument}
+    if not isinstance(flow.made, Inner):
+        edge.update(input_nr=flow.made, output_nr=flow.place, kind="gradient")
+        graph.add_edge(inside.node, user, key=flow.place, **edge)
+    elif flow.made in inside.carrying:
+        edge.update(input_nr=flow.part, output_nr=flow.place, kind="gradient")
+        graph.add_edge(ids[flow.made], user, key=flow.place, **edge)
+    else:
+        edge.update(input_nr=flow.place, output_nr=flow.part, kind="constant")
+        graph.add_edge(user, ids[flow.made], key=flow.place, **edge)
+
+
+def names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
+    """What the next functions of a node are called, by input_nr."""
+    found: dict[int, str | None] = {}
+    for target, between in captured.successors[node].items():
+        for key in between:
+            found[key] = captured.graph.nodes[target]["name"]
+    return found
+
+
+def tied(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
+    """A graph with nodes opened, in which calls lead to where their gradients go.
+
+    Args:
+        drawn: What `with_inside` drew. It is changed: beside each of an opened node's own edges
+            comes one from the call that gives its gradient.
+    """
+    found = [
+        (edge["via"], target, nr, {k: v for k, v in edge.items() if k != "via"})
+        for _, target, nr, edge in drawn.edges(data=True, keys=True)
+        if "via" in edge
+    ]
+    drawn.add_edges_from(found)
+    return drawn

@@ -1,0 +1,294 @@
+"""Which nodes of a live graph are open, and what is known of what is inside."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from ...backward.function_calls import is_looked_into
+from ...backward.kept_gradients import KeptGradient
+from ...backward.recorded_pass import RecordedPass
+from ...backward.recorded_run import RecordedRun
+from ...graph.guarded import could_not
+from ...schema import Values
+from ...torch_api.compiled import CannotOpenError, is_compiled
+from ...torch_api.engine import NO_TASK, current_task
+from ...tracing.annotate import Annotated
+from .compiled_calls import compiled_inside
+from .function_calls import recorded_inside
+from .inner_graph import Inner, Inside, InsideNumbers, with_inside
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node that is inside of another.
+
+    Attributes:
+        inside: What is inside of that.
+        inner: The call, or the tensor.
+    """
+
+    inside: Inside
+    inner: Inner
+
+
+class Opening:
+    """A graph of which some nodes can be open.
+
+    Compiled nodes always can; those of custom Functions and of reentrant checkpoints where the pass
+    that is shown has noted what they ran.
+
+    Attributes:
+        captured: The graph as it is drawn now.
+        inside: What is inside of the nodes that are open.
+        places: What each node is that is inside of another.
+    """
+
+    def __init__(self, closed: Annotated, max_bytes: int) -> None:
+        """Begin with all of them closed.
+
+        Args:
+            closed: The graph.
+            max_bytes: Of large tensors inside of one node to keep.
+        """
+        self.captured = closed
+        self.inside: dict[int, Inside] = {}
+        self.places: dict[int, Place] = {}
+        self._closed = closed
+        self._max_bytes = max_bytes
+        self._compiled = {i for i, node in enumerate(closed.nodes) if is_compiled(node)}
+        self._shown: RecordedRun | None = None
+        self._numbers: dict[int, tuple[RecordedRun, InsideNumbers | str]] = {}
+
+    @functools.cached_property
+    def _looked_into(self) -> set[int]:
+        """The nodes of which a pass notes what they ran; asked for once one is opened."""
+        return {i for i, node in enumerate(self._closed.nodes) if is_looked_into(node)}
+
+    @property
+    def openable(self) -> list[int]:
+        """The nodes that have something inside that may be shown."""
+        noted = () if self._shown is None else self._shown.operations
+        return sorted(self._compiled.union(i for i in noted if noted[i].listed))
+
+    def show(self, run: RecordedRun | None) -> bool:
+        """Another pass is shown: what its nodes ran takes the place of what was open before.
+
+        Returns:
+            Whether the graph is drawn anew.
+        """
+        if run is self._shown:
+            return False
+        self._shown = run
+        opened = [node for node in self.inside if node in self._looked_into]
+        for node in opened:
+            del self.inside[node]
+            with contextlib.suppress(CannotOpenError):
+                self.inside[node] = self._read(node)
+        if opened:
+            self._draw()
+        return bool(opened)
+
+    def expand(self, node: int) -> None:
+        """Open a node.
+
+        Raises:
+            CannotOpenError: Why it cannot be.
+        """
+        if node in self.inside:
+            return
+        self._refuse(node)
+        self.inside[node] = self._read(node)
+        self._draw()
+
+    def collapse(self, node: int) -> None:
+        """Close it again. Given something inside of it, too.
+
+        Raises:
+            CannotOpenError: It is none that could be open.
+        """
+        place = self.places.get(node)
+        node = node if place is None else place.inside.node
+        self._refuse(node)
+        if self.inside.pop(node, None) is not None:
+            self._numbers.pop(node, None)
+            self._draw()
+
+    def _read(self, node: int) -> Inside:
+        if node in self._compiled:
+            return compiled_inside(self._closed, node, self._max_bytes)
+        return recorded_inside(self._closed, node, self._shown)
+
+    def _refuse(self, node: int) -> None:
+        """Raise where a node is none of which anything inside is ever known."""
+        if node in self._compiled or node in self._looked_into:
+            return
+        total = len(self.captured.drawn)
+        if not 0 <= node < total:
+            raise CannotOpenError(
+                f"There is no node {node}: this graph has nodes 0 to {total - 1}."
+            )
+        op = self.captured.drawn.nodes[node]["op"]
+        found = sorted(self._compiled | self._looked_into)
+        raise CannotOpenError(
+            f"Node {node} ({op}) has nothing inside that could be shown. Give a node that "
+            "torch.compile made, or one of a custom autograd.Function"
+            + (f": {', '.join(map(str, found[:10]))}." if found else "; this graph has none.")
+        )
+
+    def _draw(self) -> None:
+        opened = [self.inside[node] for node in sorted(self.inside)]
+        self.captured = with_inside(self._closed, opened) if opened else self._closed
+        calls = [Place(inside, call) for inside in opened for call in inside.calls]
+        held = [Place(inside, each) for inside in opened for each in inside.held]
+        first = len(self._closed.nodes)
+        last = len(self.captured.drawn) - len(held)
+        self.places = dict(enumerate(calls, first)) | dict(enumerate(held, last))
+
+    def about(self, node: int) -> str:
+        """That a node can be opened for what its backward ran; empty where it cannot."""
+        noted = None if self._shown is None else self._shown.operations.get(node)
+        if noted is None or not noted.listed:
+            return ""
+        what = (
+            "operation that its backward ran"
+            if noted.count == 1
+            else (f"{noted.count:,} operations that its backward ran")
+        )
+        return f" A double click, or expand() of the widget, shows the {what} in this pass."
+
+    def called(self, node: int) -> str:
+        """What the box of an opened node is called: its class, numbered among all of that class."""
+        op = self._closed.graph.nodes[node]["op"]
+        may = self._compiled if node in self._compiled else self._looked_into
+        alike = sorted(each for each in may if self._closed.graph.nodes[each]["op"] == op)
+        return op if len(alike) == 1 else f"{op} {alike.index(node) + 1}"
+
+    def moved(self, known: Mapping[int, _T]) -> dict[int, _T]:
+        """What is known by the ids of the closed graph, by the ids of the one that is drawn."""
+        first, by = len(self._closed.nodes), self.captured.calls
+        return {node if node < first else node + by: value for node, value in known.items()}
+
+    def values(self) -> dict[int, Values]:
+        """The few numbers of what is inside, where no gradient flows."""
+        places = self.places.items()
+        return {node: place.inner.value for node, place in places if place.inner.value is not None}
+
+    def edges(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """(source, target, attributes) of the edges inside that gradients flow along.
+
+        In this order they stand behind the graph's own in what is drawn.
+        """
+        if not self.places:
+            return  # most graphs: none of their edges is looked at
+        for source, target, edge in self.captured.drawn.edges(data=True):
+            if edge.get("kind") == "gradient" and target in self.places:
+                yield source, target, edge
+
+    def flowed(self, recorded: RecordedPass) -> Iterator[tuple[bool, KeptGradient | None]]:
+        """For each of `edges`, whether something flowed along it; and what, where that is known."""
+        for source, target, edge in self.edges():
+            node = self.places[target].inside.node
+            step = recorded.run.steps.get(node)
+            if step is None:
+                yield False, None
+            elif source == node:
+                yield True, step.grad_outputs[edge["input_nr"]]
+            else:
+                yield True, self.given(self.places[source], recorded, edge["input_nr"])
+
+    def node_of_edges(self) -> list[int]:
+        """For each of `edges` the node that it is inside of."""
+        return [self.places[target].inside.node for _, target, _ in self.edges()]
+
+    def given(self, place: Place, recorded: RecordedPass, part: int = 0) -> KeptGradient | None:
+        """What something inside gave; None where that is not known."""
+        numbers = self.numbers(place.inside.node, recorded)
+        if isinstance(numbers, str):
+            return None
+        parts = numbers.given.get(place.inner, [])
+        return parts[part] if part < len(parts) else None
+
+    def numbers(self, node: int, recorded: RecordedPass) -> InsideNumbers | str:
+        """What the calls inside of a node gave, worked out when it is first asked; or why not."""
+        run = recorded.run
+        if current_task() != NO_TASK:
+            return "A backward pass is running, and nothing is worked out within one."
+        known = self._numbers.get(node)
+        if known is None or known[0] is not run:
+            self._numbers[node] = known = run, self._run(node, run)
+        return known[1]
+
+    def _run(self, node: int, run: RecordedRun) -> InsideNumbers | str:
+        step = run.steps.get(node)
+        if step is None:
+            return "Backward did not run this node, so nothing flowed inside."
+        try:
+            return self.inside[node].numbers(step)
+        except CannotOpenError as why:
+            return str(why)
+        except Exception as error:  # whatever an operation or a backend may raise
+            return could_not("the gradients inside", error)
+
+    def wide(self) -> Opening:
+        """The same graph with all compiled code open that can be, whatever is shown."""
+        other = Opening(self._closed, self._max_bytes)
+        for node in sorted(other._compiled):
+            with contextlib.suppress(CannotOpenError):
+                other.inside[node] = other._read(node)
+        other._draw()
+        return other
+
+    def clone(self) -> Opening:
+        """The same nodes open, to be opened and closed by somebody else."""
+        other = copy.copy(self)
+        other.inside, other._numbers = dict(self.inside), {}
+        return other
+
+    def forget(self) -> None:
+        """Let go of the pass that was shown, and of what was worked out."""
+        self._shown = None
+        self._numbers.clear()
+
+
+def boxes_inside(opening: Opening) -> tuple[dict[int, str | None], dict[str, str]]:
+    """The boxes in which what is inside of nodes is drawn.
+
+    Args:
+        opening: The graph with what is open of it.
+
+    Returns:
+        Node -> path of its box: the opened node's own, with the modules in it; None of a parameter
+        that opened nodes alone take, so that it is drawn with the call that gives its gradient; ""
+        of another leaf that they alone take, which was made outside.
+        Path -> class of the module.
+    """
+    captured = opening.captured
+    drawn = captured.drawn
+    own: dict[int, str] = {}
+    for node in opening.inside:
+        outer = drawn.nodes[node].get("namespace")
+        own[node] = "/".join(filter(None, (outer, opening.called(node))))
+    boxes: dict[int, str | None] = dict(own)
+    classes: dict[str, str] = {}
+    parameters = {i for i, leaf in captured.leaves() if isinstance(leaf, torch.nn.Parameter)}
+    for node, place in opening.places.items():
+        if drawn.nodes[node]["kind"] == "call":
+            path = place.inside.modules.get(place.inner)
+            boxes[node] = "/".join(filter(None, (own[place.inside.node], path)))
+    for node, inside in opening.inside.items():
+        for path, name in inside.classes.items():
+            classes["/".join(filter(None, (own[node], path)))] = name
+        for target in captured.successors[node]:
+            takers = captured.predecessors[target]
+            if drawn.nodes[target]["kind"] == "leaf" and takers.keys() <= opening.inside.keys():
+                boxes[target] = None if target in parameters else ""
+    return boxes, classes

@@ -1,0 +1,1 @@
+"""Experiments with the gradients of a graph: `what_if()`, `contributions()`, `check()`."""

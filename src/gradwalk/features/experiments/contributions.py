@@ -1,0 +1,365 @@
+"""`contributions`: the parts that a gradient is made of, and where each came from."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+
+from ...graph.attributes import Place
+from ...graph.capture import capture_nodes
+from ...graph.names import Names, caller_names
+from ...graph.outputs import Output, read_outputs
+from ...torch_api.modes import grad_mode_kept, unseen
+from .change import Edits
+from .experiment import Experiment
+from .places import called, find_place
+from .replay import Flow, Gradient, Replay
+from .shares import along
+
+By = Literal["edge", "output", "path", "sample"]
+
+_MOST_PATHS = 8  # that are told apart
+_MOST_SPLITS = 256  # gradients that are split up in search of them
+_MOST_NAMED = 6  # nodes of a path
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One part of a gradient.
+
+    Attributes:
+        label: Where it came from: "out → h", "loss", "sample 3".
+        gradient: The part, of the gradient's shape.
+        share: How much of the gradient it is: along the gradient's own direction, so the shares
+            add up to 1 (of a single number, part divided by whole). One that points the other way
+            is below 0. Of a gradient that is zero all are 0.
+        edges: The (consumer, input_nr) that it came along, from the output on; those at the tensor
+            alone where it is not about paths.
+    """
+
+    label: str
+    gradient: torch.Tensor
+    share: float
+    edges: tuple[Place, ...] = ()
+
+
+def contributions(
+    tensor_or_name: torch.Tensor | str, *outputs: Any, by: By = "edge"
+) -> list[Contribution]:
+    """The parts that a gradient is made of.
+
+    Nothing changes: no ``.grad``, no hook runs, nothing is freed; the forward pass does not run.
+
+    Args:
+        tensor_or_name: Whose gradient: a tensor of the graph, or its name.
+        *outputs: As for `gradwalk.capture`, each one number.
+        by: "edge", the operations that took the tensor; "output", which output (which loss) made
+            it; "path", the largest ways from an output to the tensor, and all others as one;
+            "sample", dimension 0 of the tensors from which the outputs are computed: the part that
+            each row of them is to blame for. Torch does not know what a dimension means: whatever
+            the first one is, its rows are called samples, so ask where it is the batch. Where
+            samples touch each other (batch norm), a part is what came through the sample's own row.
+
+    Returns:
+        The parts, the largest share first. They add up to the gradient. An empty list where
+        no gradient arrives.
+
+    Raises:
+        TypeError: An argument is of the wrong kind.
+        ValueError: The tensor is not in the graph, ``by`` is unknown, or there are no samples.
+        RuntimeError: A node cannot run again; see `gradwalk.what_if`.
+
+    Example::
+
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> for part in contributions(x, x**2 + 2 * x):
+        ...     print(part.label, part.gradient.item(), part.share)
+        PowBackward0 1 → x 6.0 0.75
+        MulBackward0 2 → x 2.0 0.25
+    """
+    if not isinstance(by, str) or by not in get_args(By):
+        choices = ", ".join(map(repr, get_args(By)))
+        raise ValueError(f"by was given {by!r}; it is one of {choices}.")
+    if not outputs:
+        raise ValueError(
+            "contributions() was given no output. Give the tensor or its name first, then what "
+            "backward starts from, as in contributions('w', loss)."
+        )
+    names = caller_names(None, "contributions")
+    return _contributions(tensor_or_name, read_outputs(outputs, "contributions"), names, by)
+
+
+@grad_mode_kept
+def _contributions(given: Any, outputs: list[Output], names: Names, by: By) -> list[Contribution]:
+    with unseen(), torch.no_grad():
+        experiment = Experiment(capture_nodes(outputs, names))
+        place = find_place(experiment.replay, given, "contributions")
+        return parts_of(experiment, place, by)
+
+
+@dataclass(frozen=True)
+class _Part:
+    label: str
+    gradient: Gradient
+    edges: tuple[Place, ...] = ()
+
+
+def parts_of(experiment: Experiment, place: Place, by: By) -> list[Contribution]:
+    """The parts of the gradient at a place of a graph, the largest share first.
+
+    Args:
+        experiment: The graph.
+        place: (node, output_nr).
+        by: As for `contributions`.
+
+    Raises:
+        ValueError: There are no samples.
+        RuntimeError: A node cannot run again.
+    """
+    replay = experiment.replay
+    above = replay.above([place[0]])
+    if by == "output":
+        parts = _by_output(experiment, place, above)
+    else:
+        flow = replay.run(experiment.seeds, only=above, keep=lambda _: True)
+        find = {"edge": _by_edge, "path": _by_path, "sample": _by_sample}[by]
+        parts = find(experiment, place, flow)
+    grads = [part.gradient for part in parts if part.gradient is not None]
+    if not grads:
+        return []
+    whole = _total(grads)
+    square = along(whole, whole)
+    found = [
+        Contribution(
+            part.label,
+            part.gradient,
+            along(part.gradient, whole) / square if square else 0.0,
+            part.edges,
+        )
+        for part in parts
+        if part.gradient is not None
+    ]
+    return sorted(found, key=lambda part: -abs(part.share))
+
+
+def _total(grads: Sequence[torch.Tensor]) -> torch.Tensor:
+    """All of them added up."""
+    total = grads[0]
+    for grad in grads[1:]:
+        total = total + grad
+    return total
+
+
+def _by_edge(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
+    found = [
+        _Part(f"backward starts at {experiment.title(place)}", seed)
+        for root, seed in experiment.seeds
+        if root == place
+    ]
+    replay = experiment.replay
+    name = experiment.title(place)
+    for edge in _into(replay, place):
+        if edge[0] in flow.passed:
+            label = f"{called(replay, edge[0])} → {name}"
+            found.append(_Part(label, flow.passed[edge[0]][edge[1]], (edge,)))
+    return _told_apart(replay, found)
+
+
+def _told_apart(replay: Replay, parts: list[_Part]) -> list[_Part]:
+    """The same, where two have the same label with the argument that each edge belongs to."""
+    labels = [part.label for part in parts]
+    graph = replay.captured.graph
+    found = []
+    for part in parts:
+        label = part.label
+        if labels.count(label) > 1 and part.edges:
+            consumer, nr = part.edges[-1]
+            arguments = {
+                edge["input_nr"]: edge["argument"]
+                for _, _, edge in graph.out_edges(consumer, data=True)
+            }
+            label = f"{label} ({arguments.get(nr) or f'input {nr}'})"
+        found.append(_Part(label, part.gradient, part.edges))
+    return found
+
+
+def _into(replay: Replay, place: Place) -> list[Place]:
+    """The edges whose gradients are of a place, in the order in which they arrive."""
+    return [edge for edge in replay.takers[place[0]] if replay.following[edge[0]][edge[1]] == place]
+
+
+def _by_output(experiment: Experiment, place: Place, above: set[int]) -> list[_Part]:
+    found: list[_Part] = []
+    for number, (root, seed) in enumerate(experiment.seeds):
+        if root[0] in above:
+            flow = experiment.replay.run([(root, seed)], only=above, keep=lambda i: i == place[0])
+            arrived = flow.arrived.get(place[0])
+            named = experiment.title(root)
+            is_again = any(part.label == named for part in found)
+            label = f"{named} (output {number})" if is_again else named
+            found.append(_Part(label, None if arrived is None else arrived[place[1]]))
+    return found
+
+
+def _by_path(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
+    """The largest paths: what arrives is split up by where it came from, the largest first."""
+    replay = experiment.replay
+    done: list[_Part] = []
+    number = itertools.count()
+    waiting: list[tuple[float, int, tuple[Place, ...], torch.Tensor]] = []
+
+    def split(places: list[Place], way: tuple[Place, ...], value: torch.Tensor | None) -> None:
+        arriving = _arriving(experiment, flow, places)
+        for at, edge, grad in arriving:
+            whole = value is not None and len(arriving) == 1
+            part = value if whole else _along_path(replay, at, grad, way)
+            if part is not None and edge is None:
+                done.append(_Part(_path_label(replay, way, place), part, way))
+            elif part is not None and edge is not None:
+                size = -float(torch.linalg.vector_norm(_dense(part)))
+                heapq.heappush(waiting, (size, next(number), (edge, *way), part))
+
+    split([place], (), None)
+    splits = 0
+    while waiting and len(done) < _MOST_PATHS and splits < _MOST_SPLITS:
+        _, _, way, value = heapq.heappop(waiting)
+        consumer = way[0][0]
+        split([(consumer, nr) for nr in range(len(flow.arrived[consumer]))], way, value)
+        splits += 1
+    if waiting:
+        done.append(_Part("all other paths", _total([part for _, _, _, part in waiting])))
+    return done
+
+
+def _arriving(
+    experiment: Experiment, flow: Flow, places: Iterable[Place]
+) -> list[tuple[Place, Place | None, torch.Tensor]]:
+    """What flows into some places: where, along which edge (None: backward starts there)."""
+    found: list[tuple[Place, Place | None, torch.Tensor]] = []
+    for at in places:
+        found += [(at, None, seed) for root, seed in experiment.seeds if root == at]
+        for edge in _into(experiment.replay, at):
+            passed = flow.passed.get(edge[0])
+            if passed is not None and (grad := passed[edge[1]]) is not None:
+                found.append((at, edge, grad))
+    return found
+
+
+def _dense(grad: torch.Tensor) -> torch.Tensor:
+    return grad if grad.layout is torch.strided else grad.to_dense()
+
+
+def _along_path(
+    replay: Replay, start: Place, grad: torch.Tensor, way: tuple[Place, ...]
+) -> Gradient:
+    """What a path's end gets of what starts at its beginning and flows along it alone."""
+    if not way:
+        return grad
+    nodes = {consumer for consumer, _ in way}
+    edits = Edits()
+    for node in nodes:
+        edits.cut_edges |= {(node, nr) for nr in range(len(replay.following[node]))}
+    edits.cut_edges -= set(way)
+    flow = replay.run([(start, grad)], edits, only=nodes, keep=lambda node: node == way[-1][0])
+    passed = flow.passed.get(way[-1][0])
+    return None if passed is None else passed[way[-1][1]]
+
+
+def _path_label(replay: Replay, way: tuple[Place, ...], place: Place) -> str:
+    """The nodes of a path, those with names first where there are many."""
+    nodes = [consumer for consumer, _ in way] + [place[0]]
+    graph = replay.captured.graph
+    if len(nodes) > _MOST_NAMED:
+        named = [i for i in nodes[1:-1] if graph.nodes[i]["name"]][: _MOST_NAMED - 2]
+        nodes = [nodes[0], *named, nodes[-1]]
+    return " → ".join(called(replay, i) for i in nodes)
+
+
+def _by_sample(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
+    """Per row of what the outputs are made of; what has no such rows is one part."""
+    replay = experiment.replay
+    starts = _where_rows_are(experiment, place, flow)
+    count = _samples(experiment, starts)
+    reached = replay.below(at[0] for at, _ in starts) & replay.above([place[0]])
+    # Nothing may enter again from above: what it gave is where we start.
+    edits = Edits()
+
+    def part(label: str, chosen: Callable[[torch.Tensor], torch.Tensor | None]) -> _Part:
+        seeds = [(at, row) for at, grad in starts if (row := chosen(grad)) is not None]
+        found = replay.run(seeds, edits, only=reached, keep=lambda node: node == place[0])
+        arrived = found.arrived.get(place[0])
+        return _Part(label, None if arrived is None else arrived[place[1]])
+
+    def only_row(i: int) -> Callable[[torch.Tensor], torch.Tensor | None]:
+        def row(grad: torch.Tensor) -> torch.Tensor | None:
+            if grad.dim() == 0 or grad.shape[0] != count:
+                return None
+            alone = torch.zeros_like(grad)
+            alone[i] = grad[i]
+            return alone
+
+        return row
+
+    parts = [part(f"sample {i}", only_row(i)) for i in range(count)]
+    if any(grad.shape[:1] != (count,) for _, grad in starts):
+        others = part("no sample", lambda g: None if g.shape[:1] == (count,) else g)
+        parts.append(others)
+    return parts
+
+
+def _where_rows_are(
+    experiment: Experiment, place: Place, flow: Flow
+) -> list[tuple[Place, torch.Tensor]]:
+    """The first gradients on the way from the outputs that are more than one number."""
+    replay = experiment.replay
+    found: list[tuple[Place, torch.Tensor]] = []
+    order: list[int] = []
+    known: set[int] = set()
+
+    def meet(at: Place, grad: Gradient) -> None:
+        if grad is None or at[0] not in flow.arrived:
+            return
+        if grad.dim() or at[0] == place[0]:
+            found.append((at, grad))
+        elif at[0] not in known:
+            known.add(at[0])
+            order.append(at[0])
+
+    for root, seed in experiment.seeds:
+        meet(root, seed)
+    for node in order:  # grows while we walk
+        for at, grad in zip(replay.following[node], flow.passed.get(node, ()), strict=False):
+            if at is not None:
+                meet(at, grad)
+    return found
+
+
+def _samples(experiment: Experiment, starts: list[tuple[Place, torch.Tensor]]) -> int:
+    """How many samples there are."""
+    replay = experiment.replay
+    rows = [(at, grad.shape[0]) for at, grad in starts if grad.dim()]
+    if len({size for _, size in rows}) > 1:
+        # A penalty on a parameter is made of that alone; what is computed from data is not.
+        rows = [
+            (at, size)
+            for at, size in rows
+            if sum(1 for i in replay.below([at[0]]) if replay.is_leaf(i)) > 1
+        ]
+    sizes = sorted({size for _, size in rows})
+    if len(sizes) == 1:
+        return sizes[0]
+    if not sizes:
+        raise ValueError(
+            'by="sample" splits a gradient along dimension 0 of what the outputs are computed '
+            'from, but they are computed from single numbers only. Use by="edge" or by="path".'
+        )
+    raise ValueError(
+        'by="sample" splits a gradient along dimension 0 of what the outputs are computed from, '
+        f"but that has {', '.join(map(str, sizes))} rows in different places, so it is not known "
+        "which are the samples. Ask about one output at a time."
+    )

@@ -1,0 +1,351 @@
+"""Running the backward of some of a graph's nodes again, beside the engine.
+
+Every node is called by itself, with the gradients that the engine would give it, in the engine's
+order and added up in it, so what comes out is bit for bit what a backward pass gives. Unlike in a
+pass of the engine's no hook runs, no ``.grad`` changes, nothing is freed, any edge can be given
+another gradient, and a node that no change can reach need not run at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any, TypeVar
+
+import torch
+
+from ...backward.recorded_pass import refuse_within_backward
+from ...graph.attributes import Place
+from ...graph.capture import Capture
+from ...graph.labels import described
+from ...torch_api.engine import within_a_pass
+from ...torch_api.modes import random_numbers_kept, unseen
+from ...torch_api.nodes import AccumulateGrad, custom_function, outputs_metadata, sequence_nr
+from ...torch_api.reading import first_line
+from .change import Edits
+from .refusal import refuse
+
+Gradient = torch.Tensor | None
+Seeds = Sequence[tuple[Place, torch.Tensor]]
+
+_T = TypeVar("_T")
+
+_AGAIN = "Running nodes again"
+
+
+@dataclass
+class Flow:
+    """What flowed when nodes ran again.
+
+    Attributes:
+        arrived: The gradients that arrived at a node, one per output, of leaves and of nodes that
+            were asked for. A node that no gradient was on its way to is not in it.
+        passed: What nodes that were asked for passed on, one per next function.
+        ran: How many nodes ran.
+    """
+
+    arrived: dict[int, list[Gradient]] = field(default_factory=dict)
+    passed: dict[int, list[Gradient]] = field(default_factory=dict)
+    ran: int = 0
+
+
+class Replay:
+    """A captured graph, ready to have its nodes run again.
+
+    Attributes:
+        captured: The graph.
+        following: Per node and input the place that its gradient goes to, or None.
+        order: The nodes as the engine runs them.
+        takers: Per node the (consumer, input_nr) that pass gradients to it, in the order in which
+            they do.
+    """
+
+    def __init__(self, captured: Capture) -> None:
+        """Look at how the nodes hang together; nothing runs."""
+        self.captured = captured
+        ids = {node: i for i, node in enumerate(captured.nodes)}
+        self.following: list[list[Place | None]] = [
+            [None if child is None else (ids[child], nr) for child, nr in node.next_functions]
+            for node in captured.nodes
+        ]
+        self._likes: dict[int, list[Any]] = {}
+        self.order = self._in_order()
+        self.takers: list[list[Place]] = [[] for _ in ids]
+        for i in self.order:
+            for input_nr, place in enumerate(self.following[i]):
+                if place is not None:
+                    self.takers[place[0]].append((i, input_nr))
+
+    def _in_order(self) -> list[int]:
+        """The engine's order: of the nodes that nothing is on its way to, the last one made."""
+        nodes = self.captured.nodes
+        waiting = [0] * len(nodes)
+        for place in itertools.chain.from_iterable(self.following):
+            if place is not None:
+                waiting[place[0]] += 1
+        ready = [(-sequence_nr(node), i) for i, node in enumerate(nodes) if not waiting[i]]
+        heapq.heapify(ready)
+        order: list[int] = []
+        while ready:
+            _, i = heapq.heappop(ready)
+            order.append(i)
+            for place in self.following[i]:
+                if place is not None:
+                    waiting[place[0]] -= 1
+                    if not waiting[place[0]]:
+                        heapq.heappush(ready, (-sequence_nr(nodes[place[0]]), place[0]))
+        return order
+
+    @functools.cached_property
+    def far(self) -> torch.Tensor:
+        """A zero that needs a gradient, further from all leaves than any node of the graph.
+
+        The engine looks for the way from an output to an input among the nodes that are no nearer
+        to leaves than the input. What a node saved hangs on the graph, so from an output of its
+        backward to a leaf the engine would look at all of the graph.
+        """
+        far = torch.zeros((), device="cpu", requires_grad=True)
+        for _ in self.captured.nodes:
+            far = far.clone()
+        return far
+
+    def below(self, nodes: Iterable[int]) -> set[int]:
+        """Some nodes, and all that their gradients reach."""
+        return _reached(nodes, lambda i: (p[0] for p in self.following[i] if p is not None))
+
+    def above(self, nodes: Iterable[int]) -> set[int]:
+        """Some nodes, and all whose gradients reach them."""
+        return _reached(nodes, lambda i: (consumer for consumer, _ in self.takers[i]))
+
+    def is_leaf(self, node: int) -> bool:
+        """Whether a node accumulates into a leaf."""
+        return type(self.captured.nodes[node]) is AccumulateGrad
+
+    def named(self, node: int) -> str:
+        """A node in words."""
+        return described(self.captured.graph, node)
+
+    def run(
+        self,
+        seeds: Seeds,
+        edits: Edits | None = None,
+        *,
+        only: Collection[int] | None = None,
+        known: Mapping[int, Sequence[Gradient]] | None = None,
+        keep: Callable[[int], bool] = lambda _: False,
+    ) -> Flow:
+        """Run nodes as one pass.
+
+        Args:
+            seeds: What to start from, in the order of the outputs.
+            edits: What to change on the way.
+            only: The nodes to run; None for all. It has every node below each of its own, or every
+                node above.
+            known: What nodes that do not run passed on.
+            keep: Which nodes' gradients to keep; those that arrive at leaves are kept anyway.
+
+        Returns:
+            What flowed.
+
+        Raises:
+            RuntimeError: A node cannot run again, this was asked for by a hook, or a function that
+                was to replace a gradient raised.
+            TypeError: Such a function gave something else.
+            ValueError: It gave one of another shape.
+        """
+        wanted = range(len(self.captured.nodes)) if only is None else only
+
+        refuse_within_backward(_AGAIN)
+        with unseen():
+            refuse(self.captured, wanted)
+        return self.beside(lambda: self._run(seeds, edits or Edits(), wanted, known or {}, keep))
+
+    def beside(self, work: Callable[[], _T]) -> _T:
+        """Run what calls nodes where the engine would, with no mode and no random number changed.
+
+        Raises:
+            RuntimeError: This was asked for by a hook.
+            Exception: What it raises.
+        """
+        refuse_within_backward(_AGAIN)
+        with unseen(), random_numbers_kept(_devices(self.captured)):
+            return within_a_pass(work)
+
+    def _run(
+        self,
+        seeds: Seeds,
+        edits: Edits,
+        wanted: Collection[int],
+        known: Mapping[int, Sequence[Gradient]],
+        keep: Callable[[int], bool],
+    ) -> Flow:
+        flow = Flow()
+        buffers = _Buffers(wanted, edits)
+        for place, seed in seeds:
+            buffers.add(place, seed)
+        for i in self.order:
+            passed = known.get(i)
+            # A node that nothing is on its way to does not run, as in a program without what was
+            # cut: it would not be in the graph.
+            if i in buffers:
+                arrived = buffers.take(i, len(self.like(i)))
+                if keep(i) or self.is_leaf(i):
+                    flow.arrived[i] = arrived
+                if self.is_leaf(i):
+                    continue
+                passed = self.call(i, arrived)
+                flow.ran += 1
+                if keep(i):
+                    flow.passed[i] = list(passed)
+            elif i in wanted:
+                continue
+            for input_nr, to in enumerate(self.following[i] if passed is not None else ()):
+                if to is not None and passed is not None and (i, input_nr) not in edits.cut_edges:
+                    buffers.add(to, edits.on_edge((i, input_nr), passed[input_nr]))
+        return flow
+
+    def call(self, i: int, arrived: list[Gradient]) -> list[Gradient]:
+        """Run one node, within `beside`; what it passes on fits what it goes to."""
+        node: Any = self.captured.nodes[i]
+        custom = custom_function(node)
+        try:
+            if custom is None:
+                found = node(*arrived)
+                given = list(found) if isinstance(found, tuple) else [found]
+            else:
+                given = _call_function(node, custom, arrived, self.following[i])
+            return self.handed_on(i, given)
+        except Exception as error:
+            said = first_line(error)
+            mine = (
+                f"the backward of your autograd.Function {custom.__name__} may be one that can "
+                "run only once: compute the output again, and ask before its backward has run."
+                if custom is not None
+                else "compute the output again, and ask before backward() has run."
+            )
+            raise RuntimeError(
+                f"{self.named(i)} cannot run again, so there is no other gradient to show; it "
+                f"raised {type(error).__name__}: {said.rstrip('.')}. Nothing was changed; {mine}"
+            ) from error
+
+    def handed_on(self, i: int, given: Sequence[Gradient]) -> list[Gradient]:
+        """What a node gave, as it gets to what it goes to."""
+        return [
+            grad if grad is None or place is None else self._fitted(grad, place)
+            for grad, place in zip(given, self.following[i], strict=True)
+        ]
+
+    def _fitted(self, grad: torch.Tensor, place: Place) -> torch.Tensor:
+        """A gradient as the engine hands it on: of the shape and dtype of what it is of."""
+        like = self.like(place[0])[place[1]]
+        if like is None or grad.is_nested:
+            return grad
+        shape, dtype, device = like
+        if tuple(grad.shape) != shape:
+            grad = grad.sum_to_size(shape)
+        if grad.dtype != dtype:
+            real = grad.is_complex() and not dtype.is_complex
+            grad = (torch.real(grad) if real else grad).to(dtype)
+        if grad.dim() == 0 and grad.device != device:
+            grad = grad.to(device)
+        return grad
+
+    def like(self, i: int) -> list[tuple[tuple[int, ...], torch.dtype, torch.device] | None]:
+        """Shape, dtype and device of a node's outputs; None of one that has no one shape."""
+        found = self._likes.get(i)
+        if found is None:
+            found = self._likes[i] = [
+                None if each.is_nested_tensor else (tuple(each.shape), each.dtype, each.device)
+                for each in outputs_metadata(self.captured.nodes[i])
+            ]
+        return found
+
+
+def _reached(start: Iterable[int], following: Callable[[int], Iterable[int]]) -> set[int]:
+    order = list(dict.fromkeys(start))
+    found = set(order)
+    for node in order:  # grows while we walk
+        for child in following(node):
+            if child not in found:
+                found.add(child)
+                order.append(child)
+    return found
+
+
+class _Buffers:
+    """What is on its way to the nodes that are to run."""
+
+    def __init__(self, wanted: Collection[int], edits: Edits) -> None:
+        self._wanted = wanted
+        self._edits = edits
+        self._held: dict[int, dict[int, Gradient]] = {}
+
+    def __contains__(self, node: int) -> bool:
+        return node in self._held
+
+    def add(self, place: Place, grad: Gradient) -> None:
+        """Add a gradient to those of a place; that it is None tells that its node is reached."""
+        node, nr = place
+        if node in self._wanted and place not in self._edits.cut_places:
+            held = self._held.setdefault(node, {})
+            held[nr] = _sum(held.get(nr), grad)
+
+    def take(self, node: int, count: int) -> list[Gradient]:
+        """What arrives at each of so many outputs of a node."""
+        came = self._held.pop(node)
+        return [self._edits.at_place((node, nr), came.get(nr)) for nr in range(count)]
+
+
+def _sum(held: Gradient, grad: Gradient) -> Gradient:
+    """Two gradients added up in the engine's way."""
+    if held is None or grad is None:
+        return grad if held is None else held
+    if held.layout is not torch.strided:
+        return grad + held  # a sparse tensor can be added to a dense one, not the other way round
+    return held + grad
+
+
+def _call_function(
+    node: Any,
+    custom: type[torch.autograd.Function],
+    arrived: list[Gradient],
+    following: Sequence[Place | None],
+) -> list[Gradient]:
+    """Run the backward of a custom Function as the engine does."""
+    if _wants_zeros(custom):
+        arrived = [
+            torch.zeros(like.shape, dtype=like.dtype, device=like.device) if grad is None else grad
+            for grad, like in zip(arrived, outputs_metadata(node), strict=True)
+        ]
+    found = node.apply(*arrived)
+    given = list(found) if isinstance(found, (tuple, list)) else [found]
+    needed = list(node.needs_input_grad)
+    if any(grad is not None for grad in given[len(needed) :]):
+        raise RuntimeError(f"it returned {len(given)} gradients for {len(needed)} arguments")
+    # needs_input_grad has every argument, the next functions only those that are tensors.
+    grads = iter([grad for grad, need in zip(given, needed, strict=False) if need])
+    return [None if place is None else next(grads, None) for place in following]
+
+
+def _wants_zeros(custom: type[torch.autograd.Function]) -> bool:
+    """Whether zeros stand for a gradient that is not there. torch does not tell; the code does."""
+    functions = [getattr(custom, name, None) for name in ("forward", "setup_context")]
+    waiting = [each.__code__ for each in functions if isinstance(each, FunctionType)]
+    for code in waiting:
+        if "set_materialize_grads" in code.co_names:
+            return False
+        waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
+    return True
+
+
+def _devices(captured: Capture) -> set[torch.device]:
+    devices = {
+        output["device"]
+        for _, data in captured.graph.nodes(data=True)
+        for output in data["outputs"]
+    }
+    return {torch.device(each) for each in devices if each is not None}

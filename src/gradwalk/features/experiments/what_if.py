@@ -1,0 +1,243 @@
+"""`what_if`: the gradients that there would be if one were cut, scaled or replaced on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ...backward.record import Recording
+from ...backward.recorded_pass import RecordedPass
+from ...backward.recorded_run import RecordedRun
+from ...graph.attributes import Place
+from ...graph.capture import Capture, capture_nodes
+from ...graph.names import Names, caller_names
+from ...graph.outputs import read_outputs
+from ...sources.snapshot import TakesSnapshots
+from ...torch_api.modes import grad_mode_kept, unseen
+from ...tracing.annotate import watched
+from .change import same
+from .experiment import Experiment, Outcome, read_edits
+from .places import place_name
+from .program_change import program_change
+
+_BEFORE = "before"
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Gradients as they are, and as they would be. `what_if` makes it.
+
+    Attributes:
+        before: Each leaf's name, or its id where it has none, and its gradient, None for none.
+        after: The same with the changes.
+        code: The change of the program that does it for real.
+        notes: What there is to say about the numbers, in sentences.
+        ran: How many nodes ran again below the changes.
+        name: What it is called beside others; empty until `named` gives it one.
+    """
+
+    before: dict[str | int, torch.Tensor | None]
+    after: dict[str | int, torch.Tensor | None]
+    code: str
+    notes: list[str]
+    ran: int
+    name: str = ""
+
+    def named(self, name: str) -> WhatIf:
+        """The same under a name, to set it beside others.
+
+        Args:
+            name: What to call it: "no skip".
+
+        Raises:
+            TypeError: It is no text.
+            ValueError: It is empty, or "before".
+        """
+        if not isinstance(name, str):
+            raise TypeError(
+                f"named() was given {name!r}, of type {type(name).__name__}. Give a text."
+            )
+        if name in ("", _BEFORE):
+            raise ValueError(
+                f"named() was given {name!r}. Give a name of its own: {_BEFORE!r} is what the "
+                "gradients are called without any change."
+            )
+        return replace(self, name=name)
+
+    def beside(self, *others: WhatIf) -> dict[str, dict[str | int, torch.Tensor | None]]:
+        """The gradients as they are, and as they would be by each, as the columns of a table.
+
+        Args:
+            *others: What else could be changed about the same pass.
+
+        Returns:
+            "before", and the name of each -> leaf -> its gradient, None for none;
+            ``pandas.DataFrame`` takes it as it is.
+
+        Raises:
+            TypeError: Something is no `WhatIf`.
+            ValueError: One has no name, or that of another one, or is of another pass.
+
+        Example::
+
+            >>> w = torch.tensor(2.0, requires_grad=True)
+            >>> h = w * 3
+            >>> out = h + h**2
+            >>> skip = what_if(out, cut=[(0, 0)]).named("no skip")
+            >>> beside = skip.beside(what_if(out, scale={"h": 0.5}).named("half"))
+            >>> {name: gradients["w"].item() for name, gradients in beside.items()}
+            {'before': 39.0, 'no skip': 36.0, 'half': 19.5}
+        """
+        found: dict[str, dict[str | int, torch.Tensor | None]] = {_BEFORE: self.before}
+        for each in (self, *others):
+            if not isinstance(each, WhatIf):
+                raise TypeError(
+                    f"beside() was given {each!r}, of type {type(each).__name__}. Give what "
+                    "what_if() returned."
+                )
+            if not each.name or each.name in found:
+                what = f"two that are called {each.name!r}" if each.name else "one without a name"
+                raise ValueError(f"beside() has {what}. Name each: what_if(...).named('no skip').")
+            if each.before.keys() != self.before.keys() or not all(
+                same(self.before[key], grad) for key, grad in each.before.items()
+            ):
+                raise ValueError(
+                    f"beside() was given {each.name!r}, whose gradients without a change are "
+                    f"others than those of {self.name!r}: it is of another pass, or of other "
+                    "inputs."
+                )
+            found[each.name] = each.after
+        return found
+
+    @property
+    def difference(self) -> dict[str | int, torch.Tensor | None]:
+        """``after - before`` of each; None where neither has a gradient."""
+        return {key: _less(self.after[key], self.before[key]) for key in self.before}
+
+    def __repr__(self) -> str:
+        changed = sum(not same(self.before[key], self.after[key]) for key in self.before)
+        called = f" {self.name!r}" if self.name else ""
+        return f"<WhatIf{called}: {changed} of {len(self.before)} gradients would be others>"
+
+
+def what_if(
+    *outputs: Any,
+    cut: Any = (),
+    scale: Mapping[Any, Any] | None = None,
+    replace: Mapping[Any, Any] | None = None,
+    gradient: Any = None,
+    inputs: Any = None,
+) -> WhatIf:
+    """The gradients that there would be if something were changed on the way of backward.
+
+    The forward pass does not run again, no ``.grad`` changes, no hook runs, nothing is freed.
+
+    An edge is ``(consumer id, input_nr)``, with the ids of `gradwalk.capture` of the same outputs;
+    or a tensor, or a tensor's name, for all edges that flow to it, as one.
+
+    Args:
+        *outputs: As for `gradwalk.capture`; or one `Recording`, or one `GraphWidget` that has
+            recorded a pass: then nothing runs but what is below the change, where no hook of yours
+            is on the way.
+        cut: The edges through which no gradient flows, as after ``detach()``.
+        scale: ``{edge: factor}``.
+        replace: ``{edge: tensor or function of the gradient}``, as ``Tensor.register_hook`` takes
+            it.
+        gradient: What to start from, as for ``Tensor.backward``; a list for several outputs.
+        inputs: The tensors to tell of, or their names; None for every leaf.
+
+    Returns:
+        The gradients before and after.
+
+    Raises:
+        TypeError: An argument is of the wrong kind.
+        ValueError: A name or an edge is not in the graph, or a shape does not fit.
+        RuntimeError: A node cannot run again: its saved tensors were freed, it is compiled code
+            that overwrites what it saved, a custom Function that can run only once. Or a function
+            in ``replace`` raised; what it raised is the cause of this error.
+
+    Example::
+
+        >>> w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(0.5)
+        >>> h = w * x
+        >>> out = h + h.tanh()
+        >>> found = what_if(out, cut=[(0, 0)])
+        >>> found.before["w"], found.after["w"]
+        (tensor(0.7100), tensor(0.2100))
+        >>> what_if(out, scale={"h": 10}).after["w"]
+        tensor(7.0999)
+    """
+    names = caller_names(None, "what_if")
+    captured, run = _read_run(outputs, names)
+    return _what_if(captured, run, (cut, scale, replace), gradient, inputs)
+
+
+def _read_run(outputs: tuple[Any, ...], names: Names) -> tuple[Capture, RecordedRun | None]:
+    """The graph, and the pass through it that is over, if one came along."""
+    given = outputs[0] if len(outputs) == 1 else None
+    if isinstance(given, Recording):
+        recorded: RecordedPass | None = given._pass
+        captured: Capture | None = given._pass.captured
+    elif isinstance(given, TakesSnapshots):
+        subject = given._shown().subject
+        recorded, captured = subject.recording, subject.autograd
+    else:
+        return capture_nodes(read_outputs(outputs, "what_if"), names), None
+    if captured is None:
+        raise TypeError(
+            "what_if() was given a widget without a live graph, in which nothing can run: a static "
+            "program, or a file. Give the tensor that you would call backward() on."
+        )
+    return captured, recorded.run if recorded is not None and recorded.run.state == "done" else None
+
+
+@grad_mode_kept
+def _what_if(
+    captured: Capture,
+    run: RecordedRun | None,
+    asked: tuple[Any, Any, Any],
+    gradient: Any,
+    inputs: Any,
+) -> WhatIf:
+    with unseen(), torch.no_grad():
+        experiment = Experiment(captured, gradient, inputs, recorded=run)
+        edits = read_edits(experiment, *asked)
+        outcome = experiment.what_if(edits)
+        return WhatIf(
+            **_by_name(experiment, outcome),
+            code=program_change(watched(captured), experiment, edits),
+            notes=experiment.notes(edits),
+            ran=outcome.ran,
+        )
+
+
+def _by_name(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
+    keys = keys_of(experiment, list(outcome.before))
+    return {
+        "before": {keys[place]: grad for place, grad in outcome.before.items()},
+        "after": {keys[place]: grad for place, grad in outcome.after.items()},
+    }
+
+
+def keys_of(experiment: Experiment, places: Sequence[Place]) -> dict[Place, str | int]:
+    """What to call each place: its name, or the id of its node where it has none of its own."""
+    keys: dict[Place, str | int] = {}
+    taken: set[str | int] = set()
+    for place in places:
+        name = place_name(experiment.replay, place)
+        keys[place] = key = place[0] if name is None or name in taken else name
+        taken.add(key)
+    return keys
+
+
+def _less(after: torch.Tensor | None, before: torch.Tensor | None) -> torch.Tensor | None:
+    if after is None:
+        return None if before is None else -before
+    if before is None:
+        return after
+    if after.layout is not before.layout and before.layout is torch.strided:
+        after = after.to_dense()  # torch takes nothing off what is sparse but what is sparse, too
+    return after - before

@@ -1,0 +1,1 @@
+"""`interact()`: controls for the arguments of a function, and its graph."""

@@ -1,0 +1,382 @@
+"""`interact`: sliders for the arguments of a function, and its autograd graph, which follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import ipywidgets
+import torch
+from IPython.display import clear_output
+
+from ...graph.garbage_collector import collector_paused
+from ...graph.names import names_among
+from ...notebook import shell
+from ...schema import DifferenceModel, KnobModel
+from ...sources.graph_source import GraphSource
+from ...sources.read_source import read_source
+from ...sources.snapshot import are_small
+from ...torch_api.reading import first_line
+from ...widget.graph_widget import GraphWidget
+from ..experiments.differences import Difference, differences
+from .calling import called, kind_of, tensors_in
+from .controls import TensorControl, knob, leaf_of, numbers_of, put, put_within, with_controls
+from .descent import LR, Step, check_rate, moved_by, to_move
+from .row import Row
+
+
+class Interact(ipywidgets.interactive):  # type: ignore[misc]
+    """The controls of a function's arguments, and its graph; what `interact` returns.
+
+    Attributes:
+        graph: The `GraphWidget`, which shows the last call that worked.
+        controls: The controls by the name of their argument.
+        error: A sentence when the last call did not work, or None.
+        result: What the function returned the last time that it worked.
+        leaves: The leaf tensors that it was called with then, by name.
+    """
+
+    def __init__(self, function: Callable[..., Any], /, **arguments: Any) -> None:
+        """Make the controls and call the function; see `interact`."""
+        self.graph: GraphWidget | None = None
+        self.error: str | None = None
+        self.leaves: dict[str, torch.Tensor] = {}
+        self._function = function
+        self._called = getattr(function, "__name__", "the function")
+        self._waits = False  # while several controls are set at once
+        self._kind: str | None = None
+        self._ranged = {name for name, given in arguments.items() if not _is_plain(given)}
+        self._steps: dict[str, float | None] = {}  # of controls that a step may have made finer
+        # ipywidgets asks a function for its name, which a module and a partial() have not.
+        named = function if hasattr(function, "__name__") else lambda **_: None
+        super().__init__(named, {"manual": False}, **with_controls(function, arguments))
+        if self.graph is None:  # releases before 8 call nothing by themselves
+            self.update()
+        self._row = Row(self.step, self.check)
+        self.children = [*self.controls.values(), self.graph, self._row, self.out]
+
+    @property
+    def controls(self) -> dict[str, Any]:
+        """The controls by the name of their argument, without what is fixed."""
+        return {
+            widget._kwarg: widget
+            for widget in self.kwargs_widgets
+            if not isinstance(widget, ipywidgets.fixed)
+        }
+
+    def update(self, *_: Any) -> None:
+        """Call the function with what the controls hold, run backward, and show both.
+
+        What goes wrong is a sentence in the picture, which stays as it was; before there is any
+        picture it is raised.
+        """
+        if self._waits:
+            return
+        error: Exception | None = None
+        with self.out:
+            if shell() is not None:  # else it would write into a terminal
+                clear_output(wait=True)  # type: ignore[no-untyped-call]
+            try:
+                self._run()
+            except Exception as raised:  # the reader's own function may raise anything
+                error = raised
+        try:
+            if error is None:
+                return
+            if self.graph is None:
+                raise error
+            self._say(self._sentence(error))
+        finally:
+            error = None  # it knows this frame, and what the function's frame knew
+
+    def _run(self) -> None:
+        put_back = self._undo()
+        values = {widget._kwarg: widget.get_interact_value() for widget in self.kwargs_widgets}
+        leaves, arguments = self._read(values)
+        state = torch.get_rng_state()
+        with ExitStack() as paused:
+            try:
+                result, variables = called(self._function, arguments)
+                kind = kind_of(result)
+                if not tensors_in(result):
+                    raise ValueError(
+                        f"{self._called} returned {kind}, and nothing in it requires grad, so "
+                        "there is no graph to show. Return the tensor that you would call "
+                        "backward() on, computed from "
+                        f"{', '.join(leaves) or 'a number among the arguments'}."
+                    )
+                # The picture is many small objects: the collector would go through them again and
+                # again. What the function itself leaves behind is collected as ever.
+                paused.enter_context(collector_paused())
+                names = names_among({**variables, **leaves})
+                subject = read_source((result,), names, self._called)
+            except BaseException:
+                put_back()
+                raise
+            self._show(subject)
+            self.kwargs, self.result, self.leaves, self._state = values, result, leaves, state
+            before, self._kind = self._kind, kind
+            self._say(
+                None
+                if before in (None, kind)
+                else f"{self._called} returned {kind} now, and {before} the time before."
+            )
+            assert self.graph is not None
+            with self.graph._change():
+                self._backward(subject)
+                self.graph._offer(self._knobs(subject), self._turned)
+
+    def _backward(self, subject: GraphSource) -> None:
+        """Run backward, unless there is nothing to start from: then a sentence says so."""
+        assert self.graph is not None
+        blocked = subject.transport()["blocked"]
+        if blocked is not None:
+            self._say(blocked)
+            return
+        self.graph.backward()
+
+    def _undo(self) -> Callable[[], None]:
+        """Put every ``.grad`` back that the last pass changed: those of a model would add up.
+
+        Returns:
+            What takes that back, for a call that fails: the picture is of the last pass then.
+        """
+        subject = None if self.graph is None else self.graph._open()
+        if subject is None or not subject.transport()["owned"]:
+            return lambda: None
+        cursor = subject.cursor
+        subject.seek(0)
+        return lambda: subject.seek(cursor)
+
+    def _read(
+        self, values: dict[str, Any], dtype: torch.dtype | None = None
+    ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """The leaf tensors among the arguments, and all arguments with them."""
+        found = {
+            widget._kwarg: leaf_of(widget, values[widget._kwarg], dtype)
+            for widget in self.kwargs_widgets
+        }
+        leaves = {name: leaf for name, leaf in found.items() if leaf is not None}
+        return leaves, {**values, **leaves}
+
+    def _show(self, subject: GraphSource) -> None:
+        if self.graph is None:
+            self.graph = GraphWidget._of(
+                subject, direction=subject.direction, constants=are_small([subject])
+            )
+        else:
+            self.graph._replace(subject)
+
+    def _say(self, sentence: str | None) -> None:
+        self.error = sentence
+        if self.graph is not None:
+            self.graph._say(sentence)
+
+    def _sentence(self, error: Exception) -> str:
+        if str(error).startswith(f"{self._called} returned"):
+            return f"{error} The picture shows the last call that worked."
+        said = f"{type(error).__name__}: {first_line(error)}"
+        at = ", ".join(f"{name} = {value!r}" for name, value in self._numbers().items())
+        return (
+            f"{self._called} did not work with {at or 'these arguments'}: {said.rstrip('.')}. "
+            "The picture shows the last call that worked."
+        )
+
+    def _numbers(self) -> dict[str, Any]:
+        return {name: control.value for name, control in self.controls.items()}
+
+    def _knobs(self, subject: GraphSource) -> list[KnobModel]:
+        """The numbers of leaves, which can be set in the picture."""
+        return [
+            knob(node["id"], name, at, control, self._steps.get(name))
+            for node in subject.model["nodes"]
+            if node["kind"] == "leaf" and (name := node["name"]) in self.leaves
+            for at, control in numbers_of(self.controls.get(name))
+        ]
+
+    def _turned(self, node: int, at: tuple[int, ...], value: float) -> None:
+        """The reader set a number in the picture."""
+        assert self.graph is not None
+        name = self.graph.graph["nodes"][node]["name"] or ""
+        put_within(dict(numbers_of(self.controls[name]))[at], value)
+
+    def check(self) -> dict[str, Any]:
+        """Compare every gradient with a finite difference, in the picture as well.
+
+        The function is called four times for each number, and twice more to see that it gives the
+        same each time, in double precision and with the random state of the call that is shown: it
+        must be able to compute in double precision, in which backward runs once, too. At a kink a
+        gradient between the slopes of both sides agrees.
+
+        Returns:
+            Name of an argument -> a `Difference` with ``.gradient``, ``.difference``, ``.agrees``
+            and ``.is_finite``; of a tensor of several numbers a list of them.
+
+        Raises:
+            ValueError: The function returns no single number, failed in double precision, or does
+                not give the same each time; or the graph is closed.
+
+        Example::
+
+            >>> box = interact(lambda w: (w * 2 - 1) ** 2, w=(-5.0, 5.0))
+            >>> found = box.check()["w"]
+            >>> found.agrees, round(found.difference, 4)
+            (True, -4.0)
+        """
+        assert self.graph is not None
+        self.graph._open()
+        found = differences(self._called, self._total, self.leaves)
+        self.graph._tell_differences(self._differences(found))
+        return found
+
+    def _total(self, leaves: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """What the function gives with other leaves, and the random state of the shown call."""
+        torch.set_rng_state(self._state)
+        try:
+            with torch.enable_grad():
+                tensors = tensors_in(self._function(**{**self.kwargs, **leaves}))
+        except Exception as error:
+            raise ValueError(
+                f"{self._called} cannot be checked: in double precision it raised "
+                f"{type(error).__name__}: {first_line(error).rstrip('.')}. Finite differences need "
+                "it: a model takes part with model.double()."
+            ) from error
+        if any(tensor.numel() != 1 for tensor in tensors):
+            raise ValueError(
+                f"{self._called} returns {kind_of(self.result)}, and a finite difference is that "
+                "of one number. Return a sum or a mean."
+            )
+        return sum((tensor.sum() for tensor in tensors), torch.zeros(()))
+
+    def _differences(self, found: dict[str, Any]) -> list[DifferenceModel]:
+        assert self.graph is not None
+        model = self.graph.graph
+        roots = [root["name"] or self._called for root in model["roots"]]
+        of = roots[0] if len(roots) == 1 else self._called
+        leaves = {node["name"]: node["id"] for node in model["nodes"] if node["kind"] == "leaf"}
+        return [
+            {
+                "node": leaves[name],
+                "quotient": f"Δ{of}/Δ{name}",
+                "value": pair.difference,
+                "agrees": pair.agrees,
+            }
+            for name, pair in found.items()
+            if name in leaves and isinstance(pair, Difference) and pair.is_finite
+        ]
+
+    def step(self, lr: float = LR, names: str | Iterable[str] | None = None) -> Step:
+        """Take a step of gradient descent: ``w ← w - lr · w.grad``, and call the function anew.
+
+        Args:
+            lr: The learning rate.
+            names: Which arguments move, or which one. None for those that were given as a range, a
+                control or a tensor; a plain number is taken for data, unless there is nothing else.
+                What is set in whole numbers stays.
+
+        Returns:
+            The loss before and after, and what moved.
+
+        Raises:
+            TypeError: ``lr`` is no number, or ``names`` are none.
+            ValueError: A name is none of a number's, the function returns no single number, or the
+                step ends at NaN or infinity: nothing moves then. Or the graph is closed.
+
+        Example::
+
+            >>> box = interact(lambda w: (w - 1) ** 2, w=(-5.0, 5.0))
+            >>> box.controls["w"].value = 3.0
+            >>> box.step(0.25)
+            Step(before=4.0, after=1.0, moved={'w': (3.0, 2.0)})
+        """
+        assert self.graph is not None
+        self.graph._open()
+        check_rate(lr)
+        controls = self.controls
+        chosen = to_move({name: controls[name] for name in self.leaves}, self._ranged, names)
+        before = self._loss()
+        numbers = moved_by(lr, {name: self.leaves[name] for name in chosen})
+        moved = {name: (controls[name].value, number) for name, number in numbers.items()}
+        self._waits = True
+        try:
+            for name, number in numbers.items():
+                control = controls[name]
+                if isinstance(control, TensorControl):
+                    control.value = number
+                else:
+                    self._steps.setdefault(name, getattr(control, "step", None))
+                    put(control, number)
+        finally:
+            self._waits = False
+        self.update()
+        return Step(before, self._loss(), moved)
+
+    def _loss(self) -> float:
+        tensors = tensors_in(self.result)
+        if any(tensor.numel() != 1 for tensor in tensors):
+            raise ValueError(
+                f"{self._called} returns {kind_of(self.result)}, so there is no loss to step down. "
+                "Return one number."
+            )
+        return float(sum(tensor.item() for tensor in tensors))
+
+    def close(self) -> None:
+        """Close the picture, the controls, and what stands beside them. Twice is fine."""
+        for child in self.children:
+            for inner in getattr(child, "children", ()):
+                inner.close()
+            child.close()
+        super().close()
+
+
+def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
+    """Controls for the arguments of a function, above its autograd graph, which follows them.
+
+    With every change the function is called anew, backward runs, and the picture shows both; where
+    the function takes another branch the graph is another, and the picture says what changed.
+
+    Args:
+        function: Returns the tensor to call backward on, or several. Numbers reach it as leaf
+            tensors that require grad.
+        **arguments: As for ``ipywidgets.interact``: a tuple ``(min, max)`` or ``(min, max, step)``,
+            a number, a bool, a text, a list, a dict, ``fixed(x)``, any control of ipywidgets; also
+            a tensor of up to 16 numbers, with a control for each. What is chosen from a list or a
+            dict reaches the function as a leaf if it is a float, else as it is: 2 is a number of
+            layers, 2.0 one to derive by.
+
+    Returns:
+        A box with the controls and the picture: ``.graph`` is the `GraphWidget`, ``.controls`` has
+        the controls by name, ``.check()`` compares gradients with finite differences and
+        ``.step(lr)`` takes a step of gradient descent. Where a later call fails, ``.error`` says
+        why, in the picture too, which shows the last call that worked.
+
+    Raises:
+        TypeError: ``function`` cannot be called.
+        ValueError: An argument has no control, the function takes no such argument or needs another
+            one, a tensor has more than 16 numbers or such that no control can hold, or the function
+            returned nothing that requires grad.
+        Exception: What the function raises when it is called first.
+
+    Example::
+
+        >>> def neuron(w, x):
+        ...     pred = w * x
+        ...     return (pred - 1) ** 2
+        >>> box = interact(neuron, w=(-5.0, 5.0), x=2.0)
+        >>> box.controls["w"].value = 3.0
+        >>> box.leaves["w"].grad
+        tensor(20.)
+        >>> box.graph
+        GraphWidget(5 nodes, 4 edges, 2 leaves)
+    """
+    if not callable(function):
+        raise TypeError(
+            f"interact() was given {function!r}, of type {type(function).__name__}. Give it the "
+            "function to call, and its arguments by name: interact(neuron, w=(-5.0, 5.0))."
+        )
+    return Interact(function, **arguments)
+
+
+def _is_plain(given: Any) -> bool:
+    return isinstance(given, (bool, int, float, ipywidgets.fixed))

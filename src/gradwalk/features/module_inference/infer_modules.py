@@ -1,0 +1,134 @@
+"""Which module each operation belongs to, inferred where no `watch` saw the forward pass.
+
+The operations that take a module's parameters are certain. Between two of them the program went
+through the code of modules that are left, of those around both, and of those that are entered, in
+the order in which the code is written. So what lies between is aligned with what that code does;
+where it fits several modules alike, it stays in the one around them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from torch import nn
+
+from ...graph.capture import Capture
+from ...graph.module_paths import OUTSIDE
+from ...graph.names import Names
+from ...torch_api.compiled import is_compiled
+from ...tracing.annotate import Annotated
+from .anchors import certain_operations
+from .code_alignment import Aligner
+from .module_code import ModuleCode
+from .noted_modules import NotedModule, noted_modules
+from .program_order import read_program
+from .walk_code import CodeWalk
+
+
+def infer_namespaces(captured: Capture, modules: Mapping[str, nn.Module]) -> dict[int, str]:
+    """The module that each node of a graph belongs to, without having seen the forward pass.
+
+    Args:
+        captured: The graph.
+        modules: The modules by dotted path, as `gradwalk.graph.names.modules_by_path` gives them.
+
+    Returns:
+        Node id -> "encoder/layers/0/linear1"; "" for what belongs to no module or to the outermost
+        one. Parameters are in the module that owns them, other leaves in none.
+
+    Example::
+
+        >>> from gradwalk.graph.names import modules_by_path, read_names
+        >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.graph.outputs import read_outputs
+        >>> import torch
+        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+        >>> outputs = read_outputs((net(torch.ones(1, 2)).sum(),), "capture")
+        >>> captured = capture_nodes(outputs, read_names(net, "capture"))
+        >>> inferred = infer_namespaces(captured, dict(modules_by_path({"": net})))
+        >>> [(captured.graph.nodes[i]["op"], inferred[i]) for i in range(3)]
+        [('SumBackward0', ''), ('AddmmBackward0', '1'), ('AccumulateGrad', '1')]
+    """
+    return _inferred(captured, _noted(captured, modules))
+
+
+def inferred_namespaces(captured: Annotated, names: Names) -> Callable[[], dict[int, str]]:
+    """Where no `watch` saw the modules, and some are known by name: `infer_namespaces`.
+
+    Args:
+        captured: The graph.
+        names: What the user calls tensors and modules.
+
+    Returns:
+        Works it out when it is first called, of what the modules are now, and holds none of them:
+        node id -> namespace; empty where modules were watched or none is known.
+    """
+    if not names.modules or any(seen.module for seen in captured.annotations.values()):
+        return dict
+    alive = {path: module for path, ref in names.modules.items() if (module := ref()) is not None}
+    noted = _noted(captured, alive)
+
+    @functools.cache
+    def infer() -> dict[int, str]:
+        found = _inferred(captured, noted)
+        return found if any(found.values()) else {}
+
+    return infer
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """What is known of modules whose operations may be in a graph.
+
+    Attributes:
+        parameters: Leaf -> the dotted names of the parameter that it is, of each module that has
+            it.
+        owners: The paths of these modules.
+        modules: What is known of each module, by dotted path.
+    """
+
+    parameters: dict[int, list[str]]
+    owners: set[str]
+    modules: dict[str, NotedModule]
+
+
+def _noted(captured: Capture, modules: Mapping[str, nn.Module]) -> _Noted:
+    parameters = _parameters(captured, modules)
+    owners = {name.rpartition(".")[0] for names in parameters.values() for name in names}
+    return _Noted(parameters, owners, noted_modules(modules, owners))
+
+
+def _inferred(captured: Capture, noted: _Noted) -> dict[int, str]:
+    program = read_program(captured, noted.parameters)
+    code = ModuleCode(noted.modules, noted.owners)
+    walk, aligner = CodeWalk(code), Aligner()
+    found: list[str] = []  # the module of each operation
+    anchors = certain_operations(program, code)
+    ends = [*(anchor.place for anchor in anchors), len(program.ops)]
+    paths = [*([anchor.path] for anchor in anchors), []]
+    for end, path, deeds in zip(ends, paths, walk.through(anchors), strict=True):
+        found += aligner.owners(program.ops[len(found) : end], deeds) + path
+    by_node = dict(zip(program.nodes, found, strict=True))
+    for leaf, names in noted.parameters.items():
+        by_node[leaf] = names[0].rpartition(".")[0]
+    spaces = {node: by_node.get(node, OUTSIDE) for node in captured.graph}
+    for node, own in enumerate(captured.nodes):
+        if is_compiled(own):  # code of many modules, however many of them took parameters
+            spaces[node] = OUTSIDE
+    return {
+        node: "" if path == OUTSIDE else path.replace(".", "/") for node, path in spaces.items()
+    }
+
+
+def _parameters(captured: Capture, modules: Mapping[str, nn.Module]) -> dict[int, list[str]]:
+    """Leaf -> the dotted names of the parameter that it is, of each module that has it."""
+    leaves = {id(leaf): node for node, leaf in captured.leaves()}
+    names: dict[int, list[str]] = {}
+    for path, module in modules.items():
+        for name, parameter in module._parameters.items():
+            node = leaves.get(id(parameter))
+            if node is not None:
+                names.setdefault(node, []).append(f"{path}.{name}" if path else name)
+    return names

@@ -1,0 +1,269 @@
+"""A walk through the code of a model, from one operation that is certain to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...graph.module_paths import OUTSIDE, means
+from .anchors import Anchor
+from .code_alignment import AGAIN, Call
+from .code_steps import ANYTHING
+from .made_by import is_layer, makes_many
+from .module_code import ModuleCode, ResolvedStep
+
+_BEFORE_LAYER = 0.3  # a layer's operations rather follow its parameters than come before them
+
+_Doubts = Mapping[int, float | None]  # that each step of a module made the node that is certain
+
+
+@dataclass
+class _Frame:
+    """A module that runs: how far its code has come.
+
+    Attributes:
+        path: The module.
+        at: The place of the step that runs; -1 before the first.
+        inner: The module that this step calls; None where it uses a parameter itself.
+        used: The parameters that the step has used.
+    """
+
+    path: str
+    at: int = -1
+    inner: str | None = None
+    used: set[str] = field(default_factory=set)
+
+
+class CodeWalk:
+    """Where in the code of a model its program is."""
+
+    def __init__(self, code: ModuleCode) -> None:
+        self._code = code
+        self._running = [_Frame(OUTSIDE)]
+
+    def through(self, anchors: Iterable[Anchor]) -> Iterator[list[Call]]:
+        """Go from each operation that is certain to the next, and on to the end of the program.
+
+        Yields:
+            What the code does on each way, both ends included.
+        """
+        for anchor in anchors:
+            yield self._go_to(anchor)
+        yield [deed for frame in reversed(self._running) for deed in self._tail(frame)]
+
+    def _go_to(self, anchor: Anchor) -> list[Call]:
+        """Go on to an operation of which the module is certain: what the code does on the way."""
+        _, path, calls, doubts, parameters, before = anchor
+        running = self._running
+        start = len(path) + 1 if path and path != OUTSIDE else 0
+        wanted = None if not parameters else parameters[0][start:]
+        level, place = self._from_where(calls, wanted, doubts, parameters)
+        deeds: list[Call] = []
+        for frame in reversed(running[level + 1 :]):
+            deeds += self._tail(frame)
+        del running[level + 1 :]
+        if place is None:  # the user calls the model once more
+            level = 0
+            running.append(_Frame(OUTSIDE))
+        for called, inner in zip(calls[level:], [*calls[level + 1 :], None], strict=True):
+            if place is None or called != running[-1].path:
+                running.append(_Frame(called))
+                place = self._next(running[-1], inner, wanted, doubts, parameters) or 0
+            frame = running[-1]
+            if before and inner is None:
+                place = self._preparing(frame, place, doubts)
+            deeds += self._between(frame, place, inner)
+            if (frame.at, frame.inner) != (place, inner):
+                frame.used.clear()
+            frame.at, frame.inner = place, inner
+        if not before:
+            running[-1].used.update(parameters)
+        return deeds
+
+    def _from_where(
+        self, calls: Sequence[str], wanted: str | None, doubts: _Doubts, parameters: Sequence[str]
+    ) -> tuple[int, int | None]:
+        """The innermost running module that goes on to some calls, and where in its code it does.
+
+        Returns:
+            -1 and None where none does.
+        """
+        running = self._running
+        level = -1
+        for frame, called in zip(running, calls, strict=False):
+            if frame.path != called:
+                break
+            level += 1
+        place = None
+        while place is None and level >= 0:
+            inner = calls[level + 1] if level + 1 < len(calls) else None
+            place = self._next(running[level], inner, wanted, doubts, parameters)
+            level -= place is None
+        return level, place
+
+    def _next(
+        self,
+        frame: _Frame,
+        inner: str | None,
+        wanted: str | None,
+        doubts: _Doubts,
+        parameters: Sequence[str],
+    ) -> int | None:
+        """The next place where a module calls another, or uses a parameter itself.
+
+        Returns:
+            None where it has to be called once more to come there.
+        """
+        acts = self._code.acts(frame.path)
+        if not acts:
+            return 0
+        if inner is None and wanted is None:
+            return max(frame.at, 0)
+        if inner is not None:
+            fits = [i for i, act in enumerate(acts) if inner in act.modules]
+        else:
+            fits = [i for i in doubts if _takes(acts[i], wanted or "")]
+            fits = [i for i in fits if doubts[i] is not None] or fits
+            fits = fits or [i for i in doubts if doubts[i] == 0]
+            fits = fits or [i for i in doubts if doubts[i]]
+        again = inner is None and not frame.used.isdisjoint(parameters)
+        if not fits:
+            return None if again else max(frame.at, 0)
+        for i in fits:
+            if i > frame.at or (i == frame.at and self._goes_on(acts[i], frame, inner, again)):
+                return i
+        if 0 <= frame.at < len(acts):
+            around = set(acts[frame.at].loops)
+            return next((i for i in fits if not around.isdisjoint(acts[i].loops)), None)
+        return None
+
+    def _preparing(self, frame: _Frame, place: int, doubts: _Doubts) -> int:
+        """The step that prepares for another: this itself, or the last one before that can."""
+        acts = self._code.acts(frame.path) or ()
+        for i in range(min(place, len(acts) - 1), frame.at, -1):
+            if i not in doubts:
+                break
+            if doubts[i] is not None:
+                return i
+        return place
+
+    def _goes_on(self, act: ResolvedStep, frame: _Frame, inner: str | None, again: bool) -> bool:
+        """Whether a step that runs may itself be the next."""
+        if inner is None or frame.inner is None:
+            return inner is None and frame.inner is None and not again
+        order = act.modules
+        return frame.inner in order and order[frame.inner] < order[inner]
+
+    def _tail(self, frame: _Frame) -> list[Call]:
+        acts = self._code.acts(frame.path) or ()
+        act = acts[frame.at] if 0 <= frame.at < len(acts) else None
+        goes_round = act and act.loops and frame.inner and frame.inner != act.names[-1]
+        ran = () if goes_round else (frame.at,)
+        return self._piece(frame.path, frame.at, len(acts), after=frame.inner, ran=ran)
+
+    def _between(self, frame: _Frame, place: int, inner: str | None) -> list[Call]:
+        """What a module does from where it is to another place, perhaps round a loop."""
+        acts = self._code.acts(frame.path)
+        path, at = frame.path, frame.at
+        if not acts or place > at:
+            return self._piece(path, at, place, after=frame.inner, before=inner)
+        now, act = acts[at], acts[place]
+        order = act.modules
+        if place == at and inner is None:
+            return self._piece(path, at, place)
+        loops = [each for each in now.loops if each in acts[place].loops]
+        if place == at and frame.inner is not None and inner is not None:
+            loops = loops[: max(1, len(loops) - _turned_within(act.names, frame.inner, inner))]
+        inside = [i for i, a in enumerate(acts) if loops and loops[-1] in a.loops]
+        first, last = (inside[0], inside[-1]) if inside else (0, len(acts) - 1)
+        now_in = frame.inner
+        if place == at and now_in is not None and now_in in order and inner in order:
+            assert inner is not None
+            names, begin, end = act.names, order[now_in] + 1, order[inner]
+            passed = names[begin:end] if begin <= end else (*names[begin:], *names[:end])
+            if begin <= end and not inside:  # one call of them all
+                return self._inside(passed)
+            return [
+                *self._piece(path, at + 1, last, ran=()),
+                *self._inside(passed),
+                *self._piece(path, first, place - 1, ran=()),
+            ]
+        return [
+            *self._piece(path, at, last, after=frame.inner, ran=(at,)),
+            *self._piece(path, first, place, before=inner, ran=(place,)),
+        ]
+
+    def _piece(
+        self,
+        path: str,
+        first: int,
+        last: int,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        ran: Sequence[int] | None = None,
+    ) -> list[Call]:
+        """What a module does from one place to another, with what runs in it unseen.
+
+        Args:
+            path: The module.
+            first: The one place.
+            last: The other.
+            after: What the first calls last.
+            before: What the last calls at the end.
+            ran: Which places are known to run; both by default, and neither where a loop begins or
+                ends.
+        """
+        acts = self._code.acts(path)
+        if acts is None:
+            return [Call(ANYTHING, path)]
+        ran = (first, last) if ran is None else ran
+        sides = {a.number: a.side for i in ran if 0 <= i < len(acts) for a in acts[i].arms}
+        begun = acts[first].arms if first in ran and 0 <= first < len(acts) else ()
+        left = {arm.number for arm in begun if arm.leaves}
+        deeds = []
+        for i in range(max(first, 0), min(last + 1, len(acts))):
+            act = acts[i]
+            if left and i != first and not left <= {arm.number for arm in act.arms}:
+                continue  # it has left the function
+            if act.arms and any(sides.get(arm.number, arm.side) != arm.side for arm in act.arms):
+                continue
+            if last < len(acts) and any(a.leaves and a.number not in sides for a in act.arms):
+                continue  # it would have left the function
+            if act.name is not None:
+                loop = (path, act.loops[0]) if act.loops else None
+                at_end = i in ran and i in (first, last)
+                if at_end and not makes_many(act.name):
+                    doubts = AGAIN
+                else:
+                    doubts = _BEFORE_LAYER if is_layer(act.name) and i == last else 0.0
+                deeds.append(Call(act.name, path, loop, doubts, at_end))
+                continue
+            begin = act.modules.get(after, -1) + 1 if i == first and after is not None else 0
+            end = act.modules.get(before) if i == last and before is not None else None
+            deeds += self._inside(act.names[begin:end])
+        return deeds
+
+    def _inside(self, modules: Sequence[str]) -> list[Call]:
+        code = self._code
+        return [deed for each in modules if each not in code.certain for deed in code.deeds(each)]
+
+
+def _takes(act: ResolvedStep, name: str) -> bool:
+    """Whether a step takes what has a dotted name below the module."""
+    return any(means(given, name) for given in act.given)
+
+
+def _turned_within(modules: Sequence[str], now: str, then: str) -> int:
+    """How many loops begin anew inside of that which goes on from one module to another.
+
+    Of modules that loops within loops call, ``blocks.0.3`` and ``blocks.1.0``, a part of the path
+    is each loop's.
+    """
+    parts = [each.split(".") for each in modules]
+    first, second = now.split("."), then.split(".")
+    if any(len(each) != len(first) for each in (*parts, second)):
+        return 0
+    differ = [len(set(each)) > 1 for each in zip(*parts, strict=True)]
+    where = next((i for i, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), None)
+    return 0 if where is None else sum(differ[where + 1 :])

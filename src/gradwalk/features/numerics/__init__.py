@@ -1,0 +1,1 @@
+"""`compare_numerics()`: where the numbers of two runs part."""

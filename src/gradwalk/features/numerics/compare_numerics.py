@@ -1,0 +1,363 @@
+"""`compare_numerics`: where the numbers of two runs of the same step part."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from ...backward.recorded_pass import find_node
+from ...comparison.compare_widget import CompareWidget, Places
+from ...graph.garbage_collector import collector_paused
+from ...graph.labels import label
+from ...graph.names import caller_names
+from ...schema import ErrorsModel
+from ...sources.graph_source import GraphSource
+from ...sources.snapshot import are_small
+from ...torch_api.modes import grad_mode_kept, unseen
+from ...torch_api.tensors import dtype_of, tolerances
+from .aligned import Aligned, aligned
+from .compiled_gradients import notes_inside, rows_inside
+from .inputs import NUMERICS, read_run, read_tolerance
+from .known_numbers import Known
+from .leaf_error import added_to_leaf
+from .own_error import OwnError, Sweep
+from .rows import (
+    NumericsRow,
+    alone_in,
+    culprit,
+    errors_model,
+    least_of,
+    notes_about,
+    other_shapes,
+    verdict,
+)
+from .tensor_distance import Number, TensorDistance, tensor_distance
+
+_PARTS: tuple[Literal["value", "gradient"], ...] = ("value", "gradient")
+_Gaps = tuple[TensorDistance | None, TensorDistance | None]
+"""The gap of a node's value and that of its gradient."""
+
+
+@dataclass(frozen=True)
+class ErrorShare:
+    """What one node adds to the error of a leaf's gradient.
+
+    Attributes:
+        row: The node; None for all that is left.
+        share: The part of the error: all parts add up to 1, and one that makes up for others is
+            negative.
+    """
+
+    row: NumericsRow | None
+    share: float
+
+    def __repr__(self) -> str:
+        return f"<ErrorShare: {self.share:.3g} at {self.row.label if self.row else 'the rest'}>"
+
+
+@dataclass(frozen=True)
+class NumericsComparison:
+    """Two runs of a step, number by number. `compare_numerics` makes it; ``print`` tells of it.
+
+    Attributes:
+        rows: The nodes that both have, in the order of the forward pass.
+        first: The first of them to leave its tolerance, in the order of computation: values from
+            the inputs to the loss, then gradients from the loss to the leaves; None for none.
+        ranked: The rows whose ``own_error`` is known, the largest first: where error arises.
+        only_a: Ids of the nodes that only ``a`` has, or that could not be aligned.
+        only_b: The same of ``b``.
+        notes: What there is to say about the numbers, in sentences.
+        inside: Where one of the two is compiled: operations of the other whose gradient is known
+            inside of the compiled code, too, with the id of the call that works on it, as
+            ``capture(loss, opened=True)`` numbers them.
+
+    In a notebook it is a widget, as `gradwalk.compare` gives it: with the error of each node as its
+    colour and number, and a table of where error arises; `widget` has that, too.
+    """
+
+    rows: list[NumericsRow]
+    first: NumericsRow | None
+    ranked: list[NumericsRow]
+    only_a: list[int]
+    only_b: list[int]
+    notes: list[str]
+    inside: list[NumericsRow]
+    _culprit: list[str] = field(repr=False, compare=False)
+    _sweep: Sweep = field(repr=False, compare=False)
+    _is_straight: bool = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return " ".join([self._verdict(), *self._culprit, *self.notes])
+
+    def __repr__(self) -> str:
+        return f"<NumericsComparison: {self._verdict()}>"
+
+    def _verdict(self) -> str:
+        both = self._sweep.aligned
+        is_whole = not any(alone_in(both, self.inside)) and not other_shapes(both, self.rows)
+        return verdict(self.first, self.rows, is_whole=is_whole)
+
+    @functools.cached_property
+    def widget(self) -> CompareWidget:
+        """Both graphs side by side, coloured by their errors. It runs nothing by itself.
+
+        As in `gradwalk.compare`, its own backward and steps move ``.grad``.
+        """
+        both = self._sweep.aligned if self._is_straight else self._sweep.aligned.turned()
+        subjects = {each.label: each.subject.clone() for each in (both.here, both.there)}
+        if self.inside:
+            for subject in subjects.values():
+                for node in subject.openable:
+                    with suppress(ValueError):  # it stays closed
+                        subject.expand(node)
+
+        def errors(places: Places) -> ErrorsModel:
+            sides = dict(enumerate(places.values()))
+            rows = [*self.rows, *self.inside]
+            return errors_model(sides, rows, self.first, self.ranked, str(self))
+
+        widget = CompareWidget(subjects, are_small(subjects.values()), errors)
+        if widget.errors is not None:
+            widget.selected = widget.errors["first"]
+        return widget
+
+    def _repr_mimebundle_(self, **asked: Any) -> Any:
+        return self.widget._repr_mimebundle_(**asked)
+
+    def contributors(self, leaf: int | str) -> list[ErrorShare]:
+        """What adds how much to the error of a leaf's gradient, the largest first.
+
+        A node adds what its backward did otherwise: by rounding, and because the values that it
+        saved are others. Backward is linear in the gradients, so the parts add up to the error.
+
+        Args:
+            leaf: Its name, or its id in ``a``.
+
+        Returns:
+            A part per node, and the rest at the end: what could not be aligned, or cannot be
+            followed to the leaf. Empty where the two gradients are equal.
+
+        Raises:
+            TypeError: ``leaf`` is neither.
+            ValueError: There is no such leaf in both, or its gradient is not known in full.
+            RuntimeError: Neither run is live: both were read from files, or were freed.
+        """
+        a = (self._sweep.aligned if self._is_straight else self._sweep.aligned.turned()).here
+        node = find_node(a.subject.graph, leaf)
+        rows = {row.nodes[0 if self._is_straight else 1]: row for row in self.rows}
+        pair = next((row.nodes for row in self.rows if row.nodes[0] == node), None)
+        if pair is None:
+            raise ValueError(
+                f"contributors() was given {leaf!r}, which could not be aligned with a node of b. "
+                "Give a leaf that is among the rows."
+            )
+        with unseen(), torch.no_grad():
+            parts = added_to_leaf(self._sweep, pair[0 if self._is_straight else 1])
+        if parts is None:
+            return []
+        shares = [ErrorShare(rows[each], share) for each, share in parts.items() if share]
+        shares.sort(key=lambda each: -abs(each.share))
+        return [*shares, ErrorShare(None, 1 - math.fsum(each.share for each in shares))]
+
+
+def compare_numerics(
+    a: Any,
+    b: Any,
+    *,
+    names: Mapping[str, Any] | torch.nn.Module | None = None,
+    gradient: Any = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> NumericsComparison:
+    """Find where the numbers of two runs of the same step part.
+
+    The same step eager and compiled, in float32 and bfloat16, with and without a change, or on two
+    machines. The graphs are aligned by structure and names, and the values and gradients that are
+    known of both are compared node by node, in double precision.
+
+    Of a tensor backward runs once, as in `record` (the real one, with hooks of yours), and every
+    ``.grad`` is then put back. To find where error arises, the nodes of the run with the finer
+    dtypes run again one by one, beside the engine: no ``.grad`` changes and no hook runs. Of files
+    that is estimated, from the errors of neighbours.
+
+    Values are those that are known: of leaves and of what backward keeps, and under `watch` of
+    every small result.
+
+    Args:
+        a: What is expected: a tensor that requires grad, or several in a list or dict; a
+            `Recording`; a `GraphWidget` that has recorded a pass; or the path of a file that
+            `gradwalk.save` wrote.
+        b: What is compared with it, likewise.
+        names: What to call tensors, as for `gradwalk.capture`. By default names are looked up among
+            the caller's variables.
+        gradient: What backward starts from, as for ``Tensor.backward``, in both; it is cast to the
+            dtype of each output.
+        rtol: The relative tolerance, together with ``atol``; None for those of
+            ``torch.testing.assert_close`` for the coarser of the two dtypes of a node.
+        atol: The absolute tolerance. Of gradients it counts in the largest number of the gradient
+            in ``a`` and of those that it is made of, so that the scale of a loss does not matter.
+
+    Returns:
+        The comparison. It keeps the graphs alive.
+
+    Raises:
+        TypeError: An argument is of a kind that has no gradients to compare, or one of ``rtol`` and
+            ``atol`` was given without the other, or is no number from 0 on.
+        ValueError: An output does not require grad or is not one number and has no ``gradient``, a
+            widget is closed, or a file is damaged.
+        OSError: A file cannot be read.
+        RuntimeError: Tensors that backward needs were freed by an earlier one.
+
+    Example::
+
+        >>> import torch
+        >>> w = torch.linspace(-1, 1, 8, dtype=torch.float64, requires_grad=True)
+        >>> def step(w, dtype):
+        ...     return torch.softmax((3 * w).to(dtype), 0).to(w.dtype).pow(2).sum()
+        >>> found = compare_numerics(step(w, torch.float64), step(w, torch.bfloat16))
+        >>> found.ranked[0].op
+        'SoftmaxBackward0'
+    """
+    allowed = read_tolerance(rtol, atol)
+    called = caller_names(names, NUMERICS)
+    sides = [read_run(each, side, called, gradient) for side, each in (("a", a), ("b", b))]
+    return _compare(sides, allowed)
+
+
+@grad_mode_kept
+def _compare(sides: Sequence[Known], allowed: tuple[float, float] | None) -> NumericsComparison:
+    with collector_paused(), unseen(), torch.no_grad():
+        both = aligned(*sides)
+        gaps = {node: _gaps(both, node, allowed) for node in both.order}
+        sweep = _sweep(both, gaps)
+        own = sweep.run()
+        if sweep.aligned is not both:
+            own = {sweep.aligned.pairs[node]: each for node, each in own.items()}
+        rows = {node: _row(both, node, gaps[node], own.get(node), allowed) for node in gaps}
+        inside, why_not = rows_inside(both, lambda *names: allowed or _allowed(names))
+    found = list(rows.values())
+    only_a, only_b = both.alone()
+    ranked = sorted(
+        (row for row in found if row.own_error is not None),
+        key=lambda row: -(row.own_error or 0.0),
+    )
+    first = _first(both.here.subject, rows, gaps)
+    return NumericsComparison(
+        rows=found,
+        first=first,
+        ranked=ranked,
+        only_a=only_a,
+        only_b=only_b,
+        notes=[*notes_about(both, found, inside), *notes_inside(inside, why_not)],
+        inside=inside,
+        _culprit=culprit(both, first, ranked),
+        _sweep=sweep,
+        _is_straight=sweep.aligned is both,
+    )
+
+
+def _gaps(both: Aligned, node: int, allowed: tuple[float, float] | None) -> _Gaps:
+    a, b, other = both.here, both.there, both.pairs[node]
+    allowed = allowed or _tolerance(both, node)
+    value, found = a.value(node), b.value(other)
+    of_value = None if value is None or found is None else tensor_distance(value, found, allowed)
+    scale = functools.partial(a.largest, node)
+    of_gradients = [
+        each
+        for expected, grad in _arrived(both, node)
+        if (each := tensor_distance(expected, grad, allowed, scale)) is not None
+    ]
+    # One that leaves its tolerance first, then the one that is furthest off.
+    return of_value, max(of_gradients, key=lambda each: (each.leaves, each.error), default=None)
+
+
+def _arrived(both: Aligned, node: int) -> Iterator[tuple[Number, Number]]:
+    """What arrived at a node in both; where a gradient arrived in one alone, zeros beside it."""
+    other = both.pairs[node]
+    mine, theirs = both.here.gradients(node), both.there.gradients(other)
+    if not mine and both.here.lacks(node):
+        mine = [None] * len(theirs)
+    if not theirs and both.there.lacks(other):
+        theirs = [None] * len(mine)
+    for one, two in zip(mine, theirs, strict=False):
+        if one is not None:
+            yield one, one.zeros() if two is None else two
+        elif two is not None:
+            yield two.zeros(), two
+
+
+def _tolerance(both: Aligned, node: int) -> tuple[float, float]:
+    """That of torch.testing for the dtypes of a node in both."""
+    here, there = both.here.subject.graph, both.there.subject.graph
+    return _allowed((here.nodes[node]["dtype"], there.nodes[both.pairs[node]]["dtype"]))
+
+
+@functools.cache
+def _allowed(names: tuple[str | None, ...]) -> tuple[float, float]:
+    dtypes = [dtype_of(name) for name in names if name is not None]
+    return tolerances(*(dtypes or [torch.float32]))
+
+
+def _sweep(both: Aligned, gaps: Mapping[int, _Gaps]) -> Sweep:
+    """To find what arises: the run with the finer dtypes is the measure, if its nodes are there."""
+    if _coarseness(both.there) >= _coarseness(both.here):
+        return Sweep(both, gaps)
+    turned = both.turned()
+    return Sweep(turned, {other: gaps[node] for other, node in turned.pairs.items()})
+
+
+def _coarseness(known: Known) -> float:
+    """Infinite for what cannot run again; else how coarse its numbers are, as a whole."""
+    if known.subject.autograd is None:
+        return math.inf
+    names = {name for _, name in known.subject.graph.nodes(data="dtype") if name is not None}
+    return sum(tolerances(dtype_of(name))[0] for name in names)
+
+
+def _row(
+    both: Aligned,
+    node: int,
+    gaps: _Gaps,
+    own: OwnError | None,
+    allowed: tuple[float, float] | None,
+) -> NumericsRow:
+    subject = both.here.subject
+    data, module = subject.drawn.nodes[node], subject.model["nodes"][node]["namespace"]
+    value, grad = gaps
+    name = next(
+        (name for name, each in zip(_PARTS, gaps, strict=True) if each and each.leaves), None
+    )
+    part = None if name is None else gaps[_PARTS.index(name)]
+    return NumericsRow(
+        nodes=(node, both.pairs[node]),
+        label=label(data),
+        op=data["op"],
+        module=module.replace("/", ".") if module else None,
+        line=data.get("source"),
+        value_error=None if value is None else value.error,
+        grad_error=None if grad is None else grad.error,
+        own_error=None if own is None else own.most,
+        is_estimate=own is not None and own.is_estimate,
+        tolerance=allowed or _tolerance(both, node),
+        leaves=name,
+        numbers=None if part is None else part.worst,
+        compared=least_of([each.compared for each in gaps if each]),
+    )
+
+
+def _first(
+    subject: GraphSource, rows: Mapping[int, NumericsRow], gaps: Mapping[int, _Gaps]
+) -> NumericsRow | None:
+    ran = [step["node"] for step in subject.steps if step["node"] in rows]
+    for which, order in enumerate((rows, ran)):
+        for node in order:
+            found = gaps[node][which]
+            if found is not None and found.leaves:
+                return rows[node]
+    return None

@@ -1,0 +1,144 @@
+"""What a small change does at one node of a graph: to first order, forwards and backwards.
+
+A node's backward is linear in the gradients that arrive, so what it makes of a change of them is
+exact. Forwards, what a node makes of small changes of its inputs is the derivative of that backward
+by the gradient, at zero: the product of the Jacobian with the changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from ...torch_api.nodes import op_name
+from ...torch_api.saved_tensors import saved_value
+from ...torch_api.tensors import wider
+from ..experiments.refusal import refuse
+from ..experiments.replay import Gradient, Replay
+
+_FUSED_ATTENTION = {
+    "ScaledDotProductFlashAttentionForCpuBackward0": "attn_mask",
+    "ScaledDotProductFlashAttentionBackward0": None,
+    "ScaledDotProductEfficientAttentionBackward0": "attn_bias",
+    "ScaledDotProductCudnnAttentionBackward0": "attn_bias",
+}
+"""Their backward has no derivative. With each, what it calls the mask that it saved."""
+
+_MOST_SCORES = 2**27
+
+
+def passed_on(replay: Replay, node: int, arrived: list[Gradient]) -> list[Gradient]:
+    """What a node passes on when this arrives; to be called within `Replay.beside`.
+
+    Args:
+        replay: The graph.
+        node: Which of its nodes.
+        arrived: A gradient per output, or None.
+
+    Returns:
+        A gradient per next function, or None; in float32 at least.
+
+    Raises:
+        RuntimeError: The node cannot run again.
+    """
+    refuse(replay.captured, [node])
+    unit = _unit(each for each in arrived if each is not None)
+    given = [_like(replay, node, nr, each, unit) for nr, each in enumerate(arrived)]
+    found = replay.call(node, given)
+    return [None if each is None else each.to(wider(each.dtype)) * unit for each in found]
+
+
+def change_of_output(
+    replay: Replay, node: int, changes: Mapping[int, torch.Tensor], output_nr: int = 0
+) -> torch.Tensor:
+    """How an output of a node changes with its inputs; to be called within `Replay.beside`.
+
+    Args:
+        replay: The graph.
+        node: Which of its nodes.
+        changes: input_nr -> a small change of that input.
+        output_nr: Which output.
+
+    Returns:
+        The change of the output, in float32 at least.
+
+    Raises:
+        RuntimeError: The node cannot run again, or its backward has no derivative.
+
+    Example::
+
+        >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.graph.names import Names
+        >>> from gradwalk.graph.outputs import read_outputs
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> y = x**2
+        >>> replay = Replay(capture_nodes(read_outputs((y,), "capture"), Names()))
+        >>> replay.beside(lambda: change_of_output(replay, 0, {0: torch.tensor(0.1)}))
+        tensor(0.6000)
+    """
+    refuse(replay.captured, [node])
+    likes = replay.like(node)
+    if op_name(replay.captured.nodes[node]) in _FUSED_ATTENTION and output_nr == 0:
+        return _change_of_attention(replay.captured.nodes[node], changes)
+    with torch.inference_mode(False), torch.enable_grad():
+        given: list[Gradient] = [None] * len(likes)
+        like = likes[output_nr]
+        if like is None:
+            raise RuntimeError("An output of this node has no one shape.")
+        shape, dtype, device = like
+        start = replay.far.to(device, dtype).expand(shape).clone()
+        given[output_nr] = start
+        found = replay.call(node, given)
+        taken = [(found[nr], change) for nr, change in changes.items() if found[nr] is not None]
+        outputs = [grad for grad, _ in taken if grad is not None]
+        if not outputs:
+            return start.detach()
+        unit = _unit(change for _, change in taken)
+        weights = [(change / unit).to(grad) for grad, change in taken if grad is not None]
+        # Without a graph torch refuses, as it does where the derivative is not written down.
+        (change,) = torch.autograd.grad(outputs, start, weights)
+        return change.detach().to(wider(dtype)) * unit
+
+
+def _unit(changes: Iterable[torch.Tensor]) -> float:
+    """A power of two about as large as the largest number: half precision has no small ones."""
+    most = max((float(each.abs().max()) for each in changes if each.numel()), default=0.0)
+    return 2.0 ** math.floor(math.log2(most)) if most and math.isfinite(most) else 1.0
+
+
+def _like(replay: Replay, node: int, output_nr: int, grad: Gradient, unit: float) -> Gradient:
+    like = replay.like(node)[output_nr]
+    if grad is None or like is None:
+        return grad
+    return (grad.to(wider(grad.dtype)) / unit).to(dtype=like[1], device=like[2])
+
+
+def _change_of_attention(node: Any, changes: Mapping[int, torch.Tensor]) -> torch.Tensor:
+    """How attention changes with its query, key, value and mask, worked out step by step."""
+    query, key, value = (saved_value(node, name) for name in ("query", "key", "value"))
+    mask_name = _FUSED_ATTENTION[op_name(node)]
+    mask = None if mask_name is None else saved_value(node, mask_name)
+    scores = math.prod(query.shape[:-1]) * key.shape[-2]
+    if saved_value(node, "dropout_p") or scores > _MOST_SCORES:
+        raise RuntimeError("Attention with dropout, or of so many scores, is not done again.")
+    given = saved_value(node, "scale")
+    scale = 1 / math.sqrt(query.shape[-1]) if given is None else given
+    score = query @ key.transpose(-2, -1) * scale
+    if mask is not None:
+        score = score.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else score + mask
+    if saved_value(node, "is_causal"):
+        score = score.masked_fill(torch.ones_like(score, dtype=torch.bool).triu(1), -math.inf)
+    weight = torch.softmax(score, -1)
+    change = torch.zeros_like(weight)
+    if 0 in changes:
+        change += changes[0].to(query) @ key.transpose(-2, -1) * scale
+    if 1 in changes:
+        change += query @ changes[1].to(key).transpose(-2, -1) * scale
+    if 3 in changes:
+        change += changes[3].to(change)
+    change = weight * (change - (weight * change).sum(-1, keepdim=True))
+    found: torch.Tensor = change @ value
+    return found + weight @ changes[2].to(value) if 2 in changes else found

@@ -1,0 +1,189 @@
+"""The numbers that are known of a recorded step, node by node, live or from a file."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from ...backward.kept_gradients import KeptGradient
+from ...graph.adjacency import predecessors
+from ...panel.value import as_tensor
+from ...schema import DetailsModel, RunModel, TensorSummary
+from ...sources.graph_source import GraphSource
+from ...torch_api.nodes import leaf_tensor
+from ...tracing.annotate import Annotated
+from ...tracing.leaf_values import used_leaf
+from ...tracing.values import value_of
+from .tensor_distance import Number
+
+
+class Known:
+    """What is known of one of two steps that are compared.
+
+    Attributes:
+        subject: Its graph, with the pass that was recorded.
+        label: What to call it.
+    """
+
+    def __init__(self, subject: GraphSource, label: str, had_run: bool = True) -> None:
+        """Nothing is looked up yet.
+
+        Args:
+            subject: Its graph, with the pass that was recorded.
+            label: What to call it.
+            had_run: Whether its pass ran a while ago, so that leaves may be others by now.
+        """
+        self.subject = subject
+        self.label = label
+        self._had_run = had_run
+        self._looking: Callable[[int, int | None], DetailsModel] | None = None
+        self._values: dict[int, Number | None] = {}
+        self._gradients: dict[int, list[Number | None]] = {}
+        self._passed: dict[int, list[torch.Tensor | None] | None] = {}
+
+    def value(self, node: int) -> Number | None:
+        """What the forward pass gave at a node; None where that is not known."""
+        if node not in self._values:
+            live = self.subject.autograd
+            self._values[node] = (
+                self._told_value(node) if live is None else _live_value(live, node, self._had_run)
+            )
+        return self._values[node]
+
+    def gradients(self, node: int) -> list[Number | None]:
+        """What arrived at a node, one per output; empty where it did not run."""
+        if node not in self._gradients:
+            recording = self.subject.recording
+            if recording is None:
+                found = self._told_gradients(node)
+            else:
+                step = recording.run.steps.get(node)
+                found = [] if step is None else [_kept(each) for each in step.grad_outputs]
+            self._gradients[node] = found
+        return self._gradients[node]
+
+    def lacks(self, node: int) -> bool:
+        """Whether it is known that no gradient arrived at a node in the pass."""
+        if self.subject.recorded is None:
+            return False
+        return node not in self._ran or (bool(found := self.gradients(node)) and not any(found))
+
+    @functools.cached_property
+    def _ran(self) -> set[int]:
+        return {step["node"] for step in self.subject.steps}
+
+    def passed(self, node: int) -> list[torch.Tensor | None] | None:
+        """What a node passed on, one per next function; None where it is not known in full."""
+        if node not in self._passed:
+            recording = self.subject.recording
+            step = None if recording is None else recording.run.steps.get(node)
+            self._passed[node] = (
+                None
+                if step is None
+                else _in_full(None if each is None else _kept(each) for each in step.grad_inputs)
+            )
+        return self._passed[node]
+
+    def arrived(self, node: int) -> list[torch.Tensor | None] | None:
+        """What arrived at a node, one per output; None where it is not known in full."""
+        return _in_full(self.gradients(node)) or None
+
+    def largest(self, node: int) -> float:
+        """The largest number, without its sign, of what arrived at a node or those that took it."""
+        found = [node, *predecessors(self.subject.graph)[node]]
+        numbers = [each for at in found for each in self.gradients(at) if each is not None]
+        return max((each.largest for each in numbers), default=0.0)
+
+    def _details(self, node: int) -> DetailsModel:
+        if self._looking is None:
+            self._looking = self.subject.looking()
+        return self._looking(node, len(self.subject.steps))
+
+    def _told_value(self, node: int) -> Number | None:
+        told = self._details(node)["value"]
+        if told is not None:
+            return Number(None, told)
+        values = self.subject.model["nodes"][node]["value"]
+        return None if values is None else Number(None, self._summary(node, values=values))
+
+    def _told_gradients(self, node: int) -> list[Number | None]:
+        told = self._details(node)["grad_output"]
+        if told is not None:
+            return [None if each is None else Number(None, each) for each in told]
+        run = self.subject.run
+        few = None if run is None else self._few.get(node)
+        if few is None:
+            return []
+        return [Number(None, self._summary(node, **few))]
+
+    @functools.cached_property
+    def _few(self) -> dict[int, dict[str, Any]]:
+        """Of nodes whose details were not saved, the gradient in few numbers, where it is one."""
+        run: RunModel | None = self.subject.run
+        found: dict[int, dict[str, Any]] = {}
+        if run is None:
+            return found
+        edges, seen = self.subject.model["edges"], set()
+        for place, values, norm in zip(run["edges"], run["values"], run["norms"], strict=True):
+            target = edges[place]["target"]
+            found[target] = {"values": values, "norm": norm}
+            if target in seen or edges[place]["output_nr"]:  # a sum, or one of several outputs
+                found[target] = {"values": None, "norm": None}
+            seen.add(target)
+        for one in [*run["arrived"], *run["seeds"]]:
+            found[one["node"]] = {"values": one["values"], "norm": one["norm"]}
+        return {node: few for node, few in found.items() if few["norm"] is not None}
+
+    def _summary(self, node: int, values: Any = None, norm: Any = None) -> TensorSummary:
+        data = self.subject.graph.nodes[node]
+        shape = list(data["shape"] or ())
+        return {
+            "shape": shape,
+            "dtype": data["dtype"] or "torch.float32",
+            "device": data["device"] or "cpu",
+            "numel": math.prod(shape),
+            "values": values,
+            "truncated": False,
+            "indices": None,
+            "min": None,
+            "max": None,
+            "mean": None,
+            "norm": norm,
+            "nan": None,
+            "inf": None,
+            "zeros": None,
+            "note": None,
+        }
+
+
+def _live_value(captured: Annotated, node: int, had_run: bool) -> Number | None:
+    """What the forward pass of a live graph gave at a node; a leaf as operations took it."""
+    value: Any
+    leaf = leaf_tensor(captured.nodes[node])
+    if leaf is not None:
+        used = used_leaf(captured, node, had_run)
+        value = leaf if used.changed is False else used.value
+    else:
+        known = value_of(captured, node)
+        value = None if known is None else known.value
+    return None if value is None else Number(as_tensor(captured, node, value).detach())
+
+
+def _kept(kept: KeptGradient | None) -> Number | None:
+    if kept is None:
+        return None
+    return Number(kept.tensor) if kept.tensor is not None else Number(None, kept.summarise())
+
+
+def _in_full(numbers: Iterable[Number | None]) -> list[torch.Tensor | None] | None:
+    """The tensors; None where one of them is only known in part."""
+    found: list[torch.Tensor | None] = []
+    for each in numbers:
+        if each is not None and each.tensor is None:
+            return None
+        found.append(None if each is None else each.tensor)
+    return found

@@ -1,0 +1,1 @@
+"""One graph from the files of several ranks."""

@@ -1,0 +1,222 @@
+"""One leaf on all ranks: what they say of it, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ...english import MOST_LISTED, list_some
+from ...schema import JsonNumber
+from ...schema.ranks import RankLeafModel, StatisticsModel
+
+_SAME = 1e-5
+"""Reduced gradients are the same bit for bit; weights may have been summed in another order."""
+
+_MOST_TRIED = 5
+"""Of so many ranks one is most likely like most of them."""
+
+
+@dataclass(frozen=True)
+class LeafOverRanks:
+    """One leaf on all ranks.
+
+    Attributes:
+        name: What the program calls it.
+        node: Its node in the graph that is shown; None where that rank lacks it.
+        on: Rank -> what it is there; a rank whose graph lacks it is not among them.
+        among: The ranks that should have it: all that do the same as those of ``on``.
+    """
+
+    name: str
+    node: int | None
+    on: Mapping[int, RankLeafModel]
+    among: frozenset[int]
+
+    @property
+    def words(self) -> str:
+        """Its name, and the line that uses it."""
+        return f"{self.name}{self.at}"
+
+    @property
+    def at(self) -> str:
+        """The line that uses it, for after its name; "" where that was not watched."""
+        line = next((leaf["line"] for leaf in self.on.values() if leaf["line"]), None)
+        if line is None:
+            return ""
+        text = f" (`{line['text']}`)" if line["text"] else ""
+        return f" at {line['file']}:{line['line']}{text}"
+
+    @property
+    def nodes(self) -> list[int]:
+        """Its node, if the graph that is shown has it."""
+        return [] if self.node is None else [self.node]
+
+    @cached_property
+    def is_under_ddp(self) -> bool:
+        """Whether DistributedDataParallel keeps it the same everywhere."""
+        return any(each["parallel"] == "DDP" for each in self.on.values())
+
+    @cached_property
+    def is_placed(self) -> bool:
+        """Whether it is a DTensor, whose placement says what is the same where."""
+        return any(each["copies"] is not None for each in self.on.values())
+
+    @cached_property
+    def not_as_most(self) -> dict[Any, tuple[list[int], list[int]]]:
+        """What `not_as_most` found before, by what it was asked."""
+        return {}
+
+    @cached_property
+    def _told(self) -> dict[Of, dict[int, _Told]]:
+        """What was read of it before."""
+        return {}
+
+    def known(self, of: Of) -> dict[int, _Told]:
+        """By rank, ascending, what is compared of one of its tensors, where it is known."""
+        if of not in self._told:
+            self._told[of] = {
+                rank: _told(found)
+                for rank, each in sorted(self.on.items())
+                if (found := of(each)) is not None
+            }
+        return self._told[of]
+
+
+_Told = tuple[list[int], tuple[float | None, ...]]
+"""The shape of a tensor and its statistics, norm first."""
+
+Of = Callable[[RankLeafModel], StatisticsModel | None]
+"""Which of the tensors of a leaf."""
+
+
+def value_of(leaf: RankLeafModel) -> StatisticsModel | None:
+    """What it holds."""
+    return leaf["value"]
+
+
+def local_of(leaf: RankLeafModel) -> StatisticsModel | None:
+    """What arrived at it."""
+    return leaf["local"]
+
+
+def reduced_of(leaf: RankLeafModel) -> StatisticsModel | None:
+    """Its ``.grad``."""
+    return leaf["reduced"]
+
+
+def differ(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) -> bool:
+    """Whether some ranks that have it, or all of them, hold different numbers."""
+    found = [told for _, told in _among(leaf, of, ranks)]
+    return not all(_are_same(found[0], other) for other in found[1:])
+
+
+def others_than_most(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) -> str:
+    """A sentence on the ranks that are not as most are; "" where there is no majority."""
+    most, odd = not_as_most(leaf, of, ranks)
+    if not odd:
+        return ""
+    return f" It is the same on {in_words(most)}, and not on {in_words(odd)}."
+
+
+def not_as_most(
+    leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None
+) -> tuple[list[int], list[int]]:
+    """The ranks that hold the same numbers, if those are most, and the others; both ascending."""
+    key = of, None if ranks is None else frozenset(ranks)
+    if key not in leaf.not_as_most:
+        leaf.not_as_most[key] = _not_as_most(_among(leaf, of, ranks))
+    return leaf.not_as_most[key]
+
+
+def _not_as_most(known: Sequence[tuple[int, _Told]]) -> tuple[list[int], list[int]]:
+    most: list[int] = []
+    for _, first in known[:_MOST_TRIED]:
+        alike = [rank for rank, told in known if _are_same(first, told)]
+        most = max(most, alike, key=len)
+    same_there = {*most}
+    odd = [rank for rank, _ in known if rank not in same_there]
+    return (most, odd) if len(odd) < len(most) else ([], [])
+
+
+def _among(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None) -> list[tuple[int, _Told]]:
+    known = leaf.known(of).items()
+    return [(rank, told) for rank, told in known if ranks is None or rank in ranks]
+
+
+def same(first: StatisticsModel, other: StatisticsModel) -> bool:
+    """Whether two tensors hold the same numbers, as far as their statistics tell."""
+    return first == other or _are_same(_told(first), _told(other))
+
+
+def _told(found: StatisticsModel) -> _Told:
+    numbers = found["norm"], found["mean"], found["min"], found["max"]
+    return found["shape"], tuple(map(number_of, numbers))
+
+
+def _are_same(first: _Told, other: _Told) -> bool:
+    if first == other:
+        return True
+    if first[0] != other[0]:
+        return False
+    room = _SAME * finite(first[1][0])
+    for a, b in zip(first[1], other[1], strict=True):
+        if a == b or (a is not None and b is not None and math.isnan(a) and math.isnan(b)):
+            continue
+        if a is None or b is None or not abs(a - b) <= room:
+            return False
+    return True
+
+
+def number_of(value: JsonNumber | None) -> float | None:
+    """A number as it travels, as one to reckon with; None where it is not known."""
+    try:
+        return None if value is None else float(value)
+    except ValueError:  # a complex one
+        return None
+
+
+def norm_of(found: StatisticsModel | None) -> float | None:
+    """The norm of a tensor, if it is known."""
+    return None if found is None else number_of(found["norm"])
+
+
+def finite(number: float | None) -> float:
+    """A number, and 0 for one that is none."""
+    return number if number is not None and math.isfinite(number) else 0.0
+
+
+def is_not_finite(found: StatisticsModel | None) -> bool:
+    """Whether there are NaN or infinities in it."""
+    return found is not None and bool(found["nan"] or found["inf"])
+
+
+def norms_in_words(leaf: LeafOverRanks, of: Of) -> str:
+    """The norms of a leaf on the ranks, the first of many."""
+    told = [
+        f"{norm:.6g} on rank {rank}"
+        for rank, each in sorted(leaf.on.items())
+        if (norm := norm_of(of(each))) is not None
+    ]
+    return f"the norm of {leaf.name} is {list_some(told)}"
+
+
+def leaves_in_words(leaves: Sequence[LeafOverRanks]) -> str:
+    """Leaves as a sentence lists them, the first of many: those of one line together."""
+    lines: dict[str, list[str]] = {}
+    for leaf in leaves[:MOST_LISTED]:
+        lines.setdefault(leaf.at, []).append(leaf.name)
+    more = f" and {len(leaves) - MOST_LISTED} more" if len(leaves) > MOST_LISTED else ""
+    return "; ".join(f"{list_some(names)}{at}" for at, names in lines.items()) + more
+
+
+def nodes_of(leaves: Iterable[LeafOverRanks]) -> list[int]:
+    """The nodes of leaves that the shown graph has."""
+    return [node for leaf in leaves for node in leaf.nodes]
+
+
+def in_words(ranks: Sequence[int]) -> str:
+    """Ranks as a sentence lists them: "rank 1", "ranks 0 and 2"."""
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {list_some([str(rank) for rank in ranks])}"

@@ -1,0 +1,374 @@
+"""The graphs of the ranks of one run as one: that of one rank, with what the others say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+
+from ...checks.finding import Finding
+from ...checks.run_checks import Limits
+from ...graph.names import Names
+from ...schema import DetailsModel, EdgeRanksModel, GraphModel, RankGradModel
+from ...schema.file_format import SavedGraphModel, is_autograd, unpack
+from ...schema.ranks import RankLeafModel, RankModel, summary_of
+from ...sources.saved_graph import SavedGraph
+from .bars import are_odd, ranks_model
+from .compare_ranks import about_leaf, findings_over_ranks
+from .files import RankFile, of_one_run, opened_file, read_rank_file
+from .leaf_over_ranks import LeafOverRanks, in_words, not_as_most, number_of, reduced_of
+from .replicas import are_replicas
+from .stage_graphs import Stage, joined
+from .stages import Tie, chain_of, received_by, stages_of, ties_among
+from .united_graph import United
+
+_MOST_ROWS = 64
+"""Ranks of which a page or a file has the gradients of every leaf: it would grow with both."""
+
+_MOST_KINDS = 8
+"""Of so many graphs that differ each is drawn; of more, each would take its time to be matched."""
+
+
+class Ranked(SavedGraph):
+    """What the files of several ranks hold; see `gradwalk.sources.graph_source.GraphSource`.
+
+    Attributes:
+        ranks: What each of them says, ascending.
+        apart: Those whose graphs have nothing in common with the one that is shown.
+    """
+
+    def __init__(
+        self,
+        saved: SavedGraphModel,
+        rank: int,
+        ranks: Sequence[RankModel],
+        pairs: Mapping[int, Mapping[int, int]],
+        alike: Alike,
+        *,
+        on_rank: Callable[[int], Ranked],
+    ) -> None:
+        """Show the graph of one rank, or those of the stages of a pipeline as one.
+
+        Args:
+            saved: It.
+            rank: Which rank's it is, or was asked for.
+            ranks: What all of them say, ascending.
+            pairs: Rank -> node of the shown graph -> the same node of that rank's; a rank that is
+                not in it has the same graph.
+            alike: Which ranks do the same.
+            on_rank: Gives the same with the graph of another of them.
+        """
+        super().__init__(saved)
+        self.ranks = ranks
+        self.apart = alike.apart
+        self.on_rank = on_rank
+        self.loaded_ranks = [said["rank"] for said in ranks]
+        count = sum(map(is_autograd, saved["graph"]["nodes"]))
+        bars = ranks_model(rank, ranks, count, pairs, alike.ranks_at, edges=_edges(saved))
+        self._model: GraphModel = {**saved["graph"], "ranks": bars}
+        self._pairs = pairs
+        self._alike = alike
+        self._told: dict[int, tuple[str, list[RankGradModel]]] = {}
+
+    @cached_property
+    def _leaves(self) -> list[LeafOverRanks]:
+        return _side_by_side(self.ranks, self._pairs, self._alike)
+
+    @cached_property
+    def _rows(self) -> dict[int, LeafOverRanks]:
+        return {leaf.node: leaf for leaf in self._leaves if leaf.node is not None}
+
+    @cached_property
+    def _are_copies(self) -> bool:
+        return are_replicas(self._leaves)
+
+    @property
+    def model(self) -> GraphModel:
+        """What is drawn, with what the other ranks say of each node."""
+        return self._model
+
+    def details(self, node: int, cursor: int | None = None) -> DetailsModel:
+        """What the panel shows of a node, and of a leaf what it is on each rank."""
+        found = super().details(node, cursor)
+        among = self._alike.ranks_at(node)
+        without = sorted(r for r, pairs in self._pairs.items() if r in among and node not in pairs)
+        about = found["about"]
+        if without and self.drawn.nodes[node]["kind"] in {"op", "leaf"}:
+            about = f"The graph of {in_words(without)} has no such node. {about}"
+        told, rows = self._on_ranks(node)
+        return {
+            **found,
+            "about": about,
+            "explained": " ".join(filter(None, (found["explained"], told))) or None,
+            "ranks": rows,
+        }
+
+    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+        """`details`, of many ranks with those that are not as most and the first of the others."""
+
+        def look(node: int, cursor: int | None = None) -> DetailsModel:
+            found = self.details(node, cursor)
+            if len(found["ranks"]) > _MOST_ROWS:
+                kept = sorted(found["ranks"], key=lambda row: not row["odd"])[:_MOST_ROWS]
+                found["ranks"] = sorted(kept, key=lambda row: row["rank"])
+            return found
+
+        return look
+
+    def _on_ranks(self, node: int) -> tuple[str, list[RankGradModel]]:
+        """What there is to say of a leaf between the ranks, the same at every cursor."""
+        leaf = self._rows.get(node)
+        if leaf is None:
+            return "", []
+        if node not in self._told:
+            told = about_leaf(self.ranks, leaf, self._are_copies)
+            self._told[node] = told, self._gradients(leaf)
+        return self._told[node]
+
+    def _gradients(self, leaf: LeafOverRanks) -> list[RankGradModel]:
+        found: list[RankGradModel] = []
+        for said in self.ranks:
+            on = leaf.on.get(said["rank"])
+            if on is None and said["rank"] not in leaf.among:
+                continue  # another stage of a pipeline has other leaves
+            found.append(
+                {
+                    "rank": said["rank"],
+                    "local": None if on is None else summary_of(on["local"]),
+                    "reduced": None if on is None else summary_of(on["reduced"]),
+                    "difference": None if on is None else summary_of(on["difference"]),
+                    "bucket": None if on is None else on["bucket"],
+                    "ready": None if on is None else on["ready"],
+                    "odd": False,
+                }
+            )
+        local = are_odd([number_of(row["local"] and row["local"]["norm"]) for row in found])
+        _, others = not_as_most(leaf, reduced_of)
+        for row, is_odd in zip(found, local, strict=True):
+            row["odd"] = is_odd or row["rank"] in others
+        return found
+
+    def findings(
+        self,
+        called: Names,
+        limits: Limits | None = None,
+        *,
+        is_explicit: bool = False,
+        optimizers: Sequence[torch.optim.Optimizer] = (),
+    ) -> list[Finding]:
+        """What is found between the ranks, then what was found on those that are shown."""
+        asked: dict[str, Any] = {"is_explicit": is_explicit, "optimizers": optimizers}
+        own = super().findings(called, limits, **asked)
+        return [*findings_over_ranks(self.ranks, self._leaves, self.apart), *own]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Which ranks do the same: all replicas, or those of one stage of a pipeline.
+
+    Attributes:
+        sets: By rank the number of the set that it is of.
+        shown: By node of the shown graph that number, where more than one set is shown.
+        whole: The number of the set that is shown, if it is one.
+        apart: Ranks whose graphs have nothing in common with the one that is shown.
+    """
+
+    sets: Mapping[int, int]
+    shown: Mapping[int, int]
+    whole: int
+    apart: Sequence[int]
+
+    def ranks_at(self, node: int) -> frozenset[int]:
+        """The ranks that should have a node of the shown graph."""
+        return self.ranks_of(self.shown.get(node, self.whole))
+
+    def ranks_of(self, number: int) -> frozenset[int]:
+        """The ranks of one set."""
+        return frozenset(rank for rank, each in self.sets.items() if each == number)
+
+
+def read_ranks(
+    files: Sequence[tuple[bytes, str]], rank: int | None, max_nodes: int | None
+) -> Ranked:
+    """Lay the files of the ranks of one run side by side.
+
+    Ranks with the same graph are one picture. So are the stages of a pipeline, each in its box,
+    where what one sent the other can be told from what the files say.
+
+    Args:
+        files: What stands in each, and its name.
+        rank: The rank whose graph to show; None for the first that there is.
+        max_nodes: Of the largest graph to open; None for any size.
+
+    Raises:
+        ValueError: A file is damaged, of no rank, or of another run than the others; or two are of
+            one rank; or none is of ``rank``.
+    """
+    ranks = of_one_run([read_rank_file(data, name) for data, name in files])
+    if rank is None:
+        rank = min(ranks)
+    if rank not in ranks:
+        raise ValueError(
+            f"load() was given rank={rank!r}, but the files are of {in_words(sorted(ranks))}. Give "
+            "one of these."
+        )
+    return _with_graph_of(rank, ranks, max_nodes, {})
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """The graphs of ranks that do the same, laid on each other where they differ.
+
+    Attributes:
+        whole: Those that are drawn; None where all are equal.
+        pairs: By rank, place in the whole -> node of that rank's graph; empty where all are equal.
+    """
+
+    whole: United | None
+    pairs: Mapping[int, Mapping[int, int]]
+
+
+def _with_graph_of(
+    rank: int, ranks: Mapping[int, RankFile], max_nodes: int | None, known: dict[str, _Laid]
+) -> Ranked:
+    """One of them shown; ``known`` has what was laid on each other for another."""
+    says = [ranks[each].says for each in sorted(ranks)]
+    ties = ties_among(says)
+    sets = stages_of(says, ties)
+    chain = chain_of(rank, ties)
+    graphs: dict[int, SavedGraphModel] = {}
+    laid: dict[int, _Laid] = {}
+    for each in chain:
+        same = [ranks[other] for other in sorted(ranks) if sets[other] == sets[each]]
+        graphs[each] = opened_file(ranks[each], max_nodes)
+        taken = {other: received_by(other, ties) for other in ranks if sets[other] == sets[each]}
+        laid[each] = _laid(ranks[each], graphs[each], same, taken, max_nodes=max_nodes, known=known)
+        whole = laid[each].whole
+        if whole is not None:
+            graphs[each] = whole.showing(ranks[each].says["structure"], graphs[each])
+    saved = graphs[rank]
+    pairs: dict[int, Mapping[int, int]] = {}
+    own: Mapping[int, Mapping[int, int]] = {}
+    if len(chain) > 1:
+        last = max(sets[each] for each in chain)
+        stages = [Stage(each, last - sets[each], graphs[each]) for each in chain]
+        here = [_at_places(tie, ranks, laid) for tie in ties if tie.rank in graphs]
+        saved, own = joined(stages, here)
+    shown = {node: sets[each] for each, nodes in own.items() for node in nodes}
+    for each in chain:
+        found = laid[each].pairs
+        nodes = own.get(each)
+        if nodes is None:
+            pairs.update(found)
+            continue
+        for other in (other for other in ranks if sets[other] == sets[each]):
+            theirs = found.get(other)
+            if theirs is not None:
+                pairs[other] = {
+                    node: theirs[place] for node, place in nodes.items() if place in theirs
+                }
+            elif other == each or other not in graphs:
+                pairs[other] = nodes
+    are_shown = {sets[each] for each in chain}
+    apart = sorted(each for each in ranks if sets[each] not in are_shown)
+    pairs.update({each: {} for each in apart})
+    alike = Alike(sets, shown, sets[rank], apart)
+    again = partial(_with_graph_of, ranks=ranks, max_nodes=max_nodes, known=known)
+    return Ranked(saved, rank, says, pairs, alike, on_rank=again)
+
+
+def _laid(
+    shown: RankFile,
+    saved: SavedGraphModel,
+    files: Sequence[RankFile],
+    taken: Mapping[int, Sequence[int]],
+    *,
+    max_nodes: int | None,
+    known: dict[str, _Laid],
+) -> _Laid:
+    """Lay the graphs of ranks that do the same on each other, one of each kind and not too many.
+
+    Args:
+        shown: The file of the rank that is shown.
+        saved: What stands in it.
+        files: Those of all these ranks, ascending.
+        taken: By rank the leaves that an earlier stage of a pipeline sent.
+        max_nodes: Of the largest graph to open.
+        known: What was laid so before, and will be.
+    """
+    kinds: dict[str, RankFile] = {}
+    for file in files:
+        kinds.setdefault(file.says["structure"], file)
+    if len(kinds) == 1:
+        return _Laid(None, {})
+    structure = shown.says["structure"]
+    drawn = [*kinds][:_MOST_KINDS]
+    if structure not in drawn:
+        drawn[-1] = structure
+    key = " ".join(drawn)
+    if key not in known:
+        graphs = {
+            kind: saved if kinds[kind] is shown else opened_file(kinds[kind], max_nodes)
+            for kind in drawn
+        }
+        first = {kind: file.says["rank"] for kind, file in kinds.items()}
+        received = {kind: taken[rank] for kind, rank in first.items()}
+        whole = United(graphs, {kind: first[kind] for kind in drawn}, received)
+        pairs = {kind: whole.pairs(kind) for kind in drawn}
+        for kind, file in kinds.items():
+            if kind not in pairs:
+                there = SavedGraph(unpack(file.data, file.name, max_nodes)).graph
+                pairs[kind] = whole.matched(there, received[kind])
+        known[key] = _Laid(whole, {f.says["rank"]: pairs[f.says["structure"]] for f in files})
+    return known[key]
+
+
+def _at_places(tie: Tie, ranks: Mapping[int, RankFile], laid: Mapping[int, _Laid]) -> Tie:
+    """A tie between the places of what was laid on each other."""
+
+    def place(rank: int, node: int) -> int:
+        whole = laid[rank].whole
+        return node if whole is None else whole.place(ranks[rank].says["structure"], node)
+
+    return replace(tie, node=place(tie.rank, tie.node), leaf=place(tie.to_rank, tie.leaf))
+
+
+def _edges(saved: SavedGraphModel) -> list[EdgeRanksModel]:
+    """The edges that not all ranks have."""
+    return [
+        {"edge": place, "here": more["ranks"] == "some"}
+        for place, more in enumerate(saved["network"]["edges"])
+        if "ranks" in more
+    ]
+
+
+def _side_by_side(
+    ranks: Sequence[RankModel], pairs: Mapping[int, Mapping[int, int]], alike: Alike
+) -> list[LeafOverRanks]:
+    """The leaves of all ranks, those of the shown graph first."""
+    rows: dict[int | tuple[int, str], dict[int, RankLeafModel]] = {}
+    for said in ranks:
+        rank = said["rank"]
+        shown_of = {there: here for here, there in pairs[rank].items()} if rank in pairs else None
+        for leaf in said["leaves"]:
+            node = leaf["node"] if shown_of is None else shown_of.get(leaf["node"])
+            other = alike.sets[rank], leaf["name"] or f"leaf {leaf['node']}"
+            rows.setdefault(other if node is None else node, {})[rank] = leaf
+    among = {number: alike.ranks_of(number) for number in set(alike.sets.values())}
+    return [
+        LeafOverRanks(
+            next((each["name"] for each in on.values() if each["name"]), None)
+            or (key[1] if isinstance(key, tuple) else f"leaf {key}"),
+            key if isinstance(key, int) else None,
+            on,
+            among[alike.sets[next(iter(on))]],
+        )
+        for key, on in sorted(rows.items(), key=lambda row: _place(row[0]))
+    ]
+
+
+def _place(key: int | tuple[int, str]) -> tuple[bool, int, str]:
+    return (False, key, "") if isinstance(key, int) else (True, *key)

@@ -1,0 +1,334 @@
+"""The graphs of the stages of a pipeline as one: a box for each, their ends tied to each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ...explain.rank_nodes import box_of_stage, sent_by
+from ...schema import (
+    EdgeModel,
+    FindingModel,
+    MemoryModel,
+    ModulesModel,
+    NodeModel,
+    RunModel,
+    StateModel,
+    StepModel,
+)
+from ...schema.file_format import SavedGraphModel, is_autograd
+from ...schema.renumber import renumbered
+from ...sources.graph_model import modules_model
+from .stage_details import End, Part, details_of, tie_details
+from .stages import Tie
+
+_Each = TypeVar("_Each")
+
+_A_NODE = re.compile(r"\(node (\d+)\)")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The graph of one stage.
+
+    Attributes:
+        rank: Whose it is.
+        number: Which stage, from the input on.
+        saved: What stands in its file.
+    """
+
+    rank: int
+    number: int
+    saved: SavedGraphModel
+
+
+def joined(
+    stages: Sequence[Stage], ties: Sequence[Tie]
+) -> tuple[SavedGraphModel, dict[int, dict[int, int]]]:
+    """One graph of those of several stages.
+
+    Args:
+        stages: The last one first: in the order of backward.
+        ties: Those between them.
+
+    Returns:
+        The graph, whose backward pass is that of the stages one after the other; and by rank, node
+        of it -> node of that rank's own.
+    """
+    parts = _parts(stages, len(ties))
+    ends = _ends(parts, ties)
+    sent = {(end.root, end.tie.output_nr) for end in ends}
+    first = parts[0].saved
+    nodes = _gathered(
+        parts, lambda part: [_within(node, part) for node in part.saved["graph"]["nodes"]]
+    )
+    details = _gathered(parts, lambda part: details_of(part, ends))
+    came: dict[int, int] = {}
+    for end in ends:
+        came[end.root] = max(came.get(end.root, 0), end.step)
+    dtypes = _gathered(parts, _dtypes)
+    names = list(dict.fromkeys(name for name in dtypes if name is not None))
+    places = {name: place for place, name in enumerate(names)}
+    edges, beyond = _edges(parts, ends)
+    for end in ends:
+        nodes[end.leaf] = _received(nodes[end.leaf], end)
+        tie_details(end, nodes, details)
+    saved: SavedGraphModel = {
+        **first,
+        "graph": {
+            "static": False,
+            "modules": _modules(parts),
+            "nodes": nodes,
+            "edges": edges,
+            "roots": [
+                root
+                for part in parts
+                for root in part.saved["graph"]["roots"]
+                if (root["node"], root["output_nr"]) not in sent
+            ],
+            "checkpoints": [
+                {**region, "box": region["box"] and _boxed(region["box"], part)}
+                for part in parts
+                for region in part.saved["graph"]["checkpoints"]
+            ],
+            "derivatives": [each for part in parts for each in part.saved["graph"]["derivatives"]],
+            "ranks": None,
+        },
+        "network": {
+            "graph": {
+                "roots": [
+                    [part.nodes[node], output_nr]
+                    for part in parts
+                    for node, output_nr in part.saved["network"]["graph"]["roots"]
+                    if (part.nodes[node], output_nr) not in sent
+                ],
+                "torch_version": first["network"]["graph"]["torch_version"],
+            },
+            "nodes": _gathered(parts, lambda part: part.saved["network"]["nodes"]),
+            "edges": beyond,
+        },
+        "dtypes": {"names": names, "nodes": [-1 if n is None else places[n] for n in dtypes]},
+        "watched": any(part.saved["watched"] for part in parts),
+        "memory": _memory(parts),
+        "findings": [
+            finding_at(each, part.nodes) for part in parts for each in part.saved["findings"]
+        ],
+        "constants": any(part.saved["constants"] for part in parts),
+        "selected": None,
+        "cursor": _cursor(parts),
+        "inner": 0,
+        "state": _state(parts, ends),
+        "steps": [_step(step, part, came) for part in parts for step in part.saved["steps"]],
+        "run": _run(parts, ends, sent),
+        "details": details,
+        "undetailed": None,
+        "all_cursors": all(part.saved["all_cursors"] for part in parts),
+    }
+    return saved, {part.rank: {new: old for old, new in enumerate(part.nodes)} for part in parts}
+
+
+def _parts(stages: Sequence[Stage], ties: int) -> list[Part]:
+    """Autograd nodes come first, and so do the edges along which gradients flow."""
+    autograd = [sum(map(is_autograd, stage.saved["graph"]["nodes"])) for stage in stages]
+    flowing = [
+        sum(edge["kind"] == "gradient" for edge in stage.saved["graph"]["edges"])
+        for stage in stages
+    ]
+    next_node, next_extra = 0, sum(autograd)
+    next_region = 0
+    next_edge, next_other = 0, sum(flowing) + ties
+    before = 0
+    found = []
+    for stage, own, flows in zip(stages, autograd, flowing, strict=True):
+        extra = len(stage.saved["graph"]["nodes"]) - own
+        others = len(stage.saved["graph"]["edges"]) - flows
+        regions = len(stage.saved["graph"]["checkpoints"])
+        nodes = [*range(next_node, next_node + own), *range(next_extra, next_extra + extra)]
+        edges = [*range(next_edge, next_edge + flows), *range(next_other, next_other + others)]
+        places = {
+            "nodes": nodes,
+            "autograd nodes": nodes,
+            "edges": edges,
+            "edges with gradients": edges,
+            "checkpoints": range(next_region, next_region + regions),
+        }
+        saved: SavedGraphModel = renumbered(stage.saved, SavedGraphModel, places)
+        found.append(Part(stage.rank, box_of_stage(stage.number, stage.rank), saved, nodes, before))
+        next_node, next_extra = next_node + own, next_extra + extra
+        next_edge, next_other = next_edge + flows, next_other + others
+        next_region += regions
+        before += len(saved["steps"])
+    return found
+
+
+def _ends(parts: Sequence[Part], ties: Sequence[Tie]) -> list[End]:
+    of_rank = {part.rank: part for part in parts}
+    ran = {
+        step["node"]: step["step"] + part.before for part in parts for step in part.saved["steps"]
+    }
+    flowing = sum(
+        edge["kind"] == "gradient" for part in parts for edge in part.saved["graph"]["edges"]
+    )
+    found = []
+    for i, tie in enumerate(ties):
+        leaf = of_rank[tie.to_rank].nodes[tie.leaf]
+        root = of_rank[tie.rank].nodes[tie.node]
+        found.append(End(tie, leaf, root, flowing + i, ran.get(leaf, 0)))
+    return found
+
+
+def _gathered(parts: Iterable[Part], of: Callable[[Part], Sequence[_Each]]) -> list[_Each]:
+    """What the parts have of each node, by its place."""
+    found = {node: each for part in parts for node, each in zip(part.nodes, of(part), strict=True)}
+    return [found[node] for node in range(len(found))]
+
+
+def _within(node: NodeModel, part: Part) -> NodeModel:
+    return {**node, "namespace": _boxed(node["namespace"], part)}
+
+
+def _boxed(namespace: str | None, part: Part) -> str:
+    return f"{part.box}/{namespace}" if namespace else part.box
+
+
+def _received(node: NodeModel, end: End) -> NodeModel:
+    """A leaf goes on to where it came from, so it is drawn like an operation."""
+    came = sent_by(end.tie.rank)
+    return {**node, "kind": "op", "label": came, "sign": came}
+
+
+def _dtypes(part: Part) -> list[str | None]:
+    dtypes = part.saved["dtypes"]
+    return [None if place < 0 else dtypes["names"][place] for place in dtypes["nodes"]]
+
+
+def _edges(parts: Sequence[Part], ends: Sequence[End]) -> tuple[list[EdgeModel], list[Any]]:
+    """Those that are drawn, and what the captured graphs say of them beyond."""
+    flowing: list[tuple[EdgeModel, Any]] = []
+    others: list[tuple[EdgeModel, Any]] = []
+    for part in parts:
+        both = zip(part.saved["graph"]["edges"], part.saved["network"]["edges"], strict=True)
+        for edge, more in both:
+            (flowing if edge["kind"] == "gradient" else others).append((edge, more))
+    for end in ends:
+        tied: EdgeModel = {
+            "source": end.leaf,
+            "target": end.root,
+            "argument": None,
+            "input_nr": 0,
+            "output_nr": end.tie.output_nr,
+            "kind": "gradient",
+            "via": None,
+        }
+        flowing.append((tied, {"key": 0}))
+    found = flowing + others
+    return [edge for edge, _ in found], [more for _, more in found]
+
+
+def _modules(parts: Sequence[Part]) -> ModulesModel:
+    """The classes of the modules by box; that of the outermost module is its stage's."""
+    classes: dict[str, str] = {}
+    for part in parts:
+        modules = part.saved["graph"]["modules"]
+        for namespace, place in zip(modules["namespaces"], modules["classes"], strict=True):
+            classes[_boxed(namespace, part)] = modules["names"][place]
+    return modules_model(classes)
+
+
+def _memory(parts: Sequence[Part]) -> MemoryModel:
+    found = [part.saved["memory"] for part in parts]
+    return {
+        "nodes": [node for each in found for node in each["nodes"]],
+        "bytes": [count for each in found for count in each["bytes"]],
+        "namespaces": [
+            _boxed(namespace, part)
+            for part in parts
+            for namespace in part.saved["memory"]["namespaces"]
+        ],
+        "namespace_bytes": [count for each in found for count in each["namespace_bytes"]],
+        "total": sum(each["total"] for each in found),
+        "unknown": sum(each["unknown"] for each in found),
+    }
+
+
+def finding_at(found: FindingModel, places: Sequence[int]) -> FindingModel:
+    """What was found on a rank, with the nodes of the whole; sentences number nodes, too.
+
+    Args:
+        found: It, whose ``nodes`` are those of the whole already.
+        places: By node of that rank its place in the whole.
+    """
+
+    def node(text: str) -> str:
+        place = int(text)
+        return str(places[place] if place < len(places) else place)
+
+    return {
+        **found,
+        "message": _A_NODE.sub(lambda said: f"(node {node(said[1])})", found["message"]),
+        "numbers": [
+            {**each, "name": node(each["name"]) if each["name"].isdigit() else each["name"]}
+            for each in found["numbers"]
+        ],
+    }
+
+
+def _cursor(parts: Sequence[Part]) -> int:
+    """At the end of the pass, or where the first stage stands that is not at its end."""
+    for part in parts:
+        if part.saved["cursor"] < len(part.saved["steps"]):
+            return part.before + part.saved["cursor"]
+    return sum(len(part.saved["steps"]) for part in parts)
+
+
+def _state(parts: Sequence[Part], ends: Sequence[End]) -> StateModel:
+    states = [part.saved["state"] for part in parts]
+    notes = (f"Rank {part.rank}: {part.saved['state']['note']}" for part in parts)
+    return {
+        "runs": max(state["runs"] for state in states),
+        "reached": [node for state in states for node in state["reached"]],
+        "flowed": [
+            *(edge for state in states for edge in state["flowed"]),
+            *(end.edge for end in ends),
+        ],
+        "freed": [node for state in states for node in state["freed"]],
+        "held": [held for state in states for held in state["held"]],
+        "note": " ".join(notes),
+    }
+
+
+def _step(step: StepModel, part: Part, came: Mapping[int, int]) -> StepModel:
+    """A step at its place in the whole pass; ``came``: when gradients of other stages arrived."""
+    is_sent = step["ready"] == 0 and step["node"] in came
+    return {
+        **step,
+        "step": part.before + step["step"],
+        "ready": came[step["node"]] if is_sent else part.before + step["ready"],
+    }
+
+
+def _run(parts: Sequence[Part], ends: Sequence[End], sent: set[tuple[int, int]]) -> RunModel:
+    """One pass; stages are tied by what flowed in it, so all of them have one."""
+    runs = [run for part in parts if (run := part.saved["run"]) is not None]
+    seeds = [seed for run in runs for seed in run["seeds"]]
+    few = {(seed["node"], seed["output_nr"]): seed for seed in seeds}
+    between = [few.get((end.root, end.tie.output_nr)) for end in ends]
+    return {
+        "run": runs[0]["run"],
+        "ended": "stopped" if any(run["ended"] == "stopped" for run in runs) else "done",
+        "seeds": [seed for place, seed in few.items() if place not in sent],
+        "edges": [*(edge for run in runs for edge in run["edges"]), *(end.edge for end in ends)],
+        "values": [
+            *(each for run in runs for each in run["values"]),
+            *(None if seed is None else seed["values"] for seed in between),
+        ],
+        "norms": [
+            *(norm for run in runs for norm in run["norms"]),
+            *(None if seed is None else seed["norm"] for seed in between),
+        ],
+        "arrived": [each for run in runs for each in run["arrived"]],
+        "grads": [each for run in runs for each in run["grads"]],
+        "marks": [each for run in runs for each in run["marks"]],
+    }

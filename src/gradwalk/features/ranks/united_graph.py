@@ -1,0 +1,349 @@
+"""The graphs of several ranks laid on each other: what only some of them have is there, too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...explain.rank_nodes import about_elsewhere
+from ...graph.pass_through import PLUMBING
+from ...matching.match import match
+from ...schema import DerivativeModel, EdgeModel, ModulesModel, StageModel
+from ...schema.file_format import SavedEdge, SavedGraphModel, SavedNode
+from ...schema.graph_json import drawing_order
+from ...schema.renumber import renumbered
+from ...sources.graph_model import modules_model
+from ...sources.saved_graph import SavedGraph, details_at
+from .stage_graphs import finding_at
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+_Each = TypeVar("_Each")
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the parts of one graph are in the whole: by node, edge and checkpointed region."""
+
+    nodes: list[int]
+    edges: list[int]
+    regions: list[int]
+
+
+class United:
+    """Graphs laid on each other: each node has one place, whichever rank is shown."""
+
+    def __init__(
+        self,
+        graphs: Mapping[str, SavedGraphModel],
+        ranks: Mapping[str, int],
+        received: Mapping[str, Sequence[int]],
+    ) -> None:
+        """Lay graphs on each other that have something in common.
+
+        Each is matched with what is there already, so the whole has no cycle, and what several of
+        them have is there once.
+
+        Args:
+            graphs: By structure.
+            ranks: By structure, whose they are.
+            received: By structure, the leaves that an earlier stage of a pipeline sent.
+        """
+        import networkx as nx  # noqa: PLC0415  slow to import
+
+        self._graphs, self._ranks = graphs, ranks
+        self._received: list[int] = []
+        self._whole = nx.MultiDiGraph(roots=[])
+        edges: dict[Hashable, EdgeModel] = {}
+        regions: dict[Hashable, int] = {}
+        found = {
+            key: self._laid(saved, received[key], edges, regions) for key, saved in graphs.items()
+        }
+        # Autograd nodes come first, and the edges along which gradients flow.
+        kinds = [{"id": node, "kind": kind} for node, kind in self._whole.nodes(data="kind")]
+        nodes = _sorted(kinds, lambda node: node["kind"] not in ("op", "leaf"))
+        order = _sorted([*edges.values()], drawing_order(kinds))
+        self._places = {
+            key: _Places([nodes[i] for i in own.nodes], [order[i] for i in own.edges], own.regions)
+            for key, own in found.items()
+        }
+        self._received = [nodes[node] for node in self._received]
+        roots = [(nodes[node], nr) for node, nr in self._whole.graph["roots"]]
+        self._whole = nx.relabel_nodes(self._whole, dict(enumerate(nodes)))
+        self._whole.graph["roots"] = roots
+        self._moved: dict[str, SavedGraphModel] = {}
+
+    def _laid(
+        self,
+        saved: SavedGraphModel,
+        received: Sequence[int],
+        edges: dict[Hashable, EdgeModel],
+        regions: dict[Hashable, int],
+    ) -> _Places:
+        """Lay one more graph on those before."""
+        there, whole = SavedGraph(saved).drawn, self._whole
+        place_of = {node: place for place, node in self.matched(there, received).items()}
+        for node, data in there.nodes(data=True):
+            if node not in place_of:
+                place_of[node] = len(whole)
+                whole.add_node(place_of[node])
+                whole.nodes[place_of[node]].update(data)  # not as keywords: of any name
+        if not whole.graph["roots"]:
+            whole.graph["roots"] = [(place_of[node], nr) for node, nr in there.graph["roots"]]
+            self._received = [place_of[node] for node in received]
+        nodes = [place_of[node] for node in range(len(there))]
+        at: list[int] = []
+        times: Counter[Hashable] = Counter()
+        places = {key: place for place, key in enumerate(edges)}
+        for edge in saved["graph"]["edges"]:
+            ends = nodes[edge["source"]], nodes[edge["target"]]
+            via = None if edge["via"] is None else nodes[edge["via"]]
+            what = (*ends, edge["input_nr"], edge["argument"], edge["output_nr"], edge["kind"], via)
+            key = (*what, times[what])
+            times[what] += 1
+            if key not in places:
+                places[key] = len(places)
+                edges[key] = {**edge, "source": ends[0], "target": ends[1]}
+                data = {name: edge[name] for name in ("input_nr", "output_nr", "kind")}
+                whole.add_edge(*ends, **data)
+            at.append(places[key])
+        own: list[int] = []
+        for region in saved["graph"]["checkpoints"]:
+            parent = None if region["parent"] is None else own[region["parent"]]
+            box = parent, region["box"]
+            own.append(regions.setdefault((box, times[box]), len(regions)))
+            times[box] += 1
+        return _Places(nodes, at, own)
+
+    def matched(self, other: nx.MultiDiGraph, received: Sequence[int]) -> dict[int, int]:
+        """Place -> the same node of another graph.
+
+        Of what is left over leaves of the same name are the same, and what stages received.
+        """
+        if not len(self._whole):
+            return {}
+        pairs = _of_same_names(match(self._whole, other).pairs, self._whole, other)
+        taken = set(pairs.values())
+        left = {
+            data["name"]: node
+            for node, data in other.nodes(data=True)
+            if data["kind"] == "leaf" and data["name"] is not None and node not in taken
+        }
+        for place, data in self._whole.nodes(data=True):
+            if data["kind"] == "leaf" and place not in pairs and data["name"] in left:
+                pairs[place] = left.pop(data["name"])
+        for place, node in zip(self._received, received, strict=False):
+            if place not in pairs and node not in taken:
+                pairs[place] = node
+        return pairs
+
+    def place(self, structure: str, node: int) -> int:
+        """Where a node of one of the graphs is."""
+        return self._places[structure].nodes[node]
+
+    def pairs(self, structure: str) -> dict[int, int]:
+        """Place -> the node of one of the graphs."""
+        return {place: node for node, place in enumerate(self._places[structure].nodes)}
+
+    def showing(self, structure: str, saved: SavedGraphModel) -> SavedGraphModel:
+        """The whole with the numbers of one rank, and with those of others where it lacks a node.
+
+        Args:
+            structure: That of its graph.
+            saved: Its graph.
+
+        Returns:
+            ``network`` says what not all of them have.
+        """
+        shown = _moved(saved, self._places[structure])
+        whole = [(shown, self._places[structure], 0)]
+        for other, graph in self._graphs.items():
+            if other != structure:
+                if other not in self._moved:
+                    self._moved[other] = _moved(graph, self._places[other])
+                whole.append((self._moved[other], self._places[other], self._ranks[other]))
+        nodes = _of_each([each.nodes for _, each, _ in whole])
+        edges = _of_each([each.edges for _, each, _ in whole])
+        regions = _of_each([each.regions for _, each, _ in whole])
+        held = Counter(place for _, each, _ in whole for place in each.edges)
+
+        def gathered(
+            at: Sequence[tuple[int, int]], of: Callable[[SavedGraphModel], Sequence[_Each]]
+        ) -> list[_Each]:
+            lists = [of(graph) for graph, *_ in whole]
+            return [lists[which][own] for which, own in at]
+
+        drawn = gathered(edges, lambda graph: graph["graph"]["edges"])
+        beyond = gathered(nodes, lambda graph: graph["network"]["nodes"])
+        details = gathered(nodes, lambda graph: graph["details"])
+        dtypes = gathered(nodes, _dtypes)
+        names = {name: i for i, name in enumerate(dict.fromkeys(filter(None, dtypes)))}
+        lacked = [which > 0 for which, _ in nodes]
+        return {
+            **shown,
+            "graph": {
+                **shown["graph"],
+                "modules": _modules([graph for graph, *_ in whole]),
+                "nodes": gathered(nodes, lambda graph: graph["graph"]["nodes"]),
+                "edges": drawn,
+                "roots": [
+                    root
+                    for i, (graph, *_) in enumerate(whole)
+                    for root in graph["graph"]["roots"]
+                    if nodes[root["node"]][0] == i
+                ],
+                "checkpoints": gathered(regions, lambda graph: graph["graph"]["checkpoints"]),
+                "derivatives": _derivatives([graph for graph, *_ in whole], lacked),
+            },
+            "network": {
+                "graph": shown["network"]["graph"],
+                "nodes": [
+                    _elsewhere(node) if is_lacked else node
+                    for node, is_lacked in zip(beyond, lacked, strict=True)
+                ],
+                "edges": _network_edges(
+                    drawn,
+                    gathered(edges, lambda graph: graph["network"]["edges"]),
+                    [
+                        "others" if which > 0 else "some" if held[place] < len(whole) else None
+                        for place, (which, _) in enumerate(edges)
+                    ],
+                ),
+            },
+            "dtypes": {
+                "names": [*names],
+                "nodes": [-1 if name is None else names[name] for name in dtypes],
+            },
+            "details": [
+                _at_its_end(stages, whole[which][0]["cursor"], whole[which][2]) if which else stages
+                for stages, (which, _) in zip(details, nodes, strict=True)
+            ],
+        }
+
+
+def _of_same_names(
+    pairs: Mapping[int, int], whole: nx.MultiDiGraph, other: nx.MultiDiGraph
+) -> dict[int, int]:
+    """The pairs without leaves of other names, and without what takes these.
+
+    Two experts are alike by structure, and yet not the same parameters.
+    """
+    wrong = {
+        place
+        for place, node in pairs.items()
+        if whole.nodes[place]["kind"] == "leaf"
+        and None not in (names := (whole.nodes[place]["name"], other.nodes[node]["name"]))
+        and names[0] != names[1]
+    }
+    waiting = [*wrong]
+    while waiting:
+        place = waiting.pop()
+        for user in whole.predecessors(place):
+            is_same_use = user in pairs and other.has_edge(pairs[user], pairs[place])
+            if is_same_use and user not in wrong:
+                wrong.add(user)
+                if whole.nodes[user]["op"] in PLUMBING:  # such as the transpose of a weight
+                    waiting.append(user)
+    return {place: node for place, node in pairs.items() if place not in wrong}
+
+
+def _sorted(records: Sequence[Any], order: Callable[[Any], int]) -> list[int]:
+    """By record its place among all, when they are sorted."""
+    places = [0] * len(records)
+    for place, i in enumerate(sorted(range(len(records)), key=lambda i: order(records[i]))):
+        places[i] = place
+    return places
+
+
+def _of_each(graphs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """By place the first of the graphs that has it, and what it is there."""
+    found: dict[int, tuple[int, int]] = {}
+    for which, places in enumerate(graphs):
+        for own, place in enumerate(places):
+            found.setdefault(place, (which, own))
+    return [found[place] for place in range(len(found))]
+
+
+def _moved(saved: SavedGraphModel, places: _Places) -> SavedGraphModel:
+    """A graph whose parts are called by their places."""
+    found: SavedGraphModel = renumbered(
+        saved,
+        SavedGraphModel,
+        {
+            "nodes": places.nodes,
+            "autograd nodes": places.nodes,
+            "edges": places.edges,
+            "edges with gradients": places.edges,
+            "checkpoints": places.regions,
+        },
+    )
+    graph = found["network"]["graph"]
+    roots = [[places.nodes[node], output_nr] for node, output_nr in graph["roots"]]
+    return {
+        **found,
+        "network": {**found["network"], "graph": {**graph, "roots": roots}},
+        "findings": [finding_at(each, places.nodes) for each in found["findings"]],
+    }
+
+
+def _dtypes(saved: SavedGraphModel) -> list[str | None]:
+    dtypes = saved["dtypes"]
+    return [None if place < 0 else dtypes["names"][place] for place in dtypes["nodes"]]
+
+
+def _modules(graphs: Sequence[SavedGraphModel]) -> ModulesModel:
+    classes: dict[str, str] = {}
+    for saved in graphs:
+        modules = saved["graph"]["modules"]
+        for namespace, place in zip(modules["namespaces"], modules["classes"], strict=True):
+            classes.setdefault(namespace, modules["names"][place])
+    return modules_model(classes)
+
+
+def _derivatives(
+    graphs: Sequence[SavedGraphModel], lacked: Sequence[bool]
+) -> list[DerivativeModel]:
+    """Those of the shown graph, and each of others with an end that it lacks, which is marked."""
+    shown, *others = (graph["graph"]["derivatives"] for graph in graphs)
+    beyond = (each for found in others for each in found)
+    marked = [each for each in beyond if lacked[each["node"]] or lacked[each["of"]]]
+    return [*{(each["node"], each["of"]): each for each in (*shown, *marked)}.values()]
+
+
+def _elsewhere(node: SavedNode) -> SavedNode:
+    return {**node, "ranks": "others"}
+
+
+def _network_edges(
+    drawn: Sequence[EdgeModel], beyond: Sequence[SavedEdge], ranks: Sequence[Any]
+) -> list[SavedEdge]:
+    """Edges with keys of their own, those of the shown graph as they were."""
+    known = {
+        (edge["source"], edge["target"], more["key"])
+        for edge, more, who in zip(drawn, beyond, ranks, strict=True)
+        if who != "others"
+    }
+    found: list[SavedEdge] = []
+    for edge, more, who in zip(drawn, beyond, ranks, strict=True):
+        ends = edge["source"], edge["target"]
+        key = more["key"]
+        if who == "others":
+            while (*ends, key) in known:
+                key += 1
+            known.add((*ends, key))
+        told: SavedEdge = {**more, "key": key}
+        found.append(told if who is None else {**told, "ranks": who})
+    return found
+
+
+def _at_its_end(stages: list[StageModel] | None, cursor: int, rank: int) -> list[StageModel] | None:
+    """What another rank says of a node when its pass is over, at every cursor of the shown one."""
+    if stages is None:
+        return None
+    details = details_at(stages, cursor)
+    about = f"{about_elsewhere(rank)} {details['about']}"
+    # The steps of its pass are not those of the one that is shown.
+    return [{"from_step": 0, "fields": {**details, "about": about, "contributions": None}}]

@@ -1,1 +1,0 @@
-"""What may be wrong with a graph and its gradients, and the memory that it holds."""

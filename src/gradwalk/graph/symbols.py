@@ -1,0 +1,376 @@
+"""What an operation is called on a board: "+", "×", "x²", "conv 3×3"."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import networkx as nx
+from torch.autograd.graph import Node
+
+from ..english import plural
+from ..torch_api.compiled import calls_in
+from ..torch_api.nodes import COMPILED, custom_function, is_of_torch, node_class
+from ..torch_api.saved_tensors import plain_value
+from .adjacency import attributes, predecessors, successors
+
+_SIGNS = {
+    "add": "+",
+    "sub": "−",
+    "rsub": "( ) −",
+    "mul": "×",
+    "div": "÷",
+    "neg": "−( )",
+    "reciprocal": "1 / ( )",
+    "pow": "( )ⁿ",
+    "square": "( )²",
+    "sqrt": "√( )",
+    "rsqrt": "1 / √( )",
+    "abs": "|( )|",
+    "sum": "Σ",
+    "prod": "Π",
+    "mm": "@",
+    "bmm": "@",
+    "mv": "@",
+    "dot": "@",
+    "addmm": "@ +",
+    "addmv": "@ +",
+    "baddbmm": "@ +",
+    "t": "( )ᵀ",
+    "transpose": "( )ᵀ",
+    "select": "[ ]",
+    "slice": "[ : ]",
+    "index": "[ ]",
+    "cat": "cat",
+    "tocopy": "cast",
+    "addcmul": "+ ×",
+    "addcdiv": "+ ÷",
+    "nativelayernorm": "layer norm",
+    "nativebatchnorm": "batch norm",
+    "cudnnbatchnorm": "batch norm",
+    "nativegroupnorm": "group norm",
+    "nativedropout": "dropout",
+    "mseloss": "mse",
+    "nllloss": "nll",
+    "nllloss2d": "nll",
+    "l1loss": "l1",
+    "convolution": "conv",
+    "maxpool2dwithindices": "max pool",
+    "avgpool2d": "avg pool",
+    "adaptiveavgpool2d": "avg pool",
+    "safesoftmax": "softmax",
+    "scaleddotproductflashattentionforcpu": "attention",
+    "scaleddotproductflashattention": "attention",
+    "scaleddotproductefficientattention": "attention",
+    "scaleddotproductcudnnattention": "attention",
+    "sigmoid": "σ",
+}
+
+_LONG = {
+    "binarycrossentropywithlogits": "BCE logits",
+    "binarycrossentropy": "BCE",
+    "kldiv": "KL div",
+    "smoothl1loss": "smooth l1",
+    "huberloss": "huber",
+    "softmarginloss": "soft margin",
+    "multimarginloss": "multi margin",
+    "multilabelmarginloss": "multi margin",
+    "scaleddotproductattention": "attention",
+    "scaleddotproductattentionmath": "attention",
+    "scaleddotproductfusedattentionoverrideable": "attention",
+    "upsamplenearest2d": "upsample",
+    "upsamplebilinear2d": "upsample",
+    "nativelayernormbackward": "layer norm ∂",
+    "transformerencoderlayerfwd": "encoder",
+    "embeddingbag": "embed bag",
+    "linalgvectornorm": "norm",
+    "linalgsolveex": "solve",
+    "linalginvex": "inverse",
+    "logsumexp": "log Σ exp",
+    "totorchtensor": "to local",
+    "fromtorchtensor": "from local",
+    "redistribute": "place anew",
+    "registerpostbackwardfunction": "reduce-scatter",
+}
+"""Signs of operations whose names are longer than a card is wide."""
+
+_FACTORS = ("alpha", "beta", "value")
+"""What torch calls the numbers that an operation multiplies an operand by."""
+
+_OPERATORS = {"+", "−", "×", "÷", "( ) −"}
+"""Those of two operands, one of which may be written into the sign."""
+
+_BACKWARD = re.compile(r"Backward\d*$")
+_OF_BACKWARD = re.compile(r"_backward(_data)?(?=\.)")
+# Digits belong to the word before them: "log 2" would be another function than log2.
+_WORDS = re.compile(
+    r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)(?:\d+(?:[A-Z](?![a-z])|[a-z]*))?|\d+"
+)
+_SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+@functools.cache
+def symbol_of(op: str) -> str:
+    """The sign of an operation, by the name of its class alone.
+
+    Args:
+        op: What torch calls it, "MulBackward0" or "aten.mul.Tensor".
+
+    Returns:
+        A sign or a word or two.
+
+    Example::
+
+        >>> symbol_of("MulBackward0"), symbol_of("aten.relu.default")
+        ('×', 'relu')
+    """
+    if op.startswith("aten."):
+        words = op.split(".")[1].strip("_").split("_")
+    else:
+        words = [word.lower() for word in _WORDS.findall(_BACKWARD.sub("", op))]
+    joined = "".join(words)
+    return _SIGNS.get(joined) or _LONG.get(joined) or " ".join(words) or op
+
+
+def symbol_of_call(op: str, *, recomputed: bool = False) -> str:
+    """The sign of a call inside of compiled code.
+
+    Args:
+        op: What torch calls it.
+        recomputed: Whether it is a call of the forward pass that runs in backward.
+
+    Example::
+
+        >>> symbol_of_call("aten.gelu_backward.default"), symbol_of_call("aten.mm.default")
+        ('gelu ∂', '@')
+        >>> symbol_of_call("aten.t.default", recomputed=True)
+        '↻ ( )ᵀ'
+    """
+    forward = _OF_BACKWARD.sub("", op)
+    sign = symbol_of(op) if forward == op else f"{symbol_of(forward)} ∂"
+    return f"↻ {sign}" if recomputed else sign
+
+
+def node_symbols(
+    graph: nx.MultiDiGraph, behind: Sequence[Node] = ()
+) -> tuple[list[str | None], dict[int, int]]:
+    """The signs of the nodes of a graph.
+
+    Args:
+        graph: What `gradwalk.capture` gave, with constants where they are known.
+        behind: The autograd nodes behind its first nodes, where there are any.
+
+    Returns:
+        By node its sign, with the exponent of a power, the window of a convolution or a pooling
+        (its size, and its step where that is not 1: "max pool 3×3 /2") and an operand that is a
+        number nobody named, "× 2"; None for what is no operation. Then, by the constant that is
+        said so, the node whose sign says it.
+
+    Example::
+
+        >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.graph.names import Names
+        >>> from gradwalk.graph.outputs import read_outputs
+        >>> import torch
+        >>> y = torch.tensor(3.0, requires_grad=True) ** 2
+        >>> captured = capture_nodes(read_outputs((y,), "capture"), Names())
+        >>> node_symbols(captured.graph, captured.nodes)
+        (['( )²', None], {})
+    """
+    signs: list[str | None] = []
+    said: dict[int, int] = {}
+    nodes = attributes(graph)
+    for node, data in nodes.items():
+        if data["kind"] not in ("op", "call"):
+            signs.append(None)
+            continue
+        own = behind[node] if node < len(behind) else None
+        sign, constant = _sign_at(graph, node, data, own)
+        signs.append(sign)
+        if constant is not None:
+            said[constant] = node
+    return signs, said
+
+
+def _sign_of_code(data: dict[str, Any], behind: Node | None) -> str:
+    """The sign of a custom Function, of compiled code, and of a call inside."""
+    if data["kind"] == "call":
+        return symbol_of_call(data["op"], recomputed=data["recomputed"])
+    if data["op"] != COMPILED:
+        return _BACKWARD.sub("", data["op"])
+    count = 0 if behind is None else len(calls_in(behind))
+    return f"compiled: {plural(count, 'call')}" if count else "compiled"
+
+
+def _sign_at(
+    graph: nx.MultiDiGraph, node: int, data: dict[str, Any], behind: Node | None
+) -> tuple[str, int | None]:
+    """The sign of an operation, and the constant that it says."""
+    if data["kind"] != "op" or data["op"] == COMPILED or _is_somebodys_own(behind):
+        return _sign_of_code(data, behind), None
+    sign = symbol_of(data["op"])
+    if sign == "conv":
+        kernel = _kernel(graph, node)
+        return (f"{sign}{kernel}{_step(behind)}" if kernel else sign), None
+    if sign in ("max pool", "avg pool"):
+        return f"{sign}{_window(behind)}", None
+    if graph.graph.get("static", False):
+        return sign, None
+    if sign == "( )ⁿ":
+        return _power_at(graph, node, behind)
+    if not _is_plain(behind):
+        return _with_factor(sign, behind), None
+    if sign not in _OPERATORS:
+        return sign, None
+    found = _literal(graph, node)
+    if found is None:
+        return sign, None
+    constant, number, is_first = found
+    if sign == "( ) −":  # the operand after the sign is the one with a gradient
+        return f"{number} −", constant
+    return (f"{number} {sign}" if is_first else f"{sign} {number}"), constant
+
+
+def _is_somebodys_own(behind: Node | None) -> bool:
+    """Whether it is of a custom Function, which may do anything, whatever it is called."""
+    if behind is None or not node_class(type(behind)).is_function:
+        return False
+    custom = custom_function(behind)
+    return custom is not None and not is_of_torch(custom)
+
+
+def _is_plain(behind: Node | None) -> bool:
+    """Whether an operation is what its sign says: nothing multiplied or rounded besides."""
+    for name in () if behind is None else _may_multiply(type(behind)):
+        if name == "rounding_mode" and plain_value(behind, name) is not None:
+            return False
+        if name != "rounding_mode" and _factor(behind, name) != 1:
+            return False
+    return True
+
+
+@functools.cache
+def _may_multiply(cls: type) -> tuple[str, ...]:
+    """What nodes of a class may keep that makes an operation another than its sign says."""
+    names = *_FACTORS, "rounding_mode"
+    if node_class(cls).is_function:  # of which each keeps what it likes
+        return names
+    return tuple(name for name in names if hasattr(cls, f"_saved_{name}"))
+
+
+def _factor(behind: Node | None, name: str) -> Any:
+    """A number that an operation multiplies an operand by; 1 where there is none."""
+    found = plain_value(behind, name, 1)
+    return found if isinstance(found, (int, float, complex)) else 1
+
+
+def _with_factor(sign: str, behind: Node | None) -> str:
+    """A sign with the factor of its second operand, or how it rounds: "+ 3 ×", "÷ floor"."""
+    alpha, beta, value = (f"{_factor(behind, name):.4g}".replace("-", "−") for name in _FACTORS)
+    if sign in ("+", "−", "( ) −"):
+        return f"{sign} {alpha} ×"
+    if sign == "÷":
+        return f"÷ {plain_value(behind, 'rounding_mode', '')}".strip()
+    if sign in ("+ ×", "+ ÷"):
+        return f"+ {value} {'× ×' if sign == '+ ×' else '× ÷'}"
+    if sign == "@ +":
+        scaled = "@" if alpha == "1" else f"{alpha} × @"
+        return f"{scaled} +" if beta == "1" else f"{scaled} + {beta} ×"
+    return sign
+
+
+def _literal(graph: nx.MultiDiGraph, node: int) -> tuple[int, str, bool] | None:
+    """The constant of one number that only this operation takes and that has no name.
+
+    Returns:
+        It, the number as it is written, and whether it is the first operand.
+    """
+    edges = [
+        (target, edge)
+        for target, between in successors(graph)[node].items()
+        for edge in between.values()
+        if edge.get("kind") == "constant"
+    ]
+    if len(edges) != 1:
+        return None
+    ((target, edge),) = edges
+    data = attributes(graph)[target]
+    number = _number(data)
+    takers = sum(map(len, predecessors(graph)[target].values()))
+    if number is None or data["name"] is not None or takers != 1:
+        return None
+    is_first = edge["input_nr"] == 0 if edge["input_nr"] is not None else edge["argument"] == "self"
+    return target, number, is_first
+
+
+def _number(data: dict[str, Any]) -> str | None:
+    """The number that a constant holds, as it is written on a board; None for anything else."""
+    text = data.get("value")
+    if data["kind"] != "constant" or text is None or any(size != 1 for size in data["shape"]):
+        return None
+    return str(text).strip("[]").replace("-", "−")
+
+
+def _power_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[str, int | None]:
+    """The sign of a power, and the constant in it: an exponent, or a base."""
+    found = _literal(graph, node)
+    if found is not None:
+        constant, number, is_first = found
+        if is_first:
+            return f"{number}^( )", constant
+        try:
+            return _power(float(number.replace("−", "-"))) or "( )ⁿ", constant
+        except ValueError:
+            return "( )ⁿ", None
+    # Where the base or the exponent is a tensor, it is known as an operand, or not at all.
+    op = graph.nodes[node]["op"]
+    if op == "PowBackward2":
+        base = plain_value(behind, "self")
+        is_real = isinstance(base, (int, float)) and not isinstance(base, bool)
+        return (f"{base:.4g}^( )".replace("-", "−") if is_real else "( )ⁿ"), None
+    exponent = plain_value(behind, "exponent") if op == "PowBackward0" else None
+    return _power(exponent) or "( )ⁿ", None
+
+
+def _power(exponent: Any) -> str | None:
+    """A power with its exponent."""
+    if isinstance(exponent, bool) or not isinstance(exponent, (int, float)):
+        return None
+    if abs(exponent) < 1000 and exponent == int(exponent):
+        return "1 / ( )" if exponent == -1 else "( )" + str(int(exponent)).translate(_SUPERSCRIPTS)
+    roots = {0.5: "√( )", -0.5: "1 / √( )"}
+    return roots.get(exponent) or f"( )^{exponent:.4g}".replace("-", "−")
+
+
+def _kernel(graph: nx.MultiDiGraph, node: int) -> str:
+    """How many dimensions a convolution has and how large its kernel is: "2d 3×3"."""
+    for _, target, argument in graph.out_edges(node, data="argument"):
+        shape = graph.nodes[target]["shape"]
+        if argument == "weight" and shape is not None and len(shape) > 2:
+            return f"{len(shape) - 2}d {'×'.join(map(str, shape[2:]))}"
+    return ""
+
+
+def _window(behind: Node | None) -> str:
+    """How large the window of a pooling is, and its step: " 3×3 /2"."""
+    size = _sizes(behind, "kernel_size")
+    return f" {'×'.join(map(str, size))}{_step(behind)}" if size else ""
+
+
+def _step(behind: Node | None) -> str:
+    """The step of a window, " /2", where it is not 1; of a transposed convolution " ↑2"."""
+    # A pooling without a step goes on by the size of its window.
+    step = _sizes(behind, "stride") or _sizes(behind, "kernel_size")
+    if all(size == 1 for size in step):
+        return ""
+    arrow = "↑" if plain_value(behind, "transposed") else "/"
+    alike = step[:1] if len(set(step)) == 1 else step
+    return f" {arrow}{'×'.join(map(str, alike))}"
+
+
+def _sizes(behind: Node | None, name: str) -> tuple[int, ...]:
+    """Sizes that a node keeps, one per dimension; none where it keeps none."""
+    found = plain_value(behind, name)
+    return tuple(found) if isinstance(found, (tuple, list)) else ()

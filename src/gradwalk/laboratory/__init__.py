@@ -1,1 +1,0 @@
-"""Experiments on the graph that is there: other gradients at an edge, where a gradient is from."""

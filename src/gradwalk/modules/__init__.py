@@ -1,1 +1,0 @@
-"""Which module each node belongs to, as far as names, operations and their order tell."""

@@ -1,0 +1,1 @@
+"""The details of one node, as the panel shows them."""

@@ -1,0 +1,72 @@
+"""What the panel shows of a node that no gradient can be told of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..schema import DetailsModel
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -> DetailsModel:
+    """Details with what the graph alone says of a node; the rest is empty, to be filled in.
+
+    Args:
+        graph: What is drawn.
+        node: A node of it.
+        about: The sentence that says what it is.
+        missing: The sentence that says why there is no gradient.
+
+    Returns:
+        The contents of the panel.
+    """
+    data = graph.nodes[node]
+    return {
+        "id": node,
+        "kind": data["kind"],
+        "op": data["op"],
+        "name": data["name"],
+        "about": about,
+        "forward": None,
+        "shape": None if data["shape"] is None else list(data["shape"]),
+        "dtype": data["dtype"],
+        "device": data["device"],
+        "requires_grad": data["requires_grad"],
+        "is_leaf": data["is_leaf"],
+        "outputs": [],
+        "output_count": 0,
+        "saved": [],
+        "saved_count": 0,
+        "inputs": [],
+        "input_count": 0,
+        "no_grad_inputs": [],
+        "consumers": [],
+        "consumer_count": graph.in_degree(node),
+        "value": None,
+        "value_note": None,
+        "grad": None,
+        "grad_output": None,
+        "grad_input": None,
+        "grad_note": {"grad": missing, "grad_output": missing, "grad_input": missing},
+        "state": "waiting",
+        "contributions": None,
+        "contribution_count": 0,
+        "formula": [],
+        "chain": None,
+        "source": None,
+        "module": None,
+        "call": None,
+        "inplace": False,
+        "inferred": data.get("inferred", False),
+        "checkpoint": None,
+        "constants": [],
+        "cuts": [],
+        "function": None,
+        "operations": [],
+        "operation_count": 0,
+        "explained": None,
+        "ranks": [],
+        "failed": [],
+    }

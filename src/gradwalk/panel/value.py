@@ -1,0 +1,154 @@
+"""What the panel says of the value of a node: the numbers, and where they are known from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..graph.labels import short_value
+from ..schema import TensorSummary, ValueModel, Values
+from ..torch_api.json_values import plain_values
+from ..torch_api.nodes import as_taken, leaf_tensor
+from ..torch_api.summary import Summarise, summarise
+from ..torch_api.tensors import dtype_of, version_of
+from ..tracing.annotate import Annotated
+from ..tracing.leaf_values import used_leaf
+from ..tracing.values import ITSELF, Drawn, value_of
+
+_DRAWN = "Read when this graph was captured."
+_CHANGED = "It has been changed since{then}."
+_COPIED_LEAF = "Copied by watch() when an operation took it."
+_SINCE = "It has been changed in place since. {}"
+_SEVERAL = (
+    "It was changed in place in between, so that operations here took different numbers of it. {}"
+)
+_CHANGED_LEAF = (
+    "It has been changed in place since an operation here took it, so what went in is not known "
+    "any more. {} Under gradwalk.watch() up to 16 numbers are copied as they go in."
+)
+_DOUBT = (
+    "This is what it holds now. It was changed in place after it had been made, and torch does not "
+    "tell whether that was before or after operations here took it, as by an optimizer's step: "
+    "a tensor that is saved for backward knows, and one that was not, or was freed, does not."
+)
+
+
+def value_model(
+    captured: Annotated, node: int, drawn: Drawn, summarised: Summarise = summarise
+) -> tuple[ValueModel | None, str | None]:
+    """The value of an autograd node.
+
+    Args:
+        captured: The graph.
+        node: The id of an autograd node.
+        drawn: What the picture shows.
+        summarised: Summarises tensors.
+
+    Returns:
+        Plain JSON values, None where the value is not known; and a sentence: why it is not, or why
+        what a leaf holds now is another.
+    """
+    shown = drawn.values.get(node)
+    leaf = leaf_tensor(captured.nodes[node])
+    if leaf is not None:
+        return _of_leaf(captured, node, leaf, drawn, summarised)
+    known = value_of(captured, node)
+    if known is not None:
+        tensor = as_tensor(captured, node, known.value)
+        return with_origin(tensor, known.origin, shown, summarised), None
+    if shown is not None:
+        return with_origin(as_tensor(captured, node, shown), _DRAWN, shown), None
+    return None, _why_unknown(captured, node)
+
+
+def _of_leaf(
+    captured: Annotated, node: int, leaf: torch.Tensor, drawn: Drawn, summarised: Summarise
+) -> tuple[ValueModel | None, str | None]:
+    """The value of a leaf, as operations took it."""
+    used = used_leaf(captured, node, drawn.had_run)
+    shown = drawn.values.get(node)
+    changed = used.changed or drawn.changed.get(node)
+    since = not changed and version_of(leaf) != drawn.versions.get(node, version_of(leaf))
+    summary = summarised(leaf)
+    now = _in_words(summary)
+    is_other = as_taken(captured.nodes[node], leaf) is not leaf
+    if is_other:
+        shape = ", ".join(map(str, summary["shape"]))
+        now += f" It is a {summary['dtype']} tensor of shape ({shape}) on {summary['device']} now."
+    if shown is not None and (is_other or plain_values(leaf) not in (shown, None)):
+        origin = _COPIED_LEAF if used.value is not None else _DRAWN
+        return with_origin(as_tensor(captured, node, shown), origin, shown), _SINCE.format(now)
+    if used.several:
+        return None, _SEVERAL.format(now)
+    if shown is None and (changed or since):
+        return None, _CHANGED_LEAF.format(now)
+    cost = _DOUBT if used.changed is None else None
+    return {**summary, "origin": ITSELF}, cost
+
+
+def _in_words(summary: TensorSummary) -> str:
+    """What a leaf holds, in few words."""
+    few = None if summary["truncated"] else short_value(summary["values"])
+    if few is not None:
+        return f"Now it holds {few}."
+    norm = summary["norm"]
+    return f"Now its norm is {norm:.4g}." if isinstance(norm, float) else ""
+
+
+def with_origin(
+    tensor: torch.Tensor, origin: str, drawn: Values | None, summarised: Summarise = summarise
+) -> ValueModel:
+    """The summary of a tensor that is a node's value.
+
+    Args:
+        tensor: The tensor.
+        origin: A sentence: where it is known from.
+        drawn: The numbers that the picture shows: of when the operation ran where it was watched,
+            else of when the graph was captured.
+        summarised: Summarises tensors.
+
+    Returns:
+        Plain JSON values, with a note where the two are not the same.
+    """
+    summary = summarised(tensor)
+    if drawn is not None and summary["note"] is None and plain_values(tensor) != drawn:
+        shown = short_value(drawn)
+        then = "" if shown is None else f"; the picture shows {shown}"
+        summary["note"] = _CHANGED.format(then=then)
+    return {**summary, "origin": origin}
+
+
+def _why_unknown(captured: Annotated, node: int) -> str:
+    """A sentence: why the value of an autograd node is not known."""
+    outputs = len(captured.graph.nodes[node]["outputs"])
+    if outputs > 1:
+        return f"This operation gave {outputs} tensors, so it has no one value."
+    reference = captured.tensors.get((node, 0))
+    if reference is not None and reference() is not None:
+        return (
+            "The tensor may have been changed in place since, so what the operation gave is not "
+            "known."
+        )
+    return (
+        "No variable, output or saved tensor that can be read here is known to hold what this "
+        "operation gave. A variable would, and for up to 16 numbers gradwalk.watch() copies it."
+    )
+
+
+def as_tensor(captured: Annotated, node: int, value: Any) -> torch.Tensor:
+    """A tensor of numbers as ``tolist()`` or a picture gives them; a tensor as it is."""
+    if isinstance(value, torch.Tensor):
+        return value
+    data = captured.graph.nodes[node]
+    dtype = dtype_of(data["dtype"])
+    return torch.tensor(_numbers(value, dtype.is_complex), dtype=dtype).reshape(data["shape"])
+
+
+def _numbers(value: Any, is_complex: bool) -> Any:
+    """Numbers of which JSON made words: "nan", "1+2j"."""
+    if isinstance(value, list):
+        return [_numbers(each, is_complex) for each in value]
+    if isinstance(value, str):
+        return complex(value) if is_complex else float(value)
+    return value

@@ -1,1 +1,0 @@
-"""The sentences that explain: what a node is, why a gradient is not there."""

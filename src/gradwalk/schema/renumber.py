@@ -1,0 +1,84 @@
+"""Giving nodes and edges other places: every value that is such a place, wherever it stands."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Union
+
+from .values import SomeOf, Whole
+
+_Places = Mapping[str, Sequence[int]]
+_Mapper = Callable[[Any, _Places], Any]
+
+
+def renumbered(value: Any, expected: Any, places: _Places) -> Any:
+    """A value with other places in it; what holds none is shared with the value given.
+
+    Args:
+        value: Plain values, checked against ``expected``.
+        expected: Their type, as for `gradwalk.schema.validate.check`.
+        places: The new place of each old one, by what `gradwalk.schema.values.Whole` names.
+
+    Example::
+
+        >>> from gradwalk.schema import RootModel
+        >>> root = {"node": 1, "output_nr": 0, "name": None}
+        >>> renumbered(root, RootModel, {"nodes": [4, 7]})
+        {'node': 7, 'output_nr': 0, 'name': None}
+    """
+    mapper = _mapper(expected)
+    return value if mapper is None else mapper(value, places)
+
+
+@cache
+def _mapper(expected: Any) -> _Mapper | None:
+    """What renumbers a type; None for one that holds no places."""
+    origin, inner = typing.get_origin(expected), typing.get_args(expected)
+    if typing.is_typeddict(expected):
+        return _fields_mapper(expected)
+    if origin is Annotated:
+        word = inner[1]
+        if isinstance(word, SomeOf):
+            return _fields_mapper(word.whole)
+        return _place_mapper(word.place_in) if isinstance(word, Whole) and word.place_in else None
+    if origin in {Union, types.UnionType}:
+        found = [mapper for each in inner if (mapper := _mapper(each)) is not None]
+        if len(found) > 1:
+            raise TypeError(f"{expected} has several choices that hold places")
+        return _optional_mapper(found[0]) if found else None
+    each = _mapper(inner[-1]) if origin in {list, dict} else None
+    if each is None:
+        return None
+    return _list_mapper(each) if origin is list else _dict_mapper(each)
+
+
+def _fields_mapper(expected: Any) -> _Mapper | None:
+    hints = typing.get_type_hints(expected, include_extras=True)
+    fields = {name: mapper for name, kind in hints.items() if (mapper := _mapper(kind)) is not None}
+    if not fields:
+        return None
+
+    def fields_mapped(value: Any, places: _Places) -> Any:
+        own = {name: fields[name](value[name], places) for name in fields if name in value}
+        return {**value, **own} if own else value
+
+    return fields_mapped
+
+
+def _place_mapper(place_in: str) -> _Mapper:
+    return lambda value, places: places[place_in][value]
+
+
+def _optional_mapper(inner: _Mapper) -> _Mapper:
+    return lambda value, places: None if value is None else inner(value, places)
+
+
+def _list_mapper(inner: _Mapper) -> _Mapper:
+    return lambda value, places: [inner(each, places) for each in value]
+
+
+def _dict_mapper(inner: _Mapper) -> _Mapper:
+    return lambda value, places: {name: inner(each, places) for name, each in value.items()}

@@ -1,0 +1,321 @@
+"""Whether plain values are what the wire format says: of its types, and within its bounds."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import Annotated, Any, Literal, Union
+
+from .values import Nested, SomeOf, Whole, Written
+
+_DEEPEST = 80  # torch's tensors have at most 64 dimensions
+_LONGEST_NUMBER = 100  # characters of a number that is written as text
+_LARGEST = 2**64  # no whole number of torch's is larger; a browser takes it as a float
+
+_PLAIN = (bool, int, float, str)
+
+_Sizes = Mapping[str, int]
+_Check = Callable[[Any, _Sizes], None]
+_CheckMany = Callable[[Sequence[Any], _Sizes], None]
+
+
+@dataclass(frozen=True)
+class _Checker:
+    """What checks values of one type.
+
+    Attributes:
+        one: Raises `_Wrong` for a value that is not of the type, with the path within it.
+        many: Raises it if any of several is not, without a path. It looks at records by columns,
+            and of the numbers in one at the least and the largest.
+    """
+
+    one: _Check
+    many: _CheckMany
+
+
+class _Wrong(ValueError):  # noqa: N818  only ever seen as the ValueError of `check`
+    """What is wrong with a value; ``path`` grows on the way out, from the innermost part."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.path: list[str] = []
+
+
+def check(value: Any, expected: Any, where: str, sizes: _Sizes | None = None) -> None:
+    """Check values against a type, all the way down.
+
+    Args:
+        value: Plain JSON values.
+        expected: A ``TypedDict``, a list or dict of types, a union, a ``Literal``, a plain type, or
+            one of those annotated with a word of `gradwalk.schema.values`.
+        where: What to call the value, for the error: "the file".
+        sizes: How many there are of "nodes" and what else `gradwalk.schema.values.Whole` names;
+            places in a list that is not among them are not compared with anything.
+
+    Raises:
+        ValueError: A value is of another type, out of bounds, or nested too deeply; the message
+            says where.
+    """
+    try:
+        _checker(expected).one(value, sizes or {})
+    except _Wrong as wrong:
+        raise ValueError(f"{where}{''.join(reversed(wrong.path))} {wrong}") from None
+
+
+@cache
+def _checker(expected: Any) -> _Checker:
+    """What checks a type; made once for each."""
+    origin, inner = typing.get_origin(expected), typing.get_args(expected)
+    if typing.is_typeddict(expected):
+        return _fields_checker(expected, expected.__required_keys__)
+    if origin is Annotated:
+        return _annotated_checker(inner[0], inner[1])
+    if origin is Literal:
+        return _by_what_tells(_literal_check(inner))
+    if origin in {Union, types.UnionType}:
+        return _union_checker(inner)
+    if origin is list:
+        return _list_checker(inner[0])
+    if origin is dict:
+        return _dict_checker(inner[1])
+    if expected not in {bool, int, float, str, types.NoneType}:
+        raise TypeError(f"{expected} has nothing that could be checked")
+    return _by_what_tells(_plain_check(expected))
+
+
+def _by_what_tells(check_one: _Check) -> _Checker:
+    """Of plain values: where those of `_telling` are right, all are."""
+
+    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
+        for value in _telling(values):
+            check_one(value, sizes)
+
+    return _Checker(check_one, check_many)
+
+
+def _telling(values: Sequence[Any]) -> Iterator[Any]:
+    """The least and the largest whole number, a number, each text once, and whatever else."""
+    kinds = {*map(type, values)}
+    for kind in kinds:
+        found = values if len(kinds) == 1 else [each for each in values if type(each) is kind]
+        if kind is int:
+            yield from (min(found), max(found))
+        elif kind is str:
+            yield from {*found}
+        elif kind in {bool, float, types.NoneType}:
+            yield found[0]
+        else:
+            yield from found
+
+
+def _plain_check(kind: type) -> _Check:
+    def check_plain(value: Any, _: _Sizes) -> None:
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise _Wrong(f"is {_shown(value)} rather than of type {kind.__name__}")
+        if type(value) is int and not -_LARGEST <= value < _LARGEST:
+            raise _Wrong("is a number of more than 64 bits")
+
+    return check_plain
+
+
+def _literal_check(values: tuple[Any, ...]) -> _Check:
+    def check_literal(value: Any, _: _Sizes) -> None:
+        if type(value) is not str or value not in values:
+            raise _Wrong(f"is {_shown(value)}, which is none of its values")
+
+    return check_literal
+
+
+def _union_checker(choices: tuple[Any, ...]) -> _Checker:
+    *first, last = (_checker(each) for each in choices if each is not types.NoneType)
+    is_optional = types.NoneType in choices
+    # Most values are numbers and texts, whose type says which choice they are.
+    plain = {each: _checker(each) for each in choices if each in _PLAIN}
+
+    def check_union(value: Any, sizes: _Sizes) -> None:
+        if value is None and is_optional:
+            return
+        known = plain.get(type(value))
+        if known is not None:
+            known.one(value, sizes)
+            return
+        for each in first:
+            try:
+                each.one(value, sizes)
+            except _Wrong:
+                continue
+            return
+        last.one(value, sizes)
+
+    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
+        if is_optional:
+            values = [each for each in values if each is not None]
+        if first:
+            for value in _telling(values):
+                check_union(value, sizes)
+        else:
+            last.many(values, sizes)
+
+    return _Checker(check_union, check_many)
+
+
+def _list_checker(inner: Any) -> _Checker:
+    of_each = _checker(inner)
+
+    def check_list(value: Any, sizes: _Sizes) -> None:
+        if type(value) is not list:
+            raise _Wrong(f"is {_shown(value)} rather than a list")
+        try:
+            of_each.many(value, sizes)
+        except _Wrong:
+            _one_by_one(value, of_each.one, sizes)
+
+    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
+        if {*map(type, values)} - {list}:
+            raise _Wrong("is no list")
+        of_each.many([*chain.from_iterable(values)], sizes)
+
+    return _Checker(check_list, check_many)
+
+
+def _one_by_one(values: Sequence[Any], check_one: _Check, sizes: _Sizes) -> None:
+    """To find out which is wrong, and say so."""
+    done = 0
+    try:
+        for each in values:
+            check_one(each, sizes)
+            done += 1
+    except _Wrong as wrong:
+        wrong.path.append(f"[{done}]")
+        raise
+
+
+def _dict_checker(inner: Any) -> _Checker:
+    of_each = _checker(inner)
+
+    def check_dict(value: Any, sizes: _Sizes) -> None:
+        if type(value) is not dict:
+            raise _Wrong(f"is {_shown(value)} rather than a record")
+        done = 0
+        try:
+            for each in value.values():
+                of_each.one(each, sizes)
+                done += 1
+        except _Wrong as wrong:
+            wrong.path.append(f".{_shortened(repr([*value][done])[1:-1])}")
+            raise
+
+    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
+        if {*map(type, values)} - {dict}:
+            raise _Wrong("is no record")
+        of_each.many([each for value in values for each in value.values()], sizes)
+
+    return _Checker(check_dict, check_many)
+
+
+def _fields_checker(expected: Any, required: frozenset[str]) -> _Checker:
+    hints = typing.get_type_hints(expected, include_extras=True)
+    fields = {name: _checker(kind) for name, kind in hints.items()}
+    return _Checker(_fields_check(fields, required), _columns_check(fields, required))
+
+
+def _fields_check(fields: Mapping[str, _Checker], required: frozenset[str]) -> _Check:
+    def check_fields(value: Any, sizes: _Sizes) -> None:
+        if type(value) is not dict:
+            raise _Wrong(f"is {_shown(value)} rather than a record")
+        for name in required:
+            if name not in value:
+                raise _Wrong(f"lacks {name!r}")
+        if not value.keys() <= fields.keys():
+            unknown = next(name for name in value if name not in fields)
+            raise _Wrong(f"has {_shown(unknown)}, which is unknown")
+        name = ""
+        try:
+            for name, each in value.items():
+                fields[name].one(each, sizes)
+        except _Wrong as wrong:
+            wrong.path.append(f".{name}")
+            raise
+
+    return check_fields
+
+
+def _columns_check(fields: Mapping[str, _Checker], required: frozenset[str]) -> _CheckMany:
+    def check_columns(values: Sequence[Any], sizes: _Sizes) -> None:
+        if {*map(type, values)} - {dict}:
+            raise _Wrong("is no record")
+        beyond = sum(map(len, values))
+        for name, of_each in fields.items():
+            column = [value[name] for value in values if name in value]
+            if name in required and len(column) < len(values):
+                raise _Wrong(f"lacks {name!r}")
+            of_each.many(column, sizes)
+            beyond -= len(column)
+        if beyond:
+            raise _Wrong("has what is unknown")
+
+    return check_columns
+
+
+def _annotated_checker(plain: Any, word: Any) -> _Checker:
+    if isinstance(word, SomeOf):
+        return _fields_checker(word.whole, frozenset())
+    if isinstance(word, Nested):
+        return _by_what_tells(_nested_check(word.kinds))
+    check_kind = _checker(plain).one
+    if isinstance(word, Whole):
+        place_in = word.place_in
+
+        def check_whole(value: Any, sizes: _Sizes) -> None:
+            check_kind(value, sizes)
+            limit = sizes.get(place_in, _LARGEST) if place_in is not None else _LARGEST
+            if not 0 <= value < limit:
+                among = f" {limit} {place_in}" if limit < _LARGEST else " numbers from 0"
+                raise _Wrong(f"is {value}, which is none of the{among}")
+
+        return _by_what_tells(check_whole)
+    assert isinstance(word, Written)
+    read = word.number
+
+    def check_written(value: Any, sizes: _Sizes) -> None:
+        check_kind(value, sizes)
+        if type(value) is str:
+            try:
+                read(value if len(value) <= _LONGEST_NUMBER else "")
+            except ValueError:
+                raise _Wrong(f"is {_shown(value)}, which is no number") from None
+
+    return _by_what_tells(check_written)
+
+
+def _nested_check(kinds: frozenset[type]) -> _Check:
+    def check_nested(value: Any, _: _Sizes) -> None:
+        waiting = [(value, 0)]
+        while waiting:
+            inner, depth = waiting.pop()
+            if depth > _DEEPEST:
+                raise _Wrong(f"is nested more than {_DEEPEST} levels deep")
+            if type(inner) is list:
+                waiting += [(each, depth + 1) for each in inner]
+            elif type(inner) not in kinds:
+                raise _Wrong(f"holds {_shown(inner)}, which is no such value")
+            elif type(inner) is int and not -_LARGEST <= inner < _LARGEST:
+                raise _Wrong("holds a number of more than 64 bits")
+
+    return check_nested
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return type(value).__name__
+    if type(value) is int and abs(value) >= _LARGEST:
+        return "a number of more than 64 bits"
+    return _shortened(repr(value))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."

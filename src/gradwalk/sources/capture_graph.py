@@ -1,0 +1,155 @@
+"""`capture`: the graph alone, as networkx, with what `watch` saw of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..backward.function_calls import is_looked_into
+from ..backward.record import Recording
+from ..backward.recorded_run import RecordedRun
+from ..features.compiled.compiled_calls import compiled_inside
+from ..features.compiled.function_calls import recorded_inside
+from ..features.compiled.inner_graph import Inside, tied, with_inside
+from ..graph.capture import Capture, capture_nodes
+from ..graph.garbage_collector import collector_paused
+from ..graph.names import read_names
+from ..graph.outputs import read_given
+from ..static.capture_static import capture_static
+from ..torch_api.compiled import CannotOpenError, is_compiled
+from ..tracing.annotate import Annotated, annotate
+from ..tracing.double_backward import pairs
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+def capture(
+    *outputs: Any,
+    names: Mapping[str, Any] | torch.nn.Module | None = None,
+    opened: bool = False,
+) -> nx.MultiDiGraph:
+    """The autograd graph behind some tensors, as a networkx graph.
+
+    One graph node per autograd ``Node``; an AccumulateGrad and the leaf tensor it accumulates into
+    are one node of kind ``"leaf"``. The walk is iterative and reads metadata only: no gradient,
+    random state or tensor is touched, and it works after the buffers were freed.
+
+    Args:
+        *outputs: Tensors that require grad, ``torch.autograd.graph.GradientEdge``s or autograd
+            ``Node``s, any number, also in lists, tuples and dicts. Or one static graph: what
+            ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned; or one `Recording`,
+            for the graph that it ran through.
+        names: What to call tensors: a mapping from names to tensors or ``nn.Module``s (whose
+            parameters get dotted names), or one module.
+        opened: Whether to look inside of what ``torch.compile`` made: the backward program of each
+            ``CompiledFunctionBackward``, as it was before the backend fused it; and, of a
+            recording, of the custom ``autograd.Function``s and reentrant checkpoints of which it
+            has noted what their backward ran. Nothing is compiled or run for it.
+
+    Returns:
+        A ``networkx.MultiDiGraph``. Nodes are numbered breadth-first from the outputs. Edges point
+        the way gradients flow, from a node to its next functions, keyed by input number.
+
+        Node attributes: ``kind`` ("op" or "leaf"), ``op`` (the class name, "MulBackward0"),
+        ``name``, ``shape`` (tuple), ``dtype`` and ``device`` (as torch prints them) of its first
+        output, ``requires_grad``, ``is_leaf``, ``sequence_nr`` (torch's own), ``outputs`` (one dict
+        per output: ``output_nr``, ``name``, ``shape``, ``dtype``, ``device``),
+        ``no_grad_inputs`` (one dict per operand that needs no gradient: ``input_nr``,
+        ``argument``) and ``checkpoint`` (the number of the innermost checkpointed region that it
+        runs in, which runs forward again in backward; None outside of any).
+
+        Nodes that are alike share the lists under ``outputs`` and ``no_grad_inputs``: read them,
+        and assign new ones rather than changing them.
+
+        Edge attributes: ``input_nr`` (which forward input of the source), ``argument`` (its name,
+        "self", "mat2", or None where torch names none), ``output_nr`` (which output of the target).
+
+        When the forward pass, or a part of it, ran under `gradwalk.watch`, nodes also have
+        ``source`` ("file:line"), ``namespace`` (the module, "encoder/layers/0/linear1"; "" for the
+        outermost), ``call`` (the forward function) and ``inplace``, and edges a ``kind``. After the
+        autograd nodes come others: of kind "constant", an operand that needs no grad (with
+        ``value``, its numbers as text if it is small); of kind "cut", one that lost its gradient on
+        the way (``how``: "detach", "no_grad", ...); and of kind "outside", the tensor of another
+        graph that a cut began at. Edges of kind "constant" lead to the first two, and edges of kind
+        "cut" from a cut to its source; all others are of kind "gradient". The new ones may have an
+        ``input_nr`` of None.
+
+        With ``opened``, after the autograd nodes come nodes of kind "call": the calls of the
+        backward programs, or the operations that ran, each with ``inside`` (its node's id), ``op``
+        ("aten.mm.default"), ``called`` (the call with its arguments), ``fx_name``, ``namespace``
+        and ``source`` as above, of the forward call that it is the backward of, ``seq_nr`` (the
+        number of that call in the forward pass) and ``recomputed`` (whether it is a call of the
+        forward pass, put into backward). Edges of kind "gradient" lead from the compiled node to
+        the calls that take its gradients, from call to call, and from calls to the node's own next
+        functions; ``argument`` is that of the call that they lead to, which takes it as operand
+        ``output_nr``, and ``input_nr`` is which of several tensors it is. Edges of kind "constant"
+        lead from calls to saved tensors and to calls that work on these alone; the saved tensors
+        are constants at the end, also with ``inside``. The compiled node keeps its own edges. One
+        that cannot be opened has ``closed``, a sentence why.
+
+        A static graph has the attributes that `gradwalk.static.fx_graph.capture_program` lists.
+
+        Graph attributes: ``roots``, a list of (node, output_nr) in the order given, and
+        ``torch_version``; where ``torch.func`` runs the program, ``transforms``, such as
+        ["vmap over 2", "grad"], the outermost first; where `gradwalk.watch` saw
+        ``torch.autograd.grad`` or ``backward`` with ``create_graph=True``, ``derivatives``, a list
+        of (node, node): the first gave the derivative of what the second gave.
+
+    Raises:
+        TypeError: An output is of a kind that carries no autograd graph, or ``names`` is not a
+            mapping or module.
+        ValueError: No output was given, or one that does not require grad.
+
+    Example::
+
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> graph = capture(w * 2, names={"w": w})
+        >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]
+        [('MulBackward0', None), ('AccumulateGrad', 'w')]
+        >>> list(graph.edges(data="argument"))
+        [(0, 1, 'self')]
+    """
+    recording = outputs[0] if len(outputs) == 1 and isinstance(outputs[0], Recording) else None
+    called = read_names(names, "capture")
+    if recording is not None:
+        plain: Capture = recording._pass.captured
+    else:
+        given = read_given(outputs, "capture")
+        if not isinstance(given, list):
+            return capture_static(given).graph
+        plain = capture_nodes(given, called)
+    captured = annotate(plain, called, infer=False)
+    run = None if recording is None else recording._pass.run
+    drawn = _opened(captured, run) if opened else captured.drawn
+    if captured.derivatives:
+        drawn.graph["derivatives"] = list(dict.fromkeys(pairs(captured.derivatives)))
+    if captured.transforms:
+        drawn.graph["transforms"] = list(captured.transforms)
+    return drawn
+
+
+def _opened(captured: Annotated, run: RecordedRun | None) -> nx.MultiDiGraph:
+    """The graph with what is inside of its compiled nodes, and of those that a pass looked into."""
+    found: list[Inside] = []
+    closed: dict[int, str] = {}
+    with collector_paused():
+        for i, node in enumerate(captured.nodes):
+            compiled = is_compiled(node)
+            if not compiled and (run is None or not is_looked_into(node)):
+                continue
+            try:
+                inside = (
+                    compiled_inside(captured, i, 0)
+                    if compiled
+                    else recorded_inside(captured, i, run)
+                )
+                found.append(inside)
+            except CannotOpenError as why:
+                closed[i] = str(why)
+        graph = tied(with_inside(captured, found).drawn)
+    for i, sentence in closed.items():
+        graph.nodes[i]["closed"] = sentence
+    return graph

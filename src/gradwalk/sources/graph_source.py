@@ -1,0 +1,321 @@
+"""`GraphSource`: what can be shown, whatever stands behind it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import torch
+
+from ..backward.leaf_grads import LeafGrads
+from ..backward.recorded_pass import RecordedPass
+from ..checks.finding import Finding
+from ..checks.run_checks import Limits
+from ..features.compiled.open_nodes import Opening
+from ..graph.names import Names
+from ..schema import (
+    DetailsModel,
+    GraphModel,
+    MemoryModel,
+    RunModel,
+    StateModel,
+    StepModel,
+    TransportModel,
+)
+from ..schema.ranks import RankModel
+from ..tracing.annotate import Annotated
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+_S = TypeVar("_S", bound="ReadOnlySource")
+
+
+class GraphSource(Protocol):
+    """A graph that can be shown, and what is known of backward through it.
+
+    Three stand behind it: a graph of tensors that are alive
+    (`gradwalk.sources.live_graph.LiveGraph`), a
+    program written down (`gradwalk.sources.static_graph.StaticGraph`), and a file
+    (`gradwalk.sources.saved_graph.SavedGraph`). Nobody who shows one asks which it is.
+
+    Attributes:
+        graph: The graph, as `gradwalk.capture` gives it.
+        drawn: The same with what is known beyond it: constants, cuts, numbers.
+        size: How many nodes are drawn.
+        is_watched: Whether `gradwalk.watch` saw the program that made it.
+        runs_backward: Whether backward can run through it, if nothing was freed.
+        direction: Which way its gradients flow in a drawing, unless somebody chooses.
+        model: What is drawn, as plain values.
+        recorded: The pass that is shown, to tell it from another; None before any.
+        steps: What ran in that pass, in the engine's order.
+        run: What flowed in it, in few numbers; None before any.
+        cursor: After how many of the steps we stand.
+        grads: The ``.grad`` of the tensors that the pass owns, step by step; None when it owns
+            none.
+        fault: A sentence when watching went wrong, or None.
+        autograd: The graph with its autograd nodes, through which backward can run; None of what
+            has none.
+        recording: The pass with its tensors; None before any, and of what has none.
+        openable: The nodes that have something inside that may be shown.
+        loaded_ranks: Of the files of several ranks, which there are, ascending.
+        on_rank: Gives the same with the graph of another of these; None where there are none.
+    """
+
+    @property
+    def openable(self) -> Sequence[int]: ...  # noqa: D102
+
+    @property
+    def autograd(self) -> Annotated | None: ...  # noqa: D102  described above, as all of these
+    @property
+    def recording(self) -> RecordedPass | None: ...  # noqa: D102
+    @property
+    def graph(self) -> nx.MultiDiGraph: ...  # noqa: D102
+    @property
+    def drawn(self) -> nx.MultiDiGraph: ...  # noqa: D102
+    @property
+    def size(self) -> int: ...  # noqa: D102
+    @property
+    def is_watched(self) -> bool: ...  # noqa: D102
+    @property
+    def runs_backward(self) -> bool: ...  # noqa: D102
+    @property
+    def direction(self) -> str: ...  # noqa: D102
+    @property
+    def model(self) -> GraphModel: ...  # noqa: D102
+    @property
+    def recorded(self) -> object | None: ...  # noqa: D102
+    @property
+    def steps(self) -> list[StepModel]: ...  # noqa: D102
+    @property
+    def run(self) -> RunModel | None: ...  # noqa: D102
+    @property
+    def cursor(self) -> int: ...  # noqa: D102
+    @property
+    def grads(self) -> LeafGrads | None: ...  # noqa: D102
+    @property
+    def fault(self) -> str | None: ...  # noqa: D102
+    @property
+    def loaded_ranks(self) -> Sequence[int]: ...  # noqa: D102
+    @property
+    def on_rank(self) -> Callable[[int], GraphSource] | None: ...  # noqa: D102
+
+    def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
+        """Watch what runs through the graph from now on.
+
+        Args:
+            changed: Called when a pass that someone else started has ended. Held weakly when it is
+                a bound method.
+            begun: Called when any pass has begun, before a leaf's ``.grad`` has changed. Held
+                likewise.
+        """
+
+    def read_now(self) -> None:
+        """Read what the program may change or drop from now on; the rest can wait."""
+
+    def poll(self) -> bool:
+        """Take note of a pass that has ended; whether there is news since the last call."""
+        ...
+
+    def state(self) -> StateModel:
+        """What has been seen of backward."""
+        ...
+
+    def transport(self) -> TransportModel:
+        """Whether travelling moves ``.grad``, and why not."""
+        ...
+
+    def reopened(self) -> TransportModel:
+        """What a copy opened from a file will say of travelling."""
+        ...
+
+    def memory(self) -> MemoryModel:
+        """The bytes that the nodes hold for backward."""
+        ...
+
+    def findings(
+        self,
+        called: Names,
+        limits: Limits | None = None,
+        *,
+        is_explicit: bool = False,
+        optimizers: Sequence[torch.optim.Optimizer] = (),
+    ) -> list[Finding]:
+        """What may be wrong with it.
+
+        Args:
+            called: What the program calls its parameters.
+            limits: The thresholds; None for the usual ones.
+            is_explicit: Whether all that is called so belongs to the model.
+            optimizers: What will update the parameters, as far as it was given.
+        """
+        ...
+
+    def details(self, node: int, cursor: int | None = None) -> DetailsModel:
+        """What the panel shows of a node.
+
+        Args:
+            node: Which node of ``drawn``.
+            cursor: After how many steps of the pass; None for where we stand. Nothing is moved.
+        """
+        ...
+
+    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+        """`details`, to be asked of many nodes: what they have in common is read once.
+
+        It holds what it has read, and does not see what changes meanwhile: it is for one call.
+        """
+        ...
+
+    def changes(self, node: int) -> list[int]:
+        """The cursors at which the details of a node may become others, 0 the first."""
+        ...
+
+    def backward(self, **asked: Any) -> None:
+        """Run the real backward; `poll` then finds it.
+
+        Args:
+            **asked: As for `gradwalk.backward.run_backward.run_backward`.
+
+        Raises:
+            RuntimeError: It cannot run, and why.
+            Exception: What the pass raises.
+        """
+
+    def seek(self, cursor: int) -> None:
+        """Stand after so many steps; every ``.grad`` that the pass owns moves along."""
+
+    def find(self, node: int | str) -> int:
+        """After which step a node has just run.
+
+        Args:
+            node: Its id, or the name of its tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: No node is called so, several are, or it did not run in this pass.
+        """
+        ...
+
+    def leaf(self, node: int) -> torch.Tensor | None:
+        """The leaf tensor that a node of ``drawn`` stands for, while it lives."""
+        ...
+
+    def accumulated(self) -> list[torch.Tensor]:
+        """The tensors whose ``.grad`` backward adds to."""
+        ...
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Within it nothing is watched: a pass runs that is none of this graph's."""
+        ...
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """The graph, as `gradwalk.capture` gives it; a copy."""
+        ...
+
+    def rank(self) -> RankModel | None:
+        """What this process says beside its graph, for the other ranks' to be laid beside it.
+
+        None where it has joined no others, or runs nothing.
+        """
+        ...
+
+    def expand(self, node: int) -> None:
+        """Show what is inside of a node; its id and those of all autograd nodes stay the same.
+
+        Raises:
+            ValueError: It has nothing inside that can be shown.
+        """
+
+    def all_open(self) -> Opening | None:
+        """The graph with all compiled code open that can be, and its numbers; None for none."""
+        ...
+
+    def collapse(self, node: int) -> None:
+        """Hide it again.
+
+        Raises:
+            ValueError: It has nothing inside.
+        """
+
+    def clone(self) -> GraphSource:
+        """The same graph, to be shown and closed by somebody else."""
+        ...
+
+    def close(self) -> None:
+        """Remove every hook, and let go of what was recorded."""
+
+
+_NOTHING_BEHIND = (
+    "There are no autograd nodes behind this picture (it was opened from a file, or is of a static "
+    "graph), so nothing in it can be opened or closed. A file shows what was open when it was "
+    "saved."
+)
+
+
+class ReadOnlySource:
+    """What is the same of all subjects through which no backward runs."""
+
+    runs_backward = False
+    grads: LeafGrads | None = None
+    fault: str | None = None
+    autograd: Annotated | None = None
+    recording: RecordedPass | None = None
+    openable: Sequence[int] = ()
+    loaded_ranks: Sequence[int] = ()
+    on_rank: Callable[[int], GraphSource] | None = None
+
+    def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
+        """Nothing runs through it."""
+
+    def read_now(self) -> None:
+        """Nothing changes it."""
+
+    def poll(self) -> bool:
+        """No pass ends here."""
+        return False
+
+    def leaf(self, node: int) -> torch.Tensor | None:  # noqa: ARG002
+        """No tensor gets a ``.grad`` of it."""
+        return None
+
+    def accumulated(self) -> list[torch.Tensor]:
+        """Nor does any grow."""
+        return []
+
+    def paused(self) -> AbstractContextManager[None]:
+        """There is nothing to pause."""
+        return nullcontext()
+
+    def rank(self) -> RankModel | None:
+        """It runs on no rank."""
+        return None
+
+    def expand(self, node: int) -> None:  # noqa: ARG002
+        """There is nothing behind its nodes.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(_NOTHING_BEHIND)
+
+    def all_open(self) -> Opening | None:
+        """Nothing can be opened."""
+        return None
+
+    def collapse(self, node: int) -> None:
+        """The same.
+
+        Raises:
+            ValueError: Always.
+        """
+        self.expand(node)
+
+    def clone(self: _S) -> _S:
+        """The same, with a cursor of its own."""
+        return copy.copy(self)
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,178 @@
+"""What is drawn of a live graph: its boxes and small values, with what is inside of open nodes."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Mapping, Set
+from dataclasses import replace
+
+import torch
+
+from ..backward.recorded_run import RecordedRun
+from ..explain import describe_node as why
+from ..features.checkpoints.describe import checkpointed
+from ..features.compiled.open_nodes import Opening, boxes_inside
+from ..features.module_inference.infer_modules import inferred_namespaces
+from ..features.module_inference.outside_boxes import boxes_outside
+from ..graph.names import Names
+from ..schema import DetailsModel, GraphModel
+from ..torch_api.modes import unseen
+from ..tracing.annotate import Annotated
+from ..tracing.double_backward import pairs
+from ..tracing.values import Drawn, drawn_values
+from .distributed_leaves import DistributedLeaves
+from .func_boxes import about_transforms, within_transforms
+from .graph_model import graph_model, modules_model
+from .module_classes import classes_of_modules
+
+
+class LiveDrawing:
+    """A live graph as it is drawn; each part is worked out when it is first asked for.
+
+    What is known of its nodes is known of the graph with every node closed. Open ones change the
+    ids of what is drawn, and then it is told by those.
+    """
+
+    def __init__(
+        self,
+        closed: Annotated,
+        names: Names,
+        opening: Opening,
+        freed: Set[int],
+        shared: DistributedLeaves,
+    ) -> None:
+        """Look at the graph with every node closed.
+
+        Args:
+            closed: The graph.
+            names: What the user calls tensors and modules.
+            opening: Which nodes are open.
+            freed: Ids of the nodes whose saved tensors are gone; its owner adds to it.
+            shared: The leaves that several processes have together, or several modules.
+        """
+        self._opening = opening
+        self._freed = freed
+        self._shared = shared
+        self._closed = closed
+        # Not the names themselves: they know of other graphs, which would then live as long.
+        self._infer = inferred_namespaces(closed, names)
+        self._known_classes = names.classes
+        self._checkpointed = checkpointed(closed, names, lambda: (self._inferred, self._boxes))
+        self._derived = why.about_derivatives(closed)
+
+    @property
+    def _inferred(self) -> Mapping[int, str]:
+        """The modules of the nodes, where these are inferred."""
+        return self._infer()
+
+    @functools.cached_property
+    def _boxes(self) -> Mapping[int, str]:
+        """The boxes of nodes outside of modules."""
+        return boxes_outside(self._closed, self._inferred)
+
+    @functools.cached_property
+    def _classes(self) -> dict[str, str]:
+        """The classes of the modules."""
+        return classes_of_modules(self._closed, self._known_classes, self._inferred)
+
+    @functools.cached_property
+    def namespaces(self) -> Mapping[int, str]:
+        """The modules of the nodes, watched or inferred."""
+        drawn = self._opening.captured.drawn
+        watched = {node: space for node, space in drawn.nodes(data="namespace") if space}
+        return self._opening.moved(self._inferred) or watched
+
+    @functools.cached_property
+    def model(self) -> GraphModel:
+        """What is drawn."""
+        regions, moved = self._checkpointed, self._opening.moved
+        captured = self._opening.captured
+        boxes, classes = boxes_inside(self._opening)
+        model = graph_model(
+            captured.drawn,
+            moved(self._inferred),
+            modules_model(regions.with_classes({**self._classes, **classes})),
+            {**self.values.values, **self._opening.values()},
+            captured.nodes,
+            boxes={**moved(self._boxes), **moved(regions.spaces), **boxes},
+            changed=self.values.changed,
+            regions=moved(regions.numbers),
+            checkpoints=regions.models,
+            derivatives=pairs(captured.derivatives),
+        )
+        for node, sign in moved(self._shared.signs).items():
+            model["nodes"][node]["sign"] = sign
+        return within_transforms(model, captured.transforms)
+
+    @functools.cached_property
+    def values(self) -> Drawn:
+        """The small values by the ids of what is drawn now."""
+        known, moved = self._values, self._opening.moved
+        return replace(known, values=moved(known.values), changed=moved(known.changed))
+
+    @functools.cached_property
+    def _values(self) -> Drawn:
+        """The small values of the nodes, read when the graph is drawn."""
+        with unseen(), torch.no_grad():
+            try:
+                return drawn_values(self._opening.captured, bool(self._freed))
+            except Exception:  # the picture is worth having without numbers
+                return Drawn({}, {}, {}, had_run=False)
+
+    def read_now(self) -> None:
+        """The small values; of compiled code all, parts of which its first pass forgets."""
+        _ = self.model if self._opening.openable else self._values
+
+    def expand(self, node: int) -> None:
+        """Show what is inside of a node.
+
+        Raises:
+            ValueError: It has nothing inside that can be shown.
+        """
+        _ = self._values  # read now, as the graph was drawn: it stays the same graph
+        self._opening.expand(node)
+        self._redraw()
+
+    def collapse(self, node: int) -> None:
+        """Hide it again.
+
+        Raises:
+            ValueError: It has nothing inside.
+        """
+        self._opening.collapse(node)
+        self._redraw()
+
+    def show(self, run: RecordedRun | None) -> bool:
+        """Another pass is shown: what its nodes ran takes the place of what was open before.
+
+        Returns:
+            Whether the graph is drawn anew.
+        """
+        is_other = self._opening.show(run)
+        if is_other:
+            self._redraw()
+        return is_other
+
+    def _redraw(self) -> None:
+        for known in ("model", "namespaces", "values"):
+            self.__dict__.pop(known, None)
+
+    def add_to(self, found: DetailsModel, node: int) -> None:
+        """Put into the details of a node where it is, and what the graph around makes of it."""
+        tied = self._shared.tied.get(node)
+        if tied is not None:
+            found["about"] = f"{why.about_tied(tied)} {found['about']}"
+        if found["module"] is None and self.namespaces.get(node):
+            found["module"] = self.namespaces[node].replace("/", ".")
+        if node in self._derived:
+            found["about"] += f" {self._derived[node]}"
+        found["checkpoint"] = self._checkpointed.about(node)
+        transforms = about_transforms(self._opening.captured.transforms)
+        found["about"] = f"{transforms}{found['about']}"
+
+    def clone(self, opening: Opening, freed: Set[int]) -> LiveDrawing:
+        """The same picture, of which somebody else opens and closes nodes."""
+        other = copy.copy(self)
+        other._opening, other._freed = opening, freed
+        return other

@@ -1,0 +1,174 @@
+"""The backward passes through a graph of tensors that are alive: hooks see them, one is shown."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ..backward.leaf_grads import LeafGrads
+from ..backward.observe import Observer
+from ..backward.recorded_pass import RecordedPass
+from ..backward.recorded_run import RecordedRun
+from ..features.compiled.open_nodes import Opening
+from ..schema import HeldModel, RunModel
+from ..torch_api.saved_tensors import is_freed
+from .graph_model import run_model
+from .stored_grads import Since, StoredGrads
+
+
+class LivePasses:
+    """The passes through one graph, from when it is followed.
+
+    Attributes:
+        freed: Ids of the nodes whose saved tensors are gone.
+        shown: The pass that is shown; None before any.
+    """
+
+    def __init__(self, opening: Opening, max_bytes: int) -> None:
+        """Begin before the first pass; `follow` watches the graph.
+
+        Args:
+            opening: The graph.
+            max_bytes: Of gradients to keep of each pass.
+        """
+        captured = opening.captured
+        self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
+        self.shown: RecordedPass | None = None
+        self._opening = opening
+        self._max_bytes = max_bytes
+        self._observer: Observer | None = None
+        self._last: RecordedRun | None = None
+        self._told_compiled = False
+        self._run: tuple[object, RunModel | None] = None, None
+        self._stored = StoredGrads(captured)
+        self._since = Since()
+
+    def clone(self, opening: Opening) -> LivePasses:
+        """Those of the same graph, followed by nobody yet, without what was seen."""
+        other = copy.copy(self)
+        other.freed = set(self.freed)
+        other.shown = other._last = other._observer = None
+        other._opening = opening
+        other._told_compiled = False
+        other._run = None, None
+        other._stored = StoredGrads(opening.captured)
+        other._since = Since()
+        return other
+
+    def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
+        """Put a hook on every node.
+
+        Args:
+            changed: Called when a pass has ended. Held weakly when it is a bound method.
+            begun: Called when a pass has begun. Held likewise.
+        """
+        self._stored.tell(changed, begun)
+        captured = self._opening.captured
+        self._observer = Observer(
+            captured.nodes,
+            self._stored.end,
+            {node for node, _ in captured.roots},
+            self._max_bytes,
+            on_begin=self._stored.begin,
+        )
+
+    @property
+    def observer(self) -> Observer:
+        """The hooks; there from the first question on."""
+        if self._observer is None:
+            self.follow(lambda: None)
+        assert self._observer is not None
+        return self._observer
+
+    @property
+    def fault(self) -> str | None:
+        """What went wrong within a hook."""
+        return None if self._observer is None else self._observer.fault
+
+    @property
+    def last_run(self) -> RecordedRun | None:
+        """The latest pass that was seen, also one that is not shown yet."""
+        last = None if self._observer is None else self._observer.last
+        return self.shown.run if last is None and self.shown is not None else last
+
+    def close(self) -> None:
+        """Remove every hook and let go of what was recorded."""
+        self.shown = self._last = None
+        self._run = None, None
+        if self._observer is not None:
+            self._observer.close()
+
+    def poll(self) -> bool:
+        """Take note of a pass that has ended.
+
+        It is shown from now on, unless the user stands within a pass of gradwalk's own, not to be
+        taken elsewhere.
+
+        Returns:
+            Whether there was one since the last call.
+        """
+        observer = self._observer
+        if observer is None:
+            return False
+        last = observer.last
+        compiled = observer.compiled and not self._told_compiled
+        self._told_compiled = observer.compiled
+        if last is None or last is self._last or last.state == "running":
+            return compiled
+        before = 0 if self._last is None else self._last.number
+        self._last = last
+        captured = self._opening.captured
+        nodes = captured.nodes
+        if last.number != before + 1:  # several have ended, any of which may have freed something
+            self.freed.update(i for i, node in enumerate(nodes) if is_freed(node))
+        elif not last.keeps_graph:
+            self.freed.update(i for i in last.steps if is_freed(nodes[i]))
+        if not self._is_travelling(last):
+            self.shown = RecordedPass(captured, last)
+        return True
+
+    def _is_travelling(self, last: RecordedRun) -> bool:
+        shown = self.shown
+        return (
+            last.grads is None
+            and shown is not None
+            and shown.run.grads is not None
+            and shown.cursor < shown.run.total
+        )
+
+    @property
+    def grads(self) -> LeafGrads | None:
+        """The ``.grad`` of the pass that is shown, where gradwalk ran it."""
+        return None if self.shown is None else self.shown.run.grads
+
+    @property
+    def run(self) -> RunModel | None:
+        """What flowed in the pass that is shown."""
+        shown = self.shown
+        if self._run[0] is not shown:
+            model = None if shown is None else run_model(shown, self._opening.flowed(shown))
+            # What a pass of the program's own left in `.grad` is known of the last one alone.
+            if shown is not None and model and not model["grads"] and shown.run is self._last:
+                model["grads"] = self._stored.grown()
+            self._run = shown, model
+        model = self._run[1]
+        return model and self._since.told(model, self._touched())
+
+    def drawn_anew(self) -> None:
+        """Other nodes are open: what flowed is told anew."""
+        self._run = None, None
+
+    def _touched(self) -> dict[int, torch.Tensor | None]:
+        """The ``.grad`` of the leaves of which something has changed it since the pass."""
+        own = self.grads
+        if own is None:
+            shown = self.shown
+            return self._stored.touched() if shown and shown.run is self._last else {}
+        tensors = {timeline.node: timeline.tensor() for timeline in own.touched()}
+        return {node: None if one is None else one.grad for node, one in tensors.items()}
+
+    def held(self) -> Sequence[HeldModel]:
+        """What leaves hold in ``.grad`` that no pass tells."""
+        return self._stored.held() if self.shown is None else ()

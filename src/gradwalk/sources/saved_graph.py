@@ -1,0 +1,226 @@
+"""A graph that was opened from a file: it shows what was recorded, and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from ..backward.recorded_pass import find_node
+from ..checks.finding import Finding, findings_from
+from ..checks.run_checks import Limits
+from ..features.compiled.inner_graph import tied
+from ..graph.names import Names
+from ..panel.blank import blank_details
+from ..schema import (
+    DetailsModel,
+    GraphModel,
+    MemoryModel,
+    RunModel,
+    StageModel,
+    StateModel,
+    StepModel,
+    TransportModel,
+)
+from ..schema.file_format import SavedGraphModel
+from ..schema.graph_json import graph_from_data, with_drawn
+from ..static.descriptions import no_backward
+from .graph_source import ReadOnlySource
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+NO_LIVE_GRAPH = (
+    "This graph was opened from a file, so its autograd nodes are not here and backward cannot run."
+    " Make a new widget from the program that computed it, as in GraphWidget(loss)."
+)
+_SEEN = {"source", "namespace", "call", "inplace"}
+
+
+class SavedGraph(ReadOnlySource):
+    """What a file holds; see `gradwalk.sources.graph_source.GraphSource`.
+
+    Attributes:
+        saved: It.
+    """
+
+    def __init__(self, saved: SavedGraphModel) -> None:
+        self.saved = saved
+        self.drawn = graph_from_data(with_drawn(saved["graph"], saved["network"]))
+        self.graph = _autograd_part(_of_shown_rank(self.drawn))
+        self.cursor = saved["cursor"]
+
+    @property
+    def size(self) -> int:
+        """How many nodes are drawn."""
+        return len(self.drawn)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the program was watched that made it."""
+        return self.saved["watched"]
+
+    @property
+    def direction(self) -> str:
+        """As it was shown."""
+        return self.saved["direction"]
+
+    @property
+    def model(self) -> GraphModel:
+        """What is drawn."""
+        return self.saved["graph"]
+
+    @property
+    def recorded(self) -> object | None:
+        """The pass that was saved along."""
+        return self.run
+
+    @property
+    def steps(self) -> list[StepModel]:
+        """Those that were saved."""
+        return self.saved["steps"]
+
+    @property
+    def run(self) -> RunModel | None:
+        """What flowed in them."""
+        return self.saved["run"]
+
+    def backward(self, **_: Any) -> None:
+        """There is nothing to run.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(_blocked(self.drawn))
+
+    def state(self) -> StateModel:
+        """What had been seen of backward."""
+        return self.saved["state"]
+
+    def transport(self) -> TransportModel:
+        """That travelling moves nothing, and what there was to say about the pass."""
+        return self.saved["transport"]
+
+    def reopened(self) -> TransportModel:
+        """The same."""
+        return self.saved["transport"]
+
+    def memory(self) -> MemoryModel:
+        """The bytes that the nodes held for backward."""
+        return self.saved["memory"]
+
+    def findings(
+        self,
+        called: Names,  # noqa: ARG002
+        limits: Limits | None = None,  # noqa: ARG002
+        *,
+        is_explicit: bool = False,  # noqa: ARG002
+        optimizers: Sequence[torch.optim.Optimizer] = (),  # noqa: ARG002
+    ) -> list[Finding]:
+        """What was found where it was made."""
+        return findings_from(self.saved["findings"])
+
+    def details(self, node: int, cursor: int | None = None) -> DetailsModel:
+        """What the panel showed of a node; of a large graph, that of later nodes is not there."""
+        found = self.saved["details"][node]
+        if found is None:
+            return undetailed(self.drawn, node)
+        return details_at(found, self.cursor if cursor is None else cursor)
+
+    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+        """`details`."""
+        return self.details
+
+    def changes(self, node: int) -> list[int]:
+        """Where a stage of them begins."""
+        return [stage["from_step"] for stage in self.saved["details"][node] or ()] or [0]
+
+    def seek(self, cursor: int) -> None:
+        """Move the cursor, and no ``.grad``."""
+        self.cursor = cursor
+
+    def find(self, node: int | str) -> int:
+        """After which of the saved steps a node has just run."""
+        found = find_node(self.graph, node)
+        if self.run is None:
+            return 0
+        for model in self.steps:
+            if model["node"] == found:
+                return model["step"]
+        raise ValueError(f"run_to was given {node!r}, which did not run in the saved pass.")
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """The graph without what was inferred; a copy."""
+        drawn = _of_shown_rank(self.drawn)
+        opened = any(kind == "call" for _, kind in drawn.nodes(data="kind"))
+        if not self.is_watched and not opened:
+            return self.graph.copy()
+        seen = [node for node, inferred in drawn.nodes(data="inferred") if not inferred]
+        return tied(drawn.subgraph(seen).copy())
+
+
+def details_at(found: list[StageModel], cursor: int) -> DetailsModel:
+    """The details of a node when the cursor stands after ``cursor`` steps."""
+    fields: dict[str, Any] = {}
+    for stage in found:
+        if stage["from_step"] <= cursor:
+            fields.update(stage["fields"])
+    return cast(DetailsModel, fields)
+
+
+def _of_shown_rank(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
+    """Of several ranks laid on each other the graph of the one that is shown."""
+    beyond = [node for node, ranks in drawn.nodes(data="ranks") if ranks == "others"]
+    edges = [edge for *edge, ranks in drawn.edges(keys=True, data="ranks") if ranks == "others"]
+    if not beyond and not edges:
+        return drawn
+    graph = drawn.copy()
+    graph.remove_edges_from(edges)
+    graph.remove_nodes_from(beyond)
+    return graph
+
+
+def _autograd_part(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
+    """The graph as it was captured, without what is known beyond it."""
+    import networkx as nx  # noqa: PLC0415  slow to import
+
+    graph = nx.MultiDiGraph(**drawn.graph)
+    static = drawn.graph.get("static", False)
+    for node, data in drawn.nodes(data=True):
+        if static and data["op"] != "number":
+            graph.add_node(node, **data)
+        elif data["kind"] in {"op", "leaf"}:
+            graph.add_node(node, **{k: v for k, v in data.items() if k not in _SEEN})
+    for source, target, key, data in drawn.edges(data=True, keys=True):
+        if target in graph and (static or data.get("kind", "gradient") == "gradient"):
+            plain = {k: v for k, v in data.items() if k not in {"kind", "via"}}
+            graph.add_edge(source, target, key=key, **plain)
+    return graph
+
+
+def replayed(graph: nx.MultiDiGraph, is_recorded: bool, note: str | None) -> TransportModel:
+    """What an opened graph will say of travelling.
+
+    Args:
+        graph: What is drawn.
+        is_recorded: Whether a pass is saved with it.
+        note: What there is to say about that pass.
+    """
+    if not is_recorded:
+        return {"owned": False, "note": None, "blocked": _blocked(graph)}
+    opened = "Opened from a file: stepping shows what was recorded and moves no .grad."
+    return {"owned": False, "note": " ".join(filter(None, (note, opened))), "blocked": None}
+
+
+def _blocked(graph: nx.MultiDiGraph) -> str:
+    """Why no backward can run."""
+    made_by = graph.graph.get("made_by")  # of a static graph
+    return NO_LIVE_GRAPH if made_by is None else no_backward(made_by)
+
+
+def undetailed(graph: nx.MultiDiGraph, node: int) -> DetailsModel:
+    """What is known of a node from the graph alone."""
+    missing = "Not saved: a file keeps the details of the first nodes of a large graph only."
+    blank = blank_details(graph, node, missing, missing)
+    return {**blank, "no_grad_inputs": graph.nodes[node]["no_grad_inputs"]}

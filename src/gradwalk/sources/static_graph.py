@@ -1,0 +1,184 @@
+"""A program written down by torch.export or torch.fx: it is only looked at."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..backward.recorded_pass import find_node
+from ..checks.finding import Finding
+from ..checks.run_checks import Limits
+from ..english import plural
+from ..graph.names import Names
+from ..panel.blank import blank_details
+from ..panel.extra_details import line_model
+from ..panel.neighbours import consumers_of, inputs_of, outputs_of
+from ..panel.value import with_origin
+from ..schema import (
+    DetailsModel,
+    GraphModel,
+    MemoryModel,
+    RunModel,
+    StateModel,
+    StepModel,
+    TransportModel,
+)
+from ..static.capture_static import StaticCapture
+from ..static.descriptions import about, no_backward
+from .graph_model import graph_model, modules_model
+from .graph_source import ReadOnlySource
+
+_HELD = "The tensor that the program holds."
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class StaticGraph(ReadOnlySource):
+    """A static graph: a source that is only looked at.
+
+    Attributes:
+        captured: The graph.
+    """
+
+    direction = "up"  # so that its data flows down
+    is_watched = False
+    recorded: object | None = None
+    run: RunModel | None = None
+    cursor = 0
+
+    def __init__(self, captured: StaticCapture) -> None:
+        self.captured = captured
+        self.steps: list[StepModel] = []
+
+    @property
+    def graph(self) -> nx.MultiDiGraph:
+        """The calls of the program, its inputs and its tensors."""
+        return self.captured.graph
+
+    @property
+    def drawn(self) -> nx.MultiDiGraph:
+        """With the numbers that are written into it."""
+        return self.captured.drawn
+
+    @property
+    def size(self) -> int:
+        """How many nodes are drawn."""
+        return len(self.drawn)
+
+    @functools.cached_property
+    def model(self) -> GraphModel:
+        """What is drawn."""
+        return graph_model(self.drawn, modules=modules_model(self.captured.modules))
+
+    def backward(self, **_: Any) -> None:
+        """There is nothing to run.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(self._no_backward)
+
+    @property
+    def _no_backward(self) -> str:
+        return no_backward(self.captured.made_by)
+
+    def state(self) -> StateModel:
+        """That nothing was seen, and why."""
+        note = _note(self.captured)
+        return {"runs": 0, "reached": [], "flowed": [], "freed": [], "held": [], "note": note}
+
+    def transport(self) -> TransportModel:
+        """That no backward can be started."""
+        return {"owned": False, "note": None, "blocked": self._no_backward}
+
+    def reopened(self) -> TransportModel:
+        """The same."""
+        return self.transport()
+
+    def memory(self) -> MemoryModel:
+        """That nothing is held for backward."""
+        return {
+            "nodes": [],
+            "bytes": [],
+            "namespaces": [],
+            "namespace_bytes": [],
+            "total": 0,
+            "unknown": 0,
+        }
+
+    def findings(
+        self,
+        called: Names,  # noqa: ARG002
+        limits: Limits | None = None,  # noqa: ARG002
+        *,
+        is_explicit: bool = False,  # noqa: ARG002
+        optimizers: Sequence[torch.optim.Optimizer] = (),  # noqa: ARG002
+    ) -> list[Finding]:
+        """Nothing: there are no gradients to judge."""
+        return []
+
+    def details(self, node: int, cursor: int | None = None) -> DetailsModel:  # noqa: ARG002
+        """What the panel shows of a node: no gradients, and a sentence why."""
+        captured, drawn = self.captured, self.drawn
+        held = captured.tensors_held.get(node)
+        namespace = drawn.nodes[node]["namespace"]
+        consumers, consumer_count = consumers_of(drawn, node)
+        inputs, input_count = inputs_of(drawn, node)
+        outputs, output_count = outputs_of(drawn, node)
+        with torch.no_grad():  # a click can be handled on a thread that is in another mode
+            value = None if held is None else with_origin(held, _HELD, None)
+        return {
+            **blank_details(drawn, node, about(captured, node), self._no_backward),
+            "forward": _code(captured, node),
+            "is_leaf": None,
+            "outputs": outputs,
+            "output_count": output_count,
+            "inputs": inputs,
+            "input_count": input_count,
+            "consumers": consumers,
+            "consumer_count": consumer_count,
+            "value": value,
+            "source": line_model(captured.source(node)),
+            "module": None if namespace is None else namespace.replace("/", "."),
+            "inferred": False,
+        }
+
+    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+        """`details`."""
+        return self.details
+
+    def changes(self, node: int) -> list[int]:  # noqa: ARG002
+        """They are always the same."""
+        return [0]
+
+    def seek(self, cursor: int) -> None:
+        """There is nowhere to go."""
+
+    def find(self, node: int | str) -> int:
+        """No node ever runs; but it can be asked for wrongly."""
+        find_node(self.graph, node)
+        return 0
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """The graph; a copy."""
+        return self.graph.copy()
+
+
+def _note(captured: StaticCapture) -> str:
+    graph = captured.graph
+    calls = sum(kind == "op" for _, kind in graph.nodes(data="kind"))
+    return (
+        f"Static graph of {captured.made_by}: {plural(calls, 'call')}, the same whatever "
+        "goes in. It holds no gradients."
+    )
+
+
+def _code(captured: StaticCapture, node: int) -> str | None:
+    """The line of the program that a node is: "relu = aten.relu.default(conv2d)"."""
+    data = captured.drawn.nodes[node]
+    called = data.get("called")
+    return None if called is None else f"{data['fx_name']} = {called}"

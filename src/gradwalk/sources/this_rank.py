@@ -1,0 +1,221 @@
+"""What this process is among others that train together, and what it says of its leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..backward.recorded_run import RecordedRun
+from ..panel.extra_details import line_model
+from ..schema import DetailsModel, JsonNumber, RunModel, TensorSummary
+from ..schema.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
+from ..torch_api.json_values import json_number
+from ..torch_api.reading import PART, is_plain, own_part
+from ..tracing.annotate import Annotated
+from ..tracing.branches import Branches
+from ..tracing.source_line import SourceLine
+from .distributed_leaves import DistributedLeaves
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+_GOLDEN = (math.sqrt(5) + 1) / 2
+
+
+def is_one_of_several() -> bool:
+    """Whether this process has joined others by ``torch.distributed``."""
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized()
+
+
+def rank_model(
+    captured: Annotated,
+    details: Callable[[int], DetailsModel],
+    shared: DistributedLeaves,
+    run: RunModel | None,
+    kept: RecordedRun | None,
+) -> RankModel:
+    """What this process has to say beside its graph. It asks no other process.
+
+    Args:
+        captured: The graph.
+        details: Those of a node when the pass is over.
+        shared: What torch does with its leaves.
+        run: What flowed in the pass; None before any.
+        kept: The same with its tensors, as far as they were kept.
+    """
+    graph = captured.graph
+    leaves: list[RankLeafModel] = []
+    branches, bucket_of = Branches(), shared.buckets()
+    for node, data in graph.nodes(data=True):
+        if data["kind"] != "leaf":
+            continue
+        found = details(node)
+        line = _used_at(captured, node)
+        is_named = data["name"] is not None
+        came, bucket = found["grad_output"], bucket_of(node)
+        leaves.append(
+            {
+                "node": node,
+                "name": data["name"],
+                "parallel": shared.parallel.get(node),
+                "bucket": None if bucket is None else bucket.number,
+                "ready": None if bucket is None else bucket.ready,
+                "line": line_model(line),
+                "branch": None if line is None else line_model(branches.of(line)),
+                "copies": shared.copies(node),
+                "value": statistics_of(found["value"]),
+                "local": statistics_of(came[0]) if came else None,
+                "order": None if is_named or kept is None else order_of(kept.arrived(node)),
+                "reduced": statistics_of(found["grad"]),
+                "difference": statistics_of(shared.difference(node, kept)),
+            }
+        )
+    return {
+        "format": "gradwalk rank",
+        "version": RANK_VERSION,
+        "rank": torch.distributed.get_rank(),
+        "world_size": torch.distributed.get_world_size(),
+        "run": run_name(os.environ),
+        "torch_version": str(torch.__version__),
+        "structure": structure_of(graph),
+        "recorded": run is not None,
+        "leaves": leaves,
+        "outputs": [
+            {
+                "node": node,
+                "output_nr": nr,
+                "grad": statistics_of(_arrived(details(node), nr)),
+                "order": None if kept is None else order_of(kept.arrived(node, nr)),
+            }
+            for node, nr in dict.fromkeys(graph.graph["roots"])
+        ],
+        "norms": arrived_norms(graph, run, leaves),
+    }
+
+
+def order_of(tensor: torch.Tensor | None) -> JsonNumber | None:
+    """A number that tells apart tensors of the same statistics whose numbers stand elsewhere.
+
+    Args:
+        tensor: Any tensor.
+
+    Returns:
+        The sum of its first numbers, each times the fraction of its place times the golden ratio;
+        None of what cannot be read.
+
+    Example::
+
+        >>> order_of(torch.tensor([1.0, 0.0, 0.0])), order_of(torch.tensor([0.0, 1.0, 0.0]))
+        (0.0, 0.6180339887498949)
+    """
+    if tensor is None:
+        return None
+    part = own_part(tensor)
+    found = (tensor if part is None else part).detach()
+    if not is_plain(found):
+        return None
+    while found.numel() > PART:  # the first along the outermost dimension, on every rank the same
+        dim = next(dim for dim, size in enumerate(found.shape) if size > 1)
+        found = found.narrow(dim, 0, (found.shape[dim] + 1) // 2)
+    try:
+        numbers = torch.view_as_real(found) if found.is_complex() else found
+        flat = numbers.double().flatten()
+        places = torch.arange(flat.numel(), dtype=torch.float64, device=flat.device)
+        return json_number((flat * (places * _GOLDEN % 1)).sum().item())
+    except Exception:  # a device may know no double precision
+        return None
+
+
+def _arrived(found: DetailsModel, output_nr: int) -> TensorSummary | None:
+    """What came to one output of a node."""
+    came = found["grad_output"] or []
+    return came[output_nr] if output_nr < len(came) else None
+
+
+def arrived_norms(
+    graph: nx.MultiDiGraph, run: RunModel | None, leaves: Sequence[RankLeafModel]
+) -> list[JsonNumber | None]:
+    """The norm of what arrived at each autograd node in a pass, None where nothing did.
+
+    Args:
+        graph: The autograd nodes and what flows between them.
+        run: What flowed; None before any pass.
+        leaves: What there is to say of the leaves, which know it themselves.
+
+    Returns:
+        One for each node: where it has several outputs the largest, and first of all one that is
+        not finite.
+    """
+    norms: list[JsonNumber | None] = [None] * len(graph)
+    if run is None:
+        return norms
+    targets = [target for _, target in graph.edges()]
+    came = [(targets[edge], norm) for edge, norm in zip(run["edges"], run["norms"], strict=True)]
+    came += [(seed["node"], seed["norm"]) for seed in run["seeds"]]
+    for node, norm in came:
+        norms[node] = max(norms[node], norm, key=_height)
+    for arrived in run["arrived"]:
+        norms[arrived["node"]] = arrived["norm"]
+    for leaf in leaves:
+        norms[leaf["node"]] = None if leaf["local"] is None else leaf["local"]["norm"]
+    return norms
+
+
+def _height(norm: JsonNumber | None) -> float:
+    return -1.0 if norm is None else math.inf if isinstance(norm, str) else norm
+
+
+def _used_at(captured: Annotated, leaf: int) -> SourceLine | None:
+    """The line of the operation furthest from the outputs that takes a leaf."""
+    for user in sorted(captured.predecessors[leaf], reverse=True):
+        seen = captured.annotations.get(user)
+        if seen is not None and seen.source is not None:
+            return seen.source
+    return None
+
+
+def run_name(environment: Mapping[str, str]) -> str | None:
+    """What the launcher says of a run, without asking another process.
+
+    ``torchrun`` names each run, unless it was not told to; else the address where its ranks meet
+    tells runs apart as far as it differs.
+
+    Args:
+        environment: The variables of the process.
+
+    Returns:
+        A text, the same on every rank; None where nothing is known.
+
+    Example::
+
+        >>> run_name({"MASTER_ADDR": "node7", "MASTER_PORT": "29500"})
+        'node7:29500'
+    """
+    said = environment.get("TORCHELASTIC_RUN_ID", "")
+    where = ":".join(filter(None, (environment.get("MASTER_ADDR"), environment.get("MASTER_PORT"))))
+    return " at ".join(filter(None, ("" if said == "none" else said, where))) or None
+
+
+def structure_of(graph: nx.MultiDiGraph) -> str:
+    """A short text, the same for graphs of the same operations, edges and names of leaves.
+
+    Shapes are left out: the last batch of a rank may be smaller.
+    """
+    nodes = [
+        [data["op"], data["name"] if data["kind"] == "leaf" else None]
+        for _, data in graph.nodes(data=True)
+    ]
+    edges = sorted(
+        (source, target, key, edge["output_nr"])
+        for source, target, key, edge in graph.edges(keys=True, data=True)
+    )
+    text = json.dumps([nodes, edges, graph.graph["roots"]])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

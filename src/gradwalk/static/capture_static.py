@@ -1,0 +1,133 @@
+"""A static graph with what a widget needs beyond its structure."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from ..tracing.source_line import SourceLine
+from ..graph.outputs import Program
+from .control_flow import enter
+from .fx_graph import capture_program, held_by
+from .fx_node import source_line
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@dataclass(frozen=True)
+class StaticCapture:
+    """A static graph with all that a click on it needs.
+
+    Attributes:
+        graph: What `gradwalk.capture` gives.
+        fx_nodes: The fx nodes; ``fx_nodes[i]`` is node ``i`` of ``graph``.
+        tensors_held: Node -> the parameter, buffer or constant that it stands for.
+        bodies: Node -> the graph inside, of the subgraphs of control flow that are not entered.
+        entered: The calls of control flow whose graphs are drawn.
+    """
+
+    graph: nx.MultiDiGraph
+    fx_nodes: list[Node]
+    tensors_held: Mapping[int, torch.Tensor]
+    bodies: Mapping[int, GraphModule]
+    entered: frozenset[int]
+
+    @functools.cached_property
+    def drawn(self) -> nx.MultiDiGraph:
+        """The graph with the numbers written into the program as nodes of their own, at the end."""
+        return _with_numbers(self.graph)
+
+    @functools.cached_property
+    def modules(self) -> Mapping[str, str]:
+        """Namespace -> class name of the modules."""
+        return _classes_of_modules(self.fx_nodes, dict(self.graph.nodes(data="namespace")))
+
+    @property
+    def made_by(self) -> str:
+        """What wrote it down: "torch.export" or "torch.fx"."""
+        return str(self.graph.graph["made_by"])
+
+    def source(self, node: int) -> SourceLine | None:
+        """The line of the user's program that a node came from."""
+        return source_line(self.fx_nodes[node]) if node < len(self.fx_nodes) else None
+
+
+def capture_static(program: Program) -> StaticCapture:
+    """Capture a static graph for drawing.
+
+    Args:
+        program: What ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
+
+    Returns:
+        The graph; it keeps the program's parameters alive, and runs nothing.
+    """
+    module = program.graph_module if isinstance(program, ExportedProgram) else program
+    entered = enter(program.graph, module)
+    graph, nodes = capture_program(program, entered)
+    tensors: dict[int, torch.Tensor] = {}
+    bodies: dict[int, GraphModule] = {}
+    for i, data in graph.nodes(data=True):
+        if data["op"] in ("parameter", "buffer", "constant", "subgraph"):
+            own = nodes[i].graph.owning_module if nodes[i].graph is not program.graph else program
+            held = held_by(own, str(data["name"]))
+            if isinstance(held, torch.Tensor):
+                tensors[i] = held
+            elif isinstance(held, GraphModule):
+                bodies[i] = held
+    calls = frozenset(i for i, node in enumerate(nodes) if node in entered.bodies)
+    return StaticCapture(graph, nodes, tensors, bodies, calls)
+
+
+def _classes_of_modules(nodes: list[Node], spaces: Mapping[int, str | None]) -> dict[str, str]:
+    """Namespace -> class name of the modules that nodes came from: {"encoder/0": "Linear"}."""
+    found: dict[str, str] = {}
+    for i, node in enumerate(nodes):
+        own = spaces[i] or ""
+        for path, kind in (node.meta.get("nn_module_stack") or {}).values():
+            name = kind.__qualname__ if isinstance(kind, type) else str(kind)
+            plain = path.replace(".", "/")
+            if plain:
+                found[plain] = name.rpartition(".")[2]
+            if plain and own.endswith(f"/{plain}"):  # in the box of a body
+                found[own] = name.rpartition(".")[2]
+    return found
+
+
+def _with_numbers(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:
+    """A copy with a node for each number that stands in place of a tensor."""
+    drawn = graph.copy()
+    for _, target, edge in drawn.edges(data=True):
+        edge["kind"] = "constant" if drawn.nodes[target]["kind"] == "constant" else "gradient"
+    for node, data in graph.nodes(data=True):
+        for number in data["numbers"]:
+            made = len(drawn)
+            drawn.add_node(made, **_number(number["value"]))
+            edge = {key: number[key] for key in ("input_nr", "argument")}
+            drawn.add_edge(node, made, key=edge["input_nr"], **edge, output_nr=0, kind="constant")
+    return drawn
+
+
+def _number(value: str) -> dict[str, Any]:
+    return {
+        "kind": "constant",
+        "op": "number",
+        "name": None,
+        "shape": None,
+        "dtype": None,
+        "device": None,
+        "requires_grad": None,
+        "is_leaf": False,
+        "sequence_nr": None,
+        "outputs": [],
+        "no_grad_inputs": [],
+        "namespace": None,
+        "source": None,
+        "value": value,
+    }

@@ -1,0 +1,275 @@
+"""The static graphs of torch.fx and torch.export, in the terms of a captured graph."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.operator_schemas import get_signature_for_torch_op
+
+from ..graph.outputs import Program
+from ..torch_api.signatures import Operator, declared_arguments
+from .control_flow import Entered
+from .fx_node import INPUT_OPS, Source, attribute, describe
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+_ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
+"""Python's own, which `torch.fx.symbolic_trace` leaves in place of torch's."""
+
+
+def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph, list[Node]]:
+    """A static graph, of torch.fx or torch.export, as a networkx graph like that of tensors.
+
+    There is one graph node per fx node, but none for fx's "output", whose arguments are the roots.
+    Edges point from a node to its inputs, as gradients would flow. Nodes are numbered breadth-first
+    from the outputs; behind them comes what no output needs, and last what stays the same from call
+    to call: buffers and constants. The graphs that control flow runs (``cond``, ``while_loop``,
+    ``map``, parts under ``torch.no_grad``) are entered: edges lead from the call to what these
+    give, and from them to what the call is given.
+
+    Args:
+        program: What ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned.
+        entered: Its control flow, entered.
+
+    Returns:
+        A ``networkx.MultiDiGraph``, and the fx nodes, ``nodes[i]`` being node ``i`` of the graph.
+        The attributes are those that `gradwalk.capture` describes, read off the graph alone, and
+        None where it does not say:
+
+        ``kind`` is "op" for what the program calls, "leaf" for its inputs and parameters, and
+        "constant" for the rest that goes in. ``op`` says of the latter two whether it is a
+        "placeholder", "parameter", "buffer", "constant" or "subgraph" (of control flow, where what
+        it takes is not told); otherwise it is what is
+        called: "aten.conv2d.default", "max_pool2d", or a module's class. ``name`` is that of an
+        input, "x", or the path of a parameter or called module, "conv1". ``shape``, ``dtype`` and
+        ``device`` come from the node's ``meta``; a shape with symbols in it is None.
+        ``requires_grad`` is known of what goes in only; ``is_leaf`` is True of the tensors of it.
+        ``no_grad_inputs`` is empty: a static graph does not say what needs a gradient.
+        ``sequence_nr`` is the node's place in fx's own list, the order in which it runs.
+
+        Beyond those, ``fx_name`` is fx's own name of the node, "conv2d_1"; ``called`` is the call
+        with its arguments, "aten.relu.default(conv2d_1)"; ``numbers`` has a dict for each number
+        that an operation of torch.export takes in place of a tensor, of ``input_nr``, ``argument``
+        and ``value``; ``source`` is the line of the user's program that it came from, "net.py:7";
+        and ``namespace`` the path of the module, "encoder/layers/0", None for the outermost; of
+        what control flow runs with a part for its box, "encoder/torch.cond: if true".
+
+        Graph attributes: ``roots``; ``root_names``, for each what it changes, "updated
+        bn.running_mean", or None of what is returned; ``torch_version``; ``static``, which is True;
+        and ``made_by``, "torch.export" or "torch.fx".
+
+    Example::
+
+        >>> from torch import nn
+        >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> from gradwalk.static.control_flow import enter
+        >>> traced = torch.fx.symbolic_trace(net)
+        >>> graph, _ = capture_program(traced, enter(traced.graph, traced))
+        >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]
+        [('ReLU', '1'), ('Linear', '0'), ('placeholder', 'input')]
+    """
+    source = _read(program)
+    roots = _root_nodes(source.graph)
+    sources = {
+        node: source if module is source.module else replace(source, module=module, inputs={})
+        for node, module in entered.nodes
+    }
+    takes = {node: list(_takes(node, sources[node], entered)) for node in sources}
+    described = {node: describe(node, sources[node]) for node in _breadth_first(takes, roots)}
+    modules = {node: data["namespace"] for node, data in described.items()}
+    for node in described if entered.bodies else ():
+        if node in entered.within:
+            described[node]["namespace"] = _boxed(node, entered, modules)
+        elif described[node]["op"] == "placeholder":
+            described[node]["namespace"] = ""  # no body's own, however many alone take it
+    for node in roots:  # what is handed back is drawn as what goes in, however constant it is
+        if described[node]["kind"] == "constant":
+            described[node]["kind"] = "leaf"
+    ordered = sorted(described, key=lambda node: described[node]["kind"] == "constant")  # stable
+    ids = {node: i for i, node in enumerate(ordered)}
+    places = {node: i for i, node in enumerate(sources)}
+    import networkx as nx  # noqa: PLC0415  slow to import
+
+    graph = nx.MultiDiGraph()
+    for node, i in ids.items():
+        graph.add_node(i, **described[node], sequence_nr=places[node])
+    for node, i in ids.items():
+        for nr, (argument, value) in enumerate(takes[node]):
+            if isinstance(value, Node):
+                output_nr = _output_nr(node, graph.nodes[ids[value]])
+                edge = {"input_nr": nr, "argument": argument, "output_nr": output_nr}
+                graph.add_edge(i, ids[value], key=nr, **edge)
+            else:
+                number = {"input_nr": nr, "argument": argument, "value": str(value)}
+                graph.nodes[i]["numbers"].append(number)
+    graph.graph["roots"] = [(ids[node], 0) for node in roots]
+    graph.graph["root_names"] = [source.changes.get(node.name) for node in roots]
+    graph.graph["torch_version"] = str(torch.__version__)
+    graph.graph["static"] = True
+    graph.graph["made_by"] = source.made_by
+    return graph, ordered
+
+
+def held_by(program: Program | None, path: str) -> Any:
+    """What a program keeps under a name; None for nothing."""
+    if isinstance(program, ExportedProgram):
+        for kept in (program.state_dict, program.constants):
+            if path in kept:
+                return kept[path]
+        program = program.graph_module
+    held: Any = program
+    for name in path.split("."):
+        held = getattr(held, name, None)
+    return held
+
+
+def _read(program: Program) -> Source:
+    """A program's graph, with what is needed to read it."""
+    if isinstance(program, ExportedProgram):
+        inputs = {
+            spec.arg.name: (INPUT_OPS[spec.kind], spec.target)
+            for spec in program.graph_signature.input_specs
+            if spec.kind in INPUT_OPS and spec.target is not None
+        }
+        changes = {
+            spec.arg.name: f"updated {spec.target}"
+            for spec in program.graph_signature.output_specs
+            if spec.kind.name.endswith("_MUTATION")
+        }
+        return Source(program.graph, program.graph_module, inputs, changes, "torch.export")
+    return Source(program.graph, program, {}, {}, "torch.fx")
+
+
+def _root_nodes(graph: Graph) -> list[Node]:
+    outputs = [node for node in graph.nodes if node.op == "output"]
+    return [
+        value for node in outputs for _, value in _flat("", node.args) if isinstance(value, Node)
+    ]
+
+
+def _takes(node: Node, source: Source, entered: Entered) -> Iterator[tuple[str | None, Any]]:
+    """(argument, value) of what a node takes; a call of control flow what its bodies give."""
+    bodies = entered.bodies.get(node, [])
+    first = bodies[0].held if bodies else None
+    found = list(takewhile(lambda each: each[1] is not first, operands(node, source.module)))
+    for body in bodies:
+        word = body.box.partition(": ")[2]
+        for i, value in enumerate(body.outputs):
+            found.append((word if len(body.outputs) == 1 else f"{word}[{i}]", value))
+    for argument, value in found:
+        given = entered.outer.get(value, value) if isinstance(value, Node) else value
+        if isinstance(given, Node) or (
+            isinstance(given, (int, float)) and not isinstance(given, bool)
+        ):
+            yield argument, given
+
+
+def _boxed(node: Node, entered: Entered, modules: Mapping[Node, str | None]) -> str | None:
+    """The namespace of a node of a body: modules, and in them the boxes of bodies.
+
+    Args:
+        node: The node.
+        entered: The bodies.
+        modules: The namespace of the module that each node is in.
+    """
+    parts: list[str] = []
+    inner = modules[node] or ""
+    while node in entered.within:
+        node, body = entered.within[node]
+        outer = modules[node] or ""
+        parts += [inner.removeprefix(outer).strip("/"), body.box]
+        inner = outer
+    return "/".join(filter(None, [inner, *reversed(parts)])) or None
+
+
+def _breadth_first(
+    takes: Mapping[Node, Sequence[tuple[str | None, Any]]], roots: Sequence[Node]
+) -> list[Node]:
+    order = dict.fromkeys(roots)
+    waiting = list(order)
+    for node in waiting:  # grows while we walk
+        new = [each for _, each in takes[node] if isinstance(each, Node) and each not in order]
+        order.update(dict.fromkeys(new))
+        waiting += dict.fromkeys(new)
+    order.update(dict.fromkeys(takes))
+    return list(order)
+
+
+def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:
+    """Which output of its producer a node takes: ``getitem`` takes one, all else the first."""
+    count = len(producer["outputs"])
+    if node.target is operator.getitem and count > 1 and isinstance(node.args[1], int):
+        return node.args[1] % count
+    return 0
+
+
+def operands(node: Node, module: GraphModule) -> Iterator[tuple[str | None, Any]]:
+    """(argument, value) for each node, and each number in place of a tensor, that goes in."""
+    if node.target is operator.getitem and len(node.args) == 2 and isinstance(node.args[0], Node):
+        yield f"[{node.args[1]}]", node.args[0]
+        return
+    target: Any = node.target
+    declared = declared_arguments(target) if isinstance(target, Operator) else None
+    names = [*declared] if declared is not None else _parameter_names(node, module)
+    tensors = {name for name, is_tensor in (declared or {}).items() if is_tensor}
+    if target in _ARITHMETIC:
+        tensors = {"a", "b"}
+    given = [*zip([*names, *[None] * len(node.args)], node.args, strict=False)]
+    for argument, value in [*given, *node.kwargs.items()]:
+        for name, each in _flat(argument, value):
+            is_number = isinstance(each, (int, float, complex)) and not isinstance(each, bool)
+            if isinstance(each, Node) or (is_number and name in tensors):
+                yield name, each
+
+
+def _flat(argument: str | None, value: Any) -> Iterator[tuple[str | None, Any]]:
+    """``tensors`` with a list in it as ``tensors[0]``, ``tensors[1]``, ..."""
+    inside: Any = ()
+    if isinstance(value, (list, tuple)):
+        inside = enumerate(value)
+    elif isinstance(value, dict):
+        inside = value.items()
+    elif isinstance(value, slice):
+        inside = (("start", value.start), ("stop", value.stop), ("step", value.step))
+    else:
+        yield argument, value
+    for key, each in inside:
+        yield from _flat(None if argument is None else f"{argument}[{key}]", each)
+
+
+def _parameter_names(node: Node, module: GraphModule) -> list[str | None]:
+    """What the callee calls its positional arguments, as far as it tells."""
+    target: Any = node.target
+    if node.op == "call_module":
+        return _names_of(attribute(module, target).forward, node)
+    if node.op == "call_method":  # torch.flatten takes what Tensor.flatten takes, after the tensor
+        function = getattr(torch, target, None)
+        return ["self", *(_names_of(function, node)[1:] if callable(function) else [])]
+    return _names_of(target, node) if node.op == "call_function" else []
+
+
+def _names_of(function: Callable[..., Any], node: Node) -> list[str | None]:
+    try:
+        signatures = [inspect.signature(function)]
+    except (TypeError, ValueError):  # written in C++; torch knows its own, overload by overload
+        signatures = get_signature_for_torch_op(function) or []
+    for signature in signatures:
+        parameters = signature.parameters.values()
+        names: list[str | None] = []
+        by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names += [p.name for p in parameters if p.kind in by_place]
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):  # has no name for any one of them
+            names += [None] * (len(node.args) - len(names))
+        if len(names) >= len(node.args) and set(node.kwargs) <= set(signature.parameters):
+            return names
+    return []

@@ -1,0 +1,432 @@
+"""Nodes where tensors that are shared out over ranks come from, go to, or are placed anew.
+
+Everything here is read off the nodes: no other process is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.autograd.graph import Node
+from torch.nn.parallel import DistributedDataParallel
+
+from .nodes import custom_function
+from .reading import own_part
+
+
+@dataclass(frozen=True)
+class Sharded:
+    """A parameter in parts.
+
+    Attributes:
+        full: Its shape as a whole, as the forward pass uses it.
+        part: The shape of what this process holds of it.
+        parameter: What the module and the optimizer hold, while it lives.
+        ranks: Over how many it is shared out; None where this torch does not tell.
+        is_freed_between: Whether the whole is freed after forward and gathered again for backward;
+            None where this torch does not tell.
+    """
+
+    full: tuple[int, ...]
+    part: tuple[int, ...]
+    parameter: weakref.ref[torch.Tensor]
+    ranks: int | None
+    is_freed_between: bool | None
+
+    @property
+    def grad(self) -> torch.Tensor | None:
+        """This process's part of the reduced gradient. Nobody else is asked for it."""
+        parameter = self.parameter()
+        grad = None if parameter is None else parameter.grad
+        part = None if grad is None else own_part(grad)
+        return grad if part is None else part
+
+    def part_of(self, whole: torch.Tensor) -> torch.Tensor | None:
+        """Of a tensor of the full shape the part that this process holds of the parameter.
+
+        None where that is not told: the parameter is gone, or is in parts in more than one way.
+        """
+        parameter: Any = self.parameter()
+        placements: Any = getattr(parameter, "placements", ())
+        if len(placements) != 1:
+            return None
+        placed, mesh = placements[0], parameter.device_mesh
+        if not placed.is_shard() or tuple(whole.shape) != self.full:
+            return None
+        parts = whole.chunk(mesh.size(), placed.dim)
+        place = mesh.get_local_rank()
+        return parts[place] if place < len(parts) else whole.narrow(placed.dim, 0, 0)
+
+
+def gathered_parameters(
+    module: nn.Module,
+) -> Iterator[tuple[nn.Module, str, torch.Tensor, Sharded]]:
+    """What one module that FSDP2 manages has gathered so far.
+
+    Args:
+        module: Any module; those below it are not looked at.
+
+    Yields:
+        The module that a parameter is of, its name there, the gathered tensor, and the parameter.
+        A module whose parameters are shared comes once for each of its names.
+    """
+    if not hasattr(type(module), "_get_fsdp_state"):
+        return
+    state: Any = module._get_fsdp_state()  # type: ignore[operator]
+    # One group up to torch 2.10; several, if they have meshes of their own, in later ones.
+    groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
+    for group in groups:
+        ranks = ranks_of(group)
+        for each in () if group is None else group.fsdp_params:
+            gathered = getattr(each, "_unsharded_param", None)
+            if gathered is None:  # no forward pass has run
+                continue
+            info = each._module_info
+            sharded = Sharded(
+                tuple(gathered.shape),
+                tuple(each.sharded_size),
+                weakref.ref(each.sharded_param),
+                ranks,
+                getattr(group, "_reshard_after_forward", None),
+            )
+            yield info.module, info.param_name, gathered, sharded
+            for owner, name in zip(info.shared_modules, info.shared_param_names, strict=True):
+                yield owner, name, gathered, sharded
+
+
+def ranks_of(group: Any) -> int | None:
+    """Over how many ranks FSDP2 shares out a group of parameters; None where that is not told."""
+    found: int | None = getattr(getattr(group, "mesh_info", None), "shard_mesh_size", None)
+    return found
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Where DistributedDataParallel reduces the gradient of one parameter.
+
+    Attributes:
+        number: Of the bucket, from 0 in the order in which they are reduced; None where the log
+            does not tell.
+        count: How many buckets there are.
+        nbytes: Of the whole bucket.
+        parameters: How many are in it.
+        ready: Which gradient it was, from 0 in the order in which they were there; None before the
+            log has one.
+        total: How many gradients there were.
+    """
+
+    number: int | None
+    count: int
+    nbytes: int
+    parameters: int
+    ready: int | None
+    total: int
+
+
+def reduced(module: DistributedDataParallel) -> list[torch.nn.Parameter]:
+    """The parameters whose gradients it reduces: not those that it was told to ignore."""
+    ignored = getattr(module, "parameters_to_ignore", ())
+    return [each for name, each in module.module.named_parameters() if name not in ignored]
+
+
+def is_sink(node: Node) -> bool:
+    """Whether DistributedDataParallel has put a node at the output of its module."""
+    function = custom_function(node)
+    return (
+        function is not None
+        and function.__module__ == DistributedDataParallel.__module__
+        and function.__qualname__ == "_DDPSink"
+    )
+
+
+def buckets_of(module: DistributedDataParallel) -> dict[int, Bucket]:
+    """By ``id`` of a parameter what the log of its module says of it.
+
+    torch writes the log when a forward pass begins, and not each time: what is in it is of the
+    passes before that.
+
+    Args:
+        module: Any; none of its processes is asked.
+
+    Returns:
+        Nothing where there is no log, or where it is written otherwise than expected.
+    """
+    with contextlib.suppress(Exception):  # torch calls it a prototype
+        log = module._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        return _buckets(_reduced_parameters(module), log)
+    return {}
+
+
+def _buckets(parameters: Sequence[torch.Tensor], log: Mapping[str, Any]) -> dict[int, Bucket]:
+    count = len(parameters)
+    order = _numbers(str(log.get("prev_iteration_grad_ready_order_indices", "")))
+    ready = {place: i for i, place in enumerate(order)}
+    rebuilt = str(log.get("rebuilt_per_bucket_param_indices", ""))
+    if rebuilt:
+        groups = [_numbers(each) for each in rebuilt.split(",")]
+        sizes = _numbers(str(log["rebuilt_bucket_sizes"]))
+    else:
+        sizes = _numbers(str(log["bucket_sizes"]))
+        groups = _from_the_last(parameters, sizes)
+    found = {
+        place: (number, nbytes, len(group))
+        for number, (group, nbytes) in enumerate(zip(groups, sizes, strict=False))
+        for place in group
+    }
+    return {
+        id(parameter): Bucket(
+            number, len(sizes), nbytes, together, ready.get(place), len(order) or count
+        )
+        for place, parameter in enumerate(parameters)
+        for number, nbytes, together in [found.get(place, (None, 0, 0))]
+    }
+
+
+def _from_the_last(parameters: Sequence[torch.Tensor], sizes: Sequence[int]) -> list[list[int]]:
+    """Places of the parameters of each bucket; none where their sizes do not tell.
+
+    The buckets that torch begins with have parameters of one kind in their order, the last first.
+    """
+    if len(Counter((each.dtype, each.device) for each in parameters)) != 1:
+        return []
+    place = len(parameters)
+    found = []
+    for size in sizes:
+        group: list[int] = []
+        left = size
+        while left > 0 and place > 0:
+            place -= 1
+            group.append(place)
+            left -= parameters[place].numel() * parameters[place].element_size()
+        if left != 0:
+            return []
+        found.append(group)
+    return found if place == 0 else []
+
+
+def _reduced_parameters(module: DistributedDataParallel) -> list[torch.Tensor]:
+    """Those whose gradients are reduced, in the order in which the log counts them."""
+    ignored = getattr(module, "parameters_to_ignore", ())
+    found: dict[int, torch.Tensor] = {}
+    for path, below in module.module.named_modules():
+        for name, parameter in below.named_parameters(recurse=False):
+            if parameter.requires_grad and f"{path}.{name}" not in ignored:
+                found.setdefault(id(parameter), parameter)
+    return list(found.values())
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.replace(",", " ").split()]
+
+
+Way = Literal["to local", "from local", "redistribute"]
+
+_CLASSES: dict[tuple[str, str], Way] = {
+    ("torch.distributed.tensor._api", "_ToTorchTensor"): "to local",
+    ("torch.distributed.tensor._api", "_FromTorchTensor"): "from local",
+    ("torch.distributed.tensor._redistribute", "Redistribute"): "redistribute",
+}
+
+_POST_BACKWARD = (
+    "torch.distributed.fsdp._fully_shard._fsdp_param_group",
+    "RegisterPostBackwardFunction",
+)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """How a tensor is shared out over ranks.
+
+    Attributes:
+        placements: torch's placements, one for each dimension of the mesh.
+        mesh: Name and number of ranks of each dimension of the mesh; "" for no name.
+        device: Type of the mesh's devices.
+    """
+
+    placements: tuple[Any, ...]
+    mesh: tuple[tuple[str, int], ...]
+    device: str
+
+    @property
+    def words(self) -> str:
+        """Such as "S(0)", or "R, S(1)" on a mesh of two dimensions."""
+        return ", ".join(map(str, self.placements))
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A node where a tensor begins or ceases to be shared out, or is shared out otherwise.
+
+    Attributes:
+        way: Which of them.
+        forward: How the tensor is placed that is shared out; of a redistribution, what was given.
+        backward: How the gradient is placed that it makes; None where that is not known.
+    """
+
+    way: Way
+    forward: Placed
+    backward: Placed | None
+
+
+def crossing(node: Node, arrived: Placed | None = None) -> Crossing | None:
+    """What a node does to how tensors are shared out.
+
+    Args:
+        node: Any node.
+        arrived: How the gradient was placed that came to it, where that is known.
+
+    Returns:
+        None for a node that is none of these, or of which this torch does not tell.
+    """
+    function = custom_function(node)
+    if function is None:
+        return None
+    way = _CLASSES.get((function.__module__, function.__qualname__))
+    if way is None:
+        return None
+    of: Any = node
+    if way == "from local":
+        # torch 2.10 has them by other names.
+        placements = getattr(
+            of, "forward_input_placements", getattr(of, "previous_placement", None)
+        )
+        mesh = getattr(of, "forward_input_device_mesh", getattr(of, "previous_device_mesh", None))
+    else:
+        name = "dtensor_spec" if way == "to local" else "current_spec"
+        spec = getattr(of, name, None)
+        placements, mesh = getattr(spec, "placements", None), getattr(spec, "mesh", None)
+    if placements is None or mesh is None:
+        return None
+    forward = _placed(placements, mesh)
+    given = getattr(of, "grad_placements", None)
+    if given is not None:
+        return Crossing(way, forward, _placed(given, mesh))
+    if way == "redistribute" and _has_partial(forward):
+        if arrived is None:
+            return Crossing(way, forward, None)
+        pairs = zip(arrived.placements, forward.placements, strict=True)
+        wanted = [b if a.is_partial() or not b.is_partial() else _replicate() for a, b in pairs]
+    elif way != "redistribute" and _has_partial(forward) and not _makes_whole(function):
+        return Crossing(way, forward, None)
+    else:  # of a gradient torch makes no partial sums
+        wanted = [_replicate() if each.is_partial() else each for each in placements]
+    return Crossing(way, forward, _placed(wanted, mesh))
+
+
+def placed(tensor: torch.Tensor | None) -> Placed | None:
+    """How a tensor is shared out; None for one that is not."""
+    shared_out = sys.modules.get("torch.distributed.tensor")
+    if shared_out is None or not isinstance(tensor, shared_out.DTensor):
+        return None
+    return _placed(tensor.placements, tensor.device_mesh)
+
+
+def ranks_with_the_same(tensor: torch.Tensor) -> list[int] | None:
+    """The ranks that hold the same of a tensor and of its gradient, by how both are placed.
+
+    Args:
+        tensor: Any tensor.
+
+    Returns:
+        Numbers of ranks, this one among them; None of a tensor that is not shared out, or whose
+        gradient is placed otherwise.
+    """
+    found, grad = placed(tensor), tensor.grad if tensor.is_leaf else None
+    if found is None or (grad is not None and placed(grad) != found):
+        return None
+    mesh = tensor.device_mesh  # type: ignore[attr-defined]
+    here = mesh.get_coordinate()
+    if here is None:
+        return None
+    across = tuple(
+        slice(None) if each.is_replicate() else place
+        for each, place in zip(found.placements, here, strict=True)
+    )
+    return sorted(int(rank) for rank in mesh.mesh[across].flatten())
+
+
+def collective(before: Placed, after: Placed) -> str | None:
+    """What the ranks do together to place a tensor anew.
+
+    Args:
+        before: How it is placed.
+        after: How it is to be placed, on the same mesh.
+
+    Returns:
+        "all-gather over tp, 2 ranks", say; "" where nothing is sent; None where it is not known.
+    """
+    if before.mesh != after.mesh:
+        return None
+    changes = [
+        (a, b, axis)
+        for a, b, axis in zip(before.placements, after.placements, before.mesh, strict=True)
+        if a != b and axis[1] > 1
+    ]
+    if not changes:
+        return ""
+    if len(changes) > 1:  # torch plans how to go from one to the other
+        return None
+    ((a, b, (name, size)),) = changes
+    is_shard = [type(each).__name__ == "Shard" for each in (a, b)]
+    if a.is_replicate():
+        return "" if is_shard[1] else None
+    if a.is_partial():
+        done = "all-reduce" if b.is_replicate() else "reduce-scatter" if is_shard[1] else None
+    elif is_shard[0] and b.is_replicate():
+        done = "all-gather"
+    elif all(is_shard) and before.device != "cpu":  # there torch does otherwise
+        done = "all-to-all"
+    else:
+        done = None
+    return done and f"{done} over {f'{name}, ' if name else ''}{size} ranks"
+
+
+@dataclass(frozen=True)
+class Reducing:
+    """A node where FSDP2 reduces the gradients of a group of parameters.
+
+    Attributes:
+        names: Of the parameters, as their module calls them.
+        ranks: Over how many each parameter is shared out; None where this torch does not tell.
+    """
+
+    names: Sequence[str]
+    ranks: int | None
+
+
+def reducing(node: Node) -> Reducing | None:
+    """Whether FSDP2 has put a node there to reduce gradients; None for every other node."""
+    function = custom_function(node)
+    if function is None or (function.__module__, function.__qualname__) != _POST_BACKWARD:
+        return None
+    group = getattr(node, "param_group", None)
+    found = getattr(group, "fsdp_params", ())
+    names = [each._param_fqn or each._module_info.param_name for each in found]
+    return Reducing(names, ranks_of(group))
+
+
+def _placed(placements: Sequence[Any], mesh: Any) -> Placed:
+    names = mesh.mesh_dim_names or [""] * mesh.ndim
+    axes = tuple((str(name), int(mesh.size(i))) for i, name in enumerate(names))
+    return Placed(tuple(placements), axes, str(mesh.device_type))
+
+
+def _has_partial(found: Placed) -> bool:
+    return any(each.is_partial() for each in found.placements)
+
+
+def _makes_whole(function: type[torch.autograd.Function]) -> bool:
+    """Whether this torch takes gradients of partial sums as a whole where they become local."""
+    return hasattr(sys.modules[function.__module__], "_normalize_placements_for_grad")
+
+
+def _replicate() -> Any:
+    return sys.modules["torch.distributed.tensor"].Replicate()

@@ -1,0 +1,313 @@
+"""What an autograd node keeps for backward, read without unpacking anything by a user's hook."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, NamedTuple
+
+import torch
+from torch.autograd.graph import Node
+
+from ..schema import SavedModel
+from .json_values import json_number
+from .nodes import keeps_tensors, node_class, saved_names, saved_tensors
+from .reading import first_line
+from .signatures import tensor_arguments
+from .summary import Summarise, summarise
+
+_FREED = (
+    "Freed by the last backward: torch drops what a node saved as soon as its backward has run, "
+    "unless retain_graph=True."
+)
+_PACKED = (
+    "Packed by a saved-tensor hook (activation checkpointing, save_on_cpu, ...). It is left "
+    "packed, because unpacking may recompute part of the forward pass."
+)
+_CHANGED = (
+    "Changed in place since it was saved, so backward through this node will raise an error; the "
+    "values shown are the changed ones."
+)
+
+_REFUSED = "It is there, but torch does not give it out; it says: {}"
+
+
+class Saved(NamedTuple):
+    """One thing a node keeps for backward.
+
+    Attributes:
+        name: torch's name for it: "self", "other", "result", "dim"; "tensors[1]" in a list.
+        value: The tensor, or a plain value; None when it was freed or is packed.
+        freed: Whether torch has dropped it.
+        note: A sentence when the value needs one.
+        changed: Whether it was changed in place since, so that backward refuses it.
+    """
+
+    name: str
+    value: Any
+    freed: bool = False
+    note: str | None = None
+    changed: bool = False
+
+
+def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Saved]:
+    """What ``node`` keeps for backward, tensors first.
+
+    Args:
+        node: An autograd node, of torch's own or of an ``autograd.Function``.
+        names: The names to read of a node of torch's own, the others being left out; None for all.
+
+    Yields:
+        One entry per saved tensor or value; operands that were not needed are left out.
+    """
+    if node_class(type(node)).is_function:
+        yield from _of_function(node)
+        return
+    there = at_hand(node, names)
+    for name in saved_names(type(node)):
+        if names is not None and name not in names:
+            continue
+        if name not in there:
+            yield from _of_attribute(node, name)
+        elif (value := there[name]) is not None:
+            yield Saved(name, value)
+
+
+def at_hand(node: Node, names: Container[str] | None = None) -> Mapping[str, torch.Tensor | None]:
+    """The tensors of a node of torch's own that need no closer look, as most need none, by name.
+
+    None stands for an operand that was not needed. What was freed, what was changed in place, what
+    a hook packed and what stands in a list is left out.
+
+    Args:
+        node: The node.
+        names: Those that are asked for; None for all. Others may be there, too.
+    """
+    known = _known()
+    found = {} if known is None else known.setdefault(node, {})
+    try:
+        for name, packed, kept in _tensors(type(node)):
+            if name not in found and (names is None or name in names):
+                raw = getattr(node, packed)
+                if type(raw) is not tuple and raw.unpack_hook is None:
+                    found[name] = getattr(node, kept)
+    except Exception:
+        return found  # freed, and so is the rest; changed, refused: to be looked at more closely
+    return found
+
+
+def one_at_hand(node: Node) -> torch.Tensor | None:
+    """One of the tensors that `at_hand` gives, if any is there."""
+    known = _known()
+    found = {} if known is None else known.setdefault(node, {})
+    for value in found.values():
+        if value is not None:
+            return value
+    try:
+        for name, packed, kept in _tensors(type(node)):
+            raw = getattr(node, packed)
+            if type(raw) is not tuple and raw.unpack_hook is None:
+                found[name] = getattr(node, kept)
+                if found[name] is not None:
+                    return found[name]
+    except Exception:
+        return None
+    return None
+
+
+def changed_operands(node: Node) -> list[Saved]:
+    """What a node keeps of what went in that was changed in place since, so that backward fails."""
+    cls = type(node)
+    names = _operands(cls)
+    if names is not None and at_hand(node, names).keys() >= names:
+        return []
+    return [saved for saved in read_saved(node, names) if saved.changed]
+
+
+@functools.cache
+def _operands(cls: type) -> frozenset[str] | None:
+    """The tensors of a class that may be arguments of the call; None for one not of torch's own."""
+    if node_class(cls).is_function:
+        return None
+    arguments = tensor_arguments(node_class(cls).op)
+    return saved_tensors(cls) & arguments if arguments else saved_tensors(cls)
+
+
+_here = threading.local()
+
+
+@contextmanager
+def saved_read_once() -> Iterator[None]:
+    """Within it each tensor that `read_saved` comes to is read once, and held until the end of it.
+
+    Much of what is told of a graph is read from the same few tensors, and to make Python's object
+    of each of them is most of what that takes.
+    """
+    outer = _known()
+    _here.known = {} if outer is None else outer
+    try:
+        yield
+    finally:
+        _here.known = outer
+
+
+_Known = dict[Node, dict[str, torch.Tensor | None]]
+
+
+def _known() -> _Known | None:
+    """By node what `at_hand` gave this thread within `saved_read_once`; None outside of it."""
+    found: _Known | None = getattr(_here, "known", None)
+    return found
+
+
+def is_freed(node: Node) -> bool:
+    """Whether a second backward through ``node`` fails because its saved tensors are gone."""
+    cls = type(node)
+    if not keeps_tensors(cls):
+        return False
+    # torch frees all of a node's tensors at once, so one that is there is there for all.
+    if one_at_hand(node) is not None:
+        return False
+    for saved in read_saved(node, saved_tensors(cls)):
+        if saved.freed or _is_tensor(saved):
+            return saved.freed
+    return False
+
+
+def saved_value(node: Node, name: str) -> Any:
+    """What a C++ node keeps under a name of `saved_names`, unpacked.
+
+    Raises:
+        Exception: It was freed or changed in place, or what a hook that unpacks it raises.
+    """
+    return getattr(node, f"_saved_{name}")
+
+
+def plain_value(node: Node | None, name: str, otherwise: Any = None) -> Any:
+    """What a node keeps under a name if that is no tensor: to read one may run a hook.
+
+    Args:
+        node: An autograd node of torch's own; None for one that is not at hand.
+        name: A name of `saved_names`.
+        otherwise: What to give where it keeps no such thing.
+    """
+    if hasattr(type(node), f"_raw_saved_{name}"):  # scaled_dot_product_attention has a "value"
+        return otherwise
+    return getattr(node, f"_saved_{name}", otherwise)
+
+
+def packed_value(node: Node, name: str) -> Any:
+    """The same as it was packed, for a tensor or a list of them; None for a plain value.
+
+    Raises:
+        RuntimeError: It is a list of tensors, and was freed.
+    """
+    return getattr(node, f"_raw_saved_{name}", None)
+
+
+def saved_models(
+    node: Node, most: int, summarised: Summarise = summarise
+) -> tuple[list[SavedModel], int]:
+    """The first of what `read_saved` gives, as plain JSON values, and how many there are."""
+    saved = read_saved(node)
+    listed = [_model(each, summarised) for each in islice(saved, most)]
+    return listed, len(listed) + sum(1 for _ in saved)
+
+
+def _of_function(node: Any) -> Iterator[Saved]:
+    try:
+        packed = node._raw_saved_tensors
+    except RuntimeError:  # torch raises here once the tensors are gone
+        yield Saved("saved_tensors", None, freed=True, note=_FREED)
+        return
+    yield from _of_list("saved_tensors", packed, lambda: node.saved_tensors)
+
+
+@functools.cache
+def _tensors(cls: type) -> tuple[tuple[str, str, str], ...]:
+    """The tensors of a class of torch's own: name, and the attributes with it packed and unpacked.
+
+    "weight" comes before the rest: Python has an object of it already.
+    """
+    if node_class(cls).is_function:
+        return ()
+    names = sorted(saved_tensors(cls), reverse=True)
+    return tuple((name, f"_raw_saved_{name}", f"_saved_{name}") for name in names)
+
+
+def _of_attribute(node: Any, name: str) -> Iterator[Saved]:
+    try:
+        packed = packed_value(node, name)
+    except RuntimeError:
+        yield Saved(name, None, freed=True, note=_FREED)
+        return
+    if packed is None:
+        try:
+            value = saved_value(node, name)
+        except Exception as error:  # such as sizes that torch traces as symbols
+            yield Saved(name, None, note=_REFUSED.format(first_line(error)))
+            return
+        if value is not None:
+            yield Saved(name, value)
+    elif isinstance(packed, tuple):
+        yield from _of_list(name, packed, lambda: saved_value(node, name))
+    else:
+        yield from _unpacked(name, packed, lambda: saved_value(node, name))
+
+
+def _of_list(name: str, packed: Any, unpack: Callable[[], Any]) -> Iterator[Saved]:
+    once = functools.cache(unpack)  # torch unpacks all of a list at a time
+
+    def one(i: int) -> Callable[[], Any]:
+        return lambda: once()[i]
+
+    for i, raw in enumerate(packed):
+        yield from _unpacked(f"{name}[{i}]", raw, one(i))
+
+
+def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]:
+    if raw.unpack_hook is not None:
+        yield Saved(name, None, note=_PACKED)
+        return
+    try:
+        value = unpack()
+    except Exception as error:  # what unpacks it may be anything
+        said = str(error)
+        if "modified by an inplace operation" in said:
+            yield Saved(name, raw.data, note=_CHANGED, changed=True)
+        elif "have already been freed" in said:
+            yield Saved(name, None, freed=True, note=_FREED)
+        else:
+            yield Saved(name, None, note=_REFUSED.format(first_line(error)))
+        return
+    if value is not None:
+        yield Saved(name, value)
+
+
+def _is_tensor(saved: Saved) -> bool:
+    return isinstance(saved.value, torch.Tensor)
+
+
+def _model(saved: Saved, summarised: Summarise) -> SavedModel:
+    tensor = _is_tensor(saved)
+    return {
+        "name": saved.name,
+        "summary": summarised(saved.value) if tensor else None,
+        "scalar": None if tensor else _plain(saved.value),
+        "freed": saved.freed,
+        "note": saved.note,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        # torch stores an absent dimension or size as the largest 64-bit number.
+        return json_number(value if value < 2**63 else value - 2**64)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value)

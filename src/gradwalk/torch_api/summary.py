@@ -1,0 +1,395 @@
+"""A tensor in at most 64 numbers and its statistics, as plain JSON values.
+
+Reads values only: no gradient, random state or tensor is changed. What it copies is bounded by
+`gradwalk.torch_api.reading.PART` numbers at a time; repeated numbers (of expanded dimensions) are
+read
+once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
+
+import torch
+
+from ..english import join_words
+from ..schema import TensorSummary
+from .func_transforms import unwrapped, without_transforms
+from .json_values import as_json, as_nested_list, evenly_spread, json_number, readable
+from .reading import (
+    PART,
+    distinct,
+    first_line,
+    overlaps_too_much,
+    own_part,
+    parts,
+    same_numbers,
+    simulated_parts,
+    why_unreadable,
+    zeros_like,
+)
+
+MOST_VALUES = 64
+
+_STATISTICS: tuple[Literal["min", "max", "mean", "norm", "nan", "inf", "zeros", "note"], ...]
+_STATISTICS = ("min", "max", "mean", "norm", "nan", "inf", "zeros", "note")
+
+_MOST_HELD = 2**28  # bytes of the tensors whose summaries are remembered
+
+_LARGEST_UNPACKED = 16 * PART  # quantised or sparse numbers that are copied to be looked at
+
+
+def summarise(tensor: torch.Tensor) -> TensorSummary:
+    """Summarise a tensor of any dtype, layout or device.
+
+    Args:
+        tensor: Any tensor; meta, sparse, nested, quantised and wrapped ones included.
+
+    Returns:
+        Shape, dtype, device, up to 64 values (an evenly spread slice along each dimension when
+        there are more), ``min``, ``max``, ``mean`` and 2-``norm`` as torch computes them in double
+        precision (NaN as soon as one value is NaN), and the counts ``nan``, ``inf`` and ``zeros``.
+        A statistic that does not exist (of an empty tensor, the minimum of complex numbers) is
+        None; when something cannot be read, ``note`` says why in a sentence.
+    """
+    part = own_part(tensor)
+    if part is not None:
+        return _of_part(tensor, part)
+    inner = unwrapped(tensor)
+    if inner is not None:
+        with without_transforms():
+            return _of_wrapped(tensor, *inner)
+    # A subclass may refuse any method, or run a user's code: the base class's are used.
+    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        summary = without_values(tensor)
+        if summary["note"] is not None:
+            return summary
+        try:
+            summary["note"] = why_unreadable(tensor)
+            if summary["note"] is None:
+                _fill(summary, torch.Tensor.detach(tensor))
+        except Exception as error:  # any backend may refuse any operation; the panel must open
+            summary["note"] = f"Not all of it can be read here; torch says: {first_line(error)}"
+    return summary
+
+
+def _of_part(tensor: Any, part: torch.Tensor) -> TensorSummary:
+    """The part of a DTensor that this process holds, or the first of the ranks it simulates."""
+    summary = summarise(part)
+    notes = [summary["note"]]
+    if hasattr(tensor, "placements"):
+        placed = ", ".join(map(str, tensor.placements))
+        notes.insert(0, f"This rank's part of a tensor {tuple(tensor.shape)}, placed as {placed}.")
+    ranks = simulated_parts(tensor)
+    if ranks:
+        notes.append(f"Of the {len(ranks)} ranks simulated here this is rank {min(ranks)}'s.")
+    summary["note"] = " ".join(filter(None, notes))
+    return summary
+
+
+def _of_wrapped(tensor: torch.Tensor, inner: torch.Tensor, hidden: list[int]) -> TensorSummary:
+    """What is within a wrapper of ``torch.func``, with the dimensions that vmap hides."""
+    summary = summarise(inner)
+    if hidden:
+        note = (
+            f"vmap over {join_words(map(str, hidden))}: the program sees one sample, of shape "
+            f"{tuple(tensor.shape)}; all of them are shown, as {tuple(inner.shape)}."
+        )
+        summary["note"] = " ".join(filter(None, (note, summary["note"])))
+    return summary
+
+
+Summarise = Callable[[torch.Tensor], TensorSummary]
+"""`summarise`, or `Summaries.of`, which does the same."""
+
+
+class Summaries:
+    """`summarise` for someone who looks at many tensors: of those in one memory at one time, once.
+
+    What it remembers it holds, so that its memory stays its own: to be dropped when all is looked
+    at.
+
+    Example::
+
+        >>> summaries = Summaries()
+        >>> x = torch.ones(2)
+        >>> summaries.of(x)["norm"] == summaries.of(x.detach())["norm"] == summarise(x)["norm"]
+        True
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Any, TensorSummary] = {}
+        self._told: dict[Any, TensorSummary] = {}  # whose statistics are those of other views, too
+        # By id, each with its version then: the tensors that it holds.
+        self._held: dict[int, tuple[torch.Tensor, int, TensorSummary]] = {}
+        self._bytes_left = _MOST_HELD
+
+    def of(self, tensor: torch.Tensor) -> TensorSummary:
+        """The summary of a tensor, which may be changed."""
+        held = self._held.get(id(tensor))
+        if held is not None and held[0] is tensor and held[1] == tensor._version:
+            return held[2].copy()
+        key = same_numbers(tensor)
+        found = self._known.get(key)
+        if found is None:
+            memory = _same_memory(tensor, key)
+            told = self._told.get(memory)
+            found = summarise(tensor) if told is None else _with_statistics(tensor, told)
+            if key is None:
+                return found
+            size = tensor.untyped_storage().nbytes() if told is None else 0  # it is held already
+            if size > self._bytes_left:
+                return found
+            self._bytes_left -= size
+            self._known[key] = found
+            if memory is not None:
+                self._told[memory] = found
+        self._held[id(tensor)] = tensor, tensor._version, found
+        return found.copy()
+
+
+def _with_statistics(tensor: torch.Tensor, told: TensorSummary) -> TensorSummary:
+    """The summary of a plain tensor whose memory can be read, and of which one view is known."""
+    with torch.no_grad():
+        summary = without_values(tensor)
+        _fill_values(summary, torch.Tensor.detach(tensor))
+    for name in _STATISTICS:
+        summary[name] = told[name]
+    return summary
+
+
+def without_values(tensor: torch.Tensor) -> TensorSummary:
+    """What can be said of a tensor without reading its values; the numbers are None."""
+    found: TensorSummary = {
+        "shape": [],
+        "dtype": str(torch.Tensor.dtype.__get__(tensor)),  # type: ignore[attr-defined]
+        "device": "unknown",
+        "numel": 0,
+        "values": None,
+        "truncated": False,
+        "indices": None,
+        "min": None,
+        "max": None,
+        "mean": None,
+        "norm": None,
+        "nan": None,
+        "inf": None,
+        "zeros": None,
+        "note": None,
+    }
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            found["device"] = str(torch.Tensor.device.__get__(tensor))
+            if not torch.Tensor.is_nested.__get__(tensor):  # type: ignore[attr-defined]
+                shape = tuple(torch.Tensor.size(tensor))
+                if not all(type(size) is int for size in shape):
+                    found["note"] = (
+                        "Its sizes are symbols, not numbers (torch is tracing with dynamic "
+                        "shapes), so it holds no values."
+                    )
+                    return found
+                found["shape"] = list(shape)
+                found["numel"] = math.prod(shape)
+    except Exception as error:  # a subclass may refuse to tell even that
+        found["note"] = f"Nothing can be told of this tensor; it says: {first_line(error)}"
+    return found
+
+
+def _fill(summary: TensorSummary, tensor: torch.Tensor) -> None:
+    if tensor.is_nested:
+        _fill_nested(summary, tensor)
+        return
+    if tensor.is_quantized:
+        if tensor.numel() > _LARGEST_UNPACKED:
+            summary["note"] = "A quantised tensor, too large to be dequantised only to look at it."
+            return
+        summary["note"] = "A quantised tensor; the values are dequantised."
+        tensor = tensor.dequantize()
+    if tensor.layout is not torch.strided:
+        kind = str(tensor.layout).removeprefix("torch.")
+        if tensor.numel() > PART:
+            _fill_stored(summary, tensor, kind)
+            return
+        summary["note"] = f"A {kind} tensor, shown as the dense tensor it stands for."
+        tensor = tensor.to_dense()
+    if tensor._is_zerotensor():
+        tensor = zeros_like(tensor)
+    _fill_values(summary, tensor)
+    _fill_statistics(summary, tensor)
+
+
+def _fill_nested(summary: TensorSummary, tensor: torch.Tensor) -> None:
+    within = list(tensor.unbind())
+    shapes = ", ".join(str(tuple(part.shape)) for part in within[:4])
+    more = ", ..." if len(within) > 4 else ""
+    summary["numel"] = sum(part.numel() for part in within)
+    summary["note"] = (
+        f"A nested tensor of {len(within)} parts, of shapes {shapes}{more}; "
+        "the statistics are over all parts."
+    )
+    _fill_numbers(summary, _joined(within), repeats=1)
+
+
+def _joined(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """The numbers of many tensors, some `PART` at a time."""
+    waiting: list[torch.Tensor] = []
+    count = 0
+    for part in (part for tensor in tensors for part in parts(tensor)):
+        if count + part.numel() > PART:
+            yield torch.cat(waiting)
+            waiting, count = [], 0
+        waiting.append(part.flatten())
+        count += part.numel()
+    if waiting:
+        yield torch.cat(waiting)
+
+
+def _fill_stored(summary: TensorSummary, tensor: torch.Tensor, kind: str) -> None:
+    """The statistics of a large sparse tensor."""
+    if tensor.layout is torch.sparse_coo:
+        if not tensor.is_coalesced() and tensor._nnz() > _LARGEST_UNPACKED:
+            summary["note"] = (
+                f"A {kind} tensor that was not coalesced, which takes too much memory to be done "
+                "only to look at it."
+            )
+            return
+        stored = tensor.coalesce().values()
+    else:
+        stored = tensor.values()
+    summary["note"] = f"A {kind} tensor; the statistics are over its stored values."
+    _fill_statistics(summary, stored)
+
+
+def _fill_values(summary: TensorSummary, tensor: torch.Tensor) -> None:
+    shown, indices = evenly_spread(tensor, MOST_VALUES)
+    summary["truncated"] = indices is not None
+    summary["indices"] = indices
+    summary["values"] = as_nested_list(shown)
+
+
+def _fill_statistics(summary: TensorSummary, tensor: torch.Tensor) -> None:
+    if tensor.dim() == 0:
+        # A Python number that torch saved as a tensor keeps a mark with which mean() returns
+        # garbage (seen in 2.13); with a dimension it loses the mark.
+        tensor = tensor.reshape(1)
+    once, repeats = distinct(tensor)
+    if overlaps_too_much(once):
+        summary["note"] = (
+            f"A view that shows the same memory again and again, as {once.numel():,} numbers: "
+            "too many for statistics."
+        )
+        return
+    _fill_numbers(summary, parts(_in_memory_order(once)), repeats)
+
+
+def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repeats: int) -> None:
+    """The statistics of numbers that come in parts, of which each stands so often in a tensor."""
+    count = 0
+    found: list[_Part] = []
+    for part in numbers:
+        found.append(_Part(part))
+        count += part.numel()
+    if not found:
+        return
+    if len(found) == 1 and found[0].norm.is_cpu:
+        _fill_from(summary, found[0], count, repeats)
+        return
+    counts = torch.stack([each.counts() for each in found]).sum(0) * repeats
+    summary["nan"], summary["inf"], summary["zeros"] = counts.tolist()
+    ends = [torch.stack(each.ends) for each in found if each.ends is not None]
+    if ends:
+        low, high = torch.stack(torch.cat(ends).aminmax()).tolist()
+        summary["min"], summary["max"] = json_number(low), json_number(high)
+    norm = _one(torch.linalg.vector_norm, [each.norm for each in found])
+    summary["norm"] = json_number(float(norm) * math.sqrt(repeats))
+    if count:
+        sums = [each.total for each in found]
+        summary["mean"] = as_json((_one(torch.sum, sums) / count).item())
+
+
+def _fill_from(summary: TensorSummary, only: _Part, count: int, repeats: int) -> None:
+    """Fill in the statistics of one part at hand, as most tensors are: nothing has to be joined."""
+    nan, inf = (0, 0) if only.odd is None else only.odd.tolist()
+    summary["nan"], summary["inf"] = nan * repeats, inf * repeats
+    summary["zeros"] = (count - int(only.others)) * repeats
+    if only.ends is not None:
+        low, high = only.ends
+        summary["min"], summary["max"] = json_number(low.item()), json_number(high.item())
+    summary["norm"] = json_number(only.norm.item() * math.sqrt(repeats))
+    if count:
+        summary["mean"] = as_json((only.total / count).item())
+
+
+class _Part:
+    """Statistics of a part of a tensor, left on its device.
+
+    Attributes:
+        ends: Its smallest and its largest number, where numbers are ordered.
+        norm: Its 2-norm.
+        total: The sum of its numbers.
+        others: How many of them are not zero.
+        odd: How many are NaN, and how many infinite; None where it is known that none is.
+    """
+
+    def __init__(self, given: torch.Tensor) -> None:
+        numbers = readable(given)
+        # What float32 has is the same in float64, which takes twice as long to read.
+        narrow = given if given.dtype is torch.float32 else numbers
+        ordered = not numbers.is_complex() and numbers.dtype != torch.bool
+        self.ends = narrow.aminmax() if ordered and numbers.numel() else None
+        self.others = narrow.count_nonzero()
+        if not (numbers.is_floating_point() or numbers.is_complex()):
+            numbers = numbers.to(torch.float64)
+        self.norm = torch.linalg.vector_norm(numbers)
+        self.total = numbers.sum()
+        self.odd = None
+        if not numbers.is_cpu or not math.isfinite(self.norm.item()):  # elsewhere it would wait
+            self.odd = torch.stack([numbers.isnan().sum(), numbers.isinf().sum()])
+        self._count = numbers.numel()
+
+    def counts(self) -> torch.Tensor:
+        """How many of the numbers are NaN, infinite, and zero."""
+        zeros = (self._count - self.others).reshape(1)
+        odd = zeros.new_zeros(2) if self.odd is None else self.odd
+        return torch.cat([odd, zeros])
+
+
+def _one(join: Callable[[torch.Tensor], torch.Tensor], values: list[torch.Tensor]) -> torch.Tensor:
+    """One value from those of all parts; that of a single part as it is."""
+    return values[0] if len(values) == 1 else join(torch.stack(values))
+
+
+def _same_memory(tensor: torch.Tensor, numbers: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """What tells that two tensors show the same numbers in any order, as a transposed matrix does.
+
+    Args:
+        tensor: The tensor.
+        numbers: Its `same_numbers`.
+    """
+    if numbers is None or not _fills_memory(tensor):
+        return None
+    *place, _, _, is_conj, is_neg = numbers
+    return *place, tensor.numel(), is_conj, is_neg
+
+
+def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers of a dense tensor in a row, as they lie in memory; itself where there are gaps.
+
+    Of a transposed matrix, torch makes a copy to find the least and the largest.
+    """
+    if tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg() or not _fills_memory(tensor):
+        return tensor
+    return tensor.as_strided((tensor.numel(),), (1,))
+
+
+def _fills_memory(tensor: torch.Tensor) -> bool:
+    """Whether a dense tensor has each number of a stretch of memory once."""
+    following = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if stride != following:
+                return False
+            following *= size
+    return True

@@ -1,0 +1,1 @@
+"""`watch()`: what the forward pass did, and the graph annotated with it."""

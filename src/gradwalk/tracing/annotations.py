@@ -1,0 +1,266 @@
+"""What `watch` saw of an operation, a constant or a cut, as plain values, and how to look it up."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.autograd.graph import Node
+from torch.overrides import get_testing_overrides, resolve_name
+
+from ..graph.capture import Capture
+from ..schema import NoGradInput
+from ..torch_api.nodes import NextFunctions, sequence_nr
+from ..torch_api.saved_tensors import read_saved
+from . import weak_id_dict as weak_facts
+from .cuts import Constant, Cut, Origin, Unseen
+from .records import Record, Taken, find_record, threads_behind
+from .source_line import SourceLine
+
+
+class Annotation(NamedTuple):
+    """What `watch` saw of the call that made an autograd node.
+
+    Attributes:
+        source: The user's line.
+        module: The path of the running module relative to the outermost one,
+            "encoder.layers.0.linear1"; empty in the outermost module itself, None outside of any.
+        module_root: The class name of the outermost running module.
+        module_call: How often the module had been called before within that forward pass.
+        modules: (path, class name) of the running modules, from the outermost in.
+        forward: The function: "torch.nn.functional.linear", "mul" for a method or an operator, the
+            class name of an ``autograd.Function``.
+        inplace: Whether it changed one of its operands.
+        outermost: The outermost running module, while it lives.
+        leaves: The operands that are leaves and need grad, as they were; the same for all nodes
+            that a call made.
+        frame: The checkpointed region that the call ran in, while torch knows of it.
+        constants: The operands that need no grad. A call that made several nodes gives them all
+            the same annotation.
+        value: The numbers of what the node gave, when it has few: as ``tolist()`` gives them on the
+            CPU, a copy on another device.
+    """
+
+    source: SourceLine | None
+    module: str | None
+    module_root: str | None
+    module_call: int
+    modules: tuple[tuple[str, str], ...]
+    forward: str | None
+    inplace: bool
+    constants: tuple[Constant, ...]
+    value: Any = None
+    outermost: weakref.ref[nn.Module] | None = None
+    leaves: tuple[Taken, ...] = ()
+    frame: weakref.ref[Any] | None = None
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """Where gradient was lost on the way to an operand."""
+        return tuple(cut for constant in self.constants for cut in constant.cuts)
+
+
+def annotation_of(node: Node, outputs: Iterable[torch.Tensor] = ()) -> Annotation | None:
+    """What `watch` saw of the call that made an autograd node.
+
+    Args:
+        node: An autograd node.
+        outputs: Tensors whose graph the node belongs to. They are needed only when several threads
+            were watched: nodes are known by numbers, which every thread begins at 0.
+
+    Returns:
+        The annotation; None for leaves and for nodes that were not made by a watched call.
+
+    Example::
+
+        >>> from gradwalk.tracing.watch import watch
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> with watch():
+        ...     y = w * w.detach()
+        >>> seen = annotation_of(y.grad_fn)
+        >>> seen.forward, [cut.how for cut in seen.cuts]
+        ('mul', ['detach'])
+    """
+    record = find_record(node, threads_behind(outputs))
+    return None if record is None else _annotation(record, node)
+
+
+def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int, Annotation]:
+    """What `watch` saw of the nodes of a graph.
+
+    Args:
+        captured: The graph.
+        records: Those of its nodes, by id.
+
+    Returns:
+        By node id. A call that made several nodes left all of them the same annotation; its
+        constants stand at the one that takes them, and not at the others.
+    """
+    calls: dict[int, list[int]] = {}
+    written: dict[Record, int] = {}
+    found: dict[int, Annotation] = {}
+    for i, record in records.items():
+        found[i] = _annotation(record, captured.nodes[i])
+        if record.constants:
+            calls.setdefault(id(record), []).append(i)
+        if record.inplace and record.end - record.start > 1:
+            last = written.get(record, i)
+            written[record] = max(i, last, key=lambda j: sequence_nr(captured.nodes[j]))
+    for ids in calls.values():
+        _place_constants(captured, ids, found)
+    for record, i in written.items():  # pow_() makes one more node, and drops it
+        found[i] = found[i]._replace(value=record.value)
+    return found
+
+
+def _annotation(record: Record, node: Node) -> Annotation:
+    one_node = record.end - record.start == 1
+    following = node.next_functions if one_node and record.constants else ()
+    module = record.module
+    return Annotation(
+        source=record.source,
+        module=module.path if module else None,
+        module_root=module.root if module else None,
+        module_call=module.call if module else 0,
+        modules=module.running if module else (),
+        forward=forward_name(record.function),
+        inplace=record.inplace,
+        constants=tuple(_placed(record, constant, following) for constant in record.constants),
+        # Of a call that made several nodes, the last one gave what the call returned.
+        value=record.value if sequence_nr(node) == record.end - 1 else None,
+        outermost=module.outermost if module else None,
+        leaves=record.leaves,
+        frame=record.frame,
+    )
+
+
+def _placed(record: Record, constant: Constant, following: NextFunctions) -> Constant:
+    inputs = _inputs_of_constants(record.needed_grad, following)
+    at = next(i for i, each in enumerate(record.constants) if each is constant)
+    return constant._replace(
+        argument=_argument(record.function, constant.position),
+        input_nr=inputs[at] if inputs else None,
+    )
+
+
+def _inputs_of_constants(needed_grad: Sequence[bool], following: NextFunctions) -> list[int] | None:
+    """Which forward input of a call's only node each of its constants is.
+
+    Certain only when the operands of the call are the inputs of the node one by one: operands
+    without a derivative (a mask, an index) are no inputs, and some nodes reorder them.
+    """
+    if [child is not None for child, _ in following] != list(needed_grad):
+        return None
+    return [nr for nr, needed in enumerate(needed_grad) if not needed]
+
+
+def _place_constants(captured: Capture, ids: list[int], found: dict[int, Annotation]) -> None:
+    """Leave each constant of one call at that of its nodes that takes it."""
+    at: dict[int, list[Constant]] = {i: [] for i in ids}
+    # The nodes of a call are numbered in the order in which they were made: the last first.
+    latest = sorted(ids, key=lambda i: captured.graph.nodes[i]["sequence_nr"], reverse=True)
+    free = {i: list(captured.graph.nodes[i]["no_grad_inputs"]) for i in ids}
+    for constant in found[ids[0]].constants:
+        node, input_nr = _taker(captured, latest, constant, free)
+        if len(ids) == 1 and constant.input_nr is not None:
+            input_nr = constant.input_nr
+        free[node] = [place for place in free[node] if place["input_nr"] != input_nr]
+        at[node].append(constant._replace(input_nr=input_nr))
+    for i in ids:
+        found[i] = found[i]._replace(constants=tuple(at[i]))
+
+
+def _taker(
+    captured: Capture, latest: list[int], constant: Constant, free: dict[int, list[NoGradInput]]
+) -> tuple[int, int | None]:
+    """Which of some nodes takes a constant, and as which input if that is certain."""
+    for i in latest:
+        for place in free[i]:
+            if place["argument"] is not None and place["argument"] == constant.argument:
+                return i, place["input_nr"]
+    tensor = constant.tensor() if constant.tensor else None
+    if tensor is not None:
+        for i in latest:
+            for saved in read_saved(captured.nodes[i]):
+                if saved.value is tensor:
+                    nr = next((p["input_nr"] for p in free[i] if p["argument"] == saved.name), None)
+                    return i, nr
+    open_places = [(i, place["input_nr"]) for i in latest for place in free[i]]
+    return open_places[0] if len(open_places) == 1 else (latest[0], None)
+
+
+def _argument(function: Any, position: int | str) -> str | None:
+    if isinstance(position, int):
+        place, item = position, ""
+    elif position[0].isdigit():
+        number, _, rest = position.partition("[")
+        place, item = int(number), f"[{rest}"
+    else:
+        return position
+    names = _parameters(function)
+    return f"{names[place]}{item}" if place < len(names) else None
+
+
+@functools.lru_cache(1024)
+def _parameters(function: Any) -> tuple[str, ...]:
+    """The names of a function's positional parameters, as far as torch gives any."""
+    if isinstance(function, type):
+        return tuple(inspect.signature(function.forward).parameters)[1:]  # type: ignore[attr-defined]
+    # torch's own functions have no signature, but a stand-in for each of them has.
+    stand_in: Callable[..., Any] = get_testing_overrides().get(function, function)
+    try:
+        names = inspect.signature(stand_in).parameters
+    except (TypeError, ValueError):
+        return ()
+    return tuple(names)
+
+
+@functools.lru_cache(1024)
+def forward_name(function: Any) -> str | None:
+    """What a user calls a function: "torch.nn.functional.linear", "mul" for a method."""
+    if isinstance(function, type):
+        return function.__name__
+    name = resolve_name(function)
+    if name is None:
+        own = getattr(function, "__name__", None)
+        module = getattr(function, "__module__", None)
+        return f"{module}.{own}" if own and module else own
+    return str(name).removeprefix("torch.Tensor.").removesuffix(".__get__")
+
+
+def was_watched(tensor: torch.Tensor) -> bool:
+    """Whether `gradwalk.watch` saw a tensor being made."""
+    return weak_facts.fact(tensor) is not None
+
+
+def unseen_behind(tensor: Any) -> tuple[Unseen, ...]:
+    """What a tensor that needs no grad was computed from and was not seen made; see `Origin`."""
+    found = weak_facts.fact(tensor)
+    return found.unseen if isinstance(found, Origin) else ()
+
+
+def cuts_of(tensor: Any) -> tuple[Cut, ...]:
+    """Where gradient was lost on the way to a tensor that needs no grad.
+
+    Args:
+        tensor: A tensor, or a NumPy array that was made from one.
+
+    Returns:
+        The cuts in the order in which they feed it; empty when there are none or none was watched.
+
+    Example::
+
+        >>> from gradwalk.tracing.watch import watch
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> with watch():
+        ...     y = w.detach() * 2
+        >>> [cut.how for cut in cuts_of(y)]
+        ['detach']
+    """
+    found = weak_facts.fact(tensor)
+    return found.cuts if isinstance(found, Origin) else ()

@@ -1,0 +1,200 @@
+"""Checkpointed regions: which operations of a graph run forward again in backward.
+
+What an operation saved tells which region it belongs to. What saved nothing is told by its number:
+torch numbers nodes in the order in which a thread makes them, so all between the first and the last
+that are known were made within. Only at its two ends can an operation that saves nothing be missed,
+and there `watch` knows.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Collection, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import MethodType
+from typing import Any
+
+from torch import nn
+
+from ..graph.capture import Capture
+from ..torch_api.checkpoints import Frame, Part
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of the program that runs forward again in backward.
+
+    Attributes:
+        nodes: Its operations in the order of the program, those of regions within it included.
+        parent: The region that it lies in; None for none.
+        is_reentrant: Whether it is one node, and what it does is no part of the graph.
+        is_exact: Whether it is known that no other operation belongs to it.
+        called: What runs again: the class of a module, the name of a function; None if unknown.
+        module: That module, while it lives.
+        frame: torch's own notes on it, while they live.
+    """
+
+    nodes: tuple[int, ...]
+    parent: int | None
+    is_reentrant: bool
+    is_exact: bool
+    called: str | None
+    module: weakref.ref[nn.Module] | None
+    frame: Frame | None
+
+
+def find_regions(captured: Capture, parts: Sequence[Part], watched: Container[int]) -> list[Region]:
+    """The checkpointed regions of a graph.
+
+    Args:
+        captured: The graph.
+        parts: The checkpointed parts of the program that made it.
+        watched: The nodes that `watch` saw made: of them it is known whether they are in a part.
+
+    Returns:
+        The regions in the order of the program, each after the one that it lies in. A region that
+        backward has been through without ``retain_graph`` is known only where it was watched.
+
+    Example::
+
+        >>> import torch
+        >>> from torch.utils.checkpoint import checkpoint
+        >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.torch_api.checkpoints import parts_in
+        >>> from gradwalk.graph.names import Names
+        >>> from gradwalk.graph.outputs import read_outputs
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> y = checkpoint(lambda x: (x.sin() * 2).exp(), x, use_reentrant=False) + 1
+        >>> captured = capture_nodes(read_outputs((y,), "test"), Names())
+        >>> (region,) = find_regions(captured, parts_in(captured.nodes, {}), ())
+        >>> [captured.graph.nodes[i]["op"] for i in region.nodes]
+        ['SinBackward0', 'MulBackward0', 'ExpBackward0']
+    """
+    if not parts:
+        return []
+    order = Order(captured)
+    within: dict[int, list[int]] = {place: [] for place in range(len(parts))}
+    for place, part in enumerate(parts):
+        if part.around is not None:
+            within[part.around].append(place)
+    depths = [_depth(part, parts) for part in parts]
+    regions: dict[int, tuple[int, Region]] = {}
+    for place in sorted(within, key=lambda place: -depths[place]):  # the inner ones first
+        part = parts[place]
+        called, module = _called(part.function)
+        if part.frame is None:
+            one = Region(tuple(part.nodes), None, True, True, called, module, None)
+            regions[place] = len(parts), one
+            continue
+        inner = [regions[each][1].nodes for each in within[place] if each in regions]
+        known = part.nodes.union(*inner)
+        if not known:
+            continue
+        nodes = order.between(known)
+        is_exact = all(i in watched for i in order.beside(nodes))
+        nodes = nodes if is_exact else order.with_weights(nodes)
+        region = Region(nodes, None, False, is_exact, called, module, part.frame)
+        regions[place] = depths[place], region
+    return _numbered(list(regions.values()), order)
+
+
+def innermost(regions: Sequence[Region]) -> dict[int, int]:
+    """Node id -> the number of the innermost region that it belongs to."""
+    return {i: number for number, region in enumerate(regions) for i in region.nodes}
+
+
+class Order:
+    """The operations of a graph in the order in which the program made them."""
+
+    def __init__(self, captured: Capture) -> None:
+        self._data = captured.attributes
+        self._following, self._before = captured.successors, captured.predecessors
+        self._nodes = captured.operations
+        numbers = {self._data[i]["sequence_nr"] for i in self._nodes}
+        # Threads number their nodes each by itself: then the order of all of them says nothing.
+        self._is_one = len(numbers) == len(self._nodes)
+        self._place = {i: place for place, i in enumerate(self._nodes)}
+
+    def place(self, node: int) -> int:
+        """Where an operation stands."""
+        return self._place[node]
+
+    def _ends(self, nodes: Collection[int]) -> tuple[int, int]:
+        places = [self._place[i] for i in nodes]
+        return min(places), max(places)
+
+    def between(self, nodes: Collection[int]) -> tuple[int, ...]:
+        """Some operations, and all that were made between the first and the last of them."""
+        if not self._is_one:
+            return tuple(sorted(nodes, key=self._place.__getitem__))
+        first, last = self._ends(nodes)
+        return tuple(self._nodes[first : last + 1])
+
+    def beside(self, nodes: Collection[int]) -> Iterator[int]:
+        """The operations made right before and right after some that follow each other."""
+        first, last = self._ends(nodes)
+        if first > 0:
+            yield self._nodes[first - 1]
+        if last + 1 < len(self._nodes):
+            yield self._nodes[last + 1]
+
+    def with_weights(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
+        """The same with what ``linear`` makes right before: the weight's transpose, and a view."""
+        first, _ = self._ends(nodes)
+        start = first
+        while start > max(0, first - 2) and self._leads_to(self._nodes[start - 1], nodes[0]):
+            start -= 1
+        before = self._nodes[start:first]
+        is_linear = any(self._data[i]["op"] == "TBackward0" for i in before)
+        return (*before, *nodes) if self._is_one and is_linear else nodes
+
+    def _leads_to(self, node: int, taker: int) -> bool:
+        op = self._data[node]["op"]
+        if set(self._before[node]) != {taker}:
+            return False
+        if op == "TBackward0":
+            return all(self._data[i]["kind"] == "leaf" for i in self._following[node])
+        return bool(op == "ViewBackward0")
+
+    def along(self, nodes: tuple[int, ...], others: Collection[int]) -> tuple[int, ...]:
+        """The same, and before and after them all of some others, without a gap."""
+        if not self._is_one:
+            return nodes
+        first, last = self._ends(nodes)
+        while first > 0 and self._nodes[first - 1] in others:
+            first -= 1
+        while last + 1 < len(self._nodes) and self._nodes[last + 1] in others:
+            last += 1
+        return tuple(self._nodes[first : last + 1])
+
+
+def _depth(part: Part, parts: Sequence[Part]) -> int:
+    depth = 0
+    while part.around is not None:
+        depth, part = depth + 1, parts[part.around]
+    return depth
+
+
+def _numbered(found: Sequence[tuple[int, Region]], order: Order) -> list[Region]:
+    """The regions, given with their depths, each with the number of the one that it lies in."""
+    ordered = sorted(
+        found, key=lambda each: (order.place(each[1].nodes[0]), -len(each[1].nodes), each[0])
+    )
+    owner: dict[int, int] = {}
+    regions: list[Region] = []
+    for number, (_, region) in enumerate(ordered):
+        regions.append(replace(region, parent=owner.get(region.nodes[0])))
+        owner.update(dict.fromkeys(region.nodes, number))
+    return regions
+
+
+def _called(function: Any) -> tuple[str | None, weakref.ref[nn.Module] | None]:
+    """What a function is called, and the module that it runs."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    module = function.__self__ if isinstance(function, MethodType) else function
+    if isinstance(module, nn.Module):
+        return type(module).__name__, weakref.ref(module)
+    name = getattr(function, "__name__", None)
+    return (name if isinstance(name, str) else None), None

@@ -1,0 +1,332 @@
+"""Which tensors are derivatives of which, as `watch` saw torch computing them.
+
+What ``torch.autograd.grad(y, x, create_graph=True)`` gives has a graph of its own, in which nothing
+tells that it is the derivative of ``y``. So both nodes are marked with the call. A mark lives as
+long as its node, and knows tensors by weak references only.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from ..graph.capture import Capture
+from ..graph.names import Names
+from ..torch_api.func_transforms import layers
+from ..torch_api.nodes import op_name, sequence_nr
+from .module_path import TensorRef
+from .source_line import SourceLine
+
+_WORDS = {
+    torch.autograd.grad: ("torch.autograd.grad", "grad_outputs"),
+    torch.autograd.backward: ("torch.autograd.backward", "grad_tensors"),
+    torch.Tensor.backward: ("backward(create_graph=True)", "gradient"),
+}
+_MARK = "gradwalk derivative"
+_COPIES = frozenset({"CopyBackwards", "CloneBackward0"})
+_MOST_TOUCHED = 1024  # nodes that live: deep chains of nodes that Python touched crash when freed
+_MOST_OUTPUTS = 8  # of one call, that what it gives is told to be the derivative of
+
+
+class _Taken(NamedTuple):
+    """A tensor that a call was given.
+
+    Attributes:
+        tensor: It, while it lives.
+        shape: Its shape.
+    """
+
+    tensor: TensorRef
+    shape: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class _Differentiation:
+    """A call that computed derivatives which have a graph.
+
+    Attributes:
+        called: What the program calls it.
+        weights: What it calls the gradient that it was given for its outputs; None for none.
+        where: The user's line.
+        of: The first of the tensors whose derivatives it computed, added up if they are several.
+        further: How many more there are.
+        by: Those with respect to which.
+        numbers: torch's numbers of the nodes that are marked with it.
+        touched: How many nodes were looked at for it.
+    """
+
+    called: str
+    weights: str | None
+    where: SourceLine | None
+    of: tuple[_Taken, ...]
+    further: int
+    by: tuple[_Taken, ...]
+    numbers: set[int]
+    touched: int = 0
+
+    def __del__(self) -> None:
+        if self.numbers:  # its nodes are gone with it
+            _touched.count -= self.touched
+
+    def node_of(self, tensor: torch.Tensor) -> Any:
+        """The node that made a tensor; None where there is none, or none may be touched."""
+        if tensor.is_leaf or _touched.count >= _MOST_TOUCHED:
+            return None
+        _touched.count += 1
+        self.touched += 1
+        return tensor.grad_fn
+
+
+class _Touched:
+    """How many nodes that Python touched for this may be alive."""
+
+    count = 0
+
+
+_touched = _Touched()
+
+
+class _Mark(NamedTuple):
+    """What a node has to do with a call.
+
+    Attributes:
+        call: The call.
+        is_given: Whether the node made what the call gave, rather than what it was given.
+        place: Of which of the tensors in ``call.by``, or ``call.of``.
+        output_nr: Which output of the node.
+    """
+
+    call: _Differentiation
+    is_given: bool
+    place: int
+    output_nr: int
+
+
+_known: weakref.WeakSet[_Differentiation] = weakref.WeakSet()
+
+
+def differentiates(function: Any) -> bool:
+    """Whether a function computes derivatives."""
+    return function in _WORDS
+
+
+class Call(NamedTuple):
+    """A call that computed derivatives, as it was seen.
+
+    Attributes:
+        function: What was called, one that `differentiates`.
+        arguments: Its positional arguments.
+        keywords: Its keyword arguments.
+        result: What it returned.
+        numbers: The number of the next autograd node, before the call and after it.
+    """
+
+    function: Any
+    arguments: Sequence[Any]
+    keywords: Mapping[str, Any]
+    result: Any
+    numbers: tuple[int, int]
+
+
+def gives_constants(call: Call) -> bool:
+    """Whether a call was not asked for derivatives that have a graph, and gave them back."""
+    asked = call.keywords.get("create_graph", call.arguments[4] if call.arguments[4:] else False)
+    return call.function is torch.autograd.grad and not asked
+
+
+class Known(Protocol):
+    """What is known of tensors while they are watched."""
+
+    def below(self, tensor: torch.Tensor) -> Iterable[TensorRef]:
+        """The leaves that a tensor was computed from, as far as they are known."""
+
+    def reference(self, tensor: torch.Tensor) -> TensorRef:
+        """A weak reference to a tensor."""
+
+
+def note_derivatives(seen: Call, where: SourceLine | None, known: Known) -> None:
+    """Note what a call that computes derivatives gave, where that has a graph.
+
+    Args:
+        seen: The call.
+        where: The user's line.
+        known: What is known of the tensors.
+    """
+    called, word = _WORDS[seen.function]
+    outputs = _tensors(seen.arguments[0])
+    weights = _tensors(seen.keywords.get(word))
+
+    def taken(tensors: Iterable[torch.Tensor]) -> tuple[_Taken, ...]:
+        return tuple(_Taken(known.reference(each), _shape(each)) for each in tensors)
+
+    first = outputs[:_MOST_OUTPUTS]
+    more = len(outputs) - len(first)
+    call = _Differentiation(called, word if weights else None, where, taken(first), more, (), set())
+    given = [(by, grad) for by, grad in _given(seen, outputs, known, call) if grad.requires_grad]
+    call.by = taken(by for by, _ in given)
+    # What was there before was only handed on.
+    before = [call.node_of(each) for each in weights] if given else []
+    for i, (_, grad) in enumerate(given):
+        for layer, node in _nodes(grad, call):
+            # Other devices number their nodes in threads of their own.
+            is_new = layer.device.type != "cpu" or sequence_nr(node) in range(*seen.numbers)
+            if is_new and not any(node is one for one in before):
+                _mark(node, _Mark(call, True, i, layer.output_nr))
+    if not call.numbers:
+        return
+    for i, output in enumerate(first):
+        for layer, node in _nodes(output, call):
+            _mark(node, _Mark(call, False, i, layer.output_nr))
+    _known.add(call)
+
+
+def _given(
+    seen: Call, outputs: list[torch.Tensor], known: Known, call: _Differentiation
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """The tensors with respect to which a call computed derivatives, each with its derivative."""
+    if seen.function is torch.autograd.grad:
+        for by, grad in zip(seen.arguments[1], seen.result, strict=True):
+            if isinstance(by, torch.Tensor) and isinstance(grad, torch.Tensor):
+                yield by, grad
+        return
+    chosen = seen.keywords.get("inputs")
+    leaves: Iterable[torch.Tensor | None] = _tensors(chosen)
+    if chosen is None:
+        leaves = [ref() for ref in dict.fromkeys(r for each in outputs for r in known.below(each))]
+    for leaf in leaves:
+        grad = None if leaf is None else leaf.grad
+        # A first gradient that has a graph is copied into `.grad`, a further one is added.
+        if leaf is not None and grad is not None:
+            node = call.node_of(grad)
+            if node is not None and op_name(node) in _COPIES:
+                yield leaf, grad
+
+
+def _nodes(tensor: torch.Tensor, call: _Differentiation) -> Iterator[tuple[torch.Tensor, Any]]:
+    """A tensor and what ``torch.func`` wraps in it, each with the node that made it."""
+    for layer in layers(tensor):
+        node = call.node_of(layer)
+        if node is not None:
+            yield layer, node
+
+
+def _mark(node: Any, mark: _Mark) -> None:
+    mark.call.numbers.add(sequence_nr(node))
+    node.metadata.setdefault(_MARK, []).append(mark)
+
+
+def _tensors(given: Any) -> list[torch.Tensor]:
+    each = given if isinstance(given, (list, tuple)) else (given,)
+    return [one for one in each if isinstance(one, torch.Tensor)]
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    return () if tensor.is_nested else tuple(tensor.shape)
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """An output of a node that was computed as a derivative.
+
+    Attributes:
+        node: The node that made it.
+        words: What it is called.
+        output_nr: Which of its outputs it is.
+        of: The nodes that made what it is the derivative of, as far as they are in the graph.
+        of_words: What that is called.
+        by_words: What that is called with respect to which it is the derivative.
+        called: What computed it.
+        weights: What that calls the gradient that it was given; None for none.
+        where: The user's line.
+    """
+
+    node: int
+    words: str
+    output_nr: int
+    of: tuple[int, ...]
+    of_words: tuple[str, ...]
+    by_words: str
+    called: str
+    weights: str | None
+    where: SourceLine | None
+
+
+def pairs(derivatives: Iterable[Derivative]) -> Iterator[tuple[int, int]]:
+    """The nodes that gave derivatives, each with one that gave what it is the derivative of."""
+    return ((found.node, of) for found in derivatives for of in found.of)
+
+
+def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
+    """What in a graph was computed as a derivative, as far as that was watched.
+
+    Args:
+        captured: The graph.
+        names: What the user calls the tensors.
+
+    Example::
+
+        >>> from gradwalk.tracing.watch import watch
+        >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.graph.outputs import read_outputs
+        >>> x = torch.tensor(2.0, requires_grad=True)
+        >>> with watch():
+        ...     y = x**3
+        ...     (dy,) = torch.autograd.grad(y, x, create_graph=True)
+        >>> captured = capture_nodes(read_outputs((y, dy), "capture"), Names())
+        >>> [(found.node, found.of) for found in derivatives_in(captured, Names())]
+        [(1, (0,))]
+    """
+    numbers = {number for call in list(_known) for number in call.numbers}
+    if not numbers:
+        return []
+    marked: list[tuple[int, _Mark]] = []
+    for node, data in captured.attributes.items():
+        if data["kind"] == "op" and data["sequence_nr"] in numbers:
+            behind: Any = captured.nodes[node]
+            marked += [(node, mark) for mark in behind.metadata.get(_MARK, ())]
+    sources = {
+        (id(mark.call), mark.place): (node, mark.output_nr)
+        for node, mark in marked
+        if not mark.is_given
+    }
+
+    def in_words(node: int, output_nr: int) -> str:
+        data = captured.attributes[node]
+        outputs = data["outputs"]
+        name = outputs[output_nr]["name"] if output_nr < len(outputs) else None
+        return f"{name or data['op']} (node {node})"
+
+    def words(taken: _Taken, place: tuple[int, int] | None = None) -> str:
+        if place is not None:
+            return in_words(*place)
+        tensor = taken.tensor()
+        name = names.name_of(tensor) if tensor is not None else None
+        return name or f"a tensor of shape {taken.shape} that has no name here"
+
+    found: list[Derivative] = []
+    for node, mark in marked:
+        if not mark.is_given:
+            continue
+        call = mark.call
+        of = [sources.get((id(call), i)) for i in range(len(call.of))]
+        of_words = [words(taken, at) for taken, at in zip(call.of, of, strict=True)]
+        if call.further:
+            of_words.append(f"{call.further} more")
+        found.append(
+            Derivative(
+                node=node,
+                words=in_words(node, mark.output_nr),
+                output_nr=mark.output_nr,
+                of=tuple(dict.fromkeys(at[0] for at in of if at is not None and at[0] != node)),
+                of_words=tuple(of_words),
+                by_words=words(call.by[mark.place]),
+                called=call.called,
+                weights=call.weights,
+                where=call.where,
+            )
+        )
+    return found

@@ -1,0 +1,293 @@
+"""What is drawn beyond autograd nodes: constants, cuts, and tensors outside of the graph."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.autograd.graph import Node
+
+from ..graph.adjacency import copied
+from ..graph.attributes import as_text
+from ..graph.capture import Capture
+from ..graph.garbage_collector import collector_paused
+from ..graph.labels import short_value
+from ..graph.names import Names
+from ..torch_api.nodes import Edge, op_name, sequence_nr
+from .annotations import Annotation
+from .constants import Operand
+from .cuts import ALIAS, Constant, Cut, how_made
+from .module_path import TensorRef
+from .records import find_source
+from .source_line import SourceLine
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class Extra(NamedTuple):
+    """What a node stands for that is no autograd node.
+
+    Attributes:
+        kind: "constant", an operand that needs no grad; "cut", one that lost its gradient on the
+            way; "outside", the tensor of another graph that a cut began at.
+        constant: The operand; None for an outside tensor.
+        source: The outside tensor, while it lives; None for an operand.
+        inferred: Whether it was inferred rather than watched.
+        sources: Of a cut, the node where each of the constant's cuts began.
+    """
+
+    kind: str
+    constant: Constant | None
+    source: TensorRef | None
+    inferred: bool
+    sources: tuple[int, ...] = ()
+
+    @property
+    def tensor(self) -> torch.Tensor | None:
+        """The tensor it stands for, while that lives."""
+        reference = self.constant.tensor if self.constant is not None else self.source
+        return reference() if reference is not None else None
+
+
+def with_extras(
+    captured: Capture,
+    names: Names,
+    annotations: Mapping[int, Annotation],
+    operands: Collection[Operand],
+) -> tuple[Callable[[], nx.MultiDiGraph], list[Extra]]:
+    """A copy of a graph with what was seen of its nodes, and with nodes for operands at its end.
+
+    All that may change is read now.
+
+    Args:
+        captured: The graph.
+        names: What the user calls the tensors.
+        annotations: What `watch` saw, by node.
+        operands: The operands that need no grad.
+
+    Returns:
+        Makes the copy when it is first called; and what each of the nodes at its end stands for.
+    """
+    build = _Builder(captured, names)
+    for operand in operands:
+        build.add(operand)
+    # Without the names.
+    first, added, edges, extras = build.first, build.added, build.edges, build.extras
+    # Such a leaf was made outside of the modules that take it.
+    outside = {i for i, leaf in captured.leaves() if not isinstance(leaf, torch.nn.Parameter)}
+
+    # A loop has the same lines again and again. To wrap ``str`` itself takes 20 times as long.
+    shown = functools.cache(SourceLine.__str__)
+
+    def seen(node: int) -> Mapping[str, Any]:
+        return _OUTSIDE if node in outside else _seen(annotations.get(node), shown)
+
+    @functools.cache
+    def drawn() -> nx.MultiDiGraph:
+        with collector_paused():
+            graph = copied(captured.graph, seen, {"kind": "gradient"})
+            for node, (data, extra) in enumerate(zip(added, extras, strict=True), first):
+                graph.add_node(node, **data)
+                if extra.constant is not None:
+                    graph.nodes[node]["value"] = short_value(extra.constant.values)
+            for source, target, edge in edges:
+                graph.add_edge(source, target, **edge)
+            return graph
+
+    return drawn, extras
+
+
+_UNSEEN = {"source": None, "namespace": None, "call": None, "inplace": False}
+_OUTSIDE = {**_UNSEEN, "namespace": ""}
+
+
+def _seen(annotation: Annotation | None, shown: Callable[[SourceLine], str]) -> Mapping[str, Any]:
+    if annotation is None:
+        return _UNSEEN
+    module = annotation.module
+    return {
+        "source": None if annotation.source is None else shown(annotation.source),
+        "namespace": None if module is None else module.replace(".", "/"),
+        "call": annotation.forward,
+        "inplace": annotation.inplace,
+    }
+
+
+class _Builder:
+    """Appends constants, cuts and outside tensors to a graph, each tensor once.
+
+    Attributes:
+        first: The id of the first of them.
+        added: Their attributes.
+        edges: (source, target, attributes) of the edges that lead to them.
+        extras: What each stands for.
+    """
+
+    def __init__(self, captured: Capture, names: Names) -> None:
+        """Begin without any.
+
+        Args:
+            captured: The graph.
+            names: What the user calls the tensors.
+        """
+        self.first = len(captured.nodes)
+        self.added: list[dict[str, Any]] = []
+        self.edges: list[tuple[int, int, dict[str, Any]]] = []
+        self.extras: list[Extra] = []
+        self._names = names
+        self._captured = captured
+        self._began: dict[int, Edge | None] = {}  # by the id of a cut: searched for once
+        self._known: dict[Any, int] = {}
+
+    @functools.cached_property
+    def _numbered(self) -> dict[int, list[Node]]:
+        # A loop may cut at every step: nodes are numbered once, and only where a tensor is gone.
+        found: dict[int, list[Node]] = {}
+        for node in self._ids:
+            found.setdefault(sequence_nr(node), []).append(node)
+        return found
+
+    @functools.cached_property
+    def _ids(self) -> dict[Node, int]:
+        return {node: i for i, node in enumerate(self._captured.nodes)}
+
+    def add(self, operand: Operand) -> None:
+        """Draw one operand at its node."""
+        constant = operand.constant
+        node = self._operand(operand)
+        edge = {
+            "input_nr": constant.input_nr,
+            "argument": constant.argument,
+            "output_nr": 0,
+            "kind": "constant",
+        }
+        self.edges.append((operand.node, node, edge))
+
+    def _operand(self, operand: Operand) -> int:
+        constant = operand.constant
+        tensor = constant.tensor() if constant.tensor is not None else None
+        if tensor is not None:
+            key: Any = id(tensor), operand.inferred
+        elif constant.origin is not None and not operand.inferred:  # each has one of its own
+            key = id(constant.origin)
+        else:
+            key = object()
+        if key in self._known:
+            return self._known[key]
+        name = self._names.name_of(tensor) if tensor is not None else None
+        origin, cuts = constant.origin, constant.cuts
+        where = None if origin is None else origin.where
+        data = _blank(
+            kind="cut" if cuts else "constant",
+            op="constant",
+            name=name,
+            shape=constant.shape,
+            dtype=constant.dtype,
+            device=None if tensor is None else as_text(tensor.device),
+        )
+        data["source"] = None if where is None else str(where)
+        data["inferred"] = operand.inferred
+        sources = tuple(self._source(cut, operand) for cut in cuts) if cuts else ()
+        if cuts:
+            data["how"] = cuts[0].how
+            data["source"] = data["source"] if cuts[0].where is None else str(cuts[0].where)
+            data["op"] = how_made(
+                [cut.how for cut in cuts],
+                [self._called(source, cut) for source, cut in zip(sources, cuts, strict=True)],
+                direct=origin is not None and origin.direct,
+            )
+        extra = Extra(data["kind"], constant, None, operand.inferred, sources)
+        made = self._known[key] = self._append(data, extra)
+        for source, cut in zip(sources, cuts, strict=True) if cuts else ():
+            edge = {
+                "input_nr": None,
+                "argument": None,
+                "output_nr": cut.output_nr if source < self.first else 0,
+                "kind": "cut",
+                "how": cut.how,
+                "source": None if cut.where is None else str(cut.where),
+            }
+            self.edges.append((made, source, edge))
+        return made
+
+    def _source(self, cut: Cut, operand: Operand) -> int:
+        """The node of the tensor that a cut began at, in this graph or outside of it."""
+        if id(cut) not in self._began:
+            self._began[id(cut)] = find_source(cut, lambda: self._numbered)
+        place = self._began[id(cut)]
+        if place is not None:
+            node = self._ids.get(place[0])
+            if node is not None and self._came_before(node, operand.node):
+                return node
+        tensor = cut.source()
+        key = ("outside", id(tensor if tensor is not None else cut))
+        if key in self._known:
+            return self._known[key]
+        grad_fn = tensor.grad_fn if tensor is not None else None
+        is_leaf = tensor is not None and tensor.is_leaf
+        data = _blank(
+            kind="outside",
+            op="AccumulateGrad" if is_leaf else (op_name(grad_fn) if grad_fn else "gone"),
+            name=self._names.name_of(tensor) if tensor is not None else None,
+            shape=cut.shape,
+            dtype=None if tensor is None else str(tensor.dtype),
+            device=None if tensor is None else str(tensor.device),
+        )
+        data.update(requires_grad=True, is_leaf=is_leaf, inferred=cut.how == ALIAS)
+        made = self._append(data, Extra("outside", None, cut.source, cut.how == ALIAS))
+        self._known[key] = made
+        return made
+
+    def _came_before(self, source: int, node: int) -> bool:
+        # A tensor that was changed in place later on has another node now, perhaps this very one.
+        nodes = self._captured.attributes
+        return bool(
+            nodes[source]["kind"] == "leaf"
+            or nodes[source]["sequence_nr"] < nodes[node]["sequence_nr"]
+        )
+
+    def _called(self, source: int, cut: Cut) -> str | None:
+        is_own = source < self.first
+        data = self._captured.attributes[source] if is_own else self.added[source - self.first]
+        outputs = data["outputs"]
+        nr = cut.output_nr if is_own else 0
+        name: str | None = outputs[nr]["name"] if nr < len(outputs) else None
+        return name
+
+    def _append(self, data: dict[str, Any], extra: Extra) -> int:
+        if data["kind"] != "constant":
+            data["namespace"] = ""  # no module is known to have made it, least of all its user
+        self.added.append(data)
+        self.extras.append(extra)
+        return self.first + len(self.added) - 1
+
+
+def _blank(
+    *,
+    kind: str,
+    op: str,
+    name: str | None,
+    shape: tuple[int, ...],
+    dtype: str | None,
+    device: str | None,
+) -> dict[str, Any]:
+    output = {"output_nr": 0, "name": name, "shape": shape, "dtype": dtype, "device": device}
+    return {
+        "kind": kind,
+        "op": op,
+        "name": name,
+        "shape": shape,
+        "dtype": dtype,
+        "device": device,
+        "requires_grad": False,
+        "is_leaf": True,
+        "sequence_nr": None,
+        "outputs": [output],
+        "no_grad_inputs": [],
+        "checkpoint": None,
+        **_UNSEEN,
+        "inferred": False,
+    }

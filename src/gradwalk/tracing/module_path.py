@@ -1,0 +1,210 @@
+"""Where in the user's model a forward pass is: the stack of running modules, by name."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from ..torch_api.tensors import submodules
+
+# A module that is shared more often than this has enough names.
+_MOST_NAMES = 16
+
+
+@dataclass(frozen=True)
+class ModuleCall:
+    """One call of a module.
+
+    Attributes:
+        path: Its name relative to the outermost running module ("encoder.layers.0.linear1"), empty
+            for the outermost module itself. A module that is no submodule of it is named after its
+            class, in parentheses.
+        root: The class name of the outermost module.
+        call: How many times it had been called under this name before, within this call of the
+            outermost module: 0 for the first time.
+        running: (path, class name) of the running modules from the outermost in, this one last.
+        outermost: The outermost module, while it lives.
+    """
+
+    path: str
+    root: str
+    call: int
+    running: tuple[tuple[str, str], ...]
+    outermost: weakref.ref[nn.Module]
+
+
+class TensorRef:
+    """Gives a tensor while it lives, then None; keeps it alive no longer.
+
+    Equal to another one of the same tensor. Weak references compare what they refer to instead,
+    and a tensor answers ``==`` with a tensor.
+    """
+
+    __slots__ = ("__weakref__", "_find", "_key")
+
+    def __init__(self, tensor: torch.Tensor, find: ParameterRef | None = None) -> None:
+        self._key = id(tensor)
+        # Python makes one weak reference per tensor, so it is the same one when the tensor is gone.
+        self._find: Callable[[], torch.Tensor | None] = find or weakref.ref(tensor)
+
+    def __call__(self) -> torch.Tensor | None:
+        """The tensor; None once it is gone."""
+        return self._find()
+
+    def stands(self, place: ParameterRef) -> None:
+        """Give up the weak reference, now that a place is known where the tensor stands."""
+        if place() is self():
+            self._find = place
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorRef) or self._key != other._key:
+            return False
+        return self._find is other._find or ((tensor := self()) is not None and other() is tensor)
+
+    def __hash__(self) -> int:
+        return self._key
+
+
+@dataclass(frozen=True)
+class ParameterRef:
+    """A parameter, as long as it stands in its module.
+
+    Attributes:
+        module: The module.
+        name: The parameter's name there.
+        key: Its ``id``.
+    """
+
+    module: weakref.ref[nn.Module]
+    name: str
+    key: int
+
+    def __call__(self) -> torch.Tensor | None:
+        """The parameter; None once it or its module is gone."""
+        module = self.module()
+        found = None if module is None else module._parameters.get(self.name)
+        return found if id(found) == self.key else None
+
+
+def owners_of_parameters(
+    root: nn.Module, known: Mapping[int, ParameterRef]
+) -> dict[int, ParameterRef]:
+    """Where each parameter below ``root`` stands, by its ``id``, beside those that are known."""
+    found = dict(known)
+    waiting, seen = (
+        [root],
+        {id(root)},
+    )  # not `modules()`: a class may define its own, and it may raise
+    for module in waiting:  # grows while we walk
+        below = {id(each): each for each in submodules(module).values() if each is not None}
+        waiting += [each for key, each in below.items() if key not in seen]
+        seen |= below.keys()
+        for name, parameter in module._parameters.items():
+            key = id(parameter)
+            if parameter is not None and (key not in found or found[key]() is not parameter):
+                found[key] = ParameterRef(weakref.ref(module), name, key)
+    return found
+
+
+class ModuleStack:
+    """The modules whose forward is running in one thread."""
+
+    def __init__(self) -> None:
+        self._running: list[tuple[int, ModuleCall]] = []
+        self._names: dict[int, list[str]] | None = None
+        self._calls: dict[tuple[int, str], int] = {}
+        self._root: nn.Module | None = None
+        self._owners: dict[int, ParameterRef] = {}
+        self._homeless: weakref.WeakValueDictionary[int, TensorRef] = weakref.WeakValueDictionary()
+
+    @property
+    def current(self) -> ModuleCall | None:
+        """The innermost running module."""
+        return self._running[-1][1] if self._running else None
+
+    def enter(self, module: nn.Module) -> None:
+        """Note that a module's forward begins."""
+        name = type(module).__name__
+        if not self._running:
+            self._root, self._names = module, None
+            self._calls = {}
+            self._know_parameters(module)
+            call = ModuleCall("", name, 0, (("", name),), weakref.ref(module))
+        else:
+            call = self._below(self._running[-1][1], module)
+        self._running.append((id(module), call))
+
+    def leave(self, module: nn.Module) -> None:
+        """Note that a module's forward ended, and with it all that began within it."""
+        for depth in range(len(self._running) - 1, -1, -1):
+            if self._running[depth][0] == id(module):
+                del self._running[depth:]
+                break
+        if not self._running:
+            self._root = self._names = None  # a finished forward keeps no module alive
+
+    def reference(self, tensor: torch.Tensor) -> TensorRef:
+        """A tensor, while it lives.
+
+        That of a module's parameter is no weak reference to the tensor itself, or none any more
+        once the forward of its module has begun: torch refuses to swap the contents of tensors
+        that have one (`torch.utils.swap_tensors`, and by way of it ``module.double()`` where
+        parameters are swapped).
+        """
+        if self.is_parameter(tensor):
+            return TensorRef(tensor, self._owners[id(tensor)])
+        if type(tensor) is torch.Tensor or not isinstance(tensor, nn.Parameter):
+            return TensorRef(tensor)
+        known = self._homeless.get(id(tensor))
+        if known is None or known() is not tensor:
+            known = self._homeless[id(tensor)] = TensorRef(tensor)
+        return known
+
+    def is_parameter(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is a parameter of a module whose forward began in this watch."""
+        owned = self._owners.get(id(tensor))
+        return owned is not None and owned() is tensor
+
+    def _know_parameters(self, root: nn.Module) -> None:
+        self._owners = owners_of_parameters(root, self._owners)
+        for key, reference in list(self._homeless.items()):
+            if key in self._owners:
+                reference.stands(self._owners[key])
+                del self._homeless[key]
+
+    def _below(self, parent: ModuleCall, module: nn.Module) -> ModuleCall:
+        if self._names is None and self._root is not None:
+            self._names = names_of_submodules(self._root)
+        prefix = f"{parent.path}." if parent.path else ""
+        known = (self._names or {}).get(id(module), [])
+        names = [name for name in known if name.startswith(prefix)] or known
+        names = names or [f"{prefix}({type(module).__name__})"]
+        # A module that has several names is called by them in turn: Sequential(a, relu, b, relu).
+        earlier = self._calls.get((id(module), prefix), 0)
+        self._calls[id(module), prefix] = earlier + 1
+        call, which = divmod(earlier, len(names))
+        path = names[which]
+        running = (*parent.running, (path, type(module).__name__))
+        return ModuleCall(path, parent.root, call, running, parent.outermost)
+
+
+def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:
+    """The dotted names of every module below ``root``, by ``id``; shared ones have several.
+
+    Unlike ``named_modules(remove_duplicate=False)`` it ends for modules that contain themselves.
+    """
+    names: dict[int, list[str]] = {}
+    waiting: list[tuple[str, nn.Module]] = [("", root)]
+    for prefix, module in waiting:  # grows while we walk
+        for name, child in submodules(module).items():
+            if child is None:
+                continue
+            found = names.setdefault(id(child), [])
+            if len(found) < _MOST_NAMES:
+                found.append(prefix + name)
+                waiting.append((f"{prefix}{name}.", child))
+    return names

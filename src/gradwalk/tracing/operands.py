@@ -1,0 +1,253 @@
+"""The tensors that go into a call and come out of it, and what makes one lose its gradient."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import torch
+
+from . import weak_id_dict as weak_facts
+from .cuts import Origin
+
+Operand = tuple[int | str, Any]
+"""Where it stood in the call, and the tensor, number or array itself."""
+
+# Longer lists are data, as in torch.tensor([...]), not a handful of tensors.
+_MOST_ITEMS = 10_000
+_MOST_NESTED = 64  # numbers of nested lists that are asked where they came from
+
+DERIVATIVE = "derivative"
+"""What `how_cut` takes for the name of a call that gave derivatives without their graph."""
+
+DETACH = frozenset({"detach", "detach_", "detach_copy"})
+TO_PYTHON = frozenset(
+    {"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__", "__complex__"}
+)
+SET_GRAD = frozenset({"_set_grad_enabled", "set_grad_enabled"})
+_NO_CHANGE = frozenset({"__init__", "__int__", "__index__", "__invert__", "__iter__"})
+_COPIES = frozenset({"tensor", "new_tensor", "asarray", "as_tensor"})
+_CASTS = frozenset({"long", "int", "short", "byte", "char", "bool", "to", "type", "type_as"})
+# Their results do not depend on the values of what they are given, or are no forward results.
+_NOT_VALUES = frozenset({"grad", "_grad", "_base", "backward", "requires_grad_", "_nested_size"})
+
+_PLAIN_NUMBERS = (int, float, complex)  # and no bool, which is an int
+_WORDS = ("add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide", "truediv")
+_TURNED = ("radd", "rsub", "rmul", "rdiv", "rtruediv", "iadd", "isub", "imul", "idiv", "itruediv")
+_ARITHMETIC = frozenset(
+    form for word in (*_WORDS, *_TURNED) for form in (word, f"{word}_", f"__{word}__")
+)
+
+
+def function_name(function: Any) -> str:
+    """The bare name of a function; for the getter of a property, the name of the property."""
+    name: str = getattr(function, "__name__", "")
+    if name == "__get__":
+        name = getattr(function.__self__, "__name__", name)
+    return name
+
+
+def depends_on_values(name: str) -> bool:
+    """Whether a function's result depends on the values of its operands, not on shapes alone."""
+    if name.endswith("_like") or name in _NOT_VALUES:
+        return False
+    return name == "new_tensor" or not name.startswith("new_")
+
+
+def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Operand]:
+    """Every tensor, float and array among a call's arguments, lists of them included."""
+    found: list[Operand] = []
+    places: Iterable[Operand] = enumerate(arguments)
+    for group in (places, keywords.items()) if keywords else (places,):
+        for position, value in group:
+            if isinstance(value, torch.Tensor):
+                found.append((position, value))
+            elif type(value) in (list, tuple):
+                if len(value) <= _MOST_ITEMS:
+                    found += [
+                        (f"{position}[{i}]", item)
+                        for i, item in enumerate(value)
+                        if isinstance(item, (torch.Tensor, float))
+                    ]
+                    if value and type(value[0]) is list:
+                        found += [(position, n) for n in numbers_in(value, _MOST_NESTED)]
+            elif not isinstance(value, (int, str, torch.dtype, torch.device, type(None))):
+                found.append((position, value))
+    return found
+
+
+def literal(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Operand | None:
+    """The plain number that an arithmetic operation takes instead of a tensor, and where it stood.
+
+    Args:
+        name: The bare name of the function.
+        arguments: Its positional arguments.
+        keywords: Its keyword arguments.
+    """
+    if name not in _ARITHMETIC:
+        return None
+    for at, value in enumerate(arguments[:2]):
+        if type(value) in _PLAIN_NUMBERS:
+            return at, value
+    other = keywords.get("other") if keywords else None
+    return ("other", other) if type(other) in _PLAIN_NUMBERS else None
+
+
+def numbers_in(value: Any, most: int) -> list[Any]:
+    """The first floating point and complex numbers of one, or of nested lists of them."""
+    return list(islice(_numbers_in(value), most))
+
+
+def _numbers_in(value: Any) -> Iterator[Any]:
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, (float, complex)):
+            yield each
+        elif type(each) is list:
+            waiting += reversed(each[:_MOST_ITEMS])
+
+
+@functools.lru_cache(1024)
+def is_inplace(name: str) -> bool:
+    """Whether a function of this name changes its first argument."""
+    if name.endswith("__"):
+        return name == "__setitem__" or (name.startswith("__i") and name not in _NO_CHANGE)
+    return name.endswith("_") and name not in ("requires_grad_", "detach_")
+
+
+def changed_by(
+    function: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Sequence[Any]:
+    """What a call changed in place, as far as it says so.
+
+    Args:
+        function: What was called.
+        name: Its bare name.
+        arguments: Its positional arguments.
+        keywords: Its keyword arguments.
+
+    Example::
+
+        >>> x = torch.zeros(2)
+        >>> changed_by(torch.nn.functional.relu, "relu", (x,), {"inplace": True})
+        (tensor([0., 0.]),)
+    """
+    if is_inplace(name):
+        return arguments[:1]
+    if keywords and (keywords.get("inplace") is True or "out" in keywords):
+        return arguments[:1] if "out" not in keywords else (keywords["out"],)
+    place = _place_of_inplace(function) if len(arguments) > 1 else None
+    return arguments[:1] if place is not None and arguments[place:][:1] == (True,) else ()
+
+
+@functools.lru_cache(1024)
+def _place_of_inplace(function: Any) -> int | None:
+    """Where a function of `torch.nn.functional` is told to work in place."""
+    if getattr(function, "__module__", None) != torch.nn.functional.__name__:
+        return None
+    try:
+        names = tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
+    return names.index("inplace") if "inplace" in names else None
+
+
+def tensors_of(result: Any) -> list[torch.Tensor]:
+    """The tensors that a call returned."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, (list, tuple)):
+        return [tensor for item in result for tensor in tensors_of(item)]
+    return []
+
+
+_RANDOM = frozenset({"bernoulli", "bernoulli_", "dropout", "rand", "rand_like", "uniform_"})
+
+
+def is_random(name: str) -> bool:
+    """Whether a call, by its bare name, draws numbers as random masks are made of."""
+    return name in _RANDOM
+
+
+def how_cut(name: str, output: torch.Tensor) -> str | None:
+    """How a call lost the gradient of an operand, when its output carries none.
+
+    Args:
+        name: The bare name of the function.
+        output: What it returned.
+
+    Returns:
+        A word of `Cut.how`; None when no gradient could have been expected, because the values of
+        the operand do not matter.
+    """
+    if name in DETACH:
+        return "detach"
+    if name == "data":
+        return "data"
+    if name == DERIVATIVE:
+        return name
+    if name in _COPIES:
+        return "copy"
+    if not (output.is_floating_point() or output.is_complex()):
+        return "integer cast" if name in _CASTS else "integer result"
+    if torch.is_inference_mode_enabled():
+        return "inference_mode"
+    return None if torch.is_grad_enabled() else "no_grad"
+
+
+def how_read(name: str) -> str:
+    """How a call took a tensor's values out of torch."""
+    if name in ("numpy", "__array__"):
+        return "numpy"
+    return "integer cast" if name in ("__int__", "__index__") else "item"
+
+
+_MOST_NUMBERS = 64
+
+
+class ReadOut:
+    """What was read out of tensors while one thread is watched, and where that came from."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, tuple[Any, Origin]] = {}  # by id; held, so it stays theirs
+        self._arrays: dict[int, weakref.ref[Any]] = {}  # by the address of their memory
+
+    def note(self, source: torch.Tensor, result: Any, origin: Origin) -> None:
+        """Note Python numbers or an array that hold a tensor's values.
+
+        Args:
+            source: The tensor.
+            result: What was read out of it. Of numbers the last ones are known.
+            origin: Where those come from.
+        """
+        if isinstance(result, (float, complex, list)):
+            numbers = numbers_in(result, _MOST_NUMBERS)
+            self._numbers |= {id(n): (n, origin) for n in numbers}
+            for oldest in list(self._numbers)[:-_MOST_NUMBERS]:
+                del self._numbers[oldest]
+        elif not isinstance(result, int):
+            weak_facts.note(result, origin)
+            self._arrays[source.data_ptr()] = weakref.ref(result)
+
+    def origin(self, value: Any) -> Origin | None:
+        """Where a number or an array comes from that was read out, or a tensor that shares it.
+
+        Args:
+            value: Any value that goes into a call.
+
+        Returns:
+            None for one that was not read out, as far as is known.
+        """
+        if isinstance(value, torch.Tensor):
+            array = self._arrays.get(value.data_ptr()) if self._arrays else None
+            value = array() if array else None
+        elif isinstance(value, (float, complex)):
+            found = self._numbers.get(id(value))
+            return found[1] if found else None
+        noted = weak_facts.fact(value) if value is not None else None
+        return noted if isinstance(noted, Origin) else None

@@ -1,0 +1,222 @@
+"""What became of one graph in the next: which node it was, and what changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeGuard
+
+from ..english import list_some, plural, with_counts
+from ..matching.match import match
+from ..schema import ChangeModel, EdgeModel, GraphModel, JsonNumber, NodeModel, UpdateModel, Values
+from ..sources.graph_source import GraphSource
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+MOST_MATCHED = 5_000
+"""A graph of more nodes is not matched with another: it takes longer than anybody waits for."""
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Pictured:
+    """A graph as it was last shown: plain values, and its structure without any tensor.
+
+    Attributes:
+        graph: Its autograd nodes.
+        model: What was sent of it.
+    """
+
+    graph: nx.MultiDiGraph
+    model: GraphModel
+
+
+def pictured(subject: GraphSource) -> Pictured:
+    """A graph as it is shown now."""
+    return Pictured(subject.graph, subject.model)
+
+
+def opened_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
+    """What became of a graph of which something was opened or closed.
+
+    Args:
+        number: How many updates there were, with this one.
+        was: The graph before.
+        now: The same graph as it is drawn now.
+    """
+    there = _by_standing(was.model)
+    before = [there.get(key) for key in _by_standing(now.model)]
+    return {"number": number, "before": before, "words": "", "changes": []}
+
+
+def _by_standing(model: GraphModel) -> dict[tuple[str, int | None, int], int]:
+    """Nodes by what they are inside of, and as which: the same however much else is open."""
+    seen: Counter[tuple[str, int | None]] = Counter()
+    found: dict[tuple[str, int | None, int], int] = {}
+    for node in model["nodes"]:
+        kind = "autograd" if node["kind"] in ("op", "leaf") else "extra"
+        stands = (node["kind"] if node["inside"] is not None else kind), node["inside"]
+        found[(*stands, seen[stands])] = node["id"]
+        seen[stands] += 1
+    return found
+
+
+def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
+    """What became of a graph.
+
+    Args:
+        number: How many updates there were, with this one.
+        was: The graph before.
+        now: The graph that takes its place.
+
+    Returns:
+        What the browser is told. ``before`` is None where the two are equal but for their numbers.
+    """
+    if is_same_structure(was.model, now.model):
+        of = {node["id"]: node["id"] for node in now.model["nodes"]}
+        before, words = None, _of_rank(was.model, now.model) or "graph unchanged"
+    elif _is_laid_alike(was.model, now.model):
+        of = {node["id"]: node["id"] for node in now.model["nodes"]}
+        before = [of.get(node["id"]) for node in now.model["nodes"]]
+        words = _of_rank(was.model, now.model)
+    else:
+        of = _partners(was, now)
+        before = [of.get(node["id"]) for node in now.model["nodes"]]
+        words = _in_words(was.model, now.model, of)
+    changes = _changes(was.model, now.model, of)
+    return {"number": number, "before": before, "words": words, "changes": changes}
+
+
+def values_of(model: GraphModel) -> list[Values | None]:
+    """What the nodes hold."""
+    return [node["value"] for node in model["nodes"]]
+
+
+def is_same_structure(was: GraphModel, now: GraphModel) -> bool:
+    """Whether two graphs are equal but for the numbers that their nodes hold."""
+    if len(was["nodes"]) != len(now["nodes"]):
+        return False
+    rest = ("static", "modules", "edges", "roots")
+    if any(was[part] != now[part] for part in rest):  # type: ignore[literal-required]
+        return False
+    return all(
+        # Whether a number is known at a node at all: its card has another form without.
+        (one["value"] is None) == (other["value"] is None)
+        and {**one, "value": other["value"]} == other
+        for one, other in zip(was["nodes"], now["nodes"], strict=True)
+    )
+
+
+def _is_laid_alike(was: GraphModel, now: GraphModel) -> bool:
+    """Whether two ranks of a run are shown in one picture, in which each node has one place."""
+    if was["ranks"] is None or now["ranks"] is None or len(was["nodes"]) != len(now["nodes"]):
+        return False
+    return all(
+        (one["kind"], one["op"]) == (other["kind"], other["op"])
+        for one, other in zip(was["nodes"], now["nodes"], strict=True)
+    ) and [_ends(edge) for edge in was["edges"]] == [_ends(edge) for edge in now["edges"]]
+
+
+def _ends(edge: EdgeModel) -> tuple[int, int]:
+    return edge["source"], edge["target"]
+
+
+def _of_rank(was: GraphModel, now: GraphModel) -> str:
+    """What the rank that is shown now has and has not, beside the one before; "" without ranks."""
+    if was["ranks"] is None or now["ranks"] is None:
+        return ""
+    before, after = (
+        {each["node"] for each in ranks["nodes"] if each["here"]}
+        for ranks in (was["ranks"], now["ranks"])
+    )
+    rank = was["ranks"]["shown"]
+    parts = ((f"not on rank {rank}", after - before), ("gone", before - after))
+    said = [
+        f"{word}: {_kinds_of(now['nodes'][node] for node in sorted(nodes))}"
+        for word, nodes in parts
+        if nodes
+    ]
+    return "; ".join(said) or f"the same graph as on rank {rank}"
+
+
+def _partners(was: Pictured, now: Pictured) -> dict[int, int]:
+    """Node of the new graph -> which it was."""
+    if max(len(was.graph), len(now.graph)) > MOST_MATCHED:
+        return {}
+    found = {new: old for old, new in match(was.graph, now.graph).pairs.items()}
+    # Constants and cuts are no part of what is matched: they go with the operation that takes them.
+    there = _by_taker(was.model, lambda node: node)
+    for key, node in _by_taker(now.model, found.get).items():
+        if key in there:
+            found.setdefault(node, there[key])
+    return found
+
+
+def _by_taker(model: GraphModel, called: Callable[[int], int | None]) -> dict[object, int]:
+    """Constants and cuts by the node that takes them, as which input, and what they are."""
+    found: dict[object, int] = {}
+    for edge in model["edges"]:
+        kind = model["nodes"][edge["target"]]["kind"]
+        taker = called(edge["source"])
+        if kind not in ("leaf", "op") and taker is not None:
+            found.setdefault((taker, edge["input_nr"], kind), edge["target"])
+    return found
+
+
+def _in_words(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> str:
+    """What is new and what is gone, in a few words; constants come and go with what takes them."""
+    kept = set(of.values())
+    new = [n for n in now["nodes"] if n["id"] not in of and n["kind"] in ("op", "leaf")]
+    gone = [n for n in was["nodes"] if n["id"] not in kept and n["kind"] in ("op", "leaf")]
+    said = [
+        f"{word}: {_kinds_of(nodes)}" for word, nodes in (("new", new), ("gone", gone)) if nodes
+    ]
+    if said:
+        return "; ".join(said)
+    # Nodes without a partner are all there is to say, unless a name, a shape or an edge changed.
+    renamed = sum(
+        now["nodes"][new]["label"] != was["nodes"][old]["label"] for new, old in of.items()
+    )
+    reshaped = sum(
+        now["nodes"][new]["shape"] != was["nodes"][old]["shape"] for new, old in of.items()
+    )
+    if reshaped:
+        return f"another shape at {plural(reshaped, 'node')}"
+    if renamed:
+        return f"another name at {plural(renamed, 'node')}"
+    return "the same operations, connected otherwise"
+
+
+def _kinds_of(nodes: Iterable[NodeModel]) -> str:
+    """Nodes by what they are called on a board, most frequent first."""
+    words = Counter(_called(node) for node in nodes)
+    return list_some(with_counts(dict(words.most_common())), _MOST_NAMED)
+
+
+def _called(node: NodeModel) -> str:
+    return node["name"] or node["sign"] or node["label"]
+
+
+def _changes(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> list[ChangeModel]:
+    """Named leaves and outputs that are one number and became another, while they are few."""
+    outputs = {root["node"]: root["name"] for root in now["roots"]}
+    leaves: list[ChangeModel] = []
+    ends: list[ChangeModel] = []
+    for node in now["nodes"]:
+        old = of.get(node["id"])
+        is_end = node["id"] in outputs
+        if old is None or not (is_end or node["kind"] == "leaf"):
+            continue
+        before, after = was["nodes"][old]["value"], node["value"]
+        if _is_number(before) and _is_number(after) and before != after:
+            name = outputs.get(node["id"]) or node["name"] or ("output" if is_end else None)
+            if name is not None:
+                (ends if is_end else leaves).append({"name": name, "was": before, "now": after})
+    return [*(leaves if len(leaves) <= _MOST_NAMED else []), *ends[:_MOST_NAMED]]
+
+
+def _is_number(value: Values | None) -> TypeGuard[JsonNumber]:
+    return isinstance(value, (int, float, str)) and not isinstance(value, bool)

@@ -1,0 +1,169 @@
+"""The package's rooms stand in layers: every import points down, and no two import each other."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import gradwalk
+
+pytestmark = pytest.mark.one_python
+
+ROOT = Path(gradwalk.__file__).parent
+
+LAYERS = (
+    "english",
+    "schema",
+    "notebook",
+    "torch_api",
+    "graph",
+    "tracing",
+    "backward",
+    "derivatives",
+    "matching",
+    "static",
+    "explain",
+    "checks",
+    "features/checkpoints",
+    "features/module_inference",
+    "features/compiled",
+    "panel",
+    "sources",
+    "bundle",
+    "features/experiments",
+    "export",
+    "features/ranks",
+    "widget",
+    "comparison",
+    "features/interact",
+    "features/numerics",
+    "features",
+    "__init__",
+    "__main__",
+)
+"""Rooms (folders, features, and files of the root) from the lowest to the highest."""
+
+
+def room(module: tuple[str, ...]) -> str:
+    return "/".join(module[:2]) if module[0] == "features" and len(module) > 2 else module[0]
+
+
+@functools.cache
+def modules() -> dict[tuple[str, ...], Path]:
+    """Every module of the package by its path, "graph/capture.py" as ("graph", "capture")."""
+    return {path.relative_to(ROOT).with_suffix("").parts: path for path in ROOT.rglob("*.py")}
+
+
+def imports(module: tuple[str, ...], path: Path) -> Iterator[tuple[str, ...]]:
+    """What a module imports of the package: lazily, and for its types alone, included."""
+    known = modules()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.split(".")[0] == "gradwalk"]
+            assert not names, f"{path} imports {names} absolutely: write it relative to the file"
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        named = tuple(node.module.split(".")) if node.module else ()
+        if node.level:
+            named = (*module[: len(module) - node.level], *named)
+        elif named[:1] == ("gradwalk",):
+            named = named[1:]
+        else:
+            continue
+        for alias in node.names:
+            inner = (*named, alias.name)
+            yield next(each for each in (inner, named, (*named, "__init__")) if each in known)
+
+
+def test_every_room_is_a_layer():
+    assert sorted({room(module) for module in modules()}) == sorted(LAYERS)
+
+
+def test_every_import_points_down():
+    height = {name: i for i, name in enumerate(LAYERS)}
+    upward = [
+        f"{'/'.join(module)} imports {'/'.join(target)}"
+        for module, path in modules().items()
+        for target in imports(module, path)
+        if height[room(target)] > height[room(module)]
+    ]
+    assert not upward, "\n".join(upward)
+
+
+def test_no_files_import_each_other():
+    graph = {module: set(imports(module, path)) - {module} for module, path in modules().items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle = " -> ".join("/".join(module) for module in error.args[1])
+        raise AssertionError(f"These files import each other in a circle: {circle}") from None
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_"
+
+
+def private_names_read(tree: ast.AST) -> Iterator[str]:
+    """The private attributes and modules that code reads, also through getattr and f-strings."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            names = [node.attr]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"getattr", "hasattr"}:
+            first = [*getattr(node.args[1], "values", ()), node.args[1]][0]  # of an f-string
+            names = [str(getattr(first, "value", ""))]
+        yield from filter(is_private, names)
+
+
+def names_defined(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+PRIVATE_NAMES_OF_TORCH = {"torch_api", "graph"}
+"""The rooms that may read private names of torch."""
+
+OF_OTHERS = {
+    "_getframe",
+    "_instances",
+    "_closed",
+    "_get_file_writer",
+    "_handle_displayed",
+    "_kwarg",
+}
+"""Private names of Python, ipywidgets and TensorBoard that gradwalk reads."""
+
+
+def test_private_names_of_torch_stand_in_one_room():
+    trees = {
+        module: ast.parse(path.read_text(encoding="utf-8")) for module, path in modules().items()
+    }
+    ours = {name for tree in trees.values() for name in names_defined(tree)}
+    found = [
+        f"{'/'.join(module)}: {name}"
+        for module, tree in trees.items()
+        if module[0] not in PRIVATE_NAMES_OF_TORCH
+        for name in private_names_read(tree)
+        if name not in ours | OF_OTHERS
+    ]
+    # Names that something of ours has too: torch's own modules.
+    found += [
+        f"{'/'.join(module)}: {match[0]}"
+        for module, path in modules().items()
+        if module[0] not in PRIVATE_NAMES_OF_TORCH
+        for match in re.finditer(r"\btorch\._(?!_)\w+", path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)

@@ -1,0 +1,263 @@
+"""What looks like a mistake and is none raises no alarm, and the right line is blamed."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gradwalk import GraphWidget, diagnose, record, save, watch
+from gradwalk.checks.finding import Finding
+
+
+def alarms(found: list[Finding]) -> list[Finding]:
+    return [each for each in found if each.severity != "info"]
+
+
+def model_and_optimizer() -> tuple[nn.Module, torch.optim.Optimizer, Tensor]:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    return net, torch.optim.SGD(net.parameters(), 0.1), torch.randn(16, 4)
+
+
+class TestAfterAStep:
+    @pytest.mark.parametrize("retain", [True, False])
+    @pytest.mark.parametrize("how", ["the widget's", "watched by it", "recorded", "not seen"])
+    def test_a_completed_pass_is_no_error(self, how: str, retain: bool):
+        net, optimizer, x = model_and_optimizer()
+        loss = net(x).square().mean()
+        shown = loss if how == "not seen" else GraphWidget(loss)
+        if how == "recorded":
+            shown = record(loss, retain_graph=retain)
+        elif how == "the widget's":
+            shown.backward()
+        else:
+            loss.backward(retain_graph=retain)
+        optimizer.step()
+        assert not alarms(diagnose(shown, names=net))
+
+    def test_a_step_in_backward_is_no_error(self):
+        net, _, x = model_and_optimizer()
+        optimizers = {p: torch.optim.SGD([p], 0.1) for p in net.parameters()}
+
+        def step(parameter: Tensor) -> None:
+            optimizers[parameter].step()
+            optimizers[parameter].zero_grad()
+
+        for parameter in net.parameters():
+            parameter.register_post_accumulate_grad_hook(step)
+        loss = net(x).square().mean()
+        widget = GraphWidget(loss)
+        loss.backward()
+        assert not alarms(widget.diagnose())
+        recording = record(net(x).square().mean())
+        assert not alarms(diagnose(recording))
+
+    def test_a_pass_that_failed_is_one(self):
+        net, optimizer, x = model_and_optimizer()
+        loss = net(x).square().mean()
+        widget = GraphWidget(loss)
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        with pytest.raises(RuntimeError, match="modified by an inplace"):
+            loss.backward()
+        assert [each.kind for each in alarms(widget.diagnose())] == ["changed"]
+
+    @pytest.mark.parametrize("zeros", [True, False])
+    def test_before_backward_it_is_one(self, zeros: bool):
+        net, optimizer, x = model_and_optimizer()
+        net(x).square().mean().backward()
+        loss = net(x).square().mean()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=not zeros)
+        assert [each.kind for each in alarms(diagnose(loss))] == ["changed"]
+
+
+def nearest(z: Tensor, codes: nn.Embedding) -> Tensor:
+    found: Tensor = codes(torch.cdist(z, codes.weight).argmin(1))
+    return found
+
+
+X, Y = torch.randn(16, 4), torch.randn(16, 3)
+
+
+class Quantiser(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.enc, self.codes = nn.Linear(4, 3), nn.Embedding(5, 3)
+
+    def straight(self, harmless: bool) -> Tensor:
+        z = self.enc(X)
+        q = nearest(z, self.codes)
+        zq = z + (q - z).detach()  # BLAMED
+        return F.mse_loss(zq, Y) + F.mse_loss(z, zq.detach() if harmless else Y)
+
+    def either(self) -> Tensor:
+        z = self.enc(X)
+        q = nearest(z, self.codes)
+        zq = z + (q - z).detach()
+        return F.mse_loss(zq, Y) + F.mse_loss(z, q.detach())
+
+    def both(self, held: bool) -> Tensor:
+        h = self.enc(X) * nearest(self.enc(X), self.codes).detach()
+        self.h = h if held else None
+        return (h.detach() * self.enc.weight.sum() * self.enc.bias.sum()).sum()
+
+    def under_no_grad(self) -> Tensor:
+        with torch.no_grad():
+            scale = self.codes.weight.exp().detach().sum()
+        return (self.enc(X) * scale).sum()
+
+
+def cut_of(net: nn.Module, loss: Callable[[], Tensor]) -> str:
+    with watch():
+        made = loss()
+    (found,) = (f for f in alarms(diagnose(record(made), names=net)) if f.kind == "cut")
+    return found.message
+
+
+class TestWhichCutIsBlamed:
+    @pytest.mark.parametrize("harmless", [True, False])
+    def test_the_one_that_alone_reconnects(self, harmless: bool):
+        torch.manual_seed(0)
+        net = Quantiser()
+        message = cut_of(net, lambda: net.straight(harmless))
+        assert "codes.weight" in message
+        assert "(q - z).detach()" in message
+        assert "zq.detach()" not in message
+
+    def test_of_several_all_are_named_and_none_is_to_go(self):
+        net = Quantiser()
+        message = cut_of(net, net.either)
+        assert "(q - z).detach()" in message
+        assert "q.detach())`" in message
+        assert "leave out" not in message
+
+    def test_a_set_that_must_go_is_named_as_one(self):
+        net = Quantiser()
+        message = cut_of(net, lambda: net.both(held=True))
+        assert "h.detach()" in message
+        assert "self.codes).detach()" in message
+        assert "all of them" in message.lower()
+
+    def test_where_the_graph_between_is_gone_nothing_is_advised(self):
+        net = Quantiser()
+        message = cut_of(net, lambda: net.both(held=False))
+        assert "h.detach()" in message
+        assert "leave out" not in message
+
+    def test_a_detach_under_no_grad_is_one_of_two(self):
+        net = Quantiser()
+        message = cut_of(net, net.under_no_grad)
+        assert "detach()" in message
+        assert "no_grad" in message
+        assert "all of them" in message.lower()
+
+
+def residual_quantiser() -> tuple[nn.Module, Tensor]:
+    net = nn.ModuleDict({"enc": nn.Linear(4, 3), "codes": nn.ModuleList()})
+    net["codes"].extend(nn.Embedding(5, 3) for _ in range(3))
+    rest = net["enc"](X)
+    total, loss = torch.zeros(()), torch.zeros(())
+    for codes in net["codes"]:
+        q = nearest(rest, codes)
+        loss = loss + F.mse_loss(rest, q.detach()) + F.mse_loss(q, rest.detach())
+        q = rest + (q - rest).detach()
+        total, rest = total + q, rest - q.detach()
+    return net, loss + F.mse_loss(total, Y)
+
+
+def bootstrapped() -> tuple[nn.Module, Tensor]:
+    net, predictor = nn.Linear(4, 3), nn.Linear(3, 3)
+    target = copy.deepcopy(net).requires_grad_(False)
+    with torch.no_grad():
+        wanted = target(X + 0.1)
+    loss = 2 - 2 * F.cosine_similarity(predictor(net(X)), wanted.detach()).mean()
+    return nn.ModuleList([net, predictor]), loss
+
+
+def straight_through() -> tuple[nn.Module, Tensor]:
+    net = nn.Linear(4, 3)
+    soft = net(X).sigmoid()
+    return net, F.mse_loss((soft > 0.5).float() + soft - soft.detach(), Y)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("make", [residual_quantiser, bootstrapped, straight_through])
+def test_a_gradient_that_is_stopped_on_purpose_is_no_alarm(make, watched: bool):
+    with watch() if watched else contextlib.nullcontext():
+        net, loss = make()
+    assert not alarms(diagnose(record(loss), names=net))
+
+
+def dropped(h: Tensor) -> Tensor:
+    return F.dropout(h, 0.999999)
+
+
+def by_bernoulli(h: Tensor) -> Tensor:
+    return h * torch.empty(h.shape[0], 1).bernoulli_(1e-6).div_(1e-6)
+
+
+def by_rand(h: Tensor) -> Tensor:
+    return h * (torch.rand(h.shape[0], 1) >= 1).float()
+
+
+def by_probabilities(h: Tensor) -> Tensor:
+    return h * torch.bernoulli(torch.zeros_like(h))
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("drop", [dropped, by_bernoulli, by_rand, by_probabilities])
+def test_a_block_that_is_dropped_at_random_is_a_note(drop, watched: bool):
+    net = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+    with watch() if watched else contextlib.nullcontext():
+        h = net[0](X)
+        loss = (h + drop(net[1](h))).square().mean()
+    found = diagnose(record(loss), names=net)
+    assert [each.severity for each in found if each.kind == "zero"] == ["info"]
+    assert not alarms(found)
+
+
+def test_another_mask_of_zeros_is_a_warning():
+    net, mask = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)]), torch.zeros(16, 4)
+    with watch():
+        h = net[0](X)
+        loss = (h + net[1](h) * mask).square().mean()
+    assert [each.kind for each in alarms(diagnose(record(loss), names=net))] == ["zero"]
+
+
+def test_zeros_at_every_leaf_are_a_warning():
+    grid = torch.full((1, 2, 2, 2), 100.0, requires_grad=True)
+    shift = torch.ones(2, requires_grad=True)
+    loss = F.grid_sample(torch.randn(1, 1, 3, 3), grid + shift, align_corners=False).sum()
+    assert [each.kind for each in alarms(diagnose(record(loss)))] == ["zero"]
+
+
+class Wrapped(torch.Tensor):
+    """A tensor whose memory is in another one."""
+
+    @staticmethod
+    def __new__(cls, inner: Tensor) -> Wrapped:
+        return torch.Tensor._make_wrapper_subclass(cls, inner.size(), dtype=inner.dtype)
+
+    def __init__(self, inner: Tensor) -> None:
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # type: ignore[override]
+        inner = [each.inner if isinstance(each, cls) else each for each in args]
+        found = func(*inner, **(kwargs or {}))
+        return cls(found) if isinstance(found, Tensor) else found
+
+
+def test_a_view_of_a_wrapper_whose_base_nobody_holds_is_measured(tmp_path):
+    x = Wrapped(torch.ones(4)).requires_grad_()
+    widget = GraphWidget((x * Wrapped(torch.ones(4)).view(4)).sum())
+    save(widget, tmp_path / "a.gw")
+    assert "failed" not in [each.kind for each in widget.diagnose()]
+    widget.close()

@@ -1,0 +1,178 @@
+"""What travels is what was sent, in few bytes, whatever it is; and no bytes do harm."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import PROGRAMS, outputs_of
+from torch import nn
+
+from gradwalk import GraphWidget, compare, watch
+from gradwalk.schema.columns import decode, encode
+
+# Both sides read it: js/wire/columns.test.ts decodes the same bytes.
+TRAVELLED = json.loads(
+    (Path(__file__).parents[1] / "support" / "travelled.json").read_text(encoding="utf-8")
+)
+GROWS = ("graph", "_dtypes", "state", "steps", "run", "_memory", "findings")
+
+leaves = st.none() | st.booleans() | st.integers() | st.text()
+leaves |= st.floats(allow_nan=False, allow_infinity=False)
+names = st.sampled_from(["id", "op", "shape"]) | st.text(min_size=1)
+
+
+def tables(inner):
+    fields = st.lists(names, min_size=1, max_size=4, unique=True)
+    return fields.flatmap(lambda each: st.lists(st.fixed_dictionaries(dict.fromkeys(each, inner))))
+
+
+values = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner) | st.dictionaries(names, inner) | tables(inner),
+    max_leaves=40,
+)
+
+
+@given(values)
+def test_any_value_comes_back(value):
+    assert decode(encode(value)) == value
+    assert decode(memoryview(encode(value))) == value
+
+
+@given(values, tables(leaves), tables(values))
+def test_what_stands_in_several_places_is_written_as_if_it_did_not(value, plain, rows):
+    shared = [plain, plain[:2], [*plain, *rows], rows, rows[1:], [value, *plain], [*plain, value]]
+    whole = {"one": shared, "other": [*shared, value], "of": [{"of": each} for each in shared]}
+    apart = json.loads(json.dumps(whole))
+    assert encode(whole) == encode(apart)
+    assert decode(encode(whole)) == apart
+
+
+@given(st.integers(), st.lists(st.integers(), max_size=20))
+def test_records_that_count_come_back(first, rest):
+    counting = [{"id": first + i, "each": number} for i, number in enumerate(rest)]
+    alone = [{"id": first + i} for i in range(len(rest))]
+    assert decode(encode([counting, alone])) == [counting, alone]
+
+
+@pytest.mark.parametrize("name", TRAVELLED)
+def test_the_browser_reads_the_same(name):
+    each = TRAVELLED[name]
+    assert decode(base64.b64decode(each["bytes"])) == each["value"]
+    assert decode(encode(each["value"])) == each["value"]
+
+
+def test_what_is_no_json_is_refused():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode([float("nan")])
+
+
+def told(widget: GraphWidget, *traits: str) -> dict:
+    """What the browser has of them."""
+    return {
+        trait: None if sent is None else decode(sent)
+        for trait, sent in widget.get_state(traits).items()
+    }
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_a_widget_sends_is_what_it_tells(name):
+    outputs = outputs_of(name)
+    widget = GraphWidget(outputs)
+    widget.backward([torch.ones_like(output) for output in outputs])
+    widget._on_message(None, {"kind": "memory"}, None)
+    widget._on_message(None, {"kind": "diagnose"}, None)
+    assert told(widget, *GROWS) == {trait: getattr(widget, trait) for trait in GROWS}
+    widget.close()
+
+
+def test_what_a_comparison_sends_is_what_it_tells():
+    x = torch.tensor(3.0, requires_grad=True)
+    widget = compare([x**2, x**2 + x])
+    widget.backward()
+    traits = ("panes", "members", "passes", "steps", "table")
+    assert told(widget, *traits) == {trait: getattr(widget, trait) for trait in traits}
+    widget.close()
+
+
+def test_what_comes_back_from_a_browser_is_read():
+    x = torch.tensor(3.0, requires_grad=True)
+    widget = GraphWidget(x**2)
+    graph = widget.graph
+    widget.set_state({"graph": memoryview(encode(graph)), "run": None})
+    assert widget.graph == graph
+    widget.close()
+
+
+def transformer(watched: bool, named: bool) -> GraphWidget:
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    model = nn.TransformerEncoder(layer, 12)
+    if not watched:
+        return GraphWidget(model(torch.randn(2, 5, 16)).mean(), names=model if named else {})
+    with watch():
+        loss = model(torch.randn(2, 5, 16)).mean()
+    return GraphWidget(loss, names=model)
+
+
+def chain() -> GraphWidget:
+    y = torch.ones(2, requires_grad=True)
+    for _ in range(10_000):
+        y = y.sin()
+    return GraphWidget(y.sum(), names={})
+
+
+@pytest.mark.parametrize(
+    ("program", "most"),
+    [
+        (lambda: transformer(False, False), 6.2),
+        (lambda: transformer(False, True), 9),
+        (lambda: transformer(True, True), 9),
+        (chain, 4.9),
+    ],
+    ids=["transformer", "with names", "watched", "chain"],
+)
+def test_a_graph_is_sent_in_few_bytes_per_node(program, most):
+    widget = program()
+    sent = widget.get_state("graph")["graph"]
+    assert isinstance(sent, bytes)
+    assert len(sent) / len(widget.graph["nodes"]) < most
+    widget.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b'{"": {}}', "no columns"),
+        (b'{"": [1]}', "no columns"),
+        (b'{"": {"id": 0}}', "not lists of one length"),
+        (b'{"": {"id": 0, "op": "a"}}', "not lists of one length"),
+        (b'{"": {"id": [0], "op": ["a", "b"]}}', "not lists of one length"),
+        (b'{"": {"op": ["a", "b"], "id": 0}}', "not lists of one length"),
+        (b'{"": {"id": true, "op": ["a"]}}', "not lists of one length"),
+        (b"[NaN]", "NaN is no JSON"),
+        (b"{", "cannot be read"),
+        (b"\xff", "cannot be read"),
+        (b"[" * 100_000, "cannot be read"),
+    ],
+)
+def test_damage_is_named(text, words):
+    with pytest.raises(ValueError, match=words):
+        decode(gzip.compress(text))
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_something_else_are_named(data):
+    with pytest.raises(ValueError, match=r"not compressed|cut off|cannot be read"):
+        decode(data)
+
+
+def test_a_bomb_is_not_unpacked():
+    with pytest.raises(ValueError, match="more than 1 MiB of text"):
+        decode(gzip.compress(b" " * 2**24), most=2**20)

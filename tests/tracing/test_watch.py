@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import inspect
+import linecache
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from engine import operations_behind
+from programs import PROGRAMS, MultiplyAdd, leaf, outputs_of
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules import module as module_hooks
+from torch.overrides import _get_current_function_mode
+
+from gradwalk.tracing.annotations import Annotation, annotation_of
+from gradwalk.tracing.watch import watch
+
+
+def seen(tensor: Tensor) -> Annotation:
+    annotation = annotation_of(tensor.grad_fn)
+    assert annotation is not None
+    return annotation
+
+
+def line() -> int:
+    return inspect.currentframe().f_back.f_lineno
+
+
+def test_the_line_of_the_users_is_the_innermost_outside_torch():
+    def inner(x):
+        return F.softmax(x, dim=0)
+
+    with watch():
+        y = inner(leaf(3))
+    source = seen(y).source
+    assert source.file == __file__
+    assert source.line == inner.__code__.co_firstlineno + 1
+    assert (source.text, source.function) == ("return F.softmax(x, dim=0)", "inner")
+
+
+def test_a_notebook_cell_has_lines_too():
+    name, text = "/tmp/ipykernel_1/123.py", "y = x * 2\nz = (y +\n     1)\n"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space = {"x": leaf(3)}
+    with watch():
+        exec(compile(text, name, "exec"), space)
+    source = seen(space["y"]).source
+    assert (str(source), source.text, source.function) == ("123.py:1", "y = x * 2", "<module>")
+    assert seen(space["z"]).source.text == "z = (y +"
+
+
+def test_names_of_forward_functions():
+    x = leaf(2, 2)
+    with watch():
+        called = {
+            "torch.nn.functional.linear": F.linear(x, x),
+            "torch.nn.functional.relu": F.relu(x),
+            "mul": x * 2,
+            "torch.mul": torch.mul(x, 2),
+            "T": x.T,
+            "MultiplyAdd": MultiplyAdd.apply(2.0, x, x),
+        }
+    assert {name: seen(y).forward for name, y in called.items()} == {name: name for name in called}
+
+
+def test_all_nodes_of_one_call_share_its_annotation():
+    x, w, b = leaf(2, 3, 4), leaf(5, 4), leaf(5)
+    with watch():
+        y = F.linear(x, w, b)
+    nodes = operations_behind(y)
+    assert len(nodes) > 2
+    assert {annotation_of(node).forward for node in nodes} == {"torch.nn.functional.linear"}
+
+
+def test_in_place_operations():
+    with watch():
+        x = leaf(3, 3) * 1.0
+        y = x.clone()
+        x[0].mul_(3)
+        x.add_(1)
+        z = F.relu(x.exp(), inplace=True)
+        w = torch.zeros(3)
+        w[0] = z.sum()
+        chain = x.sum() + w.sum()
+    assert [seen(t).inplace for t in (x, y, z, w, chain)] == [True, False, True, True, False]
+    assert [seen(t).forward for t in (x, y)] == ["add_", "clone"]
+    slices = [node for node in operations_behind(chain) if node.name().endswith("CopySlices")]
+    assert {annotation_of(node).forward for node in slices} == {"mul_", "__setitem__"}
+    assert all(annotation_of(node).inplace for node in slices)
+
+
+def test_a_custom_function_is_seen_with_its_line_and_its_constants():
+    x, c = leaf(3), torch.ones(3)
+    with watch():
+        y = MultiplyAdd.apply(2.0, x * 3, c)
+        at = line() - 1
+        z = y.sum()
+    product, custom = operations_behind(z)[2], operations_behind(z)[1]
+    annotation = annotation_of(custom)
+    assert (annotation.forward, annotation.source.line) == ("MultiplyAdd", at)
+    assert [constant.tensor() for constant in annotation.constants] == [c]
+    assert annotation_of(product).forward == "mul"  # lives although y's maker was not called by us
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "function_transforms"])
+def test_every_operation_of_the_programs_is_annotated(name):
+    with watch():
+        outputs = outputs_of(name)
+    for node in operations_behind(*outputs):
+        annotation = annotation_of(node)
+        assert annotation is not None, node.name()
+        assert annotation.source.file.endswith("programs.py")
+
+
+def test_blocks_nest():
+    x = leaf(3)
+    with watch():
+        a = x * 2
+        with watch():
+            b = a * 3
+        c = b * 4
+    d = c * 5
+    assert [annotation_of(t.grad_fn) is None for t in (a, b, c, d)] == [False] * 3 + [True]
+
+
+def test_an_exception_ends_the_watch_and_goes_on():
+    class Failing(nn.Module):
+        def forward(self, x):
+            raise ValueError("mine")
+
+    x = leaf(3)
+    model = nn.Sequential(nn.Tanh(), Failing())
+    with pytest.raises(ValueError, match="mine"), watch():
+        model(x)
+    assert _get_current_function_mode() is None
+    assert not module_hooks._global_forward_hooks
+    assert not module_hooks._global_forward_pre_hooks
+    with watch():
+        with pytest.raises(ValueError, match="mine"):
+            model(x)
+        with pytest.raises(RuntimeError, match="size"):
+            x * torch.ones(2)
+        y = x * 2
+    assert seen(y).module is None
+
+
+def test_threads_do_not_mix():
+    both_watching = threading.Barrier(2)
+
+    def sine(x):
+        both_watching.wait()
+        return x.sin().exp()
+
+    def cosine(x):
+        both_watching.wait()
+        return x.cos().exp()
+
+    def run(function):
+        with watch():
+            y = function(leaf(3))
+            both_watching.wait()
+        return y, [annotation_of(node).forward for node in operations_behind(y)]
+
+    with ThreadPoolExecutor(2) as pool:
+        (a, in_a), (b, in_b) = pool.map(run, (sine, cosine))
+    assert (in_a, in_b) == (["exp", "sin"], ["exp", "cos"])
+    from_here = [[annotation_of(n, [y]) for n in operations_behind(y)] for y in (a, b)]
+    assert [[each.source.function for each in found] for found in from_here] == [
+        ["sine"] * 2,
+        ["cosine"] * 2,
+    ]
+    assert [found[1].forward for found in from_here] == ["sin", "cos"]
+
+
+def test_a_thread_that_is_not_watched_is_left_alone():
+    with watch(), ThreadPoolExecutor(1) as pool:
+        y = pool.submit(lambda: nn.Linear(2, 2)(torch.ones(2)).sum()).result()
+    assert annotation_of(y.grad_fn) is None
+
+
+def test_a_backward_with_create_graph_is_annotated():
+    x = leaf(3)
+    with watch():
+        (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+    assert seen(slope).forward == "torch.autograd.grad"
