@@ -56,7 +56,7 @@ def measured_and_freed(make: Callable[[], Tensor]) -> tuple[Memory, int]:
     )
 
 
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:.*Profiler clears events")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_net_frees_what_is_counted(name):
     net, inputs = ARCHITECTURES[name]()

@@ -130,11 +130,11 @@ class GradTimeline:
         return None
 
     def why_taken(self) -> str | None:
-        """That the pass left no ``.grad``, where it had added to it: somebody has moved it on."""
+        """Say that ``.grad`` is None at the end of a pass that had added to it; None otherwise."""
         if self.moments[-1].grad is None and any(
             moment.grad is not None for moment in self.moments
         ):
-            return f"{self.name}.grad was taken away when the backward pass ended, as FSDP2 does"
+            return f"{self.name}.grad was None when this backward pass ended, though it had set it"
         return None
 
     def why_stuck(self) -> str | None:

@@ -35,7 +35,9 @@ class Recording:
     Attributes:
         graph: The captured graph, a ``networkx.MultiDiGraph`` as `gradwalk.capture` gives it.
         steps: What ran, in the engine's order: see `gradwalk.backward.steps.RecordedStep`.
-        cursor: After how many steps we stand, from 0 to ``len(steps)``. Set it, or use the methods.
+        cursor: The number of completed steps, from 0 to ``len(steps)``. Set it, or use the methods.
+        note: A sentence on whether moving the cursor changes ``.grad``, and which ``.grad`` already
+            held a gradient before the pass; None where there is nothing to say.
 
     Raises:
         ValueError: ``cursor`` is set to a number that is not from 0 to ``len(steps)``.
@@ -68,12 +70,12 @@ class Recording:
 
     @property
     def note(self) -> str | None:
-        """What there is to say about this pass: what ``.grad`` it added to, whether it travels."""
+        """Whether moving the cursor changes ``.grad``, and what the pass added to; or None."""
         return self._pass.note
 
     @property
     def cursor(self) -> int:
-        """After how many steps we stand."""
+        """The number of completed steps."""
         return self._pass.cursor
 
     @cursor.setter

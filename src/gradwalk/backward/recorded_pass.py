@@ -130,13 +130,13 @@ def about_run(run: RecordedRun) -> str | None:
     """What there is to say about a backward pass on the bar: who ran it, what it added to."""
     if run.grads is None:
         return (
-            "Your program ran this backward pass, so stepping through it only shows what flowed "
-            "and leaves every .grad as it is."
+            "Your program ran this backward pass, so stepping shows the recorded gradients and "
+            "leaves every .grad unchanged."
         )
     if run.grads.fixed is not None:
         return (
-            f"{run.grads.fixed}, so stepping leaves every .grad as it is and only shows what "
-            "flowed. backward() on the widget records a new pass."
+            f"{run.grads.fixed}, so stepping shows the recorded gradients and leaves every .grad "
+            "unchanged."
         )
     sentences = []
     if run.state == "stopped":

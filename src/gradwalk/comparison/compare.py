@@ -6,6 +6,7 @@ from typing import Any
 
 from ..graph.names import Names, caller_names
 from ..sources.snapshot import are_small, read_constants
+from ..torch_api.compiled import refuse_while_compiling
 from .compare_widget import CompareWidget
 from .inputs import read_graphs
 
@@ -52,6 +53,7 @@ def compare(
         [{'values': [1.0], 'norm': 1.0}, {'values': [1.0], 'norm': 1.0}]
         >>> widget.close()
     """
+    refuse_while_compiling("compare()")
     constants = read_constants(constants)
     given = graphs[0] if len(graphs) == 1 else graphs
     # The labels stand above the graphs; as names of the outputs they would say it twice.

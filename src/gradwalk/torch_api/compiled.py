@@ -29,6 +29,24 @@ _CACHED = (
 )
 
 
+def refuse_while_compiling(what: str) -> None:
+    """Raise an error inside a function that `torch.compile` compiles.
+
+    Dynamo then compiles each Python function that runs, those of traitlets and gradwalk included.
+
+    Args:
+        what: The public name to use in the message, "GraphWidget".
+
+    Raises:
+        RuntimeError: The running code is inside such a function.
+    """
+    if callable(torch._C._dynamo.eval_frame.get_eval_frame_callback()):
+        raise RuntimeError(
+            f"{what} was called inside a function that torch.compile compiles. Return the tensor "
+            "and call it outside, or call it in a function decorated with @torch.compiler.disable."
+        )
+
+
 class CannotOpenError(ValueError):
     """A node has no program that can be looked at, or that can be run; it says why."""
 

@@ -15,6 +15,7 @@ from .. import notebook
 from ..explain import describe_node as why
 from ..graph.guarded import Guarded, could_not
 from ..schema.surrogates import well_formed
+from ..torch_api.compiled import refuse_while_compiling
 from ..torch_api.modes import grad_mode_kept, unseen
 from .traits import Constants, Direction
 
@@ -47,6 +48,12 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
             chooses the one that shows most.
         constants: Whether operands that need no grad are drawn, and where gradient was cut.
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make a widget that shows nothing yet."""
+        if args or kwargs:  # traitlets fails with them under Dynamo
+            refuse_while_compiling(cls.__name__)
+        return super().__new__(cls, *args, **kwargs)
 
     direction = Direction("down").tag(sync=True)
     constants = Constants(True).tag(sync=True)

@@ -9,6 +9,7 @@ import networkx as nx
 import pytest
 import torch
 from compiled_zoo import ZOO, compiled_loss
+from fresh import fresh
 from torch._dynamo.utils import counters
 from torch.fx import Node
 
@@ -157,3 +158,30 @@ def test_what_cannot_be_opened_says_why(monkeypatch):
         assert word in sentence
         assert sentence.endswith(".")
         assert not any(kind == "call" for _, kind in graph.nodes(data="kind"))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("made", ["GraphWidget(y)", "compare(y, y * 1)"])
+def test_a_widget_inside_a_compiled_function_is_refused_unless_compiling_is_disabled(made, backend):
+    found = fresh(
+        f"""
+        from gradwalk import compare
+        def make(y):
+            return {made}
+        def loss(x, make):
+            y = (x * x).sum()
+            widgets.append(make(y))
+            return y
+        x, widgets = torch.ones(3, requires_grad=True), []
+        try:
+            torch.compile(loss, backend="{backend}")(x, make)
+        except RuntimeError as error:
+            print(error)
+        torch._dynamo.reset()
+        torch.compile(loss, backend="{backend}")(x, torch.compiler.disable(make))
+        widgets[0].backward()
+        print(x.grad.tolist())
+        """
+    )
+    assert "@torch.compiler.disable" in found.splitlines()[0]
+    assert found.splitlines()[1] == "[2.0, 2.0, 2.0]"

@@ -30,7 +30,7 @@ from winding import (
     Twins,
 )
 
-from gradwalk import GraphWidget
+from gradwalk import GraphWidget, explain_grad
 from gradwalk.features.module_inference import noted_modules
 from gradwalk.features.module_inference.infer_modules import infer_namespaces
 from gradwalk.features.module_inference.outside_boxes import MOST_OUTSIDE
@@ -386,3 +386,25 @@ def test_a_graph_without_modules_has_no_boxes():
     with watch():
         loss = balancing(w, 100)
     assert not any(boxes_of(loss, w=w)[0])
+
+
+class Unregistered(nn.Module):
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.blocks = [nn.Linear(3, 3, bias=bias)]  # no nn.ModuleList, so torch does not know it
+        self.first, self.out = nn.Linear(3, 3), nn.Linear(3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.out(self.blocks[0](self.first(x)))
+        return out
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_layer_that_is_not_registered_is_in_no_module(bias):
+    model = Unregistered(bias)
+    graph = GraphWidget(model(torch.ones(2, 3)).sum()).graph
+    found = [n["namespace"] for n in graph["nodes"] if n["op"] in ("AddmmBackward0", "MmBackward0")]
+    assert found == ["model/out", "", "model/first"]
+    for parameter in model.blocks[0].parameters():
+        said = explain_grad(parameter, model(torch.ones(2, 3)).sum())
+        assert "model.out" not in said

@@ -9,7 +9,7 @@ where it fits several modules alike, it stays in the one around them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from torch import nn
@@ -17,13 +17,14 @@ from torch import nn
 from ...graph.capture import Capture
 from ...graph.module_paths import OUTSIDE
 from ...graph.names import Names
+from ...graph.pass_through import is_pass_through
 from ...torch_api.compiled import is_compiled
 from ...tracing.annotate import Annotated
 from .anchors import certain_operations
 from .code_alignment import Aligner
 from .module_code import ModuleCode
 from .noted_modules import NotedModule, noted_modules
-from .program_order import read_program
+from .program_order import Program, read_program
 from .walk_code import CodeWalk
 
 
@@ -110,6 +111,10 @@ def _inferred(captured: Capture, noted: _Noted) -> dict[int, str]:
     paths = [*([anchor.path] for anchor in anchors), []]
     for end, path, deeds in zip(ends, paths, walk.through(anchors), strict=True):
         found += aligner.owners(program.ops[len(found) : end], deeds) + path
+    known = {anchor.place for anchor in anchors}
+    for place in _of_unregistered(captured, noted.parameters, program):
+        if place not in known:
+            found[place] = OUTSIDE
     by_node = dict(zip(program.nodes, found, strict=True))
     for leaf, names in noted.parameters.items():
         by_node[leaf] = names[0].rpartition(".")[0]
@@ -120,6 +125,27 @@ def _inferred(captured: Capture, noted: _Noted) -> dict[int, str]:
     return {
         node: "" if path == OUTSIDE else path.replace(".", "/") for node, path in spaces.items()
     }
+
+
+def _of_unregistered(
+    captured: Capture, registered: Container[int], program: Program
+) -> Iterator[int]:
+    """Yield the places of operations that use a parameter of no known module."""
+    leaves = {
+        node
+        for node, leaf in captured.leaves()
+        if node not in registered and isinstance(leaf, nn.Parameter)
+    }
+    if not leaves:
+        return
+    derived: set[int] = set()  # operations that only rearrange such a parameter
+    for place, node in enumerate(program.nodes):
+        takes = [t in leaves for t in captured.successors[node]]
+        takes += [operand in derived for operand in program.operands[place]]
+        if any(takes):
+            yield place
+            if is_pass_through(program.ops[place]):
+                derived.add(place)
 
 
 def _parameters(captured: Capture, modules: Mapping[str, nn.Module]) -> dict[int, list[str]]:
