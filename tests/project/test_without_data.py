@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from fresh import fresh
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.testing._internal.two_tensor import TwoTensor
 
 import gradwalk
@@ -335,7 +336,9 @@ def test_fake_memory_is_that_of_real_tensors():
 
 
 def test_memory_that_is_not_there_is_said_so():
-    found = {each.kind: each.message for each in Made("fake").widget().diagnose()}
+    with FakeTensorMode():
+        loss = nn.Linear(10**5, 10**5)(torch.ones(1000, 10**5)).exp().sum()
+    found = {each.kind: each.message for each in diagnose(loss)}
     assert found["memory"].startswith("With real tensors, the graph would hold")
 
 
@@ -362,3 +365,30 @@ def test_a_fake_leaf_on_a_device_that_torch_was_built_without():
 def test_all_that_is_public_was_asked():
     asked = set(globals()) | {"Check", "CompareWidget", "Contribution", "NumericsComparison"}
     assert set(gradwalk.__all__) - asked <= {"Recording", "WhatIf", "to_tensorboard"}
+
+
+def test_sizes_that_are_symbols_get_no_guard(tmp_path):
+    environment = ShapeEnv()
+    mode = FakeTensorMode(shape_env=environment)
+    x = mode.from_tensor(torch.zeros(4, 3))
+    with mode:
+        net = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.LayerNorm(5))
+
+    def loss():
+        with mode:
+            return (torch.cat([net(x) * x[:, :1]] * 2).reshape(-1) * 2).mean()
+
+    one, other = loss(), loss()
+    with mode:
+        other.backward()
+    before = [str(each.expr) for each in environment.guards]
+    widget = GraphWidget(one, names=net)
+    look_at_all(widget)
+    widget.backward()
+    widget.cursor = 2
+    look_at_all(widget)
+    look_at_all(load(save(widget, tmp_path / "file.gw")))
+    assert all(each.kind != "failed" for each in diagnose(widget, names=net))
+    compare(loss(), loss()).backward()
+    record(loss(), names=net)
+    assert [str(each.expr) for each in environment.guards] == before

@@ -214,7 +214,9 @@ def _is_as(grad: torch.Tensor, moment: Moment) -> bool:
 
 def is_small(tensor: torch.Tensor | None) -> bool:
     """Whether every number of it can be looked at, without waiting for a device."""
-    return tensor is not None and tensor.device.type == "cpu" and tensor.numel() <= _FEW
+    if tensor is None or not has_data(tensor):
+        return False
+    return tensor.device.type == "cpu" and tensor.numel() <= _FEW
 
 
 def same_values(now: torch.Tensor, before: torch.Tensor) -> bool:

@@ -134,7 +134,7 @@ class _Kept:
     def add(self, node: int, tensor: torch.Tensor, *, is_output: bool) -> None:
         """Note that a node keeps a tensor."""
         storage = storage_id(tensor)
-        if storage is None:
+        if storage is None or type(tensor.untyped_storage().nbytes()) is not int:  # a symbol
             self.unknown += 1
             return
         self.first.setdefault(storage, node)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
+from ..graph.attributes import is_plain_shape
 from ..schema import FormulaModel
 from ..torch_api.compiled import is_compiled
 from ..torch_api.nodes import (
@@ -142,7 +143,10 @@ def _input_types(following: NextFunctions) -> Iterable[TensorType | None]:
 
 
 def _tensor_type(like: Any) -> TensorType:
-    return TensorType(tuple(int(size) for size in like.shape), like.dtype)
+    shape = tuple(like.shape)
+    if not is_plain_shape(shape):  # int() of a symbol would make torch fix its size
+        raise ValueError("its sizes are symbols")
+    return TensorType(shape, like.dtype)
 
 
 def saved_values(node: Node) -> tuple[Mapping[str, Any], frozenset[str]]:

@@ -212,13 +212,14 @@ def _output(
     return {
         "output_nr": nr,
         "name": None,
-        "shape": shape if _is_plain(shape) else None,
+        "shape": shape if is_plain_shape(shape) else None,
         "dtype": as_text(dtype),
         "device": as_text(device),
     }
 
 
-def _is_plain(shape: tuple[Any, ...] | None) -> bool:
+def is_plain_shape(shape: tuple[Any, ...] | None) -> bool:
+    """Whether a shape consists of numbers, without symbols."""
     # A jagged tensor has a symbol among its sizes, so it has no shape of numbers.
     return shape is not None and all(type(size) is int for size in shape)
 

@@ -138,7 +138,8 @@ def storage_of(tensor: torch.Tensor) -> int | None:
         if type(tensor) in PLAIN and _is_in_memory(tensor):
             return _address(tensor)  # the same without an object for Python
         storage = tensor.untyped_storage()
-        return int(storage._cdata) if storage.nbytes() else None
+        size = storage.nbytes()  # a symbol is not asked: torch would note that as a guard
+        return int(storage._cdata) if type(size) is not int or size else None
     except Exception:  # a tensor subclass may refuse any question
         return None
 

@@ -12,7 +12,7 @@ from ..graph.attributes import as_text
 from ..graph.capture import Capture
 from ..graph.names import Names
 from ..torch_api.nodes import node_class, saved_tensors
-from ..torch_api.reading import storage_of, storage_uses, why_unreadable
+from ..torch_api.reading import has_data, storage_of, storage_uses, why_unreadable
 from ..torch_api.saved_tensors import Saved, read_saved
 from ..torch_api.signatures import arguments_without_grad, tensor_arguments
 from .annotations import Annotation
@@ -101,8 +101,8 @@ def _inferred(
     values = None
     try:
         # What was changed in place since is not what the operation took.
-        small = tensor.numel() <= MOST_COPIED and tensor.is_cpu and not saved.changed
-        if small and why_unreadable(tensor) is None:
+        small = has_data(tensor) and tensor.numel() <= MOST_COPIED and tensor.is_cpu
+        if small and not saved.changed and why_unreadable(tensor) is None:
             values = tensor.tolist()
     except Exception:  # some layouts and subclasses cannot be listed
         values = None

@@ -10,7 +10,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.adjacency import copied
-from ..graph.attributes import as_text
+from ..graph.attributes import as_text, is_plain_shape
 from ..graph.capture import Capture
 from ..graph.garbage_collector import collector_paused
 from ..graph.labels import short_value
@@ -270,10 +270,11 @@ def _blank(
     kind: str,
     op: str,
     name: str | None,
-    shape: tuple[int, ...],
+    shape: tuple[int, ...] | None,
     dtype: str | None,
     device: str | None,
 ) -> dict[str, Any]:
+    shape = shape if is_plain_shape(shape) else None
     output = {"output_nr": 0, "name": name, "shape": shape, "dtype": dtype, "device": device}
     return {
         "kind": kind,
