@@ -92,11 +92,11 @@ def sent_by(rank: int) -> str:
     return f"from rank {rank}"
 
 
-def about_received(rank: int, is_likely: bool) -> str:
-    """Describe a leaf that a stage received from the stage before."""
+def about_received(rank: int) -> str:
+    """Say where the input of a stage comes from."""
     return (
         f"The output of the stage before, which rank {rank} sent. The gradient that arrives here "
-        f"is sent to rank {rank}, and backward starts from it there.{_so_far(is_likely)}"
+        f"is sent to rank {rank}, and backward starts from it there."
     )
 
 
@@ -105,21 +105,11 @@ def about_elsewhere(rank: int) -> str:
     return f"These values are from rank {rank}, at the end of its recorded pass."
 
 
-def about_sent(rank: int, is_likely: bool) -> str:
-    """Describe the output of a stage."""
-    same = "" if is_likely else ": both hold the same numbers"
+def about_sent(rank: int) -> str:
+    """Say where the output of a stage goes."""
     return (
         f"Its output was sent to rank {rank}, the next stage of the pipeline, and the gradient "
-        f"that arrives here came from there{same}.{_so_far(is_likely)}"
-    )
-
-
-def _so_far(is_likely: bool) -> str:
-    if not is_likely:
-        return ""
-    return (
-        " This is likely rather than certain: of these gradients statistics were kept, not the "
-        "values, and the statistics are the same."
+        "that arrives here came from there."
     )
 
 

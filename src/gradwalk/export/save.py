@@ -10,6 +10,7 @@ import torch
 
 from ..checks.finding import finding_models
 from ..graph.garbage_collector import collector_paused
+from ..graph.integers import read_int
 from ..graph.names import Names, caller_names
 from ..schema import DetailsModel, StageModel
 from ..schema.columns import encode
@@ -34,12 +35,18 @@ MOST_DETAILED = 2_000
 FEWEST_DETAILED = 50
 """The same on any rank but the first, where there are many."""
 
+_STAGE = (
+    "Give the number of the stage, from 0, where torch.distributed is initialised and the graph is "
+    "live."
+)
+
 
 def save(
     *outputs: Any,
     path: Any = None,
     names: Mapping[str, Any] | torch.nn.Module | None = None,
     source: bool = True,
+    stage: int | None = None,
 ) -> Path:
     """Save a graph, and what a widget has recorded of it, to a file.
 
@@ -61,13 +68,16 @@ def save(
         names: What to call tensors, as for `GraphWidget`; not with a widget, which has its names.
         source: Whether lines of the program go along, with their text and their places in it, as
             far as they were watched. False leaves them out, of sentences as well.
+        stage: The number of this rank's pipeline stage, from 0 at the input. `gradwalk.load` ties
+            the output of each stage to the input of the next one.
 
     Returns:
         The path. `gradwalk.load` opens it.
 
     Raises:
         TypeError: An output is of a kind that carries no autograd graph, or there is no path.
-        ValueError: An output does not require grad, the widget is closed, or it comes with names.
+        ValueError: An output does not require grad, the widget is closed, or it comes with names;
+            or this process has no rank, and ``stage`` is given.
         OSError: The file cannot be written.
 
     Example::
@@ -96,22 +106,25 @@ def save(
             raise ValueError(
                 "save() was given names along with a widget, which has its own. Leave them out."
             )
-        return write_file(path, _contents(given[0]._shown(), source), "save")
+        return write_file(path, _contents(given[0]._shown(), source, stage), "save")
     called = caller_names(names, "save")
     subject = read_source(tuple(given), called, "save", named=names is not None)
     try:
         shown = Snapshot(subject, subject.direction, subject.size <= MOST_SHOWN)
-        return write_file(path, _contents(shown, source), "save")
+        return write_file(path, _contents(shown, source, stage), "save")
     finally:
         subject.close()
 
 
-def _contents(shown: Snapshot, source: bool) -> bytes:
+def _contents(shown: Snapshot, source: bool, stage: int | None) -> bytes:
     """The graph, and where several processes train together what this one says beside it."""
     rank = shown.subject.rank()
+    if stage is not None and (rank is None or read_int(stage, "stage was given ", _STAGE) < 0):
+        raise ValueError(f"save() was given stage={stage!r}. {_STAGE}")
     graph = packed_graph(shown, source, _most_detailed(rank))
     if rank is None:
         return graph
+    rank["stage"] = stage
     if not source:
         rank["leaves"] = [{**leaf, "line": None, "branch": None} for leaf in rank["leaves"]]
     return with_rank(graph, rank)

@@ -9,7 +9,7 @@ from .details import SourceModel, TensorSummary
 from .validate import check
 from .values import Count, JsonNumber
 
-RANK_VERSION = 3
+RANK_VERSION = 4
 
 _END = b"gwrank1\n"
 _LENGTH = 8  # bytes of the number before it
@@ -43,6 +43,7 @@ class RankLeafModel(TypedDict):
 
     node: Count
     name: str | None
+    is_parameter: bool
     parallel: Literal["DDP", "FSDP2"] | None
     """Who reduces its gradient, as far as that is known."""
     bucket: Count | None
@@ -59,9 +60,6 @@ class RankLeafModel(TypedDict):
     value: StatisticsModel | None
     local: StatisticsModel | None
     """What arrived at it in the pass that is shown: the gradient of this rank alone."""
-    order: JsonNumber | None
-    """Of an unnamed leaf a number that tells that from another of the same statistics; None where
-    its values were not kept."""
     reduced: StatisticsModel | None
     """Its ``.grad``; under FSDP2 this rank's part of it."""
     difference: StatisticsModel | None
@@ -77,8 +75,6 @@ class RankOutputModel(TypedDict):
     grad: StatisticsModel | None
     """The gradient that arrived at it in the pass that is shown: in a stage of a pipeline what the
     next stage sent."""
-    order: JsonNumber | None
-    """As of a leaf."""
 
 
 class RankModel(TypedDict):
@@ -88,6 +84,8 @@ class RankModel(TypedDict):
     version: int
     rank: Count
     world_size: Count
+    stage: Count | None
+    """The pipeline stage that `gradwalk.save` was given."""
     run: str | None
     """What the launcher says of the run, the same on all its ranks; None where it says nothing."""
     torch_version: str

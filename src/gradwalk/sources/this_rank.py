@@ -15,8 +15,6 @@ from ..backward.recorded_run import RecordedRun
 from ..panel.extra_details import line_model
 from ..schema import DetailsModel, JsonNumber, RunModel, TensorSummary
 from ..schema.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
-from ..torch_api.json_values import json_number
-from ..torch_api.reading import PART, is_plain, own_part
 from ..tracing.annotate import Annotated
 from ..tracing.branches import Branches
 from ..tracing.source_line import SourceLine
@@ -24,9 +22,6 @@ from .distributed_leaves import DistributedLeaves
 
 if TYPE_CHECKING:
     import networkx as nx
-
-
-_GOLDEN = (math.sqrt(5) + 1) / 2
 
 
 def is_one_of_several() -> bool:
@@ -54,17 +49,18 @@ def rank_model(
     graph = captured.graph
     leaves: list[RankLeafModel] = []
     branches, bucket_of = Branches(), shared.buckets()
+    parameters = {i for i, leaf in captured.leaves() if isinstance(leaf, torch.nn.Parameter)}
     for node, data in graph.nodes(data=True):
         if data["kind"] != "leaf":
             continue
         found = details(node)
         line = _used_at(captured, node)
-        is_named = data["name"] is not None
         came, bucket = found["grad_output"], bucket_of(node)
         leaves.append(
             {
                 "node": node,
                 "name": data["name"],
+                "is_parameter": node in parameters,
                 "parallel": shared.parallel.get(node),
                 "bucket": None if bucket is None else bucket.number,
                 "ready": None if bucket is None else bucket.ready,
@@ -73,7 +69,6 @@ def rank_model(
                 "copies": shared.copies(node),
                 "value": statistics_of(found["value"]),
                 "local": statistics_of(came[0]) if came else None,
-                "order": None if is_named or kept is None else order_of(kept.arrived(node)),
                 "reduced": statistics_of(found["grad"]),
                 "difference": statistics_of(shared.difference(node, kept)),
             }
@@ -83,6 +78,7 @@ def rank_model(
         "version": RANK_VERSION,
         "rank": torch.distributed.get_rank(),
         "world_size": torch.distributed.get_world_size(),
+        "stage": None,
         "run": run_name(os.environ),
         "torch_version": str(torch.__version__),
         "structure": structure_of(graph),
@@ -93,45 +89,11 @@ def rank_model(
                 "node": node,
                 "output_nr": nr,
                 "grad": statistics_of(_arrived(details(node), nr)),
-                "order": None if kept is None else order_of(kept.arrived(node, nr)),
             }
             for node, nr in dict.fromkeys(graph.graph["roots"])
         ],
         "norms": arrived_norms(graph, run, leaves),
     }
-
-
-def order_of(tensor: torch.Tensor | None) -> JsonNumber | None:
-    """A number that tells apart tensors of the same statistics whose numbers stand elsewhere.
-
-    Args:
-        tensor: Any tensor.
-
-    Returns:
-        The sum of its first numbers, each times the fraction of its place times the golden ratio;
-        None of what cannot be read.
-
-    Example::
-
-        >>> order_of(torch.tensor([1.0, 0.0, 0.0])), order_of(torch.tensor([0.0, 1.0, 0.0]))
-        (0.0, 0.6180339887498949)
-    """
-    if tensor is None:
-        return None
-    part = own_part(tensor)
-    found = (tensor if part is None else part).detach()
-    if not is_plain(found):
-        return None
-    while found.numel() > PART:  # the first along the outermost dimension, on every rank the same
-        dim = next(dim for dim, size in enumerate(found.shape) if size > 1)
-        found = found.narrow(dim, 0, (found.shape[dim] + 1) // 2)
-    try:
-        numbers = torch.view_as_real(found) if found.is_complex() else found
-        flat = numbers.double().flatten()
-        places = torch.arange(flat.numel(), dtype=torch.float64, device=flat.device)
-        return json_number((flat * (places * _GOLDEN % 1)).sum().item())
-    except Exception:  # a device may know no double precision
-        return None
 
 
 def _arrived(found: DetailsModel, output_nr: int) -> TensorSummary | None:

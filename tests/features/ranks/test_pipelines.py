@@ -10,7 +10,6 @@ from played_ranks import as_ddp, batch, kinds, only, row
 from processes import WORLDS, together
 from torch import nn
 
-import gradwalk
 from gradwalk import GraphWidget, load, save
 
 pytestmark = pytest.mark.one_python
@@ -71,7 +70,7 @@ def work(rank):
         net, widget = run(rank, world, schedule, True)
         for one, other in zip(plain.parameters(), net.parameters(), strict=True):
             assert torch.equal(one.grad, other.grad)
-        save(widget, f"{folder}/{schedule.__name__}-{rank}.gw")
+        save(widget, f"{folder}/{schedule.__name__}-{rank}.gw", stage=rank)
 
 on_ranks(work, world)
 
@@ -164,7 +163,7 @@ def whole():
 
 def work(rank):
     net, widget = run(rank, 2, ScheduleGPipe, True)
-    save(widget, f"{folder}/run-{rank}.gw")
+    save(widget, f"{folder}/run-{rank}.gw", stage=rank)
 
 on_ranks(work, 2)
 alone = [gradwalk.load(f"{folder}/run-{rank}.gw").graph for rank in range(2)]
@@ -183,7 +182,17 @@ assert all(graph["nodes"][node]["checkpoint"] == number for node, number in numb
 
 
 def pipeline(
-    as_rank, folder, replicas=1, stages=2, *, same=False, skip=None, recorded=True, keep=False
+    as_rank,
+    folder,
+    replicas=1,
+    stages=2,
+    *,
+    same=False,
+    skip=None,
+    recorded=True,
+    keep=False,
+    numbered=True,
+    first_batch=0,
 ):
     """Stages of a model, each rank's run as torch.distributed.pipelining runs it; the pattern.
 
@@ -196,10 +205,12 @@ def pipeline(
         skip: A rank whose stage leaves its bias out.
         recorded: Whether there are backward passes.
         keep: Whether they keep what was saved for backward.
+        numbered: Whether their files say the stage.
+        first_batch: The number of the first replica's batch.
     """
     world = replicas * stages
     for replica in range(replicas):
-        x = batch(0 if same else replica)
+        x = batch(first_batch if same else first_batch + replica)
         modules, ends = [], []
         for stage in range(stages):
             torch.manual_seed(stage)
@@ -220,7 +231,7 @@ def pipeline(
         for stage, widget in enumerate(widgets):
             rank = stage * replicas + replica
             as_rank(rank, world)
-            save(widget, folder / f"run-{rank}.gw")
+            save(widget, folder / f"run-{rank}.gw", stage=stage if numbered else None)
     return str(folder / "run-*.gw")
 
 
@@ -275,7 +286,7 @@ def test_a_stage_that_sends_several_outputs_of_one_operation(as_rank, tmp_path):
     torch.autograd.backward(sent, [each.grad for each in taken])
     for rank, widget in enumerate(widgets):
         as_rank(rank, 2)
-        save(widget, tmp_path / f"run-{rank}.gw")
+        save(widget, tmp_path / f"run-{rank}.gw", stage=rank)
     widget = load(str(tmp_path / "run-*.gw"))
     (root,) = (n["id"] for n in widget.graph["nodes"] if n["op"] == "SplitBackward0")
     widget.selected = root
@@ -302,13 +313,10 @@ def test_a_stage_of_one_replica_that_lacks_a_parameter(as_rank, tmp_path):
     assert "net1.0.bias got no gradient on rank 3" in only(other, "unused on a rank").message
 
 
-def test_stages_that_cannot_be_tied_are_told(as_rank, tmp_path):
-    pattern = pipeline(as_rank, tmp_path, recorded=False)
-    with pytest.warns(UserWarning, match="rank") as told:
-        widget = load(pattern)
-    text = " ".join(str(each.message) for each in told)
-    assert "The graph of rank 1 has no parameter in common with the one that is shown" in text
-    assert kinds(widget) == ["ranks", "ranks"]
+def test_stages_without_their_number_are_not_tied(as_rank, tmp_path):
+    with pytest.warns(UserWarning, match="no parameter in common") as told:
+        widget = load(pipeline(as_rank, tmp_path, numbered=False))
+    assert "save each with gradwalk.save(..., stage=)" in str(told[0].message)
     assert any("load it with rank=1" in f.message for f in widget.diagnose())
     names = {node["name"] for node in widget.graph["nodes"]}
     assert "net0.0.weight" in names
@@ -318,18 +326,60 @@ def test_stages_that_cannot_be_tied_are_told(as_rank, tmp_path):
         assert "has no such node" not in widget.details["about"]
 
 
-def test_a_stage_that_is_missing_is_told(as_rank, tmp_path):
-    pattern = pipeline(as_rank, tmp_path, 1, 3)
-    (tmp_path / "run-1.gw").unlink()
-    with pytest.warns(UserWarning, match="rank") as told:
-        widget = load(pattern)
-    assert "There is no file of rank 1" in str(told[0].message)
-    assert "The graph of rank 2 has no parameter in common" in str(told[1].message)
-    assert "net0.0.weight" in {node["name"] for node in widget.graph["nodes"]}
-    assert kinds(widget) == ["ranks", "ranks"]
+def test_stages_without_a_backward_pass_are_refused(as_rank, tmp_path):
+    with pytest.raises(ValueError, match="No output on rank 0 fits an input of the next stage"):
+        load(pipeline(as_rank, tmp_path, recorded=False))
 
 
-def test_findings_of_stages_point_at_the_nodes_of_the_whole(as_rank, tmp_path):
+def test_stages_of_different_batches_are_refused(as_rank, tmp_path):
+    pattern = pipeline(as_rank, tmp_path)
+    first = (tmp_path / "run-0.gw").read_bytes()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    pipeline(as_rank, tmp_path, first_batch=1)
+    (tmp_path / "run-0.gw").write_bytes(first)
+    with pytest.raises(ValueError, match="backward pass of the same micro-batch"):
+        load(pattern)
+
+
+@pytest.mark.parametrize(("replicas", "missing"), [(1, 1), (2, 2), (2, 5)])
+def test_a_stage_that_lacks_a_file_is_refused(as_rank, tmp_path, replicas, missing):
+    pattern = pipeline(as_rank, tmp_path, replicas, 3)
+    (tmp_path / f"run-{missing}.gw").unlink()
+    with pytest.raises(ValueError, match="These files lack a stage or some of its ranks"):
+        load(pattern)
+
+
+@pytest.mark.parametrize("is_rank", [True, False])
+def test_a_stage_is_a_number_and_of_a_rank(as_rank, tmp_path, is_rank):
+    loss = nn.Linear(2, 1)(torch.ones(2)).sum()
+    if is_rank:
+        as_rank(0, 2)
+        with pytest.raises(TypeError, match="stage was given '0', of type str"):
+            save(loss, tmp_path / "run.gw", stage="0")
+    with pytest.raises(ValueError, match="is initialised and the graph is live"):
+        save(loss, tmp_path / "run.gw", stage=-1 if is_rank else 0)
+
+
+def test_an_input_with_a_name_is_tied_and_a_parameter_is_not(as_rank, tmp_path):
+    first, bias = nn.Linear(3, 3), nn.Parameter(torch.ones(3))
+    sent = first(torch.ones(3))
+    taken = sent.detach().requires_grad_()
+    widgets = [
+        GraphWidget(sent, names={"net": first}),
+        GraphWidget((bias + taken).square().sum(), names={"a_bias": bias, "taken": taken}),
+    ]
+    widgets[1].backward()
+    sent.backward(taken.grad)
+    for rank, widget in enumerate(widgets):
+        as_rank(rank, 2)
+        save(widget, tmp_path / f"run-{rank}.gw", stage=rank)
+    nodes = load(str(tmp_path / "run-*.gw")).graph["nodes"]
+    assert [node["name"] for node in nodes if node["sign"] == "from rank 0"] == ["taken"]
+
+
+def test_findings_of_stages_point_at_the_nodes_of_the_whole(as_rank, tmp_path, monkeypatch):
+    monkeypatch.setattr("gradwalk.checks.run_checks._LEAST_TOLD", 0)
     widget = load(pipeline(as_rank, tmp_path, 1, 3, keep=True))
     nodes = widget.graph["nodes"]
     assert any(f.nodes for f in widget.diagnose())
@@ -349,77 +399,3 @@ def test_eight_replicas_of_eight_stages(as_rank, tmp_path):
     widget = load(pattern)
     assert len({node["namespace"].split("/")[0] for node in widget.graph["nodes"]}) == 8
     assert len(row(widget, "net3.0.weight")) == 8
-
-
-def beside(as_rank, folder, sent, arrived, **how):
-    """Two ranks that are no stages: what one's output is given, and what the other's leaf gets."""
-    for rank in range(2):
-        net, taken = nn.Linear(sent.numel(), sent.numel()), torch.randn(sent.numel())
-        if rank == 1:
-            taken.requires_grad_()
-        made = net(taken) if rank == 0 else (taken * arrived).sum()
-        widget = GraphWidget(made, names={f"net{rank}": net}, **how)
-        made.backward(sent if rank == 0 else None)
-        _ = widget.run
-        as_rank(rank, 2)
-        save(widget, folder / f"run-{rank}.gw")
-    return str(folder / "run-*.gw")
-
-
-@pytest.mark.parametrize(
-    ("sent", "arrived"),
-    [
-        ([1.0, 1, 1, 1], [1.0, 1, 1, 1]),
-        ([0.5] * 40, [0.5] * 40),
-        ([0.0] * 4, [0.0] * 4),
-        ([1.0, 0, 1, 0], [1.0, 1, 0, 0]),
-        ([3.0, -1, 2], [2.0, -1, 3]),
-        ([3.0, -1, 2], [3.0, -1, 2 + 1e-5]),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:The graph of rank")
-def test_gradients_that_only_look_alike_tie_nothing(as_rank, tmp_path, sent, arrived):
-    widget = load(beside(as_rank, tmp_path, torch.tensor(sent), torch.tensor(arrived)))
-    assert {node["namespace"] for node in widget.graph["nodes"]}.isdisjoint({"stage 0 on rank 0"})
-    for node in widget.graph["nodes"]:
-        widget.selected = node["id"]
-        assert "sent" not in widget.details["about"]
-
-
-@pytest.mark.parametrize("is_kept", [True, False])
-@pytest.mark.filterwarnings("ignore:Gradients")
-def test_a_tie_by_statistics_alone_is_said_to_be_likely(as_rank, tmp_path, is_kept):
-    sent = torch.randn(100)
-    widget = load(beside(as_rank, tmp_path, sent, sent, max_bytes=10**6 if is_kept else 0))
-    abouts = []
-    for node in widget.graph["nodes"]:
-        widget.selected = node["id"]
-        abouts.append(widget.details["about"])
-    told = [about for about in abouts if "sent to rank 1" in about or "rank 0 sent" in about]
-    assert len(told) == 2
-    assert all(("likely rather than certain" in about) is not is_kept for about in told)
-
-
-def test_stages_that_lead_in_a_circle_are_not_tied():
-    """Two stages on each of two ranks: what one sends the other comes back."""
-
-    def told(norm):
-        few = dict.fromkeys(("few", "note"))
-        numbers = {**dict.fromkeys(("max", "mean", "norm"), norm), "min": -norm}
-        return {"shape": [2], "dtype": "f", "numel": 2, **numbers, **few}
-
-    def says(rank, arrived, sent):
-        leaves = [{"name": None, "node": 9, "local": told(arrived), "order": None}]
-        return {
-            "rank": rank,
-            "leaves": leaves,
-            "outputs": [{"node": 0, "output_nr": 0, "grad": told(sent), "order": None}],
-        }
-
-    found = gradwalk.features.ranks.stages.ties_among([says(0, 1.0, 2.0), says(1, 2.0, 3.0)])
-    assert [(tie.rank, tie.to_rank, tie.leaf) for tie in found] == [(0, 1, 9)]
-    assert gradwalk.features.ranks.stages.chain_of(0, found) == [1, 0]
-    circle = [says(0, 1.0, 2.0), says(1, 2.0, 1.0)]
-    assert gradwalk.features.ranks.stages.ties_among(circle) == []
-    itself = [says(0, 1.0, 1.0), says(1, 2.0, 3.0)]
-    assert gradwalk.features.ranks.stages.ties_among(itself) == []

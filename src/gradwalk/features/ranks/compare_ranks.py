@@ -93,9 +93,8 @@ def incomplete(ranks: Sequence[RankModel], apart: Sequence[int] = ()) -> list[st
     if apart:
         found.append(
             f"The graph of {in_words(apart)} has no parameter in common with the one that is "
-            f"shown, so it is not in this picture: load it with rank={apart[0]}. Stages of a "
-            "pipeline are shown as one where each saved the graph of the same micro-batch, after "
-            "its backward."
+            f"shown, so it is not in this picture: load it with rank={apart[0]}. If the ranks are "
+            "stages of a pipeline, save each with gradwalk.save(..., stage=)."
         )
     early = [each["rank"] for each in ranks if not each["recorded"]]
     if early:

@@ -22,7 +22,7 @@ from .files import RankFile, of_one_run, opened_file, read_rank_file
 from .leaf_over_ranks import LeafOverRanks, in_words, not_as_most, number_of, reduced_of
 from .replicas import are_replicas
 from .stage_graphs import Stage, joined
-from .stages import Tie, chain_of, received_by, stages_of, ties_among
+from .stages import Tie, pipeline_of, pipelines_of, received_by, sets_of, ties_among
 from .united_graph import United
 
 _MOST_ROWS = 64
@@ -195,8 +195,8 @@ def read_ranks(
 ) -> Ranked:
     """Lay the files of the ranks of one run side by side.
 
-    Ranks with the same graph are one picture. So are the stages of a pipeline, each in its box,
-    where what one sent the other can be told from what the files say.
+    Ranks with the same graph are one picture. So are the stages of a pipeline, each in its box, if
+    their files have a stage.
 
     Args:
         files: What stands in each, and its name.
@@ -205,7 +205,7 @@ def read_ranks(
 
     Raises:
         ValueError: A file is damaged, of no rank, or of another run than the others; or two are of
-            one rank; or none is of ``rank``.
+            one rank; or none is of ``rank``; or stages do not fit together.
     """
     ranks = of_one_run([read_rank_file(data, name) for data, name in files])
     if rank is None:
@@ -236,9 +236,10 @@ def _with_graph_of(
 ) -> Ranked:
     """One of them shown; ``known`` has what was laid on each other for another."""
     says = [ranks[each].says for each in sorted(ranks)]
-    ties = ties_among(says)
-    sets = stages_of(says, ties)
-    chain = chain_of(rank, ties)
+    pipelines = pipelines_of(says)
+    ties = ties_among(says, pipelines)
+    sets = sets_of(says)
+    chain = pipeline_of(rank, pipelines)
     graphs: dict[int, SavedGraphModel] = {}
     laid: dict[int, _Laid] = {}
     for each in chain:
@@ -253,8 +254,7 @@ def _with_graph_of(
     pairs: dict[int, Mapping[int, int]] = {}
     own: Mapping[int, Mapping[int, int]] = {}
     if len(chain) > 1:
-        last = max(sets[each] for each in chain)
-        stages = [Stage(each, last - sets[each], graphs[each]) for each in chain]
+        stages = [Stage(each, sets[each], graphs[each]) for each in chain]
         here = [_at_places(tie, ranks, laid) for tie in ties if tie.rank in graphs]
         saved, own = joined(stages, here)
     shown = {node: sets[each] for each, nodes in own.items() for node in nodes}

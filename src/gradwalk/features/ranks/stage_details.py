@@ -119,9 +119,9 @@ def tie_details(
         details: Of the whole, copies, which are changed.
     """
     # Once, however many of its outputs went there.
-    told = about_sent(end.tie.to_rank, end.tie.is_likely)
+    told = about_sent(end.tie.to_rank)
     leaf, root, shape = details[end.leaf], details[end.root], nodes[end.root]["shape"]
-    received = about_received(end.tie.rank, end.tie.is_likely)
+    received = about_received(end.tie.rank)
     for stage in leaf or ():
         _put(stage["fields"], "about", lambda about: f"{received} {about}")
         _put(stage["fields"], "kind", lambda _: "op")
