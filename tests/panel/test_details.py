@@ -204,3 +204,15 @@ def test_a_hook_that_changed_what_arrived_is_told():
     assert "A hook on this tensor changed" in changed
     assert f"its norm was {3**0.5:.6g}" in changed
     assert notes["SumBackward0"] == notes["AccumulateGrad"] == [None]
+
+
+def test_an_operation_without_derivative_is_said_to_have_none():
+    x = torch.randn(5, 2, 4).log_softmax(-1).requires_grad_()
+    length = torch.tensor([5, 5])
+    loss = torch.nn.functional.ctc_loss(x, torch.ones(2, 3, dtype=torch.long), length, length - 2)
+    (grad,) = torch.autograd.grad(loss, x, create_graph=True)
+    widget = GraphWidget(grad)
+    widget.selected = 0
+    assert "no derivative" in widget.details["about"]
+    with pytest.raises(RuntimeError, match="not implemented"):
+        grad.sum().backward()

@@ -70,6 +70,8 @@ def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = Non
             f"The backward of the custom autograd.Function {custom.__name__}: it calls "
             f"{custom.__name__}.backward with the gradient of what forward returned."
         )
+    if data["op"] == "NotImplemented":
+        return "torch has no derivative of the operation that ran here: backward raises an error."
     found = signature(data["op"])
     if found is None:
         return "A step of backward that torch defines by hand."
