@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 MODULES := js/node_modules/.package-lock.json
-BUNDLE := src/gradwalk/static/widget.js
+BUNDLE := src/gradwalk/assets/widget.js
 SOURCES := $(shell find js -path js/node_modules -prune -o \( -name '*.ts' -o -name '*.css' -o -name 'build.mjs' \) -print)
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PIP := -m pip install --quiet --constraint constraints.txt
@@ -139,4 +139,4 @@ release-check: setup  ## Build wheel and sdist, check both, and draw with the wh
 	env -i HOME="$$HOME" PATH=$$PWD/.venvs/release/bin .venvs/release/bin/python -I tests/draws.py
 
 clean:           ## Remove everything that was installed or built
-	rm -rf $(VENV) .venvs js/node_modules src/gradwalk/static dist test-results
+	rm -rf $(VENV) .venvs js/node_modules src/gradwalk/assets dist test-results

@@ -16,7 +16,7 @@ class BundleHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         """Called by hatchling before it collects files."""
         root = Path(self.root)
-        bundle = root / "src" / "gradwalk" / "static" / "widget.js"
+        bundle = root / "src" / "gradwalk" / "assets" / "widget.js"
         if bundle.exists() and bundle.stat().st_mtime >= _newest_source(root / "js"):
             return
         npm = shutil.which("npm")

@@ -34,7 +34,7 @@ from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 from gradwalk import interact
 from gradwalk.features.interact.interact import Interact
 
-STATIC = Path(__file__).parents[1] / "src" / "gradwalk" / "static"
+ASSETS = Path(__file__).parents[1] / "src" / "gradwalk" / "assets"
 
 
 def unrolled(steps: int) -> Callable[..., torch.Tensor]:
@@ -151,7 +151,7 @@ def move(box: Interact, moves: int) -> tuple[list[list[dict[str, Any]]], list[fl
 def opened(browser: Browser, box: Interact) -> tuple[Page, CDPSession]:
     """A page with the picture as it stands, and what measures in it."""
     page = browser.new_page(viewport={"width": 1180, "height": 900})
-    script, style = (STATIC / "widget.js").read_text(), (STATIC / "widget.css").read_text()
+    script, style = (ASSETS / "widget.js").read_text(), (ASSETS / "widget.css").read_text()
     page.route(
         "**/widget.js", lambda route: route.fulfill(body=script, content_type="text/javascript")
     )

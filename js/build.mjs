@@ -8,7 +8,7 @@ import { packedModule } from "./packed_module.mjs";
 import { STAND_INS } from "./stand_ins.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const out = join(here, "..", "src", "gradwalk", "static");
+const out = join(here, "..", "src", "gradwalk", "assets");
 /** Each widget's script and style sheet, together, as they travel into every page and every saved notebook. */
 const MOST_BYTES = { widget: 256_000, comparison: 256_000 };
 

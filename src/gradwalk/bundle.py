@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_STATIC = Path(__file__).parent / "static"
+_ASSETS = Path(__file__).parent / "assets"
 
 
 def bundle(name: str) -> str:
     """The text of a file of the built front end."""
-    path = _STATIC / name
+    path = _ASSETS / name
     if not path.exists():
         raise ImportError(
             f"gradwalk's browser bundle {path} is missing: this is a source checkout that has not "

@@ -11,8 +11,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from ..tracing.source_line import SourceLine
 from ..graph.outputs import Program
+from ..tracing.source_line import SourceLine
 from .control_flow import enter
 from .fx_graph import capture_program, held_by
 from .fx_node import source_line

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
+
 from ..graph.labels import label
 from .capture_static import StaticCapture
+
 
 def how_to_run(made_by: str) -> str:
     """Code that runs a static graph.

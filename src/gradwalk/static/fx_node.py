@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from torch.fx import Node
-from ..tracing.source_line import SourceLine, is_library
 import operator
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
 import torch
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.shape_prop import TensorMetadata
+
 from ..torch_api.signatures import Operator
+from ..tracing.source_line import SourceLine, is_library
 
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)(?:\n[ \t]+(?!File ")(.*))?')
 
