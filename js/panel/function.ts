@@ -32,7 +32,7 @@ export function functionSection(
     checks &&
       button(
         {
-          label: "Compare it with finite differences of its forward, in double precision",
+          label: "Check its derivatives, and what it does with its grad_output",
           text: "Check",
           class: "gw-button gw-diagnose",
         },

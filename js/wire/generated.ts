@@ -857,7 +857,7 @@ export interface ShareModel {
   share: number;
 }
 
-/** Whether the backward of a custom Function is what finite differences say. */
+/** The result of `check` for the node of a custom Function. */
 export interface CheckedModel {
   node: AutogradNodeId;
   agrees: boolean;

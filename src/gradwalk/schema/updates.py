@@ -8,7 +8,7 @@ from .values import AutogradNodeId, Count, JsonNumber
 
 
 class CheckedModel(TypedDict):
-    """Whether the backward of a custom Function is what finite differences say."""
+    """The result of `check` for the node of a custom Function."""
 
     node: AutogradNodeId
     agrees: bool

@@ -126,14 +126,14 @@ def test_the_entry_that_is_wrong_is_told():
     x, w = inputs()
     found = check(made(one_entry).apply(x, w, 3.0))
     (entry,) = found.wrong
-    assert (entry.output, entry.input, entry.argument) == (0, 0, "x")
-    assert entry.index == entry.output_index == (1, 2)
+    assert (entry.output.nr, entry.by.nr, entry.by.name) == (0, 0, "x")
+    assert entry.by.index == entry.output.index == (1, 2)
     true = (2 * x * w * w * 3)[1, 2].item()
     assert entry.difference == pytest.approx(true, rel=1e-5)
     assert entry.gradient == pytest.approx(1.01 * true, rel=1e-5)
     assert "x[1, 2]" in found.sentence
     signs = check(made(wrong_sign).apply(x, w, 3.0))
-    assert {entry.argument for entry in signs.wrong} == {"w"}
+    assert {entry.by.name for entry in signs.wrong} == {"w"}
     assert len(signs.wrong) == 6
     for entry in signs.wrong:
         assert entry.gradient == pytest.approx(-entry.difference, rel=1e-5)
@@ -179,8 +179,8 @@ class TwoOutputs(torch.autograd.Function):
 def test_the_output_is_told_apart():
     x = torch.rand(3, requires_grad=True)
     found = check(TwoOutputs.apply(x, 1)[0])
-    assert {entry.output for entry in found.wrong} == {1}
-    assert found.wrong[0].output_index == ()
+    assert {entry.output.nr for entry in found.wrong} == {1}
+    assert found.wrong[0].output.index == ()
     assert found.wrong[0].gradient == pytest.approx(2)
     assert found.wrong[0].difference == pytest.approx(1)
 
@@ -202,7 +202,7 @@ def test_random_numbers_are_the_same_each_time():
     x = torch.rand(20, requires_grad=True)
     assert check(Masked.apply(x)).agrees  # a leaf is known although it was not saved
     y = Masked.apply(x * 2)
-    with pytest.raises(ValueError, match="x is not known"):
+    with pytest.raises(ValueError, match="did not save x"):
         check(y)
     assert check(y, x * 2).agrees
 
@@ -229,11 +229,11 @@ def test_what_is_guessed_is_true_of_the_output():
     Clipped.saves_mask = False
     y = Clipped.apply(x, limit)
     assert check(y).agrees
-    with pytest.raises(ValueError, match="limit is not known"):
+    with pytest.raises(ValueError, match="did not save limit"):
         check(y.grad_fn)  # nothing says what it gave
     Clipped.saves_mask = True
     y = Clipped.apply(x, limit)
-    with pytest.raises(ValueError, match="limit is not known"):
+    with pytest.raises(ValueError, match="did not save limit"):
         check(y)
     assert check(y.grad_fn, x, limit).agrees
 
@@ -253,7 +253,7 @@ def test_one_click_in_the_panel():
     }
     other = next(n["id"] for n in widget.graph["nodes"] if n["op"] == "SumBackward0")
     widget._answer({"kind": "check", "node": other})
-    assert "no node of a custom" in widget._checked["sentence"]
+    assert "not a node of a custom" in widget._checked["sentence"]
     assert x.grad is None
     widget.close()
     assert widget._checked is None
@@ -275,12 +275,12 @@ class Counts(torch.autograd.Function):
 def test_what_cannot_be_checked_is_a_sentence():
     x = torch.rand(3, requires_grad=True)
     for given in (x, x.sin(), x.sin().grad_fn, 3, checkpoint(torch.sin, x, use_reentrant=True)):
-        with pytest.raises(TypeError, match="no node of a custom"):
+        with pytest.raises(TypeError, match="not a node of a custom"):
             check(given)
     with pytest.raises(ValueError, match="two different outputs"):
         check(Counts.apply(x))
-    with pytest.raises(ValueError, match="float32"):
-        check(elementwise(lambda x: x.float() * 2, lambda _: 2).apply(x))
+    with pytest.raises(ValueError, match="bfloat16"):
+        check(elementwise(lambda x: x.bfloat16() * 2, lambda _: 2).apply(x))
     y = made(right).apply(x, x * 1, 3.0)
     y.sum().backward()
     with pytest.raises(ValueError, match="Freed by the last backward"):
@@ -309,6 +309,6 @@ def test_of_large_inputs_some_numbers_are_tried(size):
     found = check(made(right, forward).apply(x, w, 1.0))
     assert found.agrees
     tried = 2 * min(size, MOST_ENTRIES)
-    assert f"{tried:,} gradients" in found.sentence
-    assert (f"of {2 * size:,}" in found.sentence) == (tried < 2 * size)
-    assert len(calls) == 3 + 2 * tried
+    few = f"{tried:,} of {2 * size:,} numbers" if tried < 2 * size else f"{tried:,} numbers"
+    assert few in found.sentence
+    assert len(calls) < 100 + 10 * tried

@@ -36,7 +36,7 @@ def test_a_gradient_and_its_finite_difference_agree_unless_backward_is_wrong():
     made.close()
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("scale", [1e-9, 1e-6, 1.0, 1e6, 1e12])
 def test_a_wrong_gradient_is_seen_however_small_it_is(scale):
     for slope, agrees in ((2.0, True), (2.01, False), (-2.0, False)):
         squared = elementwise(torch.square, lambda x, slope=slope: slope * x)

@@ -1,4 +1,4 @@
-"""What a custom Function was called with, found again from its node."""
+"""The arguments of a custom Function's call, found again from its node."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from ...torch_api.saved_tensors import Saved, read_saved
 def arguments_of(
     node: Node, custom: type[torch.autograd.Function], gave: torch.Tensor | None
 ) -> list[Any]:
-    """The arguments of a Function's call, as far as its node knows them.
+    """Return the arguments of a Function's call, as far as its node knows them.
 
-    Inputs that need grad are known by the edge they stand at, others by the name under which
-    forward has put them on ``ctx``. What is left of what was saved is taken for what is left of the
-    arguments only where forward then gives what it gave.
+    An input that needs grad is found by its edge, another by its name on ``ctx``. The remaining
+    saved tensors are taken for the remaining arguments if forward then gives the same output.
 
     Args:
         node: The node of the call.
         custom: The Function.
-        gave: A tensor that the call gave; None where none is at hand.
+        gave: An output of the call; None where it is not known.
 
     Raises:
         ValueError: One is not known.
@@ -65,9 +64,8 @@ def arguments_of(
     missing = [names[i] for i in places if found.get(i, _UNKNOWN) is _UNKNOWN]
     if missing:
         raise ValueError(
-            f"{custom.__name__} cannot be checked on what it saved, because what forward was given "
-            f"for {join_words(missing)} is not known to be among it. Give all its arguments: "
-            f"check(node, {', '.join(names)})."
+            f"{custom.__name__} cannot be checked: its node did not save {join_words(missing)}. "
+            f"Give all its arguments: check(node, {', '.join(names)})."
         )
     return [found[i] for i in places]
 

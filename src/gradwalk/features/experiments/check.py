@@ -1,45 +1,75 @@
-"""`check`: the backward of a custom Function beside finite differences of its forward."""
+"""`check`: the backward of a custom Function, by torch's gradcheck and by layouts of gradients."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
+from torch.autograd.gradcheck import GradcheckError, gradcheck
 from torch.autograd.graph import Node
 
 from ...backward.recorded_pass import refuse_within_backward
-from ...english import plural
 from ...torch_api.modes import grad_mode_kept, random_numbers_kept, unseen
 from ...torch_api.nodes import custom_function, is_of_torch, op_name
-from ...torch_api.reading import first_line, kind_without_data
+from ...torch_api.reading import first_line
 from .arguments import argument_names, arguments_of, devices_of
-from .differences import EXACT, STEP, in_double, rounding
-from .real_entries import WrongDerivative, count_of, place_of, reals
+from .custom_call import CustomCall, NotCheckableError, Place
+from .jacobian import DOUBLE, SINGLE, Jacobian, in_double, jacobians
 
 MOST_ENTRIES = 200
-"""Numbers of each input that are changed, spread evenly over it; a complex one counts as two."""
+"""Numbers of each tensor that are compared, spread evenly over it; a complex one counts as two."""
 
-_SEED = 7_305_941_862
-"""Of the weights: none that programs use, whose inputs would be the very numbers of the weights."""
-
+_MOST_TWICE = 40  # for the second derivative, which has as many again as inputs
 MOST_TOLD = 10
-_MOST_ROWS = 64  # numbers of an output among which the one that is wrong is looked for
+_SEED = 7_305_941_862  # none that programs use: their inputs would be the very gradients drawn here
+
+Fault = Literal["error", "in place", "repeat", "derivative", "layout", "second derivative"]
+
+
+@dataclass(frozen=True)
+class WrongDerivative:
+    """A derivative that backward gets wrong, and the finite difference in its place.
+
+    Attributes:
+        gradient: The derivative by backward.
+        difference: The finite difference.
+        output: The output that is differentiated; for a second derivative, its gradient's argument.
+        by: The argument by which it is differentiated.
+    """
+
+    gradient: float
+    difference: float
+    output: Place
+    by: Place
+
+    def __str__(self) -> str:
+        return (
+            f"the derivative of {self.output} by {self.by} is {self.difference:.6g}, and backward "
+            f"says {self.gradient:.6g}"
+        )
 
 
 @dataclass(frozen=True)
 class Check:
-    """What `check` found.
+    """The result of `check`.
 
     Attributes:
-        agrees: Whether backward is the derivative of forward, at every entry that was tried.
-        wrong: Entries that are wrong, at most ten, the worst first.
-        sentence: The same in words; where backward could not be used at all, why.
+        agrees: Whether no fault was found.
+        fault: None; "error" where backward raises; "in place" where it changes its grad_output;
+            "repeat" where a second call gives another gradient; "derivative" or "second derivative"
+            where finite differences disagree; "layout" where the gradient depends on the strides of
+            grad_output.
+        wrong: The wrong derivatives, at most ten, the worst first.
+        sentence: The result in words.
     """
 
     agrees: bool
+    fault: Fault | None
     wrong: tuple[WrongDerivative, ...]
     sentence: str
 
@@ -47,30 +77,33 @@ class Check:
         return self.sentence
 
 
+class _FaultError(Exception):
+    def __init__(self, fault: Fault, words: str, wrong: Sequence[WrongDerivative] = ()) -> None:
+        super().__init__(words)
+        self.fault, self.words, self.wrong = fault, words, tuple(wrong)
+
+
 @grad_mode_kept
 def check(node: Node | torch.Tensor, *inputs: Any) -> Check:
-    """Compare the backward of a custom ``autograd.Function`` with finite differences, in double.
+    """Check the backward of a custom ``autograd.Function``.
 
-    Its forward and its backward run again, on what the node saved, as double precision: twice for
-    each number of its inputs, of large ones for 200 of them. No ``.grad`` changes, and the random
-    state is as before.
-
-    A complex number counts as two real ones, as in ``torch.autograd.gradcheck``: the gradient that
-    torch wants of a backward has the derivative by the real part as its real part, and that by the
-    imaginary part as its imaginary one.
+    ``torch.autograd.gradcheck`` compares first and second derivatives with finite differences, in
+    double precision, or in single precision where forward refuses double. The gradients must also
+    be the same for every layout of ``grad_output`` (contiguous, a slice, transposed, expanded) and
+    at a second call, and backward must not change ``grad_output``. Of large tensors 200 numbers are
+    compared. No ``.grad`` changes, and the random state stays as it is.
 
     Args:
-        node: The node of the Function, ``y.grad_fn``; or the tensor that it gave.
-        *inputs: What ``apply`` was called with, where the node does not know it any more: all
-            arguments, in order.
+        node: The node of the Function, ``y.grad_fn``; or its output.
+        *inputs: All arguments of ``apply``, in order, where the node did not save them.
 
     Returns:
-        What was found.
+        The result.
 
     Raises:
-        TypeError: ``node`` is no node of a custom Function.
-        ValueError: Its inputs are not known or are no plain tensors, or it cannot compute in double
-            precision, does not give the same each time, or gives only NaN or infinities around.
+        TypeError: ``node`` is not a node of a custom Function.
+        ValueError: The inputs are not known or are not plain tensors; or forward does not work in
+            float64 or float32, gives another output each time, or has no finite differences.
 
     Example::
 
@@ -94,298 +127,293 @@ def check(node: Node | torch.Tensor, *inputs: Any) -> Check:
     if behind is None or custom is None or is_of_torch(custom):
         what = type(node).__name__ if not isinstance(behind, Node) else op_name(behind)
         raise TypeError(
-            f"check() was given {what}, which is no node of a custom autograd.Function. Give the "
-            "grad_fn of what your Function returned, such as check(y.grad_fn)."
+            f"check() was given {what}, which is not a node of a custom autograd.Function. Give "
+            "the grad_fn of your Function's output, such as check(y.grad_fn)."
         )
-    with unseen(), torch.inference_mode(False), torch.enable_grad():
+    with unseen(), torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # gradcheck's own
         gave = node if isinstance(node, torch.Tensor) else None
         arguments = list(inputs) if inputs else arguments_of(behind, custom, gave)
-        with in_double():
-            return _Checked(behind, custom, arguments).check()
-
-
-@dataclass(frozen=True)
-class _Output:
-    """An output that is looked at: which, what it is, with what weights, and made of which leaves.
-
-    One gradient, of random weights, says of every input at once whether it is right. Weights are
-    real, one for each of `reals`.
-    """
-
-    nr: int
-    given: torch.Tensor
-    weights: torch.Tensor
-    leaves: dict[int, torch.Tensor]
-
-    def weighted(self, value: torch.Tensor) -> torch.Tensor:
-        """As many real numbers, weighted; 0 where the output is not finite."""
-        return (value * self.weights).where(self.weights != 0, 0)
-
-
-class _NotFiniteError(Exception):
-    """A finite difference is NaN or infinite, which says nothing of backward."""
-
-
-class _Checked:
-    """A Function with arguments in double precision."""
-
-    def __init__(
-        self, node: Any, custom: type[torch.autograd.Function], arguments: Sequence[Any]
-    ) -> None:
-        self.called = custom.__name__
-        self._apply: Callable[..., Any] = custom.apply
-        self._devices = devices_of(arguments)
-        needed = list(node.needs_input_grad)
-        self._names = argument_names(custom, len(needed))
+        needed = list(behind.needs_input_grad)  # type: ignore[attr-defined]
+        names = argument_names(custom, len(needed))
         if len(arguments) != len(needed):
             raise ValueError(
-                f"check() was given {len(arguments)} arguments for {self.called}, which was called "
-                f"with {len(needed)}. Give all of them: check(node, {', '.join(self._names)})."
+                f"check() was given {len(arguments)} arguments for {custom.__name__}, which was "
+                f"called with {len(needed)}. Give all of them: check(node, {', '.join(names)})."
             )
-        self._arguments = [_in_double(each) for each in arguments]
-        self._varied = [
-            i for i, each in enumerate(self._arguments) if needed[i] and _is_varied(each)
-        ]
-        for i in self._varied:
-            _refuse_unreadable(self._arguments[i], f"{self.called} cannot be checked: it takes")
-        if not self._varied:
-            raise ValueError(
-                f"{self.called} cannot be checked: none of its inputs is a tensor of real or "
-                "complex numbers."
-            )
+        with in_double():
+            return _check(custom, arguments, needed, names)
 
-    def check(self) -> Check:
-        leaves = {i: self._arguments[i].requires_grad_() for i in self._varied}
-        outputs = self._outputs(leaves)
-        self._refuse_what_differs(outputs)
-        wrong: list[WrongDerivative] = []
-        generator = torch.Generator().manual_seed(_SEED)
-        tried = untold = 0
-        for nr, output in outputs.items():
-            here = reals(output.detach())
-            weights = torch.randn(here.shape, generator=generator).to(output.device)
-            weights = weights.where(here.isfinite(), 0)  # of NaN there is no difference
-            try:
-                with random_numbers_kept(self._devices):
-                    grads, again = (self._vjp(output, leaves, weights) for _ in range(2))
-            except Exception as error:  # whatever somebody's backward raises
-                return Check(False, (), self._why_raised(error))
-            if not all(_is_same(grads[i], again[i]) for i in leaves):
-                return Check(
-                    False,
-                    (),
-                    f"{self.called}.backward is wrong: called twice with the same gradient it "
-                    "gave two different ones, as one does that changes what it saved, in place, or "
-                    "draws random numbers.",
-                )
-            for i, entry in self._entries():
-                of = _Output(nr, output, weights, leaves)
-                try:
-                    found = self._compare(of, grads[i], i, entry)
-                except _NotFiniteError:
-                    untold += 1
-                    continue
-                tried += 1
-                if found is not None:
-                    wrong.append(found)
-        if untold and not tried:
-            raise ValueError(
-                f"{self.called} cannot be checked: with these inputs every finite difference is "
-                "NaN or infinite. Give others: check(node, x, ...)."
-            )
-        wrong.sort(key=lambda each: -_how_far(each.gradient, each.difference))
-        if not wrong:
-            more = f"; of {untold:,} more there is none that is finite" if untold else ""
-            return Check(True, (), f"{self.called}.backward agrees: {self._tried(tried)}{more}.")
-        rest = f", and so on: {len(wrong):,} of {tried:,} are wrong" if len(wrong) > 1 else ""
-        sentence = f"{self.called}.backward is wrong: {wrong[0]}{rest}."
-        return Check(False, tuple(wrong[:MOST_TOLD]), sentence)
 
-    def _tried(self, count: int) -> str:
-        size = sum(count_of(self._arguments[i]) for i in self._varied)
-        few = "" if size <= count else f", of {size:,}"
-        return f"{plural(count, 'gradient')}{few} beside finite differences of its forward"
-
-    def _outputs(self, leaves: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
-        """The outputs that a gradient can come from, by number."""
-        # Copies: forward may work in place, which no leaf allows.
-        arguments = [
-            leaves[i].clone() if i in leaves else each for i, each in enumerate(self._arguments)
-        ]
+def _check(
+    custom: type[torch.autograd.Function],
+    arguments: list[Any],
+    needed: list[bool],
+    names: list[str],
+) -> Check:
+    refused: NotCheckableError | None = None
+    for precision in (DOUBLE, SINGLE):
+        torch.set_default_dtype(precision.dtype)
+        call = CustomCall(custom, arguments, needed, names, precision)
         try:
-            with random_numbers_kept(self._devices):  # the same each time
-                given = self._apply(*arguments)
-        except Exception as error:
-            raise ValueError(
-                f"{self.called} cannot be checked: in double precision its forward raised "
-                f"{type(error).__name__}: {first_line(error).rstrip('.')}. Finite differences need "
-                "it. If it was called with something else, give all arguments: check(node, x, ...)."
-            ) from error
-        listed = list(given) if isinstance(given, (tuple, list)) else [given]
-        found = {
-            nr: each
-            for nr, each in enumerate(listed)
-            if isinstance(each, torch.Tensor) and each.requires_grad
-        }
-        double = torch.float64, torch.complex128
-        single = [each.dtype for each in found.values() if each.dtype not in double]
-        if single or not found:
-            gave = f"gives {single[0]}" if single else "gives nothing that requires grad"
-            raise ValueError(
-                f"{self.called} cannot be checked: its forward {gave} for inputs in double "
-                "precision, and in less than that finite differences say little."
-            )
-        for each in found.values():
-            _refuse_unreadable(each, f"{self.called} cannot be checked: its forward gives")
-        return found
+            call.refuse_what_differs()
+        except NotCheckableError as error:
+            refused = refused or error
+            if error.is_final:
+                break
+            continue
+        return _Checker(call).result()
+    assert refused is not None
+    raise ValueError(f"{custom.__name__} cannot be checked: {refused}")
 
-    def _refuse_what_differs(self, outputs: dict[int, torch.Tensor]) -> None:
-        again = self._values({})
-        if not all(_is_same(again[nr], each.detach()) for nr, each in outputs.items()):
-            raise ValueError(
-                f"{self.called} cannot be checked: called twice with the same inputs its forward "
-                "gave two different outputs, so it depends on something that a call changes."
-            )
 
-    def _values(self, changed: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
-        """What forward gives with some inputs changed."""
-        leaves = {
-            i: changed.get(i, self._arguments[i]).detach().requires_grad_() for i in self._varied
-        }
-        return {nr: each.detach() for nr, each in self._outputs(leaves).items()}
+class _Checker:
+    """The checks of one call, from the simplest on."""
 
-    def _vjp(
-        self, output: torch.Tensor, leaves: dict[int, torch.Tensor], weights: torch.Tensor
-    ) -> dict[int, torch.Tensor]:
-        """What backward passes on, as `reals`, zeros where it gives None."""
-        start = weights.reshape(*output.shape, 2) if output.is_complex() else weights
-        grads = torch.autograd.grad(
-            output,
-            list(leaves.values()),
-            torch.view_as_complex(start) if output.is_complex() else start.reshape(output.shape),
-            retain_graph=True,
-            allow_unused=True,
+    def __init__(self, call: CustomCall) -> None:
+        self.call, self.precision = call, call.precision
+        self.generator = torch.Generator().manual_seed(_SEED)
+
+    def result(self) -> Check:
+        name = f"{self.call.called}.backward"
+        try:
+            with random_numbers_kept(devices_of(self.call.arguments)):
+                base = self.repeated()
+                tried, told = self.first()
+                self.layouts(base)
+                twice = self.second()
+        except _FaultError as found:
+            sentence = f"{name} {found.words}"
+            return Check(False, found.fault, found.wrong[:MOST_TOLD], sentence)
+        size = self.call.size
+        few = "" if tried == size else f" of {size:,}"
+        untold = "" if told == tried else f", {tried - told:,} of them without a finite difference"
+        single = "" if self.precision is DOUBLE else " in single precision"
+        sentence = (
+            f"{name} agrees with finite differences{single} for {tried:,}{few} "
+            f"number{'s' * (tried != 1)} of its inputs{untold}, and with every layout of its "
+            f"grad_output. {twice}"
         )
-        return {
-            i: torch.zeros(count_of(leaf), device=leaf.device)
-            if grad is None
-            else reals(grad.detach().to_dense().clone())
-            for (i, leaf), grad in zip(leaves.items(), grads, strict=True)
-        }
+        return Check(True, None, (), sentence)
 
-    def _entries(self) -> Iterator[tuple[int, int]]:
-        """The numbers that are changed: which input, and which of its numbers."""
-        for i in self._varied:
-            count = count_of(self._arguments[i])
-            most = min(count, MOST_ENTRIES)
-            yield from ((i, at * count // most) for at in range(most))
-
-    def _compare(
-        self, of: _Output, grad: torch.Tensor, i: int, entry: int
-    ) -> WrongDerivative | None:
-        """An entry that is wrong; None for one that is right, or where forward has a kink.
+    def repeated(self) -> list[torch.Tensor]:
+        """Return the incoming gradients, after two calls of backward with them.
 
         Raises:
-            _NotFiniteError: There is no finite difference to compare with.
+            _FaultError: A call raises, changes them, or gives something else than the other.
         """
-        value = float(reals(self._arguments[i].detach())[entry])
-        h = STEP * max(1.0, abs(value))
-        here, said = reals(of.given.detach()), float(grad[entry])
-        below, above, sides = self._around(of, i, entry, h)
-        # A NaN that is left out of the weights comes back in backward, as 0 * inf.
-        is_told = math.isfinite(said) or bool(here.isfinite().all())
-        if not (is_told and all(map(math.isfinite, (value, *sides)))):
-            raise _NotFiniteError
-        if math.isfinite(said):
-            size = float(of.weighted(here).abs().sum())
-            off = EXACT * max(abs(said), *map(abs, sides)) + rounding(size, h)
-            if min(sides) - off <= said <= max(sides) + off:
-                return None
-        elif _steepest(self._around(of, i, entry, h / 1000)[2]) > 1.1 * _steepest(sides):
-            raise _NotFiniteError  # the nearer, the steeper: as of the cube root at 0
-        column = (above - below) / (2 * h)
-        rows = of.weights.nonzero().flatten()[:_MOST_ROWS].tolist()
-        one, row = max(
-            ((self._row(of, i, entry, at), at) for at in rows),
-            key=lambda each: _how_far(each[0], float(column[each[1]])),
-        )
-        output_index, output_part = place_of(row, of.given)
-        index, part = place_of(entry, self._arguments[i])
-        return WrongDerivative(
-            one,
-            float(column[row]),
-            of.nr,
-            output_index,
-            i,
-            self._names[i],
-            index,
-            output_part,
-            part,
-        )
-
-    def _around(
-        self, of: _Output, i: int, entry: int, h: float
-    ) -> tuple[torch.Tensor, torch.Tensor, list[float]]:
-        """An output with a number moved down and up, and the weighted slopes of both sides."""
-        below, above = (reals(self._values(self._moved(i, entry, step))[of.nr]) for step in (-h, h))
-        here = reals(of.given.detach())
-        sides = [float(of.weighted(b - a).sum()) / h for a, b in ((below, here), (here, above))]
-        return below, above, sides
-
-    def _row(self, of: _Output, i: int, entry: int, row: int) -> float:
-        only = torch.zeros_like(of.weights)
-        only[row] = 1
-        with random_numbers_kept(self._devices):
-            return float(self._vjp(of.given, of.leaves, only)[i][entry])
-
-    def _moved(self, i: int, entry: int, step: float) -> dict[int, torch.Tensor]:
-        moved = self._arguments[i].detach().clone().contiguous()
-        (torch.view_as_real(moved) if moved.is_complex() else moved).view(-1)[entry] += step
-        return {i: moved}
-
-    def _why_raised(self, error: Exception) -> str:
-        said = first_line(error).rstrip(".")
-        if "modified by an inplace operation" in str(error):
-            return (
-                f"{self.called}.backward is wrong: it changes what it saved, in place, so it can "
-                f"run only once. torch says: {said}."
+        outputs, leaves = self.call.run()
+        grads = [self.call.randn_like(each, self.generator) for each in outputs.values()]
+        first, again = (self._vjp(outputs, leaves, grads) for _ in range(2))
+        if any(self.precision.differs(*each).any() for each in zip(first, again, strict=True)):
+            raise _FaultError(
+                "repeat",
+                "is wrong: its second call gives another gradient for the same grad_output. It "
+                "changes a saved tensor or another state in place, or draws random numbers.",
             )
-        return f"{self.called}.backward is wrong: it raised {type(error).__name__}: {said}."
+        return grads
+
+    def _vjp(
+        self,
+        outputs: dict[int, torch.Tensor],
+        leaves: list[torch.Tensor],
+        grads: list[torch.Tensor],
+        layout: str = "",
+    ) -> list[torch.Tensor]:
+        """The gradients of the inputs; zeros where backward returns None."""
+        given = [each.clone() for each in grads]  # to compare with
+        try:
+            found = torch.autograd.grad(
+                list(outputs.values()), leaves, grads, retain_graph=True, materialize_grads=True
+            )
+        except Exception as error:  # a user's backward may raise anything
+            raise self._raised(error, layout) from error
+        if not all(map(_is_same, grads, given)):
+            raise _FaultError(
+                "in place",
+                "changes its grad_output in place. Other nodes may receive the same tensor, so "
+                "work on a copy: grad_output.clone().",
+            )
+        return [grad.detach().to_dense().clone() for grad in found]
+
+    def _raised(self, error: Exception, layout: str = "") -> _FaultError:
+        said = f"{type(error).__name__}: {first_line(error).rstrip('.')}"
+        if "modified by an inplace operation" in str(error):
+            return _FaultError(
+                "repeat",
+                "is wrong: it changes a saved tensor in place, so it runs only once.",
+            )
+        if layout:
+            return _FaultError(
+                "layout",
+                f"raises {said}, when grad_output is {layout}. Call grad_output.contiguous() in "
+                "backward.",
+            )
+        return _FaultError("error", f"is wrong: it raised {said}.")
+
+    def first(self) -> tuple[int, int]:
+        """Return how many numbers were tried, and of how many there is a finite difference."""
+        vectors = self.call.vectors(MOST_ENTRIES)
+        found = self._compare(vectors.forward, vectors.inputs, whole=True)
+        tried = sum(map(len, vectors.inputs))
+        if found is None:
+            return tried, tried
+        told = sum(int(each.told.sum()) for each in found)
+        if tried and not told:
+            raise ValueError(
+                f"{self.call.called} cannot be checked: with these inputs every finite difference "
+                "is NaN or infinite. Give others: check(node, x, ...)."
+            )
+        wrong = self._wrong(found, vectors.places, vectors.output_places())
+        if wrong:
+            more = f", and so on: {len(wrong):,} derivatives are wrong" if len(wrong) > 1 else ""
+            raise _FaultError("derivative", f"is wrong: {wrong[0]}{more}.", wrong)
+        return tried, told
+
+    def second(self) -> str:
+        """Return what is known of the second derivatives."""
+        if self.call.is_once_differentiable:
+            return "It is marked with @once_differentiable."
+        vectors = self.call.vectors(_MOST_TWICE)
+        outputs = vectors.forward(*vectors.inputs)
+        weights = [
+            torch.randn(each.shape, generator=self.generator, dtype=each.dtype)
+            .to(each.device)
+            .requires_grad_()
+            for each in outputs
+        ]
+        given = [*vectors.inputs, *weights]
+        there = [nr for nr, grad in enumerate(vectors.backward(*given)) if grad.requires_grad]
+        if not there:
+            return "Its gradients have no graph, so it cannot be differentiated twice."
+
+        def backward(*every: torch.Tensor) -> list[torch.Tensor]:
+            found = vectors.backward(*every)
+            return [found[nr] for nr in there]
+
+        try:
+            total = sum(grad.sum() for grad in backward(*given))
+            assert isinstance(total, torch.Tensor)
+            torch.autograd.grad(total, given, allow_unused=True)
+        except Exception as error:
+            said = f"{type(error).__name__}: {first_line(error).rstrip('.')}"
+            return f"It cannot be differentiated twice: {said}."
+        found = self._compare(backward, given, whole=False)
+        if found is not None:
+            by = vectors.places + vectors.output_places("grad_output")
+            of = [
+                [replace(each, name=f"the gradient of {each.name}") for each in vectors.places[nr]]
+                for nr in there
+            ]
+            wrong = self._wrong(found, by, of)
+            if wrong:
+                raise _FaultError(
+                    "second derivative",
+                    f"is right, but its own derivative is wrong: {wrong[0]}. Compute it from saved "
+                    "inputs and outputs alone, with operations that autograd records, or mark it "
+                    "with @once_differentiable.",
+                    wrong,
+                )
+        return "Its second derivatives agree too."
+
+    def _compare(
+        self, function: Callable[..., Any], inputs: list[torch.Tensor], *, whole: bool
+    ) -> list[Jacobian] | None:
+        """Return None where gradcheck finds nothing; else all derivatives, to name the wrong ones.
+
+        gradcheck also refuses kinks, infinities and differences that are only rounding.
+        """
+        flat = torch.cat([each.detach().reshape(-1) for each in function(*inputs)])
+        step = self.precision.steps[1]
+        try:
+            gradcheck(
+                lambda *vectors: tuple(function(*vectors)),
+                tuple(inputs),
+                eps=step,
+                atol=self.precision.rounding(flat, step),
+                rtol=self.precision.relative,
+                check_undefined_grad=whole,
+            )
+        except GradcheckError as error:
+            if "undefined" in str(error) or "multiplied by grad_output" in str(error):
+                raise _FaultError(
+                    "error", f"is wrong: gradcheck says: {first_line(error).rstrip('.')}."
+                ) from error
+        except Exception as error:
+            raise self._raised(error) from error
+        else:
+            return None
+        return jacobians(function, inputs, self.precision)
+
+    def _wrong(
+        self, found: list[Jacobian], inputs: list[list[Place]], outputs: list[list[Place]]
+    ) -> list[WrongDerivative]:
+        """The wrong derivatives, the worst first."""
+        rows = list(itertools.chain(*outputs))
+        wrong = [
+            WrongDerivative(
+                float(one.gradient[entry, row]),
+                float(one.difference[entry, row]),
+                rows[row],
+                places[entry],
+            )
+            for one, places in zip(found, inputs, strict=True)
+            for entry, row in one.wrong(self.precision).nonzero().tolist()
+        ]
+        return sorted(wrong, key=lambda each: -_distance(each))
+
+    def layouts(self, grads: list[torch.Tensor]) -> None:
+        """Compare the gradients for each layout of the incoming ones with those for contiguous.
+
+        Raises:
+            _FaultError: One differs.
+        """
+        outputs, leaves = self.call.run()
+        for layout, lay in _LAYOUTS.items():
+            given = [lay(each) for each in grads]
+            found = self._vjp(outputs, leaves, given, layout)
+            true = self._vjp(outputs, leaves, [each.contiguous() for each in given])
+            for i, got, wanted in zip(self.call.varied, found, true, strict=True):
+                off = self.precision.differs(got, wanted)
+                if not off.any():
+                    continue
+                at = tuple(off.nonzero()[0].tolist())
+                place = Place("input", i, self.call.names[i], at)
+                raise _FaultError(
+                    "layout",
+                    f"depends on the layout of grad_output: with one that is {layout}, the "
+                    f"gradient of {place} is {_said(got[at])}, and {_said(wanted[at])} with the "
+                    "same numbers contiguous. Call grad_output.contiguous() in backward.",
+                )
 
 
-def _in_double(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach().clone()
-    if value.is_complex():
-        return value.resolve_conj().to(torch.complex128)
-    return value.double() if value.is_floating_point() else value
+def _said(number: torch.Tensor) -> str:
+    return f"{number.item():.6g}"
 
 
-def _refuse_unreadable(value: torch.Tensor, what: str) -> None:
-    """Refuse what has no numbers that could be changed and read one by one."""
-    kind = kind_without_data(value)
-    if kind is not None:
-        raise ValueError(f"{what} a {kind} tensor, which has no numbers. Give a real one.")
-    if value.layout != torch.strided or value.is_nested:
-        kind = "a nested tensor" if value.is_nested else f"a tensor of layout {value.layout}"
-        raise ValueError(f"{what} {kind}, and finite differences here need torch.strided.")
+def _sliced(grad: torch.Tensor) -> torch.Tensor:
+    return torch.stack([grad, grad + 1], -1)[..., 0]
+
+
+def _transposed(grad: torch.Tensor) -> torch.Tensor:
+    return grad.mT.contiguous().mT if grad.dim() > 1 else grad
+
+
+def _expanded(grad: torch.Tensor) -> torch.Tensor:
+    return grad.flatten()[:1].sum().expand(grad.shape)
+
+
+_LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "a slice of a wider tensor": _sliced,
+    "transposed": _transposed,
+    "expanded (as by y.sum())": _expanded,
+}
 
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
 
 
-def _is_varied(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or value.numel() == 0:
-        return False
-    return value.is_floating_point() or value.is_complex()
-
-
-def _steepest(slopes: Sequence[float]) -> float:
-    return max(map(abs, slopes))
-
-
-def _how_far(gradient: float, difference: float) -> float:
-    far = abs(gradient - difference)
+def _distance(wrong: WrongDerivative) -> float:
+    far = abs(wrong.gradient - wrong.difference)
     return math.inf if math.isnan(far) else far

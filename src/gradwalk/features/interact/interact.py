@@ -19,10 +19,10 @@ from ...sources.read_source import read_source
 from ...sources.snapshot import are_small
 from ...torch_api.reading import first_line
 from ...widget.graph_widget import GraphWidget
-from ..experiments.differences import Difference, differences
 from .calling import called, kind_of, tensors_in
 from .controls import TensorControl, knob, leaf_of, numbers_of, put, put_within, with_controls
 from .descent import LR, Step, check_rate, moved_by, to_move
+from .differences import Difference, differences
 from .row import Row
 
 
@@ -98,6 +98,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         with ExitStack() as paused:
             try:
                 result, variables = called(self._function, arguments)
+                draws = not torch.equal(state, torch.get_rng_state())
                 kind = kind_of(result)
                 if not tensors_in(result):
                     raise ValueError(
@@ -115,7 +116,8 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 put_back()
                 raise
             self._show(subject)
-            self.kwargs, self.result, self.leaves, self._state = values, result, leaves, state
+            self.kwargs, self.result, self.leaves = values, result, leaves
+            self._state, self._draws = state, draws
             before, self._kind = self._kind, kind
             self._say(
                 None
@@ -202,12 +204,12 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         put_within(dict(numbers_of(self.controls[name]))[at], value)
 
     def check(self) -> dict[str, Any]:
-        """Compare every gradient with a finite difference, in the picture as well.
+        """Compare every gradient with a finite difference, and show them in the picture.
 
-        The function is called four times for each number, and twice more to see that it gives the
-        same each time, in double precision and with the random state of the call that is shown: it
-        must be able to compute in double precision, in which backward runs once, too. At a kink a
-        gradient between the slopes of both sides agrees.
+        The function runs four times for each number, in double precision. One that draws random
+        numbers runs in its own precision, with the random state of the call that is shown, because
+        torch draws other numbers in double precision. At a kink a gradient between the slopes of
+        both sides agrees.
 
         Returns:
             Name of an argument -> a `Difference` with ``.gradient``, ``.difference``, ``.agrees``
@@ -226,7 +228,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         """
         assert self.graph is not None
         self.graph._open()
-        found = differences(self._called, self._total, self.leaves)
+        found = differences(self._called, self._total, self.leaves, draws=self._draws)
         self.graph._tell_differences(self._differences(found))
         return found
 
@@ -238,9 +240,8 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 tensors = tensors_in(self._function(**{**self.kwargs, **leaves}))
         except Exception as error:
             raise ValueError(
-                f"{self._called} cannot be checked: in double precision it raised "
-                f"{type(error).__name__}: {first_line(error).rstrip('.')}. Finite differences need "
-                "it: a model takes part with model.double()."
+                f"{self._called} cannot be checked: {'' if self._draws else 'in double precision '}"
+                f"it raised {type(error).__name__}: {first_line(error).rstrip('.')}."
             ) from error
         if any(tensor.numel() != 1 for tensor in tensors):
             raise ValueError(

@@ -1,0 +1,312 @@
+"""A call of a custom Function that runs again, as a function of real vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from ...torch_api.modes import random_numbers_kept
+from ...torch_api.reading import first_line, kind_without_data
+from .arguments import devices_of
+from .jacobian import Precision
+
+Part = Literal["real", "imaginary"]
+
+
+class NotCheckableError(Exception):
+    """A call that cannot run again; ``is_final`` where another precision would not help."""
+
+    def __init__(self, words: str, *, is_final: bool = False) -> None:
+        super().__init__(words)
+        self.is_final = is_final
+
+
+@dataclass(frozen=True)
+class Place:
+    """One number of a tensor.
+
+    Attributes:
+        kind: Whose number: that of an input, an output, a gradient, or a sum of outputs.
+        nr: Which input or output, from 0.
+        name: Its name in words: that of the argument of ``forward``, or "output".
+        index: Which number of it.
+        part: For a complex number, which part; None for a real one.
+    """
+
+    kind: Literal["input", "output", "sum"]
+    nr: int
+    name: str
+    index: tuple[int, ...]
+    part: Part | None = None
+
+    def __str__(self) -> str:
+        number = f"{self.name}[{', '.join(map(str, self.index))}]" if self.index else self.name
+        return number if self.part is None else f"the {self.part} part of {number}"
+
+
+class CustomCall:
+    """A Function with its arguments, in one precision."""
+
+    def __init__(
+        self,
+        custom: type[torch.autograd.Function],
+        arguments: Sequence[Any],
+        needed: Sequence[bool],
+        names: list[str],
+        precision: Precision,
+    ) -> None:
+        self.called = custom.__name__
+        self.names = names
+        self.precision, self.dtype = precision, precision.dtype
+        self.is_once_differentiable = _is_once_differentiable(custom)
+        self._apply: Callable[..., Any] = custom.apply
+        self.arguments = [_in(self.dtype, each) for each in arguments]
+        self.varied = [
+            i for i, each in enumerate(self.arguments) if needed[i] and _is_differentiable(each)
+        ]
+
+    @property
+    def size(self) -> int:
+        """The number of real numbers in the inputs."""
+        return sum(len(_reals(self.arguments[i])) for i in self.varied)
+
+    def refuse_what_differs(self) -> None:
+        """Run forward twice.
+
+        Raises:
+            NotCheckableError: It does not work, or gives two different outputs.
+        """
+        if not self.varied:
+            raise NotCheckableError(
+                "none of its inputs is a tensor of real or complex numbers.", is_final=True
+            )
+        for i in self.varied:
+            _refuse_unreadable(self.arguments[i], "it takes")
+        one, other = (self.run()[0] for _ in range(2))
+        if any(self.precision.differs(one[nr], other[nr]).any() for nr in one):
+            raise NotCheckableError(
+                "called twice with the same inputs, its forward gives two different outputs.",
+                is_final=True,
+            )
+
+    def run(
+        self, given: dict[int, torch.Tensor] | None = None
+    ) -> tuple[dict[int, torch.Tensor], list[torch.Tensor]]:
+        """Run forward.
+
+        Args:
+            given: The inputs by number; None for leaves with the numbers of the call.
+
+        Returns:
+            The outputs that require grad, by number, and the leaves.
+
+        Raises:
+            NotCheckableError: It raises, or gives nothing of this precision that requires grad.
+        """
+        leaves = [self.arguments[i].clone().requires_grad_() for i in self.varied]
+        # forward may work in place, which no leaf allows
+        taken = given or {i: leaf.clone() for i, leaf in zip(self.varied, leaves, strict=True)}
+        try:
+            with random_numbers_kept(devices_of(self.arguments)):  # the same each time
+                found = self._apply(
+                    *(taken.get(i, each) for i, each in enumerate(_copies(self.arguments)))
+                )
+        except Exception as error:  # a user's forward may raise anything
+            raise NotCheckableError(
+                f"in {_called(self.dtype)} its forward raised {type(error).__name__}: "
+                f"{first_line(error).rstrip('.')}. If it was called with other arguments, give all "
+                "of them: check(node, x, ...)."
+            ) from error
+        listed = list(found) if isinstance(found, (tuple, list)) else [found]
+        outputs = {
+            nr: each
+            for nr, each in enumerate(listed)
+            if isinstance(each, torch.Tensor) and each.requires_grad
+        }
+        wanted = self.dtype, self.dtype.to_complex()
+        other = [each.dtype for each in outputs.values() if each.dtype not in wanted]
+        if other or not outputs:
+            gives = str(other[0]) if other else "nothing that requires grad"
+            raise NotCheckableError(
+                f"its forward gives {gives} for inputs in {_called(self.dtype)}."
+            )
+        for each in outputs.values():
+            _refuse_unreadable(each, "its forward gives")
+        return outputs, leaves
+
+    def randn_like(self, tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Draw a contiguous tensor on the CPU, so that it is the same on each device."""
+        drawn = torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype)
+        return drawn.to(tensor.device)
+
+    def vectors(self, most: int) -> Vectors:
+        """Return the call as a function of at most so many numbers of each input."""
+        return Vectors(self, most)
+
+
+class Vectors:
+    """A call as a function of real vectors, some numbers of each input.
+
+    Attributes:
+        inputs: The vectors, one per input that is differentiated.
+        places: The places of their numbers.
+    """
+
+    def __init__(self, call: CustomCall, most: int) -> None:
+        self._call, self._most = call, most
+        given = [call.arguments[i] for i in call.varied]
+        self._entries = [_spread(len(_reals(each)), most) for each in given]
+        self.inputs = [
+            _reals(each)[entries.to(each.device)].clone().requires_grad_()
+            for each, entries in zip(given, self._entries, strict=True)
+        ]
+        self.places = [
+            [_place("input", i, call.names[i], at, call.arguments[i]) for at in entries.tolist()]
+            for i, entries in zip(call.varied, self._entries, strict=True)
+        ]
+        self._outputs: dict[int, torch.Tensor] = {}
+
+    def forward(self, *vectors: torch.Tensor) -> list[torch.Tensor]:
+        """The outputs as real vectors: some numbers of each, and a sum of all of a large one."""
+        given = {}
+        for i, entries, vector in zip(self._call.varied, self._entries, vectors, strict=True):
+            whole = self._call.arguments[i]
+            moved = _reals(whole).index_copy(0, entries.to(whole.device), vector)
+            if whole.is_complex():
+                moved = torch.view_as_complex(moved.reshape(*whole.shape, 2))
+            given[i] = _dense(moved.reshape(whole.shape))
+        self._outputs, _ = self._call.run(given)
+        return [self._sampled(each) for each in self._outputs.values()]
+
+    def _sampled(self, output: torch.Tensor) -> torch.Tensor:
+        flat = _reals(output)
+        if len(flat) <= self._most:
+            return flat
+        weights = torch.linspace(-1, 2, len(flat), dtype=flat.dtype, device=flat.device).cos()
+        rows = _spread(len(flat), self._most).to(flat.device)
+        return torch.cat([flat[rows], (flat * weights).sum().reshape(1)])
+
+    def output_places(self, name: str = "output") -> list[list[Place]]:
+        """The places of the numbers of each output of the last call."""
+        found = []
+        for nr, output in self._outputs.items():
+            called = name if nr == 0 else f"{name} {nr}"
+            count = len(_reals(output))
+            rows = _spread(count, self._most).tolist()
+            places = [_place("output", nr, called, row, output) for row in rows]
+            if count > self._most:
+                places.append(Place("sum", nr, f"a weighted sum of {called}", ()))
+            found.append(places)
+        return found
+
+    def backward(self, *every: torch.Tensor) -> list[torch.Tensor]:
+        """The gradients of the vectors, with a graph.
+
+        Args:
+            *every: The vectors, and then the gradients of the outputs.
+        """
+        taken = [each if each.requires_grad else each.detach().requires_grad_() for each in every]
+        count = len(self.inputs)
+        return list(
+            torch.autograd.grad(
+                self.forward(*taken[:count]),
+                taken[:count],
+                taken[count:],
+                create_graph=True,
+                materialize_grads=True,
+            )
+        )
+
+
+class _Dense(torch.autograd.Function):
+    """The identity, whose gradient is dense: a backward may return a sparse one."""
+
+    @staticmethod
+    def forward(_: Any, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.clone()
+
+    @staticmethod
+    def backward(_: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad.to_dense()
+
+
+_dense: Callable[[torch.Tensor], torch.Tensor] = _Dense.apply
+
+
+def _is_once_differentiable(custom: type[torch.autograd.Function]) -> bool:
+    method: Any = custom.backward
+    while method is not None:
+        if getattr(method, "__code__", None) is _ONCE:
+            return True
+        method = getattr(method, "__wrapped__", None)
+    return False
+
+
+# torch gives such gradients a node that raises, but autograd.grad() does not run it.
+_ONCE = once_differentiable(lambda _: None).__code__
+
+
+def _place(
+    kind: Literal["input", "output"], nr: int, name: str, at: int, tensor: torch.Tensor
+) -> Place:
+    part: Part | None = None
+    if tensor.is_complex():
+        at, second = divmod(at, 2)
+        part = "imaginary" if second else "real"
+    index = []
+    for size in reversed(tensor.shape):
+        at, one = divmod(at, size)
+        index.append(one)
+    return Place(kind, nr, name, tuple(reversed(index)), part)
+
+
+def _spread(count: int, most: int) -> torch.Tensor:
+    """At most so many of ``count`` numbers, spread evenly."""
+    few = min(count, most)
+    return torch.tensor([at * count // few for at in range(few)], dtype=torch.long)
+
+
+def _reals(tensor: torch.Tensor) -> torch.Tensor:
+    """All numbers in a row; a complex one as its two parts."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    return tensor.reshape(-1)
+
+
+def _in(dtype: torch.dtype, value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    value = value.detach().clone()
+    if value.is_complex():
+        return value.resolve_conj().to(dtype.to_complex())
+    return value.to(dtype) if value.is_floating_point() else value
+
+
+def _copies(arguments: Sequence[Any]) -> list[Any]:
+    return [each.clone() if isinstance(each, torch.Tensor) else each for each in arguments]
+
+
+def _called(dtype: torch.dtype) -> str:
+    return "double precision" if dtype == torch.float64 else "single precision"
+
+
+def _is_differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _refuse_unreadable(value: torch.Tensor, what: str) -> None:
+    """Refuse a tensor without numbers that can be changed and read one by one."""
+    kind = kind_without_data(value)
+    if kind is not None:
+        raise NotCheckableError(
+            f"{what} a {kind} tensor, which has no numbers. Give a real one.", is_final=True
+        )
+    if value.layout != torch.strided or value.is_nested:
+        layout = "a nested tensor" if value.is_nested else f"a tensor of layout {value.layout}"
+        raise NotCheckableError(
+            f"{what} {layout}, and finite differences need torch.strided.", is_final=True
+        )
