@@ -1,9 +1,8 @@
 """Keeping gradients as they were when they flowed, within a budget of memory.
 
-What flows is referred to, not copied. Nothing of torch's then changes it: where it would add to a
-gradient in place, or hand one over to a leaf as its ``.grad``, it makes a new tensor if somebody
-else refers to it. What has become a ``.grad`` before anybody could is copied; or, if it is large,
-its norm is taken. A user's hook may change what flows; torch counts that.
+What flows is referred to, not copied. Where torch would add to a gradient in place, it makes a new
+tensor because of that. What torch hands over to a leaf as its ``.grad`` is copied; or, if it is
+large, its norm is taken. A user's hook may change what flows; torch counts that.
 """
 
 from __future__ import annotations
@@ -17,15 +16,16 @@ import torch
 
 from ..schema import TensorSummary
 from ..torch_api.json_values import json_number
-from ..torch_api.reading import PART, PLAIN, has_data, storage_id, why_unreadable
+from ..torch_api.reading import PART, PLAIN, copied, has_data, storage_id, why_unreadable
 from ..torch_api.summary import MOST_VALUES, Summarise, summarise, without_values
 from ..torch_api.tensors import two_norms, version_of
 from .statistics import Statistics, has_norm, norm_of, padded, statistics_of
+from .stolen import Memory, Stolen, has_memory, memory_of
 
 DEFAULT_BUDGET = 256 * 2**20
 """Bytes of large gradients kept alive per run; beyond that only their statistics are kept."""
 LARGEST_COPY = 2**20
-"""Bytes of a leaf's gradient of which torch may be made to copy it, rather than to hand it over."""
+"""Bytes of a leaf's gradient that is copied once it has become ``.grad``."""
 
 _NOT_TAKEN = -1.0  # no norm is negative
 _READ_AT_ONCE = {torch.float32, torch.float64}
@@ -93,6 +93,10 @@ class KeptGradient:
         """Whether this is a gradient in that version."""
         return self._flowed is grad and self.version == version
 
+    def hold(self, other: torch.Tensor) -> None:
+        """Refer to another tensor that holds the same values."""
+        self._flowed, self.version = other, version_of(other)
+
     def summarise(self, summarised: Summarise = summarise) -> TensorSummary:
         """The gradient as plain values, with a note if it was changed in place since."""
         if self._flowed is None:
@@ -134,8 +138,11 @@ class GradientStore:
         self._known: dict[int, KeptGradient] = {}
         self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int, KeptGradient]] = {}
         # Views of one memory that one step has at hand: their numbers are the same.
-        self._at_hand: dict[tuple[int, int, torch.dtype], KeptGradient] = {}
+        self._at_hand: dict[Memory, KeptGradient] = {}
         self._norms: dict[tuple[Any, ...], torch.Tensor | None] = {}
+        self._stolen = Stolen()
+        self._by_memory: dict[Memory, list[KeptGradient]] = {}
+        self._new: list[KeptGradient] = []  # not yet there
         self._summaries: dict[tuple[Any, ...], TensorSummary] = {}
 
     @property
@@ -174,15 +181,50 @@ class GradientStore:
         if spent is not None and spent[0]() is grad and spent[1] == version:
             return spent[2]
         try:
-            kept = self._keep(grad, version, is_large_leafs)
+            copy = self._stolen.copy_of(grad, version)
+            if copy is None and grad.layout is torch.sparse_coo:  # its values are counted apart
+                copy = copied(grad)
+            if copy is None:
+                kept = self._keep(grad, version, is_large_leafs)
+            else:
+                kept = self._keep(copy, version_of(copy), is_large_leafs)
         except Exception:  # a class of the user's may refuse anything
             return KeptGradient(None, summary=summarise(grad))
         if kept.is_of(grad, version):
             self._known[id(grad)] = kept  # it holds the tensor, so the id stays its own
-        elif kept.statistics is not None:
+            self._new.append(kept)
+        elif kept.statistics is not None or copy is not None:
             self._spent[id(grad)] = weakref.ref(grad), version, kept
-            self._at_hand[_memory(grad)] = kept
+            if kept.statistics is not None:
+                self._at_hand[memory_of(grad)] = kept
         return kept
+
+    def let_go(self, grad: torch.Tensor, alias: torch.Tensor) -> None:
+        """Hold another tensor of the same memory in the place of a gradient."""
+        kept = self._known.pop(id(grad), None)
+        if kept is not None and kept.is_of(grad, version_of(grad)):
+            kept.hold(alias)
+
+    def note_stolen(self, grad: torch.Tensor, copy: torch.Tensor) -> None:
+        """A gradient has become a ``.grad``: keep its copy in its place, until `forget_stolen`."""
+        if type(grad) not in PLAIN or grad.layout is not torch.strided:
+            return
+        self._stolen.add(grad, version_of(grad), copy)
+        if not self._new and not self._by_memory:
+            return
+        for kept in self._new:
+            if (held := kept.tensor) is not None and has_memory(held):
+                self._by_memory.setdefault(memory_of(held), []).append(kept)
+        self._new.clear()
+        for kept in self._by_memory.pop(memory_of(grad), ()):
+            held = kept.tensor
+            instead = None if held is None else self._stolen.copy_of(held, kept.version)
+            if instead is not None:
+                kept.hold(instead)
+
+    def forget_stolen(self) -> None:
+        """All gradients that were seen so far are kept."""
+        self._stolen = Stolen()
 
     def _keep(self, grad: torch.Tensor, version: int, is_large_leafs: bool) -> KeptGradient:
         if version_of(grad) == version and type(grad) in PLAIN and _is_small(grad):
@@ -236,7 +278,8 @@ class GradientStore:
             if grad is None or id(grad) in seen or grad.numel() <= MOST_VALUES:
                 continue
             seen.add(id(grad))
-            storage = storage_id(grad)
+            copy = self._stolen.copy_of(grad, version_of(grad))
+            storage = storage_id(grad if copy is None else copy)
             if storage is None or storage in self._storages or not has_data(grad):
                 continue
             size = grad.untyped_storage().nbytes()
@@ -280,7 +323,7 @@ class GradientStore:
         summary = self.only_statistics(grad)
         if not has_norm(grad):
             return KeptGradient(None, summary=summary)
-        alike = self._at_hand.get(_memory(grad))
+        alike = self._at_hand.get(memory_of(grad))
         found = alike.statistics if alike is not None else None
         return KeptGradient(None, summary=summary, statistics=found or statistics_of(grad))
 
@@ -310,10 +353,6 @@ def _is_small(grad: torch.Tensor) -> bool:
         )
     except (NotImplementedError, RuntimeError):  # it has no one memory: to be looked at closely
         return False
-
-
-def _memory(grad: torch.Tensor) -> tuple[int, int, torch.dtype]:
-    return grad.data_ptr(), grad.numel(), grad.dtype
 
 
 def norms(kept: Sequence[KeptGradient | None]) -> list[float | None]:

@@ -35,11 +35,12 @@ from ..torch_api.engine import (
 )
 from ..torch_api.modes import is_watched, unseen
 from ..torch_api.nodes import AccumulateGrad
-from ..torch_api.reading import copied, has_data, own_part, storage_id
+from ..torch_api.reading import own_part, storage_id
 from .kept_gradients import DEFAULT_BUDGET, LARGEST_COPY
 from .leaf_grads import LeafGrads
 from .padded_gradients import Gradients, are_added_up, are_padding, without_padding
 from .recorded_run import Note, Passed, RecordedRun
+from .stolen import ends_of
 
 _OWNER = "gradwalk: the backward pass that it runs"
 _here = threading.local()  # the same, in the thread that asked for it
@@ -88,21 +89,21 @@ class Observer:
         self._running: dict[int, RecordedRun] = {}
         self._own: RecordedRun | None = None  # the pass that gradwalk is running now
         self._leaves = {i for i, node in enumerate(nodes) if type(node) is AccumulateGrad}
+        self._ends = ends_of(nodes)
         self._large = large = {nodes[i] for i in self._leaves if _is_large(nodes[i])}
         into_large = [  # those that hand a large gradient to a leaf, and these leaves
             i
-            for i, node in enumerate(nodes if large else ())
-            if node in large or any(child in large for child, _ in node.next_functions)
+            for i, into in self._ends.items()
+            if nodes[i] in large or any(leaf in large for _, leaf in into)
         ]
         # What notes the passes that are quick to note, by the number of the engine's task.
         self._quick: Quick = {}
-        see, arrive, pad, look = _hooks(weakref.ref(self), self._quick)
+        see, pad, look = _hooks(weakref.ref(self), self._quick)
         padding = list(are_padding(nodes))
         added_up = are_added_up(nodes, padding)
         with collector_paused():
             self._ids: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
-            hooks = dict.fromkeys(self._leaves, arrive) | dict.fromkeys(added_up, pad)
-            hooks |= dict.fromkeys(into_large, look)
+            hooks = dict.fromkeys(added_up, pad) | dict.fromkeys(into_large, look)
             self._handles = [node.register_hook(hooks.get(i, see)) for i, node in enumerate(nodes)]
             alone = {i for i in padding if is_alone(self._handles[i])}
             self._padding = frozenset(alone)
@@ -123,7 +124,12 @@ class Observer:
     ) -> RecordedRun:
         """A run for `owning`: the next one, started by gradwalk."""
         return RecordedRun(
-            self._max_bytes, grads=grads, seeds=seeds, once=once, padding=self._padding
+            self._max_bytes,
+            grads=grads,
+            seeds=seeds,
+            once=once,
+            padding=self._padding,
+            ends=self._ends,
         )
 
     @contextmanager
@@ -201,19 +207,15 @@ class Observer:
             self._count(run)
             if not watched and _are_plain([*grad_inputs, *grad_outputs]):
                 self._quick[task] = run.noting(self._ids)
-        handed_over = self._handed_over(node, watched)
-        if node in self._leaves and not any(handed_over):
-            grad_outputs = _apart(self._nodes[node], grad_outputs)
-        run.note_carefully(node, grad_inputs, grad_outputs, handed_over)
+        run.note_carefully(node, grad_inputs, grad_outputs, self._into_large(node))
 
-    def _handed_over(self, node: int, watched: bool) -> list[bool]:
-        """Which gradients at a node torch shall hand over to a leaf, rather than copy for it.
-
-        Those that are large, for copying takes time; and all, where somebody sees what torch does.
-        """
+    def _into_large(self, node: int) -> list[bool]:
+        """Which gradients at a node go into a large leaf."""
+        if not self._large:
+            return []
         behind = self._nodes[node]
         targets = [behind] if node in self._leaves else [to for to, _ in behind.next_functions]
-        return [type(to) is AccumulateGrad and (watched or to in self._large) for to in targets]
+        return [to in self._large for to in targets]
 
     def _count(self, run: RecordedRun) -> None:
         self.runs += 1
@@ -224,7 +226,7 @@ class Observer:
             on_begin()
 
     def _begin(self, task: int) -> RecordedRun:
-        run = RecordedRun(self._max_bytes, padding=self._padding)
+        run = RecordedRun(self._max_bytes, padding=self._padding, ends=self._ends)
         run.keeps_graph = keeps_graph()
         self._running[task] = run
         end = _EndOfRun(weakref.ref(self), task)
@@ -286,34 +288,14 @@ def _are_plain(grads: Gradients) -> bool:
     )
 
 
-def _apart(leaf: Any, grad_outputs: Gradients) -> Gradients:
-    """What came in at a leaf; a copy where torch has made it ``.grad`` itself.
-
-    That is what it does with a sum, or with what a hook has made: nobody else refers to it.
-    """
-    try:
-        (came,), held = grad_outputs, leaf.variable.grad
-        if came is None or held is None:
-            return grad_outputs
-        one, other = came, held
-        if not type(came) is type(held) is torch.Tensor:  # most are
-            mine, its = own_part(came), own_part(held)
-            one, other = came if mine is None else mine, held if its is None else its
-        if one.layout is torch.strided and has_data(one) and one.data_ptr() != other.data_ptr():
-            return grad_outputs
-        return (copied(came),)
-    except Exception:  # a class of the user's may refuse anything
-        return grad_outputs
-
-
 Quick = dict[int, Note]
 """The number of a pass -> what notes a step of it."""
 
 
-def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note, Note]:
-    """The hooks: of most nodes, of leaves, of padding, and of what hands a leaf a large gradient.
+def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
+    """The hooks: of most nodes, of padding, and of what hands a leaf a large gradient.
 
-    All nodes share the four, which ask the engine for the node: to make a function for each takes
+    All nodes share the three, which ask the engine for the node: to make a function for each takes
     as long as half a backward pass of small tensors.
     """
 
@@ -346,11 +328,7 @@ def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note, N
         return without_padding(node, grad_inputs, grad_outputs), grad_outputs
 
     noting = functools.partial(_noting, quick, look, failed)
-    return noting(), noting(_arrived), noting(padded), look
-
-
-def _arrived(grad_inputs: Gradients, grad_outputs: Gradients) -> tuple[Passed, Gradients]:
-    return grad_inputs, _apart(current_node(), grad_outputs)
+    return noting(), noting(padded), look
 
 
 # It runs once per node and pass, so it is all that a pass costs while nobody asks.

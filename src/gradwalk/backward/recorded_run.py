@@ -19,6 +19,7 @@ from .function_calls import Operations
 from .kept_gradients import LARGEST_COPY, GradientStore, KeptGradient
 from .leaf_grads import LeafGrads
 from .padded_gradients import Gradients, Padding, keep_padding
+from .stolen import Ends, Lender, copied_if_stolen, has_memory
 
 _AT_HAND = 2**20
 """Bytes of gradients that wait to be read once the budget is spent: one at a time takes longer."""
@@ -73,6 +74,7 @@ class RecordedRun:
         seeds: list[torch.Tensor] | None = None,
         once: bool = False,
         padding: frozenset[int] = frozenset(),
+        ends: Ends | None = None,
     ) -> None:
         """A pass that has not begun.
 
@@ -82,6 +84,7 @@ class RecordedRun:
             grads: The ``.grad`` that it changes, when gradwalk starts it.
             seeds: What it then starts from.
             once: Whether it can run only once.
+            ends: Which of its gradients go into leaves.
         """
         self.number = 0
         self.max_bytes = max_bytes
@@ -97,6 +100,8 @@ class RecordedRun:
         self._padding = padding
         self._keeper = GradientStore(max_bytes)
         self._noted: deque[Noted] = deque()  # appended to by one thread, taken by another
+        self._ends = {} if ends is None else ends
+        self._lender = Lender(self._noted)
         self._room = max_bytes // 2
         self._counted = 0  # how many of those that were noted are counted by the keeper
         self._steps: dict[int, Step] = {}
@@ -136,7 +141,7 @@ class RecordedRun:
         Args:
             ids: The number of each node.
         """
-        append, touched = self._noted.append, self._touched
+        append, touched, ends = self._noted.append, self._touched, self._ends
 
         # All of it in one function, with plain loops: it runs once per node and pass.
         def note(grad_inputs: Passed, grad_outputs: Gradients) -> None:
@@ -146,13 +151,15 @@ class RecordedRun:
                 for grad in grad_outputs:
                     if grad is not None:
                         changes |= grad._version
-                for grad in grad_inputs:
+                for grad in grad_inputs or grad_outputs:  # a leaf's may become a copy
                     if grad is not None:
                         changes |= grad._version
                         size += grad.nbytes
             except Exception:  # sparse, of an inference mode, of a class that refuses to tell
                 self.note_carefully(node, grad_inputs, grad_outputs)
                 return
+            if node in ends:
+                grad_inputs, grad_outputs = self._let_go(node, grad_inputs, grad_outputs)
             versions = versions_of(grad_outputs, grad_inputs) if changes else None
             append((node, grad_inputs, grad_outputs, versions))
             if node in touched:
@@ -177,11 +184,12 @@ class RecordedRun:
             node: The node's id.
             grad_inputs: What it passed on.
             grad_outputs: What came in.
-            handed_over: Which of the gradients, those passed on first, torch shall hand over to a
-                leaf as it would if nobody looked; none of the others.
+            handed_over: Which of the gradients, those passed on first, go into a large leaf.
         """
         count = len(grad_inputs) + len(grad_outputs)
         flags = [*handed_over, *[False] * (count - len(handed_over))]
+        if self._ends.get(node) or (node in self._ends and not any(handed_over)):
+            grad_inputs, grad_outputs = self._let_go(node, grad_inputs, grad_outputs)
         with self._reading:
             self._read()
             self._keeper.begin_step()
@@ -193,6 +201,25 @@ class RecordedRun:
             self._steps[node] = Step(node, arrived, passed)
         if node in self._touched:
             self._note_grad(node, grad_outputs)
+
+    def _let_go(
+        self, node: int, grad_inputs: Passed, grad_outputs: Gradients
+    ) -> tuple[Passed, Gradients]:
+        """Let torch hand over to a leaf what a node passed on; copy it where it has."""
+        with self._reading:
+            if not self._ends[node]:
+                (came,) = grad_outputs
+                copy = copied_if_stolen(current_node(), came)
+                if came is None or (copy is None and not has_memory(came)):
+                    return grad_inputs, grad_outputs
+                if copy is None:  # torch may hand the same tensor over to another leaf
+                    return grad_inputs, (came.detach(),)
+                self._keeper.note_stolen(came, copy)
+                return grad_inputs, (copy,)
+            passed, arrived, held = self._lender.alias(self._ends[node], grad_inputs, grad_outputs)
+            for grad, alias in held:
+                self._keeper.let_go(grad, alias)
+        return passed, arrived
 
     def _note_grad(self, node: int, grad_outputs: Gradients) -> None:
         assert self.grads is not None
@@ -235,6 +262,8 @@ class RecordedRun:
                     ]
                 self._steps[node] = Step(node, came, went)
                 noted.popleft()
+            self._keeper.forget_stolen()
+            self._lender.forget()
             self._counted = 0
             self._room = max(self._keeper.bytes_left // 2, _AT_HAND)
 

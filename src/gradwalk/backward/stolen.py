@@ -1,0 +1,184 @@
+"""Gradients that torch hands over to a leaf, so that they are its ``.grad`` from then on.
+
+AccumulateGrad does so where nobody else refers to the tensor that arrives, and copies it otherwise.
+So gradwalk refers to another tensor of the same memory, and copies it once it is ``.grad``, which
+others change in place.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.autograd.graph import Node
+
+from ..torch_api.nodes import AccumulateGrad
+from ..torch_api.reading import PLAIN, copied, has_data, own_part, storage_id
+from ..torch_api.tensors import has_hooks_on_grad
+
+_STRIDED = torch.strided
+
+Gradients = Sequence[torch.Tensor | None]
+
+Ends = Mapping[int, Sequence[tuple[int, Any]]]
+"""Node -> which of the gradients that it passes on go into which leaves; of a leaf none."""
+
+Memory = tuple[int, int, torch.dtype]
+
+
+def ends_of(nodes: Sequence[Node]) -> Ends:
+    """Find the leaves, and the nodes that pass gradients on to one.
+
+    Args:
+        nodes: The nodes, by id.
+    """
+    found: dict[int, Sequence[tuple[int, Any]]] = {}
+    for i, node in enumerate(nodes):
+        children = node.next_functions
+        into = [
+            (place, child)
+            for place, (child, _) in enumerate(children)
+            if type(child) is AccumulateGrad
+        ]
+        if into or type(node) is AccumulateGrad:
+            found[i] = into
+    return found
+
+
+def memory_of(grad: torch.Tensor) -> Memory:
+    """Which memory a tensor shows."""
+    return grad.data_ptr(), grad.numel(), grad.dtype
+
+
+def has_memory(grad: torch.Tensor) -> bool:
+    """Whether `memory_of` can be asked of a tensor."""
+    return type(grad) in PLAIN and storage_id(grad) is not None
+
+
+class Stolen:
+    """What has become a ``.grad`` of late, with a copy of each."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        # The tensor keeps its memory from being given to another one.
+        self._copies: dict[Memory, tuple[torch.Tensor, int, torch.Tensor]] = {}
+
+    def add(self, grad: torch.Tensor, version: int, copy: torch.Tensor) -> None:
+        """Remember a gradient.
+
+        Args:
+            grad: What has become a ``.grad``.
+            version: How often it had been changed in place when it was copied.
+            copy: The copy.
+        """
+        self._copies[memory_of(grad)] = grad, version, copy
+
+    def copy_of(self, grad: torch.Tensor, version: int) -> torch.Tensor | None:
+        """The copy of a gradient, or of another one of the same memory; None where there is none.
+
+        Args:
+            grad: The gradient.
+            version: In which version it is wanted.
+        """
+        if not self._copies or not has_memory(grad):
+            return None
+        stolen, known, copy = self._copies.get(memory_of(grad), (None, 0, None))
+        if stolen is None or copy is None or known != version:
+            return None
+        if stolen.is_conj() != grad.is_conj() or stolen.is_neg() != grad.is_neg():
+            return None
+        if stolen.stride() != copy.stride():
+            return None
+        shape, stride = grad.shape, grad.stride()
+        last = sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+        return copy.as_strided(shape, stride) if 0 <= last < copy.numel() else None
+
+
+class Lender:
+    """Lets torch hand gradients over, of one pass."""
+
+    def __init__(self, noted: deque[Any]) -> None:
+        """Start with none.
+
+        Args:
+            noted: What holds gradients: per node its id, those that it passed on, those that came
+                in, and anything else.
+        """
+        self._noted = noted
+        self._aliases: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
+
+    def forget(self) -> None:
+        """Nothing is noted any more."""
+        self._aliases.clear()
+
+    def alias(
+        self, ends: Sequence[tuple[int, Any]], passed: Gradients, came: Gradients
+    ) -> tuple[Gradients, Gradients, list[tuple[torch.Tensor, torch.Tensor]]]:
+        """Replace the gradients that go into leaves by others of the same memory.
+
+        Args:
+            ends: Which go into which leaves.
+            passed: Those that a node passed on.
+            came: Those that came in.
+
+        Returns:
+            The two, and each gradient that others may still hold, with the other one.
+        """
+        held: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for place, leaf in ends:
+            grad = passed[place]
+            # A post-accumulate hook may change .grad before anybody could copy it.
+            if grad is None or not has_memory(grad) or has_hooks_on_grad(leaf.variable):
+                continue
+            known = self._aliases.get(id(grad)) if self._aliases else None
+            alias = known[1] if known is not None and known[0]() is grad else grad.detach()
+            passed = [alias if each is grad else each for each in passed]
+            for each in came:
+                if each is grad:  # the node passed it on as it came
+                    came = [alias if each is grad else each for each in came]
+                    held.append((grad, alias))
+                    self._let_go(grad, alias)
+                    break
+        return passed, came, held
+
+    def _let_go(self, grad: torch.Tensor, alias: torch.Tensor) -> None:
+        """Replace a gradient where it was noted since the node that made it."""
+        self._aliases[id(grad)] = weakref.ref(grad), alias
+        for i in range(len(self._noted) - 1, -1, -1):
+            node, passed, came, rest = self._noted[i]
+            if any(each is alias for each in (*passed, *came)):
+                return
+            is_made = not any(each is grad for each in came)
+            if is_made and not any(each is grad for each in passed):
+                continue
+            passed, came = (
+                [alias if each is grad else each for each in some] for some in (passed, came)
+            )
+            self._noted[i] = node, passed, came, rest
+            if is_made:
+                return
+
+
+def copied_if_stolen(leaf: Any, came: torch.Tensor | None) -> torch.Tensor | None:
+    """A copy of what came in at a leaf, where torch has made it ``.grad`` itself; else None."""
+    try:
+        held = leaf.variable.grad
+        if came is None or held is None:
+            return None
+        one, other = came, held
+        if type(came) is type(held) is torch.Tensor and came.layout is _STRIDED:  # most are
+            if came.data_ptr() != held.data_ptr():
+                return None
+            return copied(came) if came.requires_grad else came.clone()
+        mine, its = own_part(came), own_part(held)
+        one, other = came if mine is None else mine, held if its is None else its
+        if one.layout is torch.sparse_coo:  # of which every gradient is copied
+            return None
+        if one.layout is torch.strided and has_data(one) and one.data_ptr() != other.data_ptr():
+            return None
+        return copied(came)
+    except Exception:  # a class of the user's may refuse anything
+        return None
