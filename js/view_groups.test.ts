@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "./channel";
 import { Builder } from "./demo/build_graph";
-import { fakeRun } from "./demo/fake_run";
 import { fakeBrowser, nextFrame } from "./testing/browser";
+import { fakeRun } from "./testing/fake_run";
 import { freshTraits } from "./testing/traits";
 import { createView } from "./view";
 import type { GraphModel } from "./wire";

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { transformer } from "../demo/deep_models";
-import { fakeRun } from "../demo/fake_run";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { barParts } from "../paint/bars";
@@ -9,6 +8,7 @@ import { NO_MARKS } from "../paint/marks";
 import { tileAt } from "../paint/tiles";
 import { foldedScene } from "../pipeline";
 import { recordingOf } from "../steps/recording";
+import { fakeRun } from "../testing/fake_run";
 import { tableMeasure } from "../text/metrics";
 import type { JsonNumber } from "../wire";
 import { tileGrads, uncoloured } from "./tile_grads";

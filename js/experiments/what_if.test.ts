@@ -1,9 +1,9 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
 import { localChannel, type Traits } from "../channel";
-import { fakeDetails } from "../demo/fake_details";
 import { MODELS } from "../demo/models";
 import { nextFrame, testPage } from "../testing/browser";
+import { fakeDetails } from "../testing/fake_details";
 import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
 import type { EditModel, WhatIfModel } from "../wire";

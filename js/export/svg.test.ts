@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { tileGrads } from "../colours/tile_grads";
-import { fakeRun } from "../demo/fake_run";
 import { MODELS } from "../demo/models";
 import { groupedGraph } from "../fold/grouped_graph";
 import { part } from "../paint/parts";
 import { foldedScene } from "../pipeline";
 import { fittingFolding } from "../pipeline/first_view";
 import { recordingOf } from "../steps/recording";
+import { fakeRun } from "../testing/fake_run";
 import { residualNet } from "../testing/residual";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { escapeText, MarkupWriter } from "./markup";

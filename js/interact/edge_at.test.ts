@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { fakeRun, SITUATIONS } from "../demo/fake_run";
 import { NO_MARKS } from "../paint/marks";
 import { pointAt } from "../scene/curve";
 import { recordingOf } from "../steps/recording";
+import { fakeRun, SITUATIONS } from "../testing/fake_run";
 import { MODELS } from "../testing/graphs";
 import { plainSceneOf } from "../testing/scenes";
 import { exactText } from "../text/gradient";

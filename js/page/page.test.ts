@@ -1,11 +1,11 @@
 // @vitest-environment jsdom
 import { gzipSync } from "fflate";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { fakeDetails } from "../demo/fake_details";
-import { fakeFindings, fakeMemory } from "../demo/fake_diagnosis";
-import { fakeRun } from "../demo/fake_run";
 import { MODELS } from "../demo/models";
 import { fakeBrowser, nextFrame } from "../testing/browser";
+import { fakeDetails } from "../testing/fake_details";
+import { fakeMemory } from "../testing/fake_memory";
+import { fakeRun } from "../testing/fake_run";
 import type { SavedGraphModel, StateModel } from "../wire";
 import { showPage, start } from "./page";
 import { detailsAt } from "./stages";
@@ -43,7 +43,15 @@ function model(change: Partial<SavedGraphModel> = {}): SavedGraphModel {
     undetailed: null,
     all_cursors: true,
     memory: fakeMemory(graph),
-    findings: fakeFindings(graph, null),
+    findings: [
+      {
+        kind: "memory",
+        severity: "info",
+        nodes: [0],
+        message: "It holds 8 bytes for backward.",
+        numbers: [],
+      },
+    ],
     ...change,
   };
 }

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { NO_MODULES, PLAIN_NODE } from "../demo/build_graph";
-import { fakeRun, SITUATIONS } from "../demo/fake_run";
 import { DIRECTIONS, type Direction } from "../layout/direction";
 import { MOST_CARDS } from "../scene/card";
 import type { SceneNode } from "../scene/scene";
 import { recordingOf } from "../steps/recording";
+import { fakeRun, SITUATIONS } from "../testing/fake_run";
 import { graphs, MODELS } from "../testing/graphs";
 import { sceneOf } from "../testing/scenes";
 import { boardNumber } from "../text/gradient";

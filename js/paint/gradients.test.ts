@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fakeRun, SITUATIONS } from "../demo/fake_run";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction, isHorizontal } from "../layout/direction";
@@ -10,6 +9,7 @@ import { extentOf } from "../scene/obstacles";
 import type { Place } from "../scene/scene";
 import { recordingOf } from "../steps/recording";
 import { chipFaults } from "../testing/chips";
+import { fakeRun, SITUATIONS } from "../testing/fake_run";
 import { graphs, MODELS } from "../testing/graphs";
 import { plainSceneOf, sceneOf } from "../testing/scenes";
 import { exactText } from "../text/gradient";

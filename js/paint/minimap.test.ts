@@ -1,11 +1,11 @@
 // @vitest-environment jsdom
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fakeRun } from "../demo/fake_run";
 import { MODELS } from "../demo/models";
 import { Cleanup } from "../dom/element";
 import { fitView } from "../scene/views";
 import { recordingOf } from "../steps/recording";
+import { fakeRun } from "../testing/fake_run";
 import { sceneOf } from "../testing/scenes";
 import { NO_MARKS } from "./marks";
 import { dotsOf, Minimap, windowIn } from "./minimap";

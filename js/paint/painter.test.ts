@@ -2,12 +2,12 @@
 import { expect, it } from "vitest";
 import { tileGrads } from "../colours/tile_grads";
 import { transformer } from "../demo/deep_models";
-import { fakeRun } from "../demo/fake_run";
 import { svgElement } from "../dom/element";
 import { firstFolding, openBlock, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { foldedScene } from "../pipeline";
 import { recordingOf } from "../steps/recording";
+import { fakeRun } from "../testing/fake_run";
 import { tableMeasure } from "../text/metrics";
 import { mapScale } from "./level_of_detail";
 import { NO_MARKS } from "./marks";

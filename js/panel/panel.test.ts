@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { fakeDetails } from "../demo/fake_details";
+import { fakeDetails } from "../testing/fake_details";
 import { MODELS } from "../testing/graphs";
 import type { DetailsModel, TensorSummary } from "../wire";
 import { Panel } from "./panel";

@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
-import { fakeDetails } from "../demo/fake_details";
+import { fakeDetails } from "../testing/fake_details";
 import { MODELS } from "../testing/graphs";
 import type { DetailsModel, GraphModel } from "../wire";
 import { Panel } from "./panel";

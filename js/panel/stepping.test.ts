@@ -1,8 +1,8 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
-import { fakeDetails } from "../demo/fake_details";
-import { fakeRun } from "../demo/fake_run";
 import { recordingOf } from "../steps/recording";
+import { fakeDetails } from "../testing/fake_details";
+import { fakeRun } from "../testing/fake_run";
 import { MODELS } from "../testing/graphs";
 import { boardNumber } from "../text/gradient";
 import type { DetailsModel, FactorModel } from "../wire";

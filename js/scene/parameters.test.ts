@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { transformer } from "../demo/deep_models";
-import { fakeRun } from "../demo/fake_run";
 import { groupedGraph } from "../fold/grouped_graph";
 import { recordingOf } from "../steps/recording";
+import { fakeRun } from "../testing/fake_run";
 import type { GraphModel, JsonNumber, RunModel } from "../wire";
 import { moduleParameters, parametersGradient } from "./parameters";
 

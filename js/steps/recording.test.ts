@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fakeRun, SITUATIONS } from "../demo/fake_run";
+import { fakeRun, SITUATIONS } from "../testing/fake_run";
 import { graphs, MODELS } from "../testing/graphs";
 import type { NodeState } from "../wire";
 import { flowedAt, recordingOf, runningAt, stateAt } from "./recording";

@@ -1,8 +1,8 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { localChannel, type Message, type Traits } from "../channel";
-import { fakeRun } from "../demo/fake_run";
 import { fakeBrowser, nextFrame } from "../testing/browser";
+import { fakeRun } from "../testing/fake_run";
 import { MODELS } from "../testing/graphs";
 import { createView } from "../view";
 

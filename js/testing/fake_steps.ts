@@ -1,3 +1,4 @@
+import { type Local, type Scalars, scalarsOf } from "../demo/scalar";
 import { type Progress, stateAt } from "../steps/recording";
 import type {
   ChainModel,
@@ -10,7 +11,6 @@ import type {
   TensorSummary,
   Values,
 } from "../wire";
-import { type Local, type Scalars, scalarsOf } from "./scalar";
 
 type StepDetails = Pick<
   DetailsModel,

@@ -1,3 +1,4 @@
+import { scalarsOf } from "../demo/scalar";
 import type {
   GraphModel,
   GrownModel,
@@ -5,33 +6,11 @@ import type {
   MarkModel,
   RunModel,
   StepModel,
-  TransportModel,
   Values,
 } from "../wire";
-import { scalarsOf } from "./scalar";
 
 export const SITUATIONS = ["fine", "stops", "nan", "view only", "blocked"] as const;
 export type Situation = (typeof SITUATIONS)[number];
-
-/** What Python would say of the bar in this situation. */
-export function fakeTransport(situation: Situation, ran: boolean): TransportModel {
-  if (situation === "blocked" && !ran) {
-    return {
-      owned: false,
-      note: null,
-      blocked:
-        "This output is not a scalar: its shape is (2, 3). Call w.backward(gradient=...) with a tensor of that shape, the weights of a sum over the output.",
-    };
-  }
-  if (situation === "view only" && ran) {
-    return {
-      owned: false,
-      note: "View only: something else changed x.grad since this backward ran, so stepping leaves every .grad alone.",
-      blocked: null,
-    };
-  }
-  return { owned: ran, note: null, blocked: null };
-}
 
 /** A backward pass as Python would record it: in an order the engine could take, with true numbers where all is scalar. */
 export function fakeRun(
