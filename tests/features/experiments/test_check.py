@@ -288,6 +288,9 @@ def test_what_cannot_be_checked_is_a_sentence():
     assert check(y, x, x, 3.0).agrees
     with pytest.raises(ValueError, match="called with 3"):
         check(y, x)
+    positive = elementwise(lambda x: x.sqrt() if x.min() >= 0 else 1 / 0, lambda x: 0.5 / x.sqrt())
+    with pytest.raises(ValueError, match="forward raised ZeroDivisionError"):  # a step left of 0
+        check(positive.apply(torch.zeros(1, requires_grad=True)))
     packed = checkpoint(lambda a: made(right).apply(a, a, 2.0), x * 1, use_reentrant=False)
     with pytest.raises(ValueError, match="left packed"):
         check(packed)

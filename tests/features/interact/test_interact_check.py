@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from own_functions import elementwise
+from own_functions import elementwise, with_backward
 
 from gradwalk import interact
 
@@ -107,6 +107,32 @@ def test_a_check_uses_the_random_numbers_of_the_call_and_draws_none():
     assert torch.equal(torch.get_rng_state(), state)
     assert made.leaves["x"].grad.item() == grad
     assert torch.get_default_dtype() is torch.float32
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda w: w * torch.rand(()),
+        lambda w: (w * torch.randn(50)).pow(2).mean(),
+        lambda w: torch.dropout((w * torch.ones(20)).tanh(), 0.5, train=True).sum(),
+        lambda w: torch.relu(w * torch.randn(5)).sum() * 1e-6,
+    ],
+)
+@pytest.mark.parametrize("value", [0.0, 2.0])
+def test_a_function_of_random_numbers_is_right(function, value):
+    made = interact(function, w=(-5.0, 5.0))
+    made.controls["w"].value = value
+    found = made.check()["w"]
+    assert found.agrees, found
+    made.close()
+
+
+def test_a_wrong_gradient_of_random_numbers_is_found():
+    wrong = with_backward(torch.mul, lambda grad, w, drawn: (1.05 * grad * drawn, None))
+    made = interact(lambda w: wrong.apply(w, torch.rand(())), w=(-5.0, 5.0))
+    made.controls["w"].value = 2.0
+    assert not made.check()["w"].agrees
     made.close()
 
 

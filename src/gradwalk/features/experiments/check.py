@@ -157,12 +157,11 @@ def _check(
         call = CustomCall(custom, arguments, needed, names, precision)
         try:
             call.refuse_what_differs()
+            return _Checker(call).result()
         except NotCheckableError as error:
             refused = refused or error
             if error.is_final:
                 break
-            continue
-        return _Checker(call).result()
     assert refused is not None
     raise ValueError(f"{custom.__name__} cannot be checked: {refused}")
 
@@ -295,6 +294,8 @@ class _Checker:
             total = sum(grad.sum() for grad in backward(*given))
             assert isinstance(total, torch.Tensor)
             torch.autograd.grad(total, given, allow_unused=True)
+        except NotCheckableError:
+            raise
         except Exception as error:
             said = f"{type(error).__name__}: {first_line(error).rstrip('.')}"
             return f"It cannot be differentiated twice: {said}."
@@ -339,6 +340,8 @@ class _Checker:
                 raise _FaultError(
                     "error", f"is wrong: gradcheck says: {first_line(error).rstrip('.')}."
                 ) from error
+        except NotCheckableError:
+            raise
         except Exception as error:
             raise self._raised(error) from error
         else:
