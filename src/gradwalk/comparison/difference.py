@@ -9,13 +9,21 @@ from typing import Any
 
 import networkx as nx
 
-from ..features.compiled.counterparts import Counterparts, counterparts
 from ..graph.adjacency import attributes
 from ..matching.alignment import uncrossed
+from ..matching.counterpart import Counterparts
 from ..matching.match import match
+from ..plugins import Hook
 
 Members = dict[str, int | None]
 """Label -> a node's number in that graph, or None."""
+
+_FindCounterparts = Callable[
+    ["nx.MultiDiGraph", "nx.MultiDiGraph", Mapping[int, int], Callable[[int], str | None]],
+    Counterparts,
+]
+COUNTERPARTS: Hook[_FindCounterparts] = Hook()
+"""Finds what in a graph with open nodes stands for the operations of another graph."""
 
 
 def difference(
@@ -130,13 +138,12 @@ def _compiled(
 ) -> dict[str, Any] | None:
     """What became of the operations of one of two graphs in the calls of the other."""
     opened = [label for label in labels if has_calls(graphs[label])]
-    if len(opened) != 1:
+    counterparts = COUNTERPARTS.first()
+    if len(opened) != 1 or counterparts is None:
         return None
     plain = labels[opened[0] == labels[0]]
     own = pairs if plain == labels[0] else {there: here for here, there in pairs.items()}
-    found: Counterparts = counterparts(
-        graphs[plain], graphs[opened[0]], own, functools.partial(module_of, plain)
-    )
+    found = counterparts(graphs[plain], graphs[opened[0]], own, functools.partial(module_of, plain))
     return {
         "in": opened[0],
         "operations": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from ..derivatives.evaluation import fill_in, take_many
 from ..explain import describe_node as why
 from ..explain.causes import reason_of
 from ..explain.loss_graph import graph_of
-from ..features.compiled.compiled_calls import names_of_saved
+from ..plugins import Hook
 from ..schema import (
     DetailsModel,
     FormulaModel,
@@ -40,6 +41,9 @@ from .flow_details import arrived, count_by_now, passed_on, shares, shares_by_no
 from .function_details import function_model, operations_of
 from .neighbours import consumers_of, inputs_of, outputs_of
 from .value import value_model
+
+SAVED_NAMES: Hook[Callable[[Annotated, int], Sequence[str]]] = Hook()
+"""Functions that name the tensors a node saved; an empty list where they do not know the node."""
 
 
 class FixedDetails(NamedTuple):
@@ -248,7 +252,7 @@ def _saved(
     """What a node saved; of compiled code by what the tensors are."""
     node = captured.nodes[node_id]
     listed, count = saved_models(node, MOST_LISTED, summarised)
-    names = names_of_saved(captured, node_id) if is_compiled(node) else []
+    names = next(filter(None, (name(captured, node_id) for name in SAVED_NAMES)), [])
     if len(names) == count:
         listed = [{**each, "name": name} for each, name in zip(listed, names, strict=False)]
     return listed, count

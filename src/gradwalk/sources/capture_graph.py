@@ -10,17 +10,17 @@ import torch
 from ..backward.function_calls import is_looked_into
 from ..backward.record import Recording
 from ..backward.recorded_run import RecordedRun
-from ..features.compiled.compiled_calls import compiled_inside
-from ..features.compiled.function_calls import recorded_inside
-from ..features.compiled.inner_graph import Inside, tied, with_inside
 from ..graph.capture import Capture, capture_nodes
 from ..graph.garbage_collector import collector_paused
 from ..graph.names import read_names
 from ..graph.outputs import read_given
 from ..static.capture_static import capture_static
-from ..torch_api.compiled import CannotOpenError, is_compiled
+from ..torch_api.compiled import CannotOpenError
 from ..tracing.annotate import Annotated, annotate
 from ..tracing.double_backward import pairs
+from .inner_graph import Inside, tied, with_inside
+from .open_nodes import opened_by
+from .recorded_calls import recorded_inside
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -136,17 +136,17 @@ def _opened(captured: Annotated, run: RecordedRun | None) -> nx.MultiDiGraph:
     found: list[Inside] = []
     closed: dict[int, str] = {}
     with collector_paused():
+        openers = opened_by(captured.nodes)
         for i, node in enumerate(captured.nodes):
-            compiled = is_compiled(node)
-            if not compiled and (run is None or not is_looked_into(node)):
+            opener = openers.get(i)
+            if opener is None and (run is None or not is_looked_into(node)):
                 continue
             try:
-                inside = (
-                    compiled_inside(captured, i, 0)
-                    if compiled
-                    else recorded_inside(captured, i, run)
+                found.append(
+                    recorded_inside(captured, i, run)
+                    if opener is None
+                    else opener.read(captured, i, 0)
                 )
-                found.append(inside)
             except CannotOpenError as why:
                 closed[i] = str(why)
         graph = tied(with_inside(captured, found).drawn)

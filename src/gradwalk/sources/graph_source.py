@@ -13,7 +13,6 @@ from ..backward.leaf_grads import LeafGrads
 from ..backward.recorded_pass import RecordedPass
 from ..checks.finding import Finding
 from ..checks.run_checks import Limits
-from ..features.compiled.open_nodes import Opening
 from ..graph.names import Names
 from ..schema import (
     DetailsModel,
@@ -26,6 +25,7 @@ from ..schema import (
 )
 from ..schema.ranks import RankModel
 from ..tracing.annotate import Annotated
+from .open_nodes import Opening
 
 if TYPE_CHECKING:
     import networkx as nx

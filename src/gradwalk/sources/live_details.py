@@ -10,18 +10,18 @@ import torch
 from ..backward.grad_timeline import Moment
 from ..backward.recorded_pass import RecordedPass
 from ..explain import describe_node as why
-from ..features.compiled.open_nodes import Opening
 from ..graph.guarded import could_not
 from ..panel.blank import blank_details
 from ..panel.details import details
 from ..panel.details_reader import DetailsReader
-from ..panel.inner_details import inside_details
 from ..schema import DetailsModel
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..tracing.values import Drawn
 from .distributed_leaves import BucketOf, DistributedLeaves
 from .graph_model import as_kept
+from .inner_details import inside_details
 from .live_drawing import LiveDrawing
+from .open_nodes import Opening
 
 
 class LiveDetails:

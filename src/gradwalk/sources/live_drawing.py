@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 
 import torch
 
 from ..backward.recorded_run import RecordedRun
 from ..explain import describe_node as why
-from ..features.checkpoints.describe import checkpointed
-from ..features.compiled.open_nodes import Opening, boxes_inside
-from ..features.module_inference.infer_modules import inferred_namespaces
-from ..features.module_inference.outside_boxes import boxes_outside
 from ..graph.names import Names
+from ..plugins import Hook
 from ..schema import DetailsModel, GraphModel
 from ..torch_api.modes import unseen
 from ..tracing.annotate import Annotated
@@ -25,6 +22,20 @@ from .distributed_leaves import DistributedLeaves
 from .func_boxes import about_transforms, within_transforms
 from .graph_model import graph_model, modules_model
 from .module_classes import classes_of_modules
+from .open_nodes import Opening, boxes_inside
+from .regions import NO_REGIONS, Regions
+
+Namespaces = Mapping[int, str]
+"""Node id -> path of its module or box, with slashes."""
+
+INFER_MODULES: Hook[Callable[[Annotated, Names], Callable[[], Namespaces]]] = Hook()
+"""Notes what is known of the modules, and returns a function that infers each node's module."""
+
+BOXES: Hook[Callable[[Annotated, Namespaces], Namespaces]] = Hook()
+"""Boxes for nodes in no module, given the modules that were inferred."""
+
+FIND_REGIONS: Hook[Callable[[Annotated, Names, Namespaces, Namespaces], Regions]] = Hook()
+"""Boxes and sentences for checkpointed regions, given the modules and boxes of nodes."""
 
 
 class LiveDrawing:
@@ -56,10 +67,17 @@ class LiveDrawing:
         self._shared = shared
         self._closed = closed
         # Not the names themselves: they know of other graphs, which would then live as long.
-        self._infer = inferred_namespaces(closed, names)
+        infer = INFER_MODULES.first()
+        self._infer = (dict) if infer is None else infer(closed, names)
         self._known_classes = names.classes
-        self._checkpointed = checkpointed(closed, names, lambda: (self._inferred, self._boxes))
+        self._regions = self._found_regions(names)
         self._derived = why.about_derivatives(closed)
+
+    def _found_regions(self, names: Names) -> Regions:
+        find = FIND_REGIONS.first()
+        if find is None or not self._closed.regions:
+            return NO_REGIONS
+        return find(self._closed, names, self._inferred, self._boxes)
 
     @property
     def _inferred(self) -> Mapping[int, str]:
@@ -69,7 +87,11 @@ class LiveDrawing:
     @functools.cached_property
     def _boxes(self) -> Mapping[int, str]:
         """The boxes of nodes outside of modules."""
-        return boxes_outside(self._closed, self._inferred)
+        return {
+            node: box
+            for boxes in BOXES
+            for node, box in boxes(self._closed, self._inferred).items()
+        }
 
     @functools.cached_property
     def _classes(self) -> dict[str, str]:
@@ -86,7 +108,7 @@ class LiveDrawing:
     @functools.cached_property
     def model(self) -> GraphModel:
         """What is drawn."""
-        regions, moved = self._checkpointed, self._opening.moved
+        regions, moved = self._regions, self._opening.moved
         captured = self._opening.captured
         boxes, classes = boxes_inside(self._opening)
         model = graph_model(
@@ -167,7 +189,7 @@ class LiveDrawing:
             found["module"] = self.namespaces[node].replace("/", ".")
         if node in self._derived:
             found["about"] += f" {self._derived[node]}"
-        found["checkpoint"] = self._checkpointed.about(node)
+        found["checkpoint"] = self._regions.about(node)
         transforms = about_transforms(self._opening.captured.transforms)
         found["about"] = f"{transforms}{found['about']}"
 

@@ -22,8 +22,6 @@ from ..checks.memory import memory_model, saved_memory
 from ..checks.run_checks import Limits, run_checks
 from ..explain import describe_node as why
 from ..explain.freed import why_freed
-from ..features.compiled.inner_graph import tied
-from ..features.compiled.open_nodes import Opening
 from ..graph.names import Names
 from ..schema import (
     DetailsModel,
@@ -40,9 +38,11 @@ from ..torch_api.nodes import leaf_tensor
 from ..tracing.annotate import Annotated
 from .distributed_leaves import DistributedLeaves
 from .graph_model import state_model
+from .inner_graph import tied
 from .live_details import LiveDetails, cursors_of_changes
 from .live_drawing import LiveDrawing
 from .live_passes import LivePasses
+from .open_nodes import Opening
 from .saved_graph import replayed
 from .this_rank import is_one_of_several, rank_model
 

@@ -10,7 +10,6 @@ import torch
 from ..backward.recorded_pass import find_node
 from ..checks.finding import Finding, findings_from
 from ..checks.run_checks import Limits
-from ..features.compiled.inner_graph import tied
 from ..graph.names import Names
 from ..panel.blank import blank_details
 from ..schema import (
@@ -27,6 +26,7 @@ from ..schema.file_format import SavedGraphModel
 from ..schema.graph_json import graph_from_data, with_drawn
 from ..static.descriptions import no_backward
 from .graph_source import ReadOnlySource
+from .inner_graph import tied
 
 if TYPE_CHECKING:
     import networkx as nx

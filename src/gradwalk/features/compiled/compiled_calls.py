@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from ...graph.capture import Capture
 from ...graph.module_paths import common_ancestor
+from ...sources.inner_graph import Flow, Inner, Inside, names_of_inputs
 from ...static.fx_graph import operands
 from ...static.fx_node import Source, describe, source_line
 from ...torch_api.compiled import (
@@ -20,9 +21,9 @@ from ...torch_api.compiled import (
     compiled_backward,
     gives_tensors,
     is_call,
+    is_compiled,
     is_recomputed,
 )
-from .inner_graph import Flow, Inner, Inside, names_of_inputs
 from .replay_calls import run_inside
 
 MADE_BY = "torch.compile"
@@ -147,6 +148,8 @@ def names_of_saved(captured: Capture, node: int) -> list[str]:
         captured: The graph.
         node: The id of the node.
     """
+    if not is_compiled(captured.nodes[node]):
+        return []
     try:
         backward = compiled_backward(captured.nodes[node])
     except CannotOpenError:

@@ -13,6 +13,7 @@ from torch.fx.node import map_arg
 
 from ...backward.kept_gradients import GradientStore, KeptGradient
 from ...backward.recorded_run import Step
+from ...sources.inner_graph import Inner, InsideNumbers
 from ...torch_api.compiled import (
     CannotOpenError,
     CompiledBackward,
@@ -22,7 +23,6 @@ from ...torch_api.compiled import (
 )
 from ...torch_api.signatures import Operator, schema_of
 from ...torch_api.tensors import version_of
-from .inner_graph import Inner, InsideNumbers
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3}
 """How far, relative to its norm, a gradient may be from the one that flowed."""

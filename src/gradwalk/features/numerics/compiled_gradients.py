@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...graph.labels import label
+from ...sources.open_nodes import Opening
 from ..compiled.counterparts import counterparts
-from ..compiled.open_nodes import Opening
 from .aligned import Aligned
 from .known_numbers import Known
 from .rows import NumericsRow

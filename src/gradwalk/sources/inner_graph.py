@@ -1,8 +1,7 @@
 """What is inside of a node, whatever it was read from: calls and tensors, drawn in its place.
 
-Two sources give it: the backward program of compiled code
-(`gradwalk.features.compiled.compiled_calls`), and
-the operations that a backward ran in a recorded pass (`gradwalk.features.compiled.function_calls`).
+Features read it: the backward program of compiled code, and the operations that a backward ran in a
+recorded pass.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ...backward.kept_gradients import KeptGradient
-from ...backward.recorded_run import Step
-from ...graph.adjacency import attributes, copied, successors
-from ...graph.capture import Capture
-from ...schema import Values
-from ...tracing.annotate import Annotated
-from ...tracing.source_line import SourceLine
+from ..backward.kept_gradients import KeptGradient
+from ..backward.recorded_run import Step
+from ..graph.adjacency import attributes, copied, successors
+from ..graph.capture import Capture
+from ..schema import Values
+from ..tracing.annotate import Annotated
+from ..tracing.source_line import SourceLine
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 
-from ...backward.function_calls import Given, Operation, Operations
-from ...backward.kept_gradients import KeptGradient
-from ...backward.provenance import Producer
-from ...backward.recorded_run import RecordedRun, Step
-from ...graph.capture import Capture
-from ...schema import Values
-from ...torch_api.compiled import CannotOpenError
-from ...torch_api.json_values import plain_values
-from ...torch_api.nodes import input_numbers
-from ...tracing.records import MOST_COPIED
+from ..backward.function_calls import Given, Operation, Operations
+from ..backward.kept_gradients import KeptGradient
+from ..backward.provenance import Producer
+from ..backward.recorded_run import RecordedRun, Step
+from ..graph.capture import Capture
+from ..schema import Values
+from ..torch_api.compiled import CannotOpenError
+from ..torch_api.json_values import plain_values
+from ..torch_api.nodes import input_numbers
+from ..tracing.records import MOST_COPIED
 from .inner_graph import Flow, Inner, Inside, InsideNumbers
 
 NOTE = "Noted as it ran in this pass."

@@ -5,26 +5,55 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
+from torch.autograd.graph import Node
 
-from ...backward.function_calls import is_looked_into
-from ...backward.kept_gradients import KeptGradient
-from ...backward.recorded_pass import RecordedPass
-from ...backward.recorded_run import RecordedRun
-from ...graph.guarded import could_not
-from ...schema import Values
-from ...torch_api.compiled import CannotOpenError, is_compiled
-from ...torch_api.engine import NO_TASK, current_task
-from ...tracing.annotate import Annotated
-from .compiled_calls import compiled_inside
-from .function_calls import recorded_inside
+from ..backward.function_calls import is_looked_into
+from ..backward.kept_gradients import KeptGradient
+from ..backward.recorded_pass import RecordedPass
+from ..backward.recorded_run import RecordedRun
+from ..graph.guarded import could_not
+from ..plugins import Hook
+from ..schema import Values
+from ..torch_api.compiled import CannotOpenError
+from ..torch_api.engine import NO_TASK, current_task
+from ..tracing.annotate import Annotated
 from .inner_graph import Inner, Inside, InsideNumbers, with_inside
+from .recorded_calls import recorded_inside
 
 _T = TypeVar("_T")
+
+
+class Opener(Protocol):
+    """Opens nodes of one kind in place, whether or not a pass was recorded."""
+
+    def opens(self, node: Node) -> bool:
+        """Return whether an autograd node is of this kind."""
+
+    def read(self, captured: Annotated, node: int, max_bytes: int) -> Inside:
+        """Read the calls inside of a node.
+
+        Args:
+            captured: The graph with every node closed.
+            node: The id of the node.
+            max_bytes: The most bytes of large tensors inside to keep.
+
+        Raises:
+            CannotOpenError: The calls cannot be read; the message says why.
+        """
+
+
+OPENERS: Hook[Opener] = Hook()
+"""The kinds of nodes that open, besides those whose backward a recorded pass has noted."""
+
+
+def opened_by(nodes: Sequence[Node]) -> dict[int, Opener]:
+    """Return the opener of each node that has one."""
+    return {i: opener for opener in OPENERS for i, node in enumerate(nodes) if opener.opens(node)}
 
 
 @dataclass(frozen=True)
@@ -64,7 +93,7 @@ class Opening:
         self.places: dict[int, Place] = {}
         self._closed = closed
         self._max_bytes = max_bytes
-        self._compiled = {i for i, node in enumerate(closed.nodes) if is_compiled(node)}
+        self._openers = opened_by(closed.nodes)
         self._shown: RecordedRun | None = None
         self._numbers: dict[int, tuple[RecordedRun, InsideNumbers | str]] = {}
 
@@ -77,7 +106,7 @@ class Opening:
     def openable(self) -> list[int]:
         """The nodes that have something inside that may be shown."""
         noted = () if self._shown is None else self._shown.operations
-        return sorted(self._compiled.union(i for i in noted if noted[i].listed))
+        return sorted({*self._openers, *(i for i in noted if noted[i].listed)})
 
     def show(self, run: RecordedRun | None) -> bool:
         """Another pass is shown: what its nodes ran takes the place of what was open before.
@@ -123,13 +152,14 @@ class Opening:
             self._draw()
 
     def _read(self, node: int) -> Inside:
-        if node in self._compiled:
-            return compiled_inside(self._closed, node, self._max_bytes)
+        opener = self._openers.get(node)
+        if opener is not None:
+            return opener.read(self._closed, node, self._max_bytes)
         return recorded_inside(self._closed, node, self._shown)
 
     def _refuse(self, node: int) -> None:
         """Raise where a node is none of which anything inside is ever known."""
-        if node in self._compiled or node in self._looked_into:
+        if node in self._openers or node in self._looked_into:
             return
         total = len(self.captured.drawn)
         if not 0 <= node < total:
@@ -137,7 +167,7 @@ class Opening:
                 f"There is no node {node}: this graph has nodes 0 to {total - 1}."
             )
         op = self.captured.drawn.nodes[node]["op"]
-        found = sorted(self._compiled | self._looked_into)
+        found = sorted({*self._openers, *self._looked_into})
         raise CannotOpenError(
             f"Node {node} ({op}) has nothing inside that could be shown. Give a node that "
             "torch.compile made, or one of a custom autograd.Function"
@@ -168,7 +198,7 @@ class Opening:
     def called(self, node: int) -> str:
         """What the box of an opened node is called: its class, numbered among all of that class."""
         op = self._closed.graph.nodes[node]["op"]
-        may = self._compiled if node in self._compiled else self._looked_into
+        may = {*self._openers} if node in self._openers else self._looked_into
         alike = sorted(each for each in may if self._closed.graph.nodes[each]["op"] == op)
         return op if len(alike) == 1 else f"{op} {alike.index(node) + 1}"
 
@@ -241,7 +271,7 @@ class Opening:
     def wide(self) -> Opening:
         """The same graph with all compiled code open that can be, whatever is shown."""
         other = Opening(self._closed, self._max_bytes)
-        for node in sorted(other._compiled):
+        for node in sorted(other._openers):
             with contextlib.suppress(CannotOpenError):
                 other.inside[node] = other._read(node)
         other._draw()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_pass import RecordedPass
-from ..features.compiled.open_nodes import Opening, Place
 from ..graph.adjacency import predecessors, successors
 from ..graph.labels import label
+from ..panel.blank import blank_details
+from ..panel.extra_details import MOST_LISTED, line_model
 from ..schema import ConsumerModel, DetailsModel, InputModel, ValueModel
 from ..torch_api.summary import Summarise
-from .blank import blank_details
-from .extra_details import MOST_LISTED, line_model
+from .open_nodes import Opening, Place
 
 if TYPE_CHECKING:
     import networkx as nx
