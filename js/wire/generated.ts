@@ -744,7 +744,7 @@ export interface StageModel {
 }
 
 /** What is wrong, or only worth knowing; docs/findings.md explains each. */
-export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "no log probabilities" | "bounded logits" | "target" | "softmax of examples" | "large" | "cleared" | "freed" | "not a leaf" | "averaged twice" | "dominated" | "passes" | "unused on a rank" | "not reduced" | "drifted" | "nan on a rank" | "large on a rank" | "not alike" | "same batch" | "ranks";
+export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "no log probabilities" | "target" | "large" | "cleared" | "freed" | "not a leaf" | "dominated" | "unused on a rank" | "not reduced" | "drifted" | "nan on a rank" | "large on a rank" | "not alike" | "same batch" | "ranks";
 
 export type Severity = "error" | "warning" | "info";
 

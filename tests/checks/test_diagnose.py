@@ -90,7 +90,7 @@ def test_a_finding_says_in_which_module_it_is(watched: bool):
     widget = GraphWidget(loss, names=net)
     widget.backward()
     finding = only(diagnose(widget), "vanishing")
-    assert f"AddmmBackward0 in 0 (node {finding.nodes[0]})" in finding.message
+    assert f"[AddmmBackward0 (node {finding.nodes[0]})]" in finding.message
     widget.close()
 
 

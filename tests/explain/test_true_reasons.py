@@ -88,7 +88,7 @@ def test_an_activation_that_works_in_place_is_named(inplace):
         loss = inplace(inplace=True)(h).sum()
     found = [each.message for each in diagnose(loss) if each.kind == "changed"]
     assert len(found) == 1
-    assert "in place since by" in found[0]
+    assert "in place by" in found[0]
     assert "inplace(inplace=True)(h)" in found[0]
 
 

@@ -5,72 +5,6 @@ from __future__ import annotations
 from broken_scripts import broken
 
 broken(
-    "relu before cross entropy",
-    "bounded logits",
-    "no number below 0|leave out the relu",
-    """
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.ReLU())
-    def step():
-        return F.cross_entropy(model(x), labels)  # HERE
-""",
-)
-broken(
-    "relu before bce with logits",
-    "bounded logits",
-    "no probability can be below 0.5",
-    """
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1), nn.ReLU())
-    t = (y > 0).float()
-    def step():
-        return F.binary_cross_entropy_with_logits(model(x), t)  # HERE
-""",
-)
-broken(
-    "sigmoid before cross entropy",
-    "bounded logits",
-    "of 3 classes none can get a probability above 0.577",
-    """
-    model = nn.Sequential(nn.Linear(4, 3), nn.Sigmoid())
-    def step():
-        return F.cross_entropy(model(x), labels)  # HERE
-""",
-)
-broken(
-    "kl_div given probabilities",
-    "no log probabilities",
-    "the probabilities themselves|log_softmax()",
-    """
-    model = nn.Linear(4, 3)
-    wanted = torch.randn(16, 3).softmax(1)
-    def step():
-        return F.kl_div(model(x).softmax(1), wanted, reduction="batchmean")  # HERE
-""",
-)
-broken(
-    "kl_div target are logs",
-    "target",
-    "log_target=True",
-    """
-    model = nn.Linear(4, 3)
-    wanted = torch.randn(16, 3).log_softmax(1)
-    def step():
-        return F.kl_div(model(x).log_softmax(1), wanted, reduction="batchmean")  # HERE
-""",
-    also=("nan",),
-)
-broken(
-    "kl_div log_target of probabilities",
-    "target",
-    "leave out log_target=True",
-    """
-    model = nn.Linear(4, 3)
-    wanted = torch.randn(16, 3).softmax(1)
-    def step():
-        given = model(x).log_softmax(1)
-        return F.kl_div(given, wanted, reduction="batchmean", log_target=True)  # HERE
-""",
-)
-broken(
     "dqn target not detached",
     "target",
     "also sends a gradient into its target|detach()",
@@ -86,20 +20,9 @@ broken(
 """,
 )
 broken(
-    "softmax over examples by hand",
-    "softmax of examples",
-    "along dimension 0, of 16|LogBackward0",
-    """
-    model = nn.Linear(4, 3)
-    def step():
-        p = torch.softmax(model(x), dim=0)  # HERE
-        return -torch.log(p[torch.arange(16), labels]).mean()
-""",
-)
-broken(
     "a huge loss",
     "large",
-    "times that of the parameters themselves",
+    "times the norm of the parameters",
     """
     model = nn.Linear(4, 1)
     target = y * 1e8
@@ -134,7 +57,7 @@ broken(
 broken(
     "float16 underflow of the loss",
     "zero",
-    "too small|scale the loss",
+    "rounds to zero|scale the loss",
     """
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).half()
     data, target = x.half(), y.half()
@@ -155,7 +78,7 @@ broken(
 broken(
     "a margin ranking of itself",
     "zero",
-    "by several ways adds up to zero",
+    "add up to zero",
     """
     model = nn.Linear(4, 2)
     def step():

@@ -310,7 +310,7 @@ broken(
 broken(
     "the logarithm of zero",
     "nan",
-    "loss is NaN already|which took zeros",
+    "loss is NaN: the forward pass made it|which took zeros",
     """
     model = nn.Linear(4, 3)
     def step():
@@ -343,7 +343,7 @@ broken(
 broken(
     "the logarithm of numbers below zero",
     "nan",
-    "loss is NaN already|took numbers below 0",
+    "loss is NaN: the forward pass made it|took numbers below 0",
     """
     model = nn.Linear(4, 3)
     def step():
@@ -353,7 +353,7 @@ broken(
 broken(
     "a number that is missing in the data",
     "nan",
-    "loss is NaN already|its mat1 has NaN in it, which needs no grad: look at the data",
+    "loss is NaN: the forward pass made it|whose mat1 has NaN in it, which needs no grad",
     """
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
     data = x.clone()
@@ -365,7 +365,7 @@ broken(
 broken(
     "a row that is masked whole",
     "nan",
-    "loss is NaN already|its result has NaN in it",
+    "loss is NaN: the forward pass made it|whose result has NaN in it",
     """
     model = nn.Linear(4, 3)
     mask = torch.zeros(16, 3, dtype=torch.bool)
@@ -378,7 +378,7 @@ broken(
 broken(
     "the mean of nothing",
     "nan",
-    "loss is NaN already|which divided by zero",
+    "loss is NaN: the forward pass made it|which divided by zero",
     """
     model = nn.Linear(4, 1)
     valid = torch.zeros(16, 1)
@@ -389,7 +389,7 @@ broken(
 broken(
     "too large for half precision",
     "nan",
-    "loss is Inf already|a power of 2 is too large for torch.float16",
+    "loss is Inf: the forward pass made it|a power of 2 is too large for torch.float16",
     """
     model = nn.Linear(4, 3).half()
     data = (x * 1e4).half()

@@ -20,7 +20,7 @@ broken(
 broken(
     "PPO whose old log probabilities are not detached",
     "zero",
-    "adds up to zero",
+    "add up to zero",
     """
     policy = nn.Linear(4, 2, bias=False)
     optimizer = torch.optim.Adam(policy.parameters())
@@ -66,7 +66,7 @@ broken(
 broken(
     "an advantage that is not detached",
     "optimizer",
-    "critic.weight|fills their .grad all the same",
+    "critic.weight|still fills their .grad",
     """
     actor, critic = nn.Linear(4, 2), nn.Linear(4, 1)
     optimizer = torch.optim.Adam(actor.parameters())
@@ -111,7 +111,7 @@ broken(
 broken(
     "the discriminator's step without detach",
     "optimizer",
-    "G.weight|fills their .grad all the same",
+    "G.weight|still fills their .grad",
     """
     G, D = nn.Linear(2, 4), nn.Linear(4, 1)
     optG, optD = torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters())

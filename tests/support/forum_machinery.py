@@ -7,7 +7,7 @@ from broken_scripts import broken
 broken(
     "clipping before backward",
     "large",
-    "Look at the scale",
+    "check the scale",
     """
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)

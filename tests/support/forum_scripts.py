@@ -151,7 +151,7 @@ broken(
 broken(
     "std of equal numbers",
     "zero",
-    "StdBackward0|passed on zeros to AddmmBackward0",
+    "StdBackward0|gave AddmmBackward0",
     """
     model = nn.Linear(4, 3)
     nn.init.zeros_(model.weight); nn.init.zeros_(model.bias)
@@ -172,7 +172,7 @@ broken(
 broken(
     "a hook that zeroes",
     "zero",
-    "a hook between them",
+    "A hook between them",
     """
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
     def step():
@@ -184,7 +184,7 @@ broken(
 broken(
     "a hook on the parameter that zeroes",
     "zero",
-    "a hook between them|model.0.weight",
+    "A hook between them|model.0.weight",
     """
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
     model[0].weight.register_hook(lambda g: torch.zeros_like(g))
@@ -195,7 +195,7 @@ broken(
 broken(
     "a full backward hook that zeroes",
     "zero",
-    "a backward hook of a module",
+    "A backward hook of a module",
     """
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
     model[1].register_full_backward_hook(lambda m, gi, go: (torch.zeros_like(gi[0]),))
@@ -206,7 +206,7 @@ broken(
 broken(
     "a Function that returns None",
     "no grad",
-    "ClipBackward|got one and passed none on there",
+    "ClipBackward|got one and passed none on",
     """
     class Clip(torch.autograd.Function):
         @staticmethod
@@ -221,7 +221,7 @@ broken(
 broken(
     "a Function that returns zeros",
     "zero",
-    "the backward of Clip made it so",
+    "The backward of Clip made them zero",
     """
     class Clip(torch.autograd.Function):
         @staticmethod

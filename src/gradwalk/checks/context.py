@@ -1,4 +1,4 @@
-"""What findings are made from: the graph, a pass, and what the program calls its tensors."""
+"""Evidence for findings: the graph, a pass, and the names of the program."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ..tracing.source_line import SourceLine
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What there is to judge by.
+    """Everything that findings are made from.
 
     Attributes:
         captured: The graph.
         recording: The pass to judge, if there was one.
         namespaces: Node id -> the module that ran it, as far as it is known.
-        called: What the program calls its parameters.
+        called: The names of the program for its parameters.
         is_explicit: Whether all that is called so belongs to the model.
-        optimizers: What will update the parameters, as far as it was given.
+        optimizers: The optimizers that were given.
         reduced: Leaves whose ``.grad`` is made of the gradients of several processes.
     """
 
@@ -42,7 +42,7 @@ class CheckContext:
 
     @property
     def run(self) -> RecordedRun | None:
-        """What was seen of the pass."""
+        """The recorded pass, if there was one."""
         return self.recording.run if self.recording is not None else None
 
     @functools.cached_property
@@ -125,7 +125,7 @@ class CheckContext:
         return found if found is not None and id(found) == key else None
 
     def name(self, node: int) -> str:
-        """What the program calls a leaf of the graph; without a name, the node in words."""
+        """The name of a leaf in the program; without one, the node in words."""
         data = self.captured.graph.nodes[node]
         leaf = leaf_tensor(self.captured.nodes[node])
         known = self.expected.get(id(leaf)) if leaf is not None else None
@@ -138,6 +138,18 @@ class CheckContext:
             return words
         before, number = words.rsplit(" (", 1)
         return f"{before} in {namespace.replace('/', '.')} ({number}"
+
+    def place(self, node: int) -> str:
+        """A node by its place: "body.1 at train.py:5 (`y = f(x)`) [MulBackward0 (node 2)]"."""
+        words, line = described(self.captured.graph, node), self.line(node)
+        namespace = self.namespaces.get(node)
+        module = namespace.replace("/", ".") if namespace else ""
+        module = f"module {module}" if module[:1].isdigit() else module
+        where = " at ".join(filter(None, (module, str(line or ""))))
+        if not where:
+            return words
+        text = f" (`{line.text}`)" if line is not None and line.text else ""
+        return f"{where}{text} [{words}]"
 
     def line(self, node: int) -> SourceLine | None:
         """The line that made a node, when that was watched."""

@@ -15,8 +15,7 @@ from ..tracing.cuts import Cause, Cut
 from .context import CheckContext, at_line
 from .finding import Finding
 
-# The other ways to lose gradient, casts to integers and comparisons, are what masks are made by:
-# they are told only where named tensors get no gradient by them.
+# Casts to integers and comparisons make masks: they count only where named tensors lose by them.
 _MEANT = (
     "detach",
     "data",
@@ -32,14 +31,14 @@ _MOST_NODES = 100
 
 
 def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
-    """Where gradient was cut, one finding for each cause: notes, since many programs mean it.
+    """Find cuts, one note for each cause: many programs mean them.
 
-    A cut within a module is told; one outside of any is when named tensors lie behind it to which
-    no other way leads. A target that is detached where the loss is computed is so on purpose. Cuts
-    that cost a parameter of the model its gradient are not told here: they are no notes.
+    A cut within a module gets a note. One outside of modules gets it when it keeps named tensors
+    from every gradient: a target is often detached on purpose. Cuts that cost a parameter of the
+    model its gradient are warnings, which `parameter_findings` gives.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
 
     Yields:
         The findings; none for graphs that were not watched.
@@ -63,14 +62,16 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
         nodes = taken_by(evidence, cut)
         if not nodes:
             continue
-        also = f" {list_some(sorted(names))} get no gradient from here." if names else ""
+        gets = "gets" if len(names) == 1 else "get"
+        also = f" {list_some(sorted(names))} {gets} no gradient through it." if names else ""
         yield Finding(
             "cut",
             "info",
             nodes[:_MOST_NODES],
-            f"Gradient is cut by {_words(cut.how)}{_cause_words(cut)}{within(evidence, cut)}: "
-            f"what a tensor of shape {cut.shape} gave to {described(captured.graph, nodes[0])} "
-            f"sends no gradient back. {plural(len(nodes), 'node')} used it.{also}",
+            f"{_words(cut.how)}{_cause_words(cut)}{within(evidence, cut)} cuts the gradient: the "
+            f"values of a tensor of shape {cut.shape} go into "
+            f"{described(captured.graph, nodes[0])} as a constant "
+            f"({plural(len(nodes), 'node')}).{also}",
             {"nodes": len(nodes)},
         )
 
@@ -79,7 +80,7 @@ def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
     """Leaves that were computed from named tensors, of which gradient is lost on the way.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
 
     Yields:
         Notes: a penalty on the gradient, or an attack, makes such a leaf on purpose.
@@ -106,10 +107,9 @@ def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
                 "cut",
                 "info",
                 [node],
-                f"{described(evidence.captured.graph, node)} is where this graph begins, but it "
-                f"was computed from {list_some(sorted(names))}, by way of {_words(cuts[0].how)}"
-                f"{_cause_words(cuts[0])}{within(evidence, cuts[0])}: no gradient goes back there "
-                "from here.",
+                f"The leaf {described(evidence.captured.graph, node)} was computed from "
+                f"{list_some(sorted(names))} by {_words(cuts[0].how)}{_cause_words(cuts[0])}"
+                f"{within(evidence, cuts[0])}, so no gradient flows back there.",
             )
 
 

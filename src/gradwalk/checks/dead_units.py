@@ -1,4 +1,4 @@
-"""ReLUs whose units are zero for every example, by what they saved or by what they passed on."""
+"""ReLUs whose units are zero for every example, by saved tensors or by gradients."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _OPS = ("ReluBackward0", "ThresholdBackward0")
 
 
 def dead_units(captured: Capture, run: RecordedRun | None) -> Iterator[tuple[int, int, int]]:
-    """How many units of each ReLU are zero for every example.
+    """Count the units of each ReLU that are zero for every example.
 
     A unit is a channel, the second dimension, of a tensor with more than three dimensions; else an
-    entry of the last one. What a ReLU saved tells best; when that is gone, the gradient that it
-    passed on does, where one had come to it.
+    entry of the last one. The saved tensor is read; without it, the incoming and outgoing
+    gradients.
 
     Args:
         captured: The graph.

@@ -38,7 +38,7 @@ class Decline:
 
     @property
     def ratio(self) -> float:
-        """What is left of the gradient: below 1 where it shrinks."""
+        """The share of the gradient that is left: below 1 where it shrinks."""
         return self.far_norm / self.near_norm
 
 

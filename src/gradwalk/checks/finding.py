@@ -14,8 +14,8 @@ class Finding:
     """Something about a graph or its gradients that may be wrong.
 
     Attributes:
-        kind: What is wrong; ``docs/findings.md`` explains each. "failed" is a part of the search
-            itself, and "no backward" says that there was no pass to judge by.
+        kind: The kind; ``docs/findings.md`` explains each. "failed" is a part of the search
+            itself, and "no backward" means that no pass is known.
         severity: "error", "warning", or "info" for what is only worth knowing.
         nodes: The nodes it is about, the most important first.
         message: Whole sentences with the numbers that it rests on.

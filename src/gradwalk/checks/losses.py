@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from ..graph.adjacency import successors
 from ..schema import FindingKind
-from ..torch_api.reading import one_number
-from ..torch_api.saved_tensors import read_saved
 from .context import CheckContext, at_line
 from .finding import Finding
 from .loss_inputs import source_of
 
 _BETWEEN = frozenset({"SubBackward0", "AddBackward0", "MulBackward0", "DivBackward0"})
 _LOSSES = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy")
-_AVERAGES = ("MeanBackward0", *(f"{name}Backward0" for name in (*_LOSSES, "NllLoss", "KlDiv")))
 
 
 def loss_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """What is odd about how a loss was computed.
+    """Find mistakes in how a loss is put together.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
     """
     yield from _leaf_roots(evidence)
     yield from _spread(evidence)
@@ -40,15 +36,15 @@ def _leaf_roots(evidence: CheckContext) -> Iterator[Finding]:
     why = (
         f"Gradient was cut on the way to it{at_line(cuts[0].own or cuts[0].where)} ({cuts[0].how})."
         if cuts
-        else "Compute it from what is to be learned, without torch.tensor() or requires_grad_() "
-        "on the way."
+        else "Compute it from the parameters, without torch.tensor() or requires_grad_() on the "
+        "result."
     )
     yield Finding(
         "leaf",
         "warning",
         roots,
-        f"{name} is a leaf: no recorded operation made it, so backward fills its own .grad and "
-        f"reaches nothing else. {why}",
+        f"{name} is a leaf: no recorded operation made it, so backward only fills its own .grad. "
+        f"{why}",
     )
 
 
@@ -80,9 +76,8 @@ def _spread_finding(evidence: CheckContext, node: int, n: int) -> Finding:
         "broadcast",
         "info",
         [node],
-        f"{evidence.words(node)}{evidence.at(node)} made ({n}, {n}) numbers out of ({n}, 1) and "
-        f"({n},): every one with every other. If number i belongs to number i, give both one "
-        "shape, as with squeeze(1).",
+        f"{evidence.place(node)} broadcasts ({n}, 1) and ({n},) to ({n}, {n}), so every number "
+        "meets every other. If number i belongs to number i, use squeeze(1) on the first.",
         {"n": n},
     )
 
@@ -115,8 +110,8 @@ def _ends_in_mean(evidence: CheckContext, node: int) -> bool:
 
 
 def _twice(evidence: CheckContext) -> Iterator[Finding]:
-    """A function that the loss applies again: softmax, sigmoid, the mean."""
-    graph, nodes = evidence.captured.graph, evidence.captured.nodes
+    """A function that the loss applies again: softmax or sigmoid."""
+    graph = evidence.captured.graph
     again: dict[str, tuple[FindingKind, str, str]] = {
         "LogSoftmaxBackward0": (
             "softmax twice",
@@ -139,38 +134,8 @@ def _twice(evidence: CheckContext) -> Iterator[Finding]:
                     kind,
                     "warning",
                     [before, node],
-                    f"{evidence.words(before)}{evidence.at(before)} goes into "
-                    f"{evidence.words(node)}{evidence.at(node)}: {call} takes logits and "
+                    f"{evidence.place(before)} goes into "
+                    f"{evidence.place(node)}: {call} takes logits and "
                     f"computes the {first} itself, so it is applied twice and gradients are "
                     f"small. Leave out the {first} before it.",
                 )
-        elif op == "DivBackward0":
-            before = source_of(evidence, node)
-            if before is None or graph.nodes[before]["op"] not in _AVERAGES:
-                continue
-            saved = {each.name: each.value for each in read_saved(nodes[node])}
-            number = one_number(saved.get("other"))
-            counts = _averaged(evidence, before)
-            if number is not None and float(number) > 1 and float(number) in counts:
-                yield Finding(
-                    "averaged twice",
-                    "info",
-                    [node, before],
-                    f"{evidence.words(node)}{evidence.at(node)} divides by {float(number):g} what "
-                    f"{evidence.words(before)}{evidence.at(before)} had averaged over as many "
-                    "already: gradients are so many times smaller. Divide a sum, or leave out the "
-                    "division; of accumulated passes divide by their number.",
-                    {"divisor": float(number)},
-                )
-
-
-def _averaged(evidence: CheckContext, node: int) -> set[float]:
-    """Over how many numbers, or examples, a node took the mean; empty where it took none."""
-    saved = {each.name: each.value for each in read_saved(evidence.captured.nodes[node])}
-    if "self_sym_sizes" in saved:
-        sizes = tuple(saved["self_sym_sizes"])
-    elif saved.get("reduction") == 1 and hasattr(saved.get("self"), "shape"):
-        sizes = tuple(saved["self"].shape)
-    else:
-        return set()
-    return {float(math.prod(sizes)), *map(float, sizes[:1])} if sizes else set()

@@ -89,7 +89,7 @@ def not_finite(evidence: CheckContext) -> Iterator[Finding]:
     """NaN and Inf: in an output, with where they are first known of; else in gradients.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
     """
     bad = [place for place in evidence.captured.roots if _is_bad(_output(evidence, place))]
     birth = _birth(evidence)
@@ -102,13 +102,13 @@ def not_finite(evidence: CheckContext) -> Iterator[Finding]:
     first = _first(evidence)
     where = f" {first[1]}" if first is not None else ""
     if first is None and birth:
-        where = f" Where is not told by what was saved. In backward: {birth[0].message}"
+        where = f" The saved tensors do not show where. In backward: {birth[0].message}"
     yield Finding(
         "nan",
         "error",
         [node] if first is None else [first[0], node],
-        f"{name or 'The output'} {_holds(_output(evidence, bad[0]))} already, so the forward pass "
-        f"made it and no gradient did.{where}",
+        f"{name or 'The output'} {_holds(_output(evidence, bad[0]))}: the forward pass made it."
+        f"{where}",
         {} if not birth else birth[0].numbers,
     )
 
@@ -128,7 +128,7 @@ def _output(evidence: CheckContext, place: tuple[int, int]) -> torch.Tensor | No
 def _first(evidence: CheckContext) -> tuple[int, str] | None:
     """The first operation of the program where NaN is known of, else Inf, in a sentence.
 
-    An Inf that was there before the NaN may be what it was made of, or a mask; it is told, too.
+    An Inf before the NaN may be its source, or a mask: the sentence names it, too.
     """
     infinite = None
     for node in evidence.captured.operations:
@@ -156,19 +156,16 @@ def _known_of(evidence: CheckContext, node: int) -> Iterator[tuple[str, str]]:
         for word, how in () if rule is None else rule(saved):
             yield (
                 word,
-                (
-                    f"The first to make it, as far as is known, is {evidence.words(node)}"
-                    f"{evidence.at(node)}, {how}."
-                ),
+                f"The first operation known to make it is {evidence.place(node)}, {how}.",
             )
 
 
 def _of_saved(evidence: CheckContext, node: int, name: str, value: torch.Tensor) -> str:
-    """What is known of the first saved tensor that is not finite."""
-    words = f"{evidence.words(node)}{evidence.at(node)}"
+    """Describe the first saved tensor that is not finite."""
+    words = f"{evidence.place(node)}"
     if name.startswith("result"):
-        return f"The first to make it, as far as is known, is {words}: its result {_holds(value)}."
-    start = f"The first where it is seen is {words}: its {name} {_holds(value)}"
+        return f"The first operation known to make it is {words}, whose result {_holds(value)}."
+    start = f"It is first seen at {words}, whose {name} {_holds(value)}"
     for child, between in successors(evidence.captured.graph)[node].items():
         for edge in between.values():
             if edge["argument"] == name:

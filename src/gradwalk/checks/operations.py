@@ -21,10 +21,10 @@ _NORMS = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNor
 
 
 def operation_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """What is odd about operations, by what they saved.
+    """Find operations without a derivative, changed or freed saved tensors, batch norm in eval.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
     """
     yield from _without_derivative(evidence)
     yield from _changed(evidence)
@@ -42,7 +42,7 @@ def _without_derivative(evidence: CheckContext) -> Iterator[Finding]:
                 "no grad",
                 "warning",
                 [node],
-                f"{called}{evidence.words(node)}{evidence.at(node)} has no derivative in torch, "
+                f"{called}{evidence.place(node)} has no derivative in torch, "
                 "so backward raises an error there: use another operation, or detach() its input.",
             )
 
@@ -70,9 +70,9 @@ def _changed(evidence: CheckContext) -> Iterator[Finding]:
                 "changed",
                 "error",
                 [node],
-                f"What {evidence.words(node)}{evidence.at(node)} saved as {saved.name} was changed "
-                f"in place since{where}, so backward raises an error there. Use an operation that "
-                "makes a new tensor, or clone() before the change.",
+                f"{evidence.place(node)} saved {saved.name} for backward, and it was changed "
+                f"in place{where}. Backward will raise an error there. Change it after backward, "
+                "or change a clone().",
             )
             break
 
@@ -107,8 +107,8 @@ def _freed(evidence: CheckContext) -> Iterator[Finding]:
             "freed",
             "error",
             [start, user],
-            f"{evidence.words(user)}{evidence.at(user)} leads to "
-            f"{evidence.words(start)}{evidence.at(start)}, whose saved tensors an earlier backward "
+            f"{evidence.place(user)} leads to "
+            f"{evidence.place(start)} whose saved tensors an earlier backward "
             "pass freed, so backward() raises an error there. "
             f"{advice_on_freed(evidence.captured, start)}",
             {"nodes": sum(map(is_freed, evidence.captured.nodes))},

@@ -22,16 +22,16 @@ from .finding import Finding
 
 _MOST_NODES = 100
 _WAITS = (
-    "The optimizer that holds them holds nothing of this graph, and another one does: if it is the "
-    "other's turn, as a critic's beside its actor, this is as it should be."
+    "Their optimizer holds nothing of this graph, and another one does. That is right if it is the "
+    "other's turn, as of an actor beside its critic."
 )
 
 
 def parameter_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """What is wrong with the parameters of the graph, and of the models that it is of.
+    """Find parameters without a gradient, frozen ones, and copies that should be tied.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
     """
     yield from _outside(evidence)
     yield from _frozen(evidence)
@@ -104,7 +104,7 @@ def _cut_off(evidence: CheckContext, tensor: torch.Tensor) -> _CutOff | None:
     """How a parameter is cut off; None where no cut is known."""
     waits = id(tensor) in evidence.waiting
     known = evidence.loss.reconnecting(tensor)
-    # Integers are the reason only where there is no other.
+    # Prefer other cuts to integers.
     smooth = [cuts for cuts in known if not any(cut.how.startswith("integer") for cut in cuts)]
     if known:
         return _CutOff(smooth or known, True, waits)
@@ -150,19 +150,19 @@ def _of_no_matter(evidence: CheckContext, tensor: torch.Tensor, spare: set[int])
         return _WAITS
     if id(tensor) in spare:
         return (
-            "Others like it in the same list take part: where the input decides which of them run, "
-            "as of experts, another batch may use it."
+            "Modules like it in the same list take part. If the input chooses among them, as among "
+            "experts, another batch may use it."
         )
     if tensor.dim() < 2 and _holds_derivatives(evidence):
         return (
-            "The graph holds derivatives, and what is only added, as a last bias is, has no part "
-            "in a derivative."
+            "The graph holds derivatives, and a derivative does not depend on a bias that is only "
+            "added."
         )
     return None
 
 
 def _spare(evidence: CheckContext) -> set[int]:
-    """``id`` of the parameters of modules that stand in a list beside others like them in use."""
+    """Collect the ``id`` of parameters of idle modules in a list with used ones like them."""
     found: set[int] = set()
     for reference, _, _ in evidence.called.places.values():
         container = reference()
@@ -207,22 +207,21 @@ def _frozen(evidence: CheckContext) -> Iterator[Finding]:
         return
     held = [name for key, name in frozen if key in evidence.held]
     names = [name for _, name in frozen]
-    more = f" An optimizer holds {list_some(held)} all the same." if held else ""
+    more = f" An optimizer holds {list_some(held)}." if held else ""
     one = len(names) == 1
     yield Finding(
         "frozen",
         "warning" if held else "info",
         [],
         f"{list_some(names)} {'is' if one else 'are'} frozen: requires_grad is False, so "
-        f"{'it gets' if one else 'they get'} no gradient and "
-        f"{'does' if one else 'do'} not learn.{more} requires_grad_() before the forward pass "
-        "unfreezes.",
+        f"{'it gets' if one else 'they get'} no gradient.{more} To train, call "
+        "requires_grad_() before the forward pass.",
         {"parameters": len(names)},
     )
 
 
 def _plain_flags(evidence: CheckContext) -> Iterator[Finding]:
-    """Modules of which `requires_grad` was set, which is no attribute that torch reads."""
+    """Find modules whose `requires_grad` was set: torch does not read that attribute."""
     for reference, variable, path in evidence.called.places.values():
         module = reference()
         if module is None or variable not in evidence.models:
@@ -247,7 +246,7 @@ def _plain_flags(evidence: CheckContext) -> Iterator[Finding]:
 
 
 def _left_out(evidence: CheckContext) -> Iterator[Finding]:
-    """Leaves of the graph that the pass gave nothing."""
+    """Find leaves that got no gradient from the pass."""
     run = evidence.run
     if run is None or run.state == "stopped":
         return
@@ -284,13 +283,13 @@ def _who_passed_none(evidence: CheckContext, empty: list[int]) -> str:
             elif source not in seen:
                 seen.add(source)
                 waiting.append(source)
-    words = [f"{evidence.words(node)}{evidence.at(node)}" for node in found]
+    words = [f"{evidence.place(node)}" for node in found]
     if not words:
-        return "the pass was told to leave them out, or began elsewhere."
+        return "inputs= of the pass leaves them out, or it began elsewhere."
     it, its = ("it", "its") if len(words) == 1 else ("them", "their")
     return (
-        f"{list_some(words)} got one and passed none on there, because {its} backward returned "
-        f"None or the pass was told to leave out what is behind {it}."
+        f"{list_some(words)} got one and passed none on. Either {its} backward returned None, or "
+        f"inputs= of the pass leaves out the tensors behind {it}."
     )
 
 
@@ -328,9 +327,8 @@ def _untied(evidence: CheckContext) -> Iterator[Finding]:
             "tied",
             "info",
             [first, second],
-            f"{names[0]} and {names[1]} {how} but are two parameters, each with a gradient of its "
-            "own: if they are meant to be tied, assign the Parameter itself, as in "
-            "head.weight = embedding.weight, after both were made.",
+            f"{names[0]} and {names[1]} {how}, but are two parameters with a gradient each. "
+            "To tie them, assign the Parameter itself, as in head.weight = embedding.weight.",
         )
 
 

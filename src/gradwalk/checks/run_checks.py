@@ -1,4 +1,4 @@
-"""What may be wrong with a graph and its gradients, each with the numbers behind it."""
+"""Judge a graph and its gradients: the findings, each with the numbers behind it."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _LEAST_TOLD = 2**20  # bytes held for backward
 
 @dataclass(frozen=True)
 class Limits:
-    """From where on something is a finding, as `diagnose` describes it.
+    """The thresholds of findings, as `diagnose` describes them.
 
     Raises:
-        TypeError: A threshold is no number.
-        ValueError: It makes no sense.
+        TypeError: A threshold is not a number.
+        ValueError: A threshold is out of its range.
     """
 
     vanishing: float = 1e-4
@@ -80,10 +80,10 @@ class Limits:
 
 @grad_mode_kept
 def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
-    """What `diagnose` returns.
+    """Find what may be wrong, as `diagnose` returns it.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
         limits: The thresholds.
 
     Returns:
@@ -114,7 +114,7 @@ def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
 
 
 def _guarded(part: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """What a part finds until it fails: a tensor may be of any class, and refuse any question."""
+    """Yield the findings of a part until it fails: a tensor may be of any class."""
     try:
         yield from part()
     except Exception as error:
@@ -128,14 +128,14 @@ def _no_backward(evidence: CheckContext) -> Finding:
         "no backward",
         "info",
         [],
-        "No backward pass has been seen, so nothing can be said about the size of gradients: "
+        "No backward pass has been seen, so the size of gradients is unknown: "
         f"{anew if freed else ''}call backward() on the GraphWidget or on the loss while it is "
         "shown, or pass gradwalk.record(loss).",
     )
 
 
 def _depth(evidence: CheckContext, run: RecordedRun, limits: Limits) -> Iterator[Finding]:
-    graph, words = evidence.captured.graph, evidence.words
+    graph = evidence.captured.graph
     gates = small_gates(evidence.captured)
     for change in worst_declines(graph, run, limits.vanishing, limits.exploding):
         grows = change.ratio > 1
@@ -146,10 +146,10 @@ def _depth(evidence: CheckContext, run: RecordedRun, limits: Limits) -> Iterator
             "exploding" if grows else "vanishing",
             "warning" if gate is None else "info",
             [far, near],
-            f"The gradient {'explodes' if grows else 'vanishes'} on its way to "
-            f"{words(far)}{evidence.at(far)}: its norm there is {change.far_norm:.3g}, after "
-            f"{change.near_norm:.3g} at {words(near)}, which is "
-            f"{change.ratio:.3g} times as much ({'above' if grows else 'below'} {threshold:.3g})."
+            f"The gradient {'explodes' if grows else 'vanishes'}: its norm "
+            f"{'grows' if grows else 'falls'} from {change.near_norm:.3g} at "
+            f"{evidence.place(near)} to {change.far_norm:.3g} at {evidence.place(far)}. That is "
+            f"{change.ratio:.3g} times as much, {'above' if grows else 'below'} {threshold:.3g}."
             f"{_passed(evidence, far, near)}{'' if gate is None else _by_design(evidence, gate)}",
             {"ratio": change.ratio, "norm": change.far_norm, "norm at the start": change.near_norm},
         )
@@ -157,8 +157,8 @@ def _depth(evidence: CheckContext, run: RecordedRun, limits: Limits) -> Iterator
 
 def _by_design(evidence: CheckContext, gate: int) -> str:
     return (
-        f" The way leads through {evidence.words(gate)}{evidence.at(gate)}, which multiplies by a "
-        "parameter that is small all over, as a layer scale is at the start; it may be meant."
+        f" In between {evidence.place(gate)} multiplies by a parameter of small numbers, as a "
+        "layer scale is at the start."
     )
 
 
@@ -180,7 +180,7 @@ def _passed(evidence: CheckContext, far: int, near: int) -> str:
     space, times = spaces.most_common(1)[0]
     if times < 3:
         return ""
-    return f" On the way it passes {space.replace('/', '.')} {times} times."
+    return f" In between it passes {space.replace('/', '.')} {times} times."
 
 
 def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:
@@ -189,15 +189,18 @@ def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:
         if share < dead:
             continue
         kept = is_margin(evidence.captured, node)
-        margins = " It is only added up, as in a loss of margins that are all kept." if kept else ""
+        margins = (
+            " Its result is only summed, as in a hinge loss whose margins are all kept."
+            if kept
+            else ""
+        )
         yield Finding(
             "dead",
             "info" if kept else "error" if zero == units else "warning",
             [node],
-            f"{_some(zero, units)} of {evidence.words(node)}{evidence.at(node)} "
-            f"{'is' if units == 1 else 'are'} zero for every example of this batch ({share:.0%}), "
-            f"so no gradient goes through {'it' if units == 1 else 'them'} and what is before "
-            f"{'it' if units == 1 else 'them'} does not learn from it.{margins}",
+            f"{_some(zero, units)} of the ReLU in {evidence.place(node)} "
+            f"{'is' if units == 1 else 'are'} zero for every example of this batch ({share:.0%}). "
+            f"No gradient passes {'it' if units == 1 else 'them'}.{margins}",
             {"share": share, "dead units": zero, "units": units},
         )
 

@@ -1,9 +1,9 @@
-"""Findings about a loss that is a sum: terms that dominate others, and whole passes added up."""
+"""Findings about a loss that is a sum: terms that dominate others."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,7 +17,6 @@ from .finding import Finding
 
 _DOMINATES = 1e3  # times as large as what another term adds to the same gradients
 _MOST_COMPARED = 16  # terms
-_MANY_PASSES = 4
 _MOST_TERMS = 1000
 
 
@@ -37,16 +36,14 @@ class _Term:
 
 
 def term_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """What is odd about the terms of an output that is a sum.
+    """Find terms of a sum that dominate others.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
     """
     terms = _terms_of(evidence.captured.graph)
-    if len(terms) > 1:
-        yield from _passes(evidence, terms)
-        if evidence.run is not None and len(terms) <= _MOST_COMPARED:
-            yield from _dominated(evidence, evidence.run, terms)
+    if evidence.run is not None and 1 < len(terms) <= _MOST_COMPARED:
+        yield from _dominated(evidence, evidence.run, terms)
 
 
 def _terms_of(graph: nx.MultiDiGraph) -> list[_Term]:
@@ -95,35 +92,8 @@ def _exclusive(graph: nx.MultiDiGraph, starts: list[int]) -> dict[int, list[int]
     return own
 
 
-def _passes(evidence: CheckContext, terms: list[_Term]) -> Iterator[Finding]:
-    """Many terms, each a forward pass of its own through the same operations."""
-    graph = evidence.captured.graph
-    made = Counter(
-        tuple(sorted(Counter(graph.nodes[node]["op"] for node in term.own).items()))
-        for term in terms
-        if any(graph.nodes[node]["kind"] == "op" for node in term.own)
-    )
-    if not made:
-        return
-    _, times = made.most_common(1)[0]
-    length = max(len(term.own) for term in terms)
-    if times < _MANY_PASSES or length < 3:
-        return
-    node = terms[0].taken_by
-    yield Finding(
-        "passes",
-        "info",
-        [node],
-        f"{times} terms, each of the same operations ({length} nodes at most), are added up in "
-        f"this graph{evidence.at(node)}, and all are held in memory until backward has run. If "
-        "they are losses of as many forward passes: where the sum is for printing, add "
-        "loss.item(); where gradients are to be added up, call backward() on each.",
-        {"passes": times},
-    )
-
-
 def _dominated(evidence: CheckContext, run: RecordedRun, terms: list[_Term]) -> Iterator[Finding]:
-    """A term whose gradients are next to nothing beside those of another."""
+    """Find a term whose gradients are tiny beside those of another."""
     known = {number: norm for number, norm in _met(evidence, run, terms).items() if norm > 0}
     if len(known) < 2:
         return
@@ -136,10 +106,10 @@ def _dominated(evidence: CheckContext, run: RecordedRun, terms: list[_Term]) -> 
         "dominated",
         "info",
         [small, big],
-        f"Of the terms of this loss {evidence.words(big)}{evidence.at(big)} dominates: where their "
-        f"gradients meet it adds a norm of {known[most]:.3g}, "
-        f"{evidence.words(small)}{evidence.at(small)} {known[least]:.3g}, which is {ratio:.3g} "
-        "times less. If both are to be learned, weigh them.",
+        f"One term of the loss dominates: where both gradients meet, the term from "
+        f"{evidence.place(big)} has a norm of {known[most]:.3g}. The one from "
+        f"{evidence.place(small)} has {known[least]:.3g}, {ratio:.3g} times less. If both "
+        "should be learned, weigh them.",
         {"ratio": ratio},
     )
 

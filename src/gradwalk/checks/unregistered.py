@@ -1,4 +1,4 @@
-"""Findings about what is learned and is no parameter of a module: in lists, attributes, buffers."""
+"""Findings about tensors to learn that no module registers: in lists, attributes, buffers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_NODES = 100
 
 
 def unregistered_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """What takes part in the graph, and `parameters()` of the program's modules leaves out.
+    """Find leaves of the graph that `parameters()` of the program's modules leaves out.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
     """
     yield from _unregistered(evidence)
     yield from _plain_attributes(evidence)
@@ -56,18 +56,17 @@ def _unregistered(evidence: CheckContext) -> Iterator[Finding]:
         return
     shapes = [str(tuple(graph.nodes[node]["shape"] or ())) for node in lost]
     users = [next(iter(graph.pred[node])) for node in lost if graph.pred[node]]
-    first = f" The first goes into {evidence.words(users[0])}{evidence.at(users[0])}."
-    whose = type(root).__name__ if root is not None else "any module that a variable holds"
+    first = f" First use: {evidence.place(users[0])}." if users else ""
+    whose = type(root).__name__ if root is not None else "No module that a variable holds"
+    does = "does not register" if root is not None else "registers"
     yield Finding(
         "unregistered",
         "warning",
         lost[:_MOST_NODES],
-        f"{plural(len(lost), 'Parameter')} of shape {list_some(shapes)} "
-        f"{'takes' if len(lost) == 1 else 'take'} part in this graph, but "
-        f"{'is' if len(lost) == 1 else 'are'} not among the parameters of {whose}: made anew in "
-        "forward(), or kept in a Python list or dict. parameters() leaves "
-        f"{'it' if len(lost) == 1 else 'them'} out, and so does an optimizer made from it; use "
-        f"nn.ModuleList, or make Parameters in __init__.{first if users else ''}",
+        f"{whose} {does} {plural(len(lost), 'Parameter')} that this graph uses, of shape "
+        f"{list_some(shapes)}, so an optimizer made from parameters() leaves "
+        f"{'it' if len(lost) == 1 else 'them'} out. Use nn.ModuleList or nn.ParameterList for a "
+        f"Python list, and make Parameters in __init__.{first}",
         {"parameters": len(lost)},
     )
 
@@ -93,9 +92,8 @@ def _plain_attributes(evidence: CheckContext) -> Iterator[Finding]:
                 "unregistered",
                 "info",
                 [node],
-                f"{whole} is a tensor that requires grad, and no Parameter: parameters() leaves it "
-                "out, so an optimizer made from that does not update it, and state_dict() and to() "
-                f"do not know it. If it is to be learned, write self.{name} = "
+                f"{whole} is a tensor that requires grad, but not a Parameter: parameters(), "
+                f"state_dict() and to() leave it out. To learn it, write self.{name} = "
                 "nn.Parameter(...).",
             )
 
@@ -111,8 +109,8 @@ def _buffers(evidence: CheckContext, module: torch.nn.Module, path: str) -> Iter
             "info",
             [node],
             f"{path}.{name} is a buffer that requires grad: ".lstrip(".")
-            + "parameters() leaves it out, so an optimizer made from that does not update it. If "
-            f"it is to be learned, write self.{name} = nn.Parameter(...).",
+            + "parameters() leaves it out. To learn it, write "
+            f"self.{name} = nn.Parameter(...).",
         )
 
 
@@ -130,7 +128,7 @@ def _computed_attribute(
             "not a leaf",
             "info",
             [node, behind[0]],
-            f"{name} is not a leaf: {evidence.words(node)}{evidence.at(node)} made it from a leaf "
+            f"{name} is not a leaf: {evidence.place(node)} made it from a leaf "
             "that no variable and no module here holds, and that leaf gets the gradient. "
             f"parameters() leaves {name} out, so an optimizer made from that does not update it: "
             "convert the numbers first, and make the Parameter last.",
@@ -166,7 +164,7 @@ def _no_leaf(evidence: CheckContext) -> Iterator[Finding]:
             "not a leaf",
             "info",
             [node, behind[0]],
-            f"{name} is not a leaf: {evidence.words(node)}{evidence.at(node)} made it from a leaf "
+            f"{name} is not a leaf: {evidence.place(node)} made it from a leaf "
             f"that no variable here holds, so {name}.grad stays None and that leaf gets the "
             f"gradient. If {name} is to be learned, make it whole first and call "
             "requires_grad_() last.",

@@ -23,10 +23,10 @@ _COMPARED = 2**16  # numbers of one gradient
 
 
 def update_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """What an optimizer will not see, or will see otherwise than backward made it.
+    """Find what an optimizer leaves out, and what changed `.grad` beside this pass.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
     """
     if evidence.optimizers:
         yield from _held_otherwise(evidence)
@@ -82,24 +82,20 @@ def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
             f"{'it as it is' if len(names) == 1 else 'them as they are'}."
         )
         if not is_grave:
-            parts.append(
-                f"Backward fills {'its' if len(names) == 1 else 'their'} .grad all the same, to be "
-                "cleared before a pass for an optimizer that does hold "
-                f"{'it' if len(names) == 1 else 'them'}."
-            )
+            parts.append(f"Backward still fills {'its' if len(names) == 1 else 'their'} .grad.")
     if strays:
         parts.append(
             f"{plural(len(strays), 'tensor')} that it holds, of shape {list_some(strays)}, "
-            f"{'is' if len(strays) == 1 else 'are'} neither in this graph nor in a module that a "
-            "variable holds, such as those of a layer that was replaced."
+            f"{'is' if len(strays) == 1 else 'are'} neither in this graph nor in a known module. "
+            "A replaced layer leaves such tensors."
         )
     yield Finding(
         "optimizer",
         "warning" if is_grave else "info",
         [node for node, _ in missing][:_MOST_NODES],
         f"{' '.join(parts)} "
-        + ("Make " if is_grave else "Where no other optimizer holds them, make ")
-        + "the optimizer after the last change of layers, or call add_param_group().",
+        + ("Pass " if is_grave else "If no other optimizer holds them, pass ")
+        + "them to the optimizer, or make it after the last change of layers.",
         {"missing": len(missing), "held in vain": len(strays)},
     )
 
@@ -119,8 +115,8 @@ def _of_several(evidence: CheckContext) -> Iterator[Finding]:
         "info",
         [],
         f"{len(used)} optimizers hold parameters of this graph ({each}), and backward fills the "
-        ".grad of all. Where one of them alone steps now, as an actor's beside its critic's, the "
-        ".grad of what the others hold is to be cleared before a pass for them.",
+        ".grad of all. If only one of them steps now, call zero_grad() on the others before their "
+        "own backward().",
         {"optimizers": len(used)},
     )
 
@@ -188,7 +184,7 @@ def _settled(evidence: CheckContext) -> RecordedRun | None:
 
 
 def _came(evidence: CheckContext, run: RecordedRun) -> dict[int, KeptGradient | None]:
-    """What came to each leaf that ran."""
+    """Map each leaf that ran to its incoming gradient."""
     return {
         node: run.steps[node].grad_outputs[0]
         for node in evidence.leaves.values()
@@ -221,9 +217,8 @@ def _cleared(evidence: CheckContext) -> Iterator[Finding]:
         "cleared",
         "info",
         nodes[:_MOST_NODES],
-        f".grad of {list_some(names)} holds nothing any more, although this backward pass brought "
-        f"{'it' if len(names) == 1 else 'them'} a gradient: it has been cleared since, as by "
-        "zero_grad(). If no step() of the optimizer came between, it has nothing to go by: call "
+        f".grad of {list_some(names)} has been cleared since this backward pass, as by "
+        "zero_grad(). If the optimizer has not stepped, its step() has no gradient: call "
         "zero_grad() before backward(), or after step().",
         {"leaves": len(nodes)},
     )
@@ -254,9 +249,9 @@ def _large(evidence: CheckContext) -> Iterator[Finding]:
         "info",
         nodes[:_MOST_NODES],
         f"The gradients of the {plural(len(nodes), 'Parameter')} have a norm of {gradient:.3g} "
-        f"altogether, {ratio:.3g} times that of the parameters themselves, {size:.3g}: a step of "
-        f"plain SGD with a learning rate above {_rounded_up(1 / ratio)} changes them by more than "
-        "they are. Look at the scale of the loss and of the data.",
+        f"altogether, {ratio:.3g} times the norm of the parameters ({size:.3g}). A step of "
+        f"plain SGD with a learning rate above {_rounded_up(1 / ratio)} overwrites them: check the "
+        "scale of the loss and of the data.",
         {"norm": gradient, "ratio": ratio},
     )
 
@@ -285,7 +280,7 @@ def _has_some(held: torch.Tensor) -> bool:
 
 
 def _share(came: torch.Tensor, grad: torch.Tensor, length: float) -> float | None:
-    """How many times what came ``.grad`` is; None where it is no multiple, 0 where not known."""
+    """Divide ``.grad`` by the incoming gradient; None for no multiple, 0 where unknown."""
     if not (is_plain(came) and is_plain(grad) and math.isfinite(length)):
         return 0
     if came.shape != grad.shape or came.device != grad.device or grad.is_complex():
@@ -304,11 +299,11 @@ def _added(evidence: CheckContext, nodes: list[int], *, is_known: bool) -> Findi
         "accumulated",
         "info",
         nodes[:_MOST_NODES],
-        f".grad of {list_some(names)} is not what this backward pass gave alone, "
-        f"{len(nodes)} of {len(evidence.leaves)} leaves: it "
-        + ("held" if is_known else "may have been changed since, or held")
-        + " something before, and backward adds to that. If passes are not meant to add up, call "
-        "optimizer.zero_grad() before each.",
+        f".grad of {list_some(names)} is not the gradient of this backward pass alone "
+        f"({len(nodes)} of {plural(len(evidence.leaves), 'leaf', 'leaves')}). It "
+        + ("held" if is_known else "was changed after the pass, or held")
+        + " a gradient before. If passes should not add up, call optimizer.zero_grad() before "
+        "each.",
         {"leaves": len(nodes)},
     )
 
@@ -324,8 +319,8 @@ def _clipped(shares: list[tuple[int, float]]) -> Iterator[Finding]:
         "info",
         [node for node, _ in shares][:_MOST_NODES],
         f"Since this backward pass .grad of {plural(len(shares), 'parameter')} was made "
-        f"{1 / most:.3g} times smaller, all by one factor, as clip_grad_norm_() does. If "
-        "that is so at every step, max_norm is what sets the size of the steps, not the gradient: "
-        "compare it with the norm that clip_grad_norm_() returns.",
+        f"{1 / most:.3g} times smaller, all by one factor, as clip_grad_norm_() does. If that "
+        "happens at every step, max_norm sets the size of the steps: compare it with the norm "
+        "that clip_grad_norm_() returns.",
         {"factor": most},
     )

@@ -1,4 +1,4 @@
-"""Findings about gradients that are exactly zero: what lets nothing through, and where that is."""
+"""Findings about gradients that are exactly zero: which operation blocks them, and where."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..backward.first_zeros import ZeroBirth, is_zero, zero_births
 from ..backward.kept_gradients import norms
 from ..backward.recorded_run import RecordedRun
-from ..english import list_some
+from ..english import list_some, plural
 from ..explain.zero_derivatives import Block, blocked_leaves, is_margin
 from ..graph.pass_through import is_pass_through
 from ..schema import Severity
@@ -23,10 +23,10 @@ _LEAST_OF_HALF = 3e-8  # what is smaller becomes zero
 
 
 def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """Leaves to which nothing but zeros came, by the operation that let nothing through.
+    """Find leaves whose gradient is exactly zero, by the operation that blocks it.
 
     Args:
-        evidence: What there is to judge by.
+        evidence: The evidence.
     """
     run = evidence.run
     if run is None:
@@ -49,14 +49,14 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
     groups: dict[tuple[str, str], list[tuple[Block, list[int], str | None]]] = defaultdict(list)
     for block, nodes in found.by_block:
         if dead and not dead.isdisjoint((block.node, *_factors(evidence, block))):
-            continue  # told of that ReLU
+            continue  # the finding about that ReLU says it
         waits = _waits(evidence, block, lengths)
         alike = "waits" if waits else evidence.captured.graph.nodes[block.node]["op"]
         groups[alike, "" if waits else block.because].append((block, nodes, waits))
     for group in groups.values():
         block, _, waits = group[0]
         more = len(group) - 1
-        like = f", and the like at {more} more place{'s' * (more > 1)}" if more else ""
+        like = f", and so do {plural(more, 'like operation')}" if more else ""
         kept = is_margin(evidence.captured, block.node)
         is_drawn = all(_is_drawn(evidence, each) for each, _, _ in group)
         ends = block.remedy
@@ -65,12 +65,12 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
         elif is_drawn:
             ends = "the mask may be random, as of dropout or stochastic depth: the next one differs"
         elif kept:
-            ends = "its result is only added up, as in a loss of margins that are all kept"
+            ends = "its result is only summed, as in a hinge loss whose margins are all kept"
         yield _zero_finding(
             evidence,
             [node for _, nodes, _ in group for node in nodes],
             "info" if waits or kept or is_drawn else "warning",
-            f"{_stops(evidence, block)}{like}; {ends}.",
+            f"{_stops(evidence, block)}{like}. {_sentence(ends)}",
         )
     if found.rest:
         severity: Severity = "warning" if len(zero) == len(came) > 1 else "info"
@@ -91,44 +91,44 @@ def _measured(
             why = _born(evidence, births[nodes[0]])
         elif unknown:
             why = (
-                "what the operations on the way saved is gone or packed by a hook, so whether one "
-                "of them lets nothing through cannot be told"
+                "saved tensors on the way were freed or packed by a hook, so the operation that "
+                "blocks it is unknown"
             )
         else:
-            why = "where it became so cannot be told from what flowed"
+            why = "the recorded gradients do not show where it became zero"
         yield _zero_finding(evidence, nodes, severity, f"{why}.")
 
 
 def _born(evidence: CheckContext, birth: ZeroBirth) -> str:
     """Where a gradient became zero, in words for after a colon."""
-    words = f"{evidence.words(birth.node)}{evidence.at(birth.node)}"
+    words = evidence.place(birth.node)
     came = "a gradient" if not birth.norm else f"a gradient of norm {birth.norm:.3g}"
     if birth.how == "sum":
-        return f"what came to {words} by several ways adds up to zero"
+        return f"the contributions that {words} received add up to zero"
     if birth.how == "hook" and birth.sender is not None:
         watched = evidence.run is not None and evidence.run.seeds is None
-        also = ", or what came there from outside of this graph," if watched else ""
+        also = " or a gradient from outside of this graph" if watched else ""
         return (
-            f"{evidence.words(birth.sender)} passed on {came}, and zeros arrived at {words}: a "
-            f"hook between them{also} made it so"
+            f"{evidence.words(birth.sender)} passed on {came}, and zeros arrived at {words}. "
+            f"A hook between them{also} made them zero"
         )
     towards = birth.node if birth.towards is None else birth.towards
-    start = f"{came} came to {words}, and it passed on zeros to {evidence.words(towards)}"
+    start = f"{words} received {came} and gave {evidence.words(towards)} zeros"
     custom = custom_function(evidence.captured.nodes[birth.node])
     if custom is not None and custom.__name__ == "BackwardHookFunction":
-        return f"{start}: a backward hook of a module made it so"
+        return f"{start}. A backward hook of a module made them zero"
     if custom is not None:
-        return f"{start}: the backward of {custom.__name__} made it so"
+        return f"{start}. The backward of {custom.__name__} made them zero"
     if 0 in (_shape(evidence, towards) or ()):
-        return f"{came} came to {words}, which took no number at all, as of an empty selection"
-    why = "its parts cancel out there, or the operation lets nothing through"
+        return f"{words} took an empty tensor, as of a mask that selects nothing"
+    why = "Its parts cancel out, or the input is where the derivative is zero"
     is_half = evidence.captured.graph.nodes[birth.node]["dtype"] == "torch.float16"
     if is_half and birth.norm and birth.norm < 1e4 * _LEAST_OF_HALF:
         why += (
-            f", or it is too small: what is below {_LEAST_OF_HALF:g} becomes zero in "
-            "torch.float16, so scale the loss"
+            f", or it is below {_LEAST_OF_HALF:g}, which torch.float16 rounds to zero: scale the "
+            "loss"
         )
-    return f"{start}: {why}"
+    return f"{start}. {why}"
 
 
 def _shape(evidence: CheckContext, node: int) -> tuple[int, ...] | None:
@@ -137,8 +137,11 @@ def _shape(evidence: CheckContext, node: int) -> tuple[int, ...] | None:
 
 
 def _stops(evidence: CheckContext, block: Block) -> str:
-    words = f"{evidence.words(block.node)}{evidence.at(block.node)}"
-    return f"{words} lets nothing through ({block.because})"
+    return f"{evidence.place(block.node)} blocks it ({block.because})"
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper() if words[:2].islower() and ' ' in words else words[:1]}{words[1:]}."
 
 
 def _zero_finding(
@@ -149,8 +152,8 @@ def _zero_finding(
         "zero",
         severity,
         nodes[:_MOST_NODES],
-        f"The gradient of {list_some(names)} is exactly zero everywhere, {len(nodes)} of "
-        f"{len(evidence.leaves)} leaves: {why}",
+        f"The gradient of {list_some(names)} is exactly zero ({len(nodes)} of "
+        f"{plural(len(evidence.leaves), 'leaf', 'leaves')}): {why}",
         {"parameters": len(nodes)},
     )
 

@@ -278,7 +278,7 @@ def test_a_missing_rank_and_other_versions_are_told(as_rank, tmp_path):
     with pytest.warns(UserWarning, match="rank") as told:
         widget = load(pattern)
     text = " ".join(str(each.message) for each in told)
-    assert "There is no file of ranks 1 and 3, of the 4 ranks of this run" in text
+    assert "The file of ranks 1 and 3 of 4 is missing" in text
     assert f"{torch.__version__} on rank 0 and 9.9.9 on rank 2" in text
     assert "The file of rank 2 holds no backward pass" in text
     assert all(each.filename == __file__ for each in told)

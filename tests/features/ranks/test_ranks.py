@@ -401,7 +401,7 @@ assert Path(folder, "said").read_text()
 widget = gradwalk.load(folder + "/run-*.gw")
 look(widget)
 text = " ".join(f.message for f in widget.diagnose())
-assert "There is no file of rank 1, of the 2 ranks of this run" in text, text
+assert "The file of rank 1 of 2 is missing" in text, text
 rows = [d["ranks"] for d in look(widget) if d["kind"] == "leaf"]
 assert all([each["rank"] for each in row] == [0] for row in rows)
 """

@@ -1,9 +1,8 @@
-"""What a checkpointed region does without until backward: the bytes that its operations need.
+"""The bytes that a checkpointed region saves until backward.
 
-Nothing is run to know them. Of each tensor that an operation would have saved it is known which
-operation of the region made it, so each memory counts once, and what is alive anyway, such as a
-weight or an input, does not count. What cannot be told so is left out: then the number is the least
-that it can be.
+Nothing is run to count them. For each tensor that an operation would have saved, the operation of
+the region that made it is known. So each memory counts once, and weights and inputs, which live
+anyway, do not count. Memory of unknown origin is left out: then the number is a lower bound.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class NotKept:
     """The memory of a region.
 
     Attributes:
-        bytes: What its operations made and need for backward, and the region does not keep.
-        is_all: Whether that is all of it, rather than the least that it can be.
-        inputs: What it keeps to run again, each memory once.
+        bytes: Memory that its operations need for backward and the region does not keep.
+        is_all: Whether that is all of it, rather than a lower bound.
+        inputs: Bytes of the inputs that it keeps to run again, each memory once.
     """
 
     bytes: int
@@ -43,7 +42,7 @@ class NotKept:
 
 
 def not_kept(captured: Capture, region: Region) -> NotKept | None:
-    """What a region does without until backward.
+    """Count the bytes that a region saves until backward.
 
     Args:
         captured: The graph.
@@ -96,7 +95,7 @@ class _Inside:
         self._following, self._before = captured.successors, captured.predecessors
 
     def needed(self) -> Iterator[_Needed]:
-        """What they would have saved, but for leaves."""
+        """Yield the tensors that they would have saved, without leaves."""
         sizes: dict[int, Sizes] = {}
         for i in self._order:
             node = self._captured.nodes[i]
@@ -137,7 +136,7 @@ class _Inside:
         return None
 
     def _taken_by(self, node: int) -> list[tuple[str | None, Place]]:
-        """What an operation takes: the argument, and who gave it."""
+        """List the arguments of an operation, with the output behind each."""
         return [
             (edge["argument"], (target, edge["output_nr"]))
             for target, between in self._following[node].items()

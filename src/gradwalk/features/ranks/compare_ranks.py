@@ -27,10 +27,10 @@ MUCH_LARGER = 100.0
 def findings_over_ranks(
     ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks], apart: Sequence[int] = ()
 ) -> list[Finding]:
-    """What may be wrong between the ranks of a run, the gravest first.
+    """Find what may be wrong between the ranks of a run, the gravest first.
 
     Args:
-        ranks: What the ranks say.
+        ranks: The ranks.
         leaves: Their leaves, side by side, those nearest to the output first.
         apart: Ranks whose graphs have nothing in common with the one that is shown.
 
@@ -47,10 +47,10 @@ def findings_over_ranks(
 
 
 def about_leaf(ranks: Sequence[RankModel], leaf: LeafOverRanks, are_copies: bool) -> str:
-    """What may be wrong with one leaf between the ranks, as sentences; "" for nothing.
+    """Join the findings on one leaf between the ranks; "" for none.
 
     Args:
-        ranks: What the ranks say.
+        ranks: The ranks.
         leaf: The leaf on all of them.
         are_copies: Whether they hold the same weights, see `gradwalk.features.ranks.replicas`.
     """
@@ -60,7 +60,7 @@ def about_leaf(ranks: Sequence[RankModel], leaf: LeafOverRanks, are_copies: bool
 def _of_leaves(
     ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks], are_copies: bool
 ) -> Iterator[Finding]:
-    """What can be said of each leaf without the others."""
+    """Yield the findings that need one leaf at a time."""
     yield from _not_finite(leaves)
     yield from drifted(leaves)
     yield from not_reduced(leaves, are_copies)
@@ -69,10 +69,10 @@ def _of_leaves(
 
 
 def incomplete(ranks: Sequence[RankModel], apart: Sequence[int] = ()) -> list[str]:
-    """Sentences on what there is to say of the files of the ranks as such.
+    """Describe missing files, other versions and missing passes.
 
     Args:
-        ranks: What the ranks say.
+        ranks: The ranks.
         apart: Ranks whose graphs have nothing in common with the one that is shown.
     """
     found = []
@@ -80,8 +80,8 @@ def incomplete(ranks: Sequence[RankModel], apart: Sequence[int] = ()) -> list[st
     missing = sorted({*range(world)} - {each["rank"] for each in ranks})
     if missing:
         found.append(
-            f"There is no file of {in_words(missing)}, of the {world} ranks of this run: what is "
-            "said of all ranks is said of the others."
+            f"The file of {in_words(missing)} of {world} is missing: sentences about all ranks "
+            f"leave {'it' if len(missing) == 1 else 'them'} out."
         )
     versions = sorted({each["torch_version"] for each in ranks})
     if len(versions) > 1:
@@ -150,7 +150,7 @@ def _branch_of(leaf: LeafOverRanks, it: str) -> str:
 
 
 def _not_finite(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
-    """Of each set of ranks with NaN or infinities, which the other ranks do not have."""
+    """Find sets of ranks with NaN or infinities that the other ranks do not have."""
     groups: dict[tuple[int, ...], list[LeafOverRanks]] = {}
     for leaf in leaves:
         known = [rank for rank, each in leaf.on.items() if each["local"] is not None]
@@ -175,7 +175,7 @@ def _not_finite(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
 
 
 def _large(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
-    """Ranks whose local gradients are far larger than those of the others."""
+    """Find ranks whose local gradients are far larger than on the other ranks."""
     totals: dict[int, float] = {}
     among: dict[int, frozenset[int]] = {}
     for leaf in leaves:
@@ -197,8 +197,8 @@ def _large(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             "large on a rank",
             "warning",
             most.nodes,
-            f"The local gradients of rank {rank} are {total / middle:,.4g} times as large as those "
-            f"of the others: their norm is {total:.4g}, and {middle:.4g} in the middle of the "
-            f"other ranks. Most of it is at {most.words}. Look at the batch that this rank had.",
+            f"The local gradients of rank {rank} are {total / middle:,.4g} times as large as "
+            f"on the other ranks: the norm is {total:.4g}, and their median is {middle:.4g}. "
+            f"The largest is at {most.words}. Check the batch of this rank.",
             {"rank": rank, "norm": total, "others": middle},
         )

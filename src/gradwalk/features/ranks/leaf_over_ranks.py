@@ -24,9 +24,9 @@ class LeafOverRanks:
     """One leaf on all ranks.
 
     Attributes:
-        name: What the program calls it.
+        name: Its name in the program.
         node: Its node in the graph that is shown; None where that rank lacks it.
-        on: Rank -> what it is there; a rank whose graph lacks it is not among them.
+        on: Rank -> the leaf there; ranks whose graph lacks it are left out.
         among: The ranks that should have it: all that do the same as those of ``on``.
     """
 
@@ -66,26 +66,26 @@ class LeafOverRanks:
 
     @cached_property
     def not_as_most(self) -> dict[Any, tuple[list[int], list[int]]]:
-        """What `not_as_most` found before, by what it was asked."""
+        """Cache of `not_as_most`, by its arguments."""
         return {}
 
     @cached_property
-    def _told(self) -> dict[Of, dict[int, _Told]]:
-        """What was read of it before."""
+    def _summaries(self) -> dict[Of, dict[int, _Summary]]:
+        """Cache of `known`."""
         return {}
 
-    def known(self, of: Of) -> dict[int, _Told]:
+    def known(self, of: Of) -> dict[int, _Summary]:
         """By rank, ascending, what is compared of one of its tensors, where it is known."""
-        if of not in self._told:
-            self._told[of] = {
-                rank: _told(found)
+        if of not in self._summaries:
+            self._summaries[of] = {
+                rank: _summary(found)
                 for rank, each in sorted(self.on.items())
                 if (found := of(each)) is not None
             }
-        return self._told[of]
+        return self._summaries[of]
 
 
-_Told = tuple[list[int], tuple[float | None, ...]]
+_Summary = tuple[list[int], tuple[float | None, ...]]
 """The shape of a tensor and its statistics, norm first."""
 
 Of = Callable[[RankLeafModel], StatisticsModel | None]
@@ -93,17 +93,17 @@ Of = Callable[[RankLeafModel], StatisticsModel | None]
 
 
 def value_of(leaf: RankLeafModel) -> StatisticsModel | None:
-    """What it holds."""
+    """Statistics of its value."""
     return leaf["value"]
 
 
 def local_of(leaf: RankLeafModel) -> StatisticsModel | None:
-    """What arrived at it."""
+    """Statistics of its local gradient."""
     return leaf["local"]
 
 
 def reduced_of(leaf: RankLeafModel) -> StatisticsModel | None:
-    """Its ``.grad``."""
+    """Statistics of its ``.grad``."""
     return leaf["reduced"]
 
 
@@ -114,7 +114,7 @@ def differ(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) ->
 
 
 def others_than_most(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) -> str:
-    """A sentence on the ranks that are not as most are; "" where there is no majority."""
+    """A sentence on the ranks that differ from the majority; "" without one."""
     most, odd = not_as_most(leaf, of, ranks)
     if not odd:
         return ""
@@ -131,7 +131,7 @@ def not_as_most(
     return leaf.not_as_most[key]
 
 
-def _not_as_most(known: Sequence[tuple[int, _Told]]) -> tuple[list[int], list[int]]:
+def _not_as_most(known: Sequence[tuple[int, _Summary]]) -> tuple[list[int], list[int]]:
     most: list[int] = []
     for _, first in known[:_MOST_TRIED]:
         alike = [rank for rank, told in known if _are_same(first, told)]
@@ -141,22 +141,24 @@ def _not_as_most(known: Sequence[tuple[int, _Told]]) -> tuple[list[int], list[in
     return (most, odd) if len(odd) < len(most) else ([], [])
 
 
-def _among(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None) -> list[tuple[int, _Told]]:
+def _among(
+    leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None
+) -> list[tuple[int, _Summary]]:
     known = leaf.known(of).items()
     return [(rank, told) for rank, told in known if ranks is None or rank in ranks]
 
 
 def same(first: StatisticsModel, other: StatisticsModel) -> bool:
     """Whether two tensors hold the same numbers, as far as their statistics tell."""
-    return first == other or _are_same(_told(first), _told(other))
+    return first == other or _are_same(_summary(first), _summary(other))
 
 
-def _told(found: StatisticsModel) -> _Told:
+def _summary(found: StatisticsModel) -> _Summary:
     numbers = found["norm"], found["mean"], found["min"], found["max"]
     return found["shape"], tuple(map(number_of, numbers))
 
 
-def _are_same(first: _Told, other: _Told) -> bool:
+def _are_same(first: _Summary, other: _Summary) -> bool:
     if first == other:
         return True
     if first[0] != other[0]:
@@ -204,7 +206,7 @@ def norms_in_words(leaf: LeafOverRanks, of: Of) -> str:
 
 
 def leaves_in_words(leaves: Sequence[LeafOverRanks]) -> str:
-    """Leaves as a sentence lists them, the first of many: those of one line together."""
+    """List the first leaves, those of one line together."""
     lines: dict[str, list[str]] = {}
     for leaf in leaves[:MOST_LISTED]:
         lines.setdefault(leaf.at, []).append(leaf.name)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
+import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import gradwalk
 from gradwalk import GraphWidget, diagnose, record, save, watch
 from gradwalk.checks.finding import Finding
+from gradwalk.schema import FindingKind
+
+ROOT = Path(gradwalk.__file__).parent
 
 
 def alarms(found: list[Finding]) -> list[Finding]:
@@ -261,3 +269,18 @@ def test_a_view_of_a_wrapper_whose_base_nobody_holds_is_measured(tmp_path):
     save(widget, tmp_path / "a.gw")
     assert "failed" not in [each.kind for each in widget.diagnose()]
     widget.close()
+
+
+def test_the_documentation_has_the_kinds_of_the_code():
+    text = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
+    documented = [kind for row in rows for kind in re.findall(r"`([^`]+)`", row)]
+    assert sorted(documented) == sorted(get_args(FindingKind))
+    made = {
+        node.value
+        for path in ROOT.rglob("*.py")
+        if path.parent.name != "schema"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert set(documented) <= made
