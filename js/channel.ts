@@ -48,7 +48,7 @@ export interface Channel<T = Traits, S extends keyof T = Settable & keyof T> {
   send(message: Message, done?: () => void): void;
 }
 
-/** What is said of a picture whose kernel was restarted or has ended: nobody is there to move a `.grad`. */
+/** The note on a picture whose kernel restarted or ended, so that no process can move a `.grad`. */
 export const GONE =
   "The kernel that made this picture has gone, and its tensors with it: stepping shows what was " +
   "recorded and moves no .grad. Run the cell again for a new picture.";
@@ -155,7 +155,7 @@ function withoutKernel<V>(trait: unknown, value: V): V {
   return value;
 }
 
-/** What was in bytes that came, by these bytes: whoever asks again gets the same. */
+/** The values unpacked so far, by their bytes: the same bytes give the same object. */
 const known = new WeakMap<ArrayBufferView, object>();
 
 /** The value of a trait, from how it travelled. */
@@ -166,7 +166,7 @@ function opened<V>(value: V): V {
   return found as V;
 }
 
-/** What Jupyter tells of the kernel while it works on a message, and once it is done with it. */
+/** Jupyter's messages about the state of the kernel. */
 interface Told {
   content?: { execution_state?: string };
 }

@@ -33,7 +33,7 @@ export function createView(
   return () => view.destroy();
 }
 
-/** The picture of one graph with everything around it. Data flows one way: traits ► request ► picture ► what is said of it. */
+/** The picture of one graph with everything around it. Data flows one way: traits ► request ► picture ► words about it. */
 class GraphView {
   private readonly shell: Shell<Traits>;
   private readonly picture: Picture;
@@ -256,7 +256,7 @@ class GraphView {
     side.setDirection(direction, graph.static);
   }
 
-  /** Once a picture is made or asked for: what is said of the graph around it. */
+  /** Show words about the graph, once its picture is made or asked for. */
   private describe(request: Request): void {
     const { drawable, was, isOther } = request;
     const { picture, playback, side } = this;

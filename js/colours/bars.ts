@@ -36,7 +36,7 @@ export function fillsOf(
   }));
 }
 
-/** How high bars are that stand beside each other, 0 to 1, and whether on a logarithmic scale. */
+/** The heights of neighbouring bars, 0 to 1, and whether their scale is logarithmic. */
 export function heightsOf(norms: readonly number[]) {
   const scale = logScale(norms);
   const isLog = scale !== null && scale.most > FAR_APART * scale.least;

@@ -21,7 +21,7 @@ interface NodeTable {
 
 type Fact = [string, (details: DetailsModel) => string | null];
 
-/** Values of a tensor with more numbers than this are told by their norm. */
+/** Values of a tensor with more numbers than this are summarized by their norm. */
 const MOST_NUMBERS = 6;
 
 const FACTS: readonly Fact[] = [

@@ -38,7 +38,7 @@ interface ShownPane {
   head: HTMLElement;
 }
 
-/** How many graphs stand beside each other. */
+/** How many graphs are side by side. */
 function columnsFor(united: United, width: number): number {
   const count = united.panes.length;
   const least = areCards(united) ? LEAST_CARDS : LEAST_WIDTH;

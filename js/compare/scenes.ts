@@ -82,7 +82,7 @@ export function paneScenes(
       const { module } = together.nodes[slotOf[p][i]];
       return module === undefined ? node : { ...node, module };
     });
-    // What is added up in one of the graphs has its rows in all.
+    // Contributions that one graph adds up have rows in all graphs.
     const rows = slotOf[p].subarray(0, nodes.length).map((slot) => shares[slot]);
     const plan = { ...flat, nodes };
     const options = { times: drawn, shares: rows, least };
@@ -185,7 +185,7 @@ function paneScene(
   const { graph, place, edge: slotEdge } = united.panes[p];
   const drawnAs = slotEdge.map((slot) => plan.edgeOf?.[slot] ?? slot);
   const own = new Set(drawnAs);
-  // Of a leaf that is drawn once per use, the copies that this graph uses.
+  // A leaf may be drawn once per use: the copies that this graph uses.
   const used = new Set(Array.from(own, (edge) => whole.edges[edge].target));
   const roots = new Set(graph.roots.map((root) => root.node));
   const drawn: number[][] = graph.nodes.map(() => []);

@@ -138,7 +138,7 @@ export function transportOf(panes: readonly Pane[], passes: readonly PassModel[]
   };
 }
 
-/** Of a pass that stopped that it did, and nothing of what flowed: that is told graph by graph. */
+/** Return the run of a pass that stopped, without its gradients: each graph shows its own. */
 function whereItStopped(passes: readonly PassModel[]): RunModel | null {
   const run = passes.find((pass) => pass.run?.ended === "stopped")?.run;
   const none = { seeds: [], edges: [], values: [], norms: [], arrived: [], grads: [], marks: [] };

@@ -4,7 +4,7 @@ import { type Members, type PlaceEdge, slotsOf } from "./slots";
 
 /** All graphs of a comparison laid on top of each other. Nodes of all of them together are called places. */
 export interface United {
-  /** Every place, as the first graph that has it tells of it; for searching and for words. Without edges. */
+  /** Every place, from the first graph that has it, for searching and for words. Without edges. */
   graph: GraphModel;
   members: Members;
   panes: readonly Pane[];
@@ -29,7 +29,7 @@ export interface Pane {
 /** Lays the graphs on each other, or throws one whole sentence that says what is wrong with them. */
 export function unite(given: readonly PaneModel[], members: Members, constants = true): United {
   if (given.length < 2) throw new Error("Python sent fewer than two graphs to compare.");
-  // Of what was loaded for several ranks the one is compared that is shown.
+  // Of several loaded ranks, compare the one that is shown.
   const alone = given.map(({ graph }) => ({ ...graph, ranks: null }));
   const whole = alone.map((graph) => shownGraph(graph, true));
   const graphs = constants ? whole : alone.map((graph) => shownGraph(graph, false));
@@ -46,7 +46,7 @@ export function unite(given: readonly PaneModel[], members: Members, constants =
   );
   const edges: EdgeModel[] = [];
   const known = new Map<string, number>();
-  // What an argument is called, and where it stands, is another thing in a static graph.
+  // Static graphs name and place arguments differently.
   const isMixed = graphs.some((graph) => graph.static);
   const panes = graphs.map((graph, p): Pane => {
     const times = new Map<string, number>();

@@ -127,7 +127,7 @@ function defaultHeight(scene: Scene | null, width: number): number {
   if (!scene) return LEAST_HEIGHT;
   const scale = Math.min(LARGEST_FIT, (width - 2 * MARGIN) / Math.max(1, scene.width));
   const readable = scale < READABLE ? FIRST_SCALE : scale;
-  // What is closed will be opened.
+  // A closed panel will be opened.
   const hasBoxes = scene.nodes.some((node) => node.group);
   const [least, most] = hasBoxes ? [ROOM_TO_OPEN, MOST_OF_MODEL] : [LEAST_HEIGHT, MOST_HEIGHT];
   return Math.max(least, Math.min(most, scene.height * readable + 2 * MARGIN));

@@ -24,8 +24,8 @@ interface ColourControls {
 export function createColourControls(choose: (by: ColourBy) => void): ColourControls {
   const select = element("select", {
     class: "gw-select gw-colour-by",
-    "aria-label": "What the colours of nodes say",
-    title: "What the colours of nodes say",
+    "aria-label": "Meaning of the node colours",
+    title: "Meaning of the node colours",
     ...KEEP_KEYS,
   });
   select.addEventListener("change", () => choose(select.value as ColourBy));

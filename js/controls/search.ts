@@ -59,7 +59,7 @@ function wordsOf(query: string): string[] {
     .filter((word) => word !== "");
 }
 
-/** Whole sizes only: "64" is no part of 640. */
+/** Match whole sizes only: "64" does not match 640. */
 function matchesShape(sizes: string, word: string): boolean {
   if (sizes === "scalar") return "scalar".startsWith(word) && word.length > 1;
   if (!/^\(?[\d,]+\)?$/.test(word)) return false;

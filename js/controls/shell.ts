@@ -50,7 +50,7 @@ export class Shell<T extends { _fault: string | null }> {
     this.faults.replaceChildren(faultBox(messageOf(error)));
   }
 
-  /** What Python says is wrong, in place of whatever was said before. */
+  /** Show Python's error in place of the previous message. */
   readonly showPythonFault = this.guarded(() => {
     const fault = this.channel.get("_fault");
     this.faults.replaceChildren(...(fault ? [faultBox(fault)] : []));
@@ -72,7 +72,7 @@ export class Shell<T extends { _fault: string | null }> {
     return true;
   }
 
-  /** Follows what becomes of the screen, whoever leaves it; calls back when the widget has another size. */
+  /** Follow full screen, which the browser can also leave; calls back when the widget has another size. */
   followFull(resized: () => void): void {
     this.resized = resized;
     this.cleanup.listen(this.root, "fullscreenchange", () => this.setFull(this.hasScreen));

@@ -129,7 +129,7 @@ export class Toolbar {
     if (this.toggles.panel) setToggle(this.toggles.panel, open);
   }
 
-  /** Leave out, step by step, what there is no room for. */
+  /** Hide more and more tools until the rest fits. */
   tighten(): void {
     const { element: bar } = this;
     const levels = Array.from({ length: TIGHTEST }, (_, level) => `is-tight-${level + 1}`);

@@ -254,12 +254,12 @@ class ColourCache {
   }
 }
 
-/** What is wrong with gradients inside a closed box is said on the box, whatever it is coloured by. */
+/** A closed box shows bad gradients inside it, whatever its colour means. */
 function alarmsIn(scene: Scene, norms: GradientNorms, by: ColourBy): Map<number, string> {
   const alarms = new Map<number, string>();
   for (const node of scene.nodes) {
     const alarm = node.group || by === "gradient" ? alarmOf(node, norms) : null;
-    // What has a number of its own says itself that it is zero.
+    // A node that shows its own number already shows that it is zero.
     const isSaid = alarm === "0" && (node.bar || typeof node.shape.tile?.number === "number");
     if (alarm && !isSaid) alarms.set(node.index, alarm);
   }

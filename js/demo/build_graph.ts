@@ -2,7 +2,7 @@ import type { EdgeModel, GraphModel, ModulesModel, NodeModel } from "../wire";
 
 export const NO_MODULES: ModulesModel = { namespaces: [], classes: [], names: [] };
 
-/** What nodes have where nothing else is said, here and in the tests: a new field of a node gets its value here. */
+/** The default fields of a node, here and in the tests: a new field of a node gets its value here. */
 export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
   name: null,
   shape: [],

@@ -1,4 +1,4 @@
-/** By their names, or only what would stand in `class`. */
+/** Attributes by name, or only the value of `class`. */
 type Attributes = Record<string, string | number | boolean | null | undefined> | string;
 type Child = Node | string | null | undefined | false;
 

@@ -1,13 +1,13 @@
 import { button, element } from "./element";
 import { messageOf } from "./fault";
 
-/** What stands in a menu, and what does it; it tells in a sentence what was done. */
+/** An entry of a menu and its action, which returns a sentence about the result. */
 type MenuItem = [text: string, run: () => Promise<string>];
 
 /** Time for a note to be painted before work begins that takes the page, ms. */
 const PAINTED_MS = 40;
 
-/** A button that opens a menu. What a choice leads to is said where the menu was, until the focus leaves. */
+/** A button that opens a menu. The result of a choice replaces the menu until the focus leaves. */
 export function createMenu(label: string, icon: string, items: readonly MenuItem[]): HTMLElement {
   const choices = items.map(([text, run]) => {
     const choice = button({ label: text, text, class: "gw-menu-item" }, () => {

@@ -1,4 +1,4 @@
-/** What something was made of, to tell whether it has to be made again. */
+/** The inputs of something, to find out whether it has to be made again. */
 export class Remembered {
   private parts: readonly unknown[] | null = null;
 

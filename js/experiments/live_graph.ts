@@ -31,7 +31,7 @@ export class LiveGraph {
     return (this.update?.number ?? 0) !== this.number;
   }
 
-  /** Whether other boxes need room for numbers that can be set than those of the graph that was taken. */
+  /** Whether the number inputs need the same room in the boxes as before. */
   get isRoomed(): boolean {
     return this.graph === null || worded(this.wanted()) === this.roomed;
   }

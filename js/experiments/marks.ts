@@ -72,7 +72,7 @@ function editMark(
 ): SVGElement[] {
   const [x, y] = halfway(drawn.curve);
   const { kind, value } = edit;
-  // Of several numbers the panel has room for.
+  // The panel has room for several numbers.
   const word = typeof value === "number" ? editText(edit) : "=";
   const sign =
     kind === "cut"
@@ -104,7 +104,7 @@ function leafTag(scene: Scene, index: number, text: string, measure: Measure): S
   const { x, y, shape } = scene.nodes[index];
   const width = measure(text, "gradient") + 2 * PAD;
   const top = y + shape.height / 2 + 3;
-  // A leaf stands at the rim of the picture: what is wider than it must not reach beyond.
+  // A leaf is at the rim of the picture: a wider mark must not reach beyond.
   const middle = Math.max(width / 2, Math.min(scene.width - width / 2, x));
   const outline = {
     x: x - shape.width / 2 - 2,

@@ -13,7 +13,7 @@ const WHOLE = 240;
 /** What a large key press moves, in steps. */
 const LARGE = 10;
 
-/** So many numbers of a tensor stand in a row. */
+/** The most numbers of a tensor in one row. */
 const MOST_COLUMNS = 4;
 
 /** The numbers of leaves, which can be dragged, and set with the arrow keys, like a slider. */
@@ -23,7 +23,7 @@ export class NumberInputs {
 
   constructor(private readonly send: Channel["send"]) {}
 
-  /** One for each number that can be set; those of a tensor together, in its leaf. */
+  /** One input per number; those of a tensor together, in its leaf. */
   pins(numberInputs: readonly KnobModel[], graph: GraphModel): Pin[] {
     const nodes = [...new Set(numberInputs.map(({ node }) => node))];
     return nodes.map((node) => {
@@ -64,7 +64,7 @@ export class NumberInputs {
   }
 }
 
-/** Per leaf that is a tensor of several numbers, how they stand in its box. */
+/** Per leaf that is a tensor of several numbers, the rows and columns of its inputs. */
 export function inputRooms(numberInputs: readonly KnobModel[]): Map<number, InputRoom> {
   const found = new Map<number, KnobModel[]>();
   for (const numberInput of numberInputs)

@@ -11,12 +11,12 @@ export interface Spot {
   height: number;
 }
 
-/** An element that stands at a node and is seen as large as it. */
+/** An element placed at a node, scaled with it. */
 export interface Pin {
   node: number;
   element: HTMLElement;
   spot(node: SceneNode): Spot;
-  /** Whether it goes above its node where there is no room under it. */
+  /** Whether it goes above its node when there is too little room below. */
   mayGoAbove?: boolean;
 }
 
@@ -60,10 +60,10 @@ export class Pins {
   }
 }
 
-/** Below the header of a leaf that adds up, or of a box that is no card, there is no cell. */
+/** Below the header of a leaf that adds up, or of a plain box, which have no cell. */
 const BELOW = { width: 92, height: 24 };
 
-/** Where the value of a node stands in its card; below a box that is none. */
+/** The place of a node's value in its card, or below its box. */
 export function valueSpot({ shape: { card, width, height } }: SceneNode): Spot {
   if (!card) return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };
   const top = -height / 2;

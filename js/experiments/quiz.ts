@@ -111,7 +111,7 @@ function isOpen({ state }: QuestionModel): boolean {
   return state === "open" || state === "wrong";
 }
 
-/** What was said of the click that was wrong last. */
+/** The answer to the last wrong click. */
 function lastHint(before: QuizModel | null, now: QuizModel): string | null {
   const old = new Map(before?.questions.map((question) => [question.node, question.hint]));
   const said = now.questions.find(({ node, hint }) => hint !== null && hint !== old.get(node));

@@ -149,7 +149,7 @@ export function edgeTools(
   );
 }
 
-/** Where numbers are typed; `take` is told of what was read, null for nothing, and not of what is no number. */
+/** A field for numbers; `take` gets each valid number, and null for an empty field. */
 function field<V>(options: {
   words: string;
   hint: string;
@@ -330,7 +330,7 @@ function comparison(
   const [, , ...columns] = found.querySelectorAll<HTMLElement>("thead th");
   for (const [i, column] of columns.entries()) {
     const isShown = i === names.length || names[i] === isOn;
-    column.title = isShown ? "What the picture shows" : oneLine(names[i]);
+    column.title = isShown ? "Shown in the picture" : oneLine(names[i]);
     if (isShown) column.setAttribute("aria-current", "true");
   }
   return found;

@@ -107,7 +107,7 @@ export function openedByHand({ graph, tree }: { graph: GraphModel; tree: GroupTr
   return paths;
 }
 
-/** Closes a group. What was open in it is open again when it is opened. */
+/** Close a group. The open groups in it are open again when it is opened. */
 export function closeGroup(folding: Folding, path: string): Folding {
   const open = new Set(folding.open);
   open.delete(path);

@@ -18,7 +18,7 @@ export interface GroupedGraph {
   tree: GroupTree;
   source: Int32Array;
   target: Int32Array;
-  /** Per graph node, 1 if it may be folded into an edge: it hands a tensor on that has no name and is no output. */
+  /** Per graph node, 1 if it may be folded into an edge: it passes a tensor on that has no name and is not an output. */
   plumbing: Uint8Array;
   /** Per graph node, what it is to a layer. */
   role: Uint8Array;
@@ -91,7 +91,7 @@ function isBoard({ graph }: GroupedGraph, { nodes, nodeOf }: Visible): boolean {
   return nodes.length - said.length <= MOST_CARDS;
 }
 
-/** Whether a node is a constant that stands in the sign of an operation that is drawn. */
+/** Whether a node is a constant written in the sign of a drawn operation. */
 function isSaid(
   { nodes: given }: GraphModel,
   v: number,

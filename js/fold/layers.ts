@@ -97,7 +97,7 @@ export function joinSums(
     const [v, sum] = [source[e], target[e]];
     if (role[v] !== ACTIVATION || role[sum] !== ADDITION || box[sum] >= 0) continue;
     if (uses[sum] !== 1 || takes[v] !== 1 || keep?.has(v)) continue;
-    // It stands beside the sum itself, or in a module that does and is nothing else.
+    // It is next to the sum itself, or in a module that contains nothing else.
     const g = tree.groupOf[v];
     const isAlone = box[v] === g && activations[g] === operations[g];
     const around = box[v] < 0 ? g : isAlone ? tree.parent[g] : -1;

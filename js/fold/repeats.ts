@@ -153,7 +153,7 @@ function structures({ source, target, tree, op }: Operations, closed: ArrayLike<
   }
   const own = Int32Array.from({ length: n }, (_, v) => mix(name[tree.groupOf[v]], hashOf(op[v])));
 
-  // Each node is told by what lies below it, then also by what lies above it, so that a shared input shows.
+  // A node is identified by the nodes below it and above it, so that a shared input counts.
   const order = topological(graph);
   const below = own.slice();
   const place = new Int32Array(inner.length);

@@ -17,7 +17,7 @@ interface Modules {
   parameters: ModuleParameters;
 }
 
-/** With more of its blocks open than this, a strip is no help: they are shown one by one. */
+/** With more open blocks than this, a strip does not help: the blocks are shown one by one. */
 const MOST_LENSES = 2;
 
 /** Of repeated blocks, those to draw as strips: where they show, and few of them are open. Groups, in order. */
@@ -280,7 +280,7 @@ class StripPlanner {
     };
   }
 
-  /** What stands in a lens for something outside. */
+  /** The node of a lens that represents something outside. */
   private gateNode(h: number, { v, isSource, edges }: Item): Omit<PlanNode, "frame"> {
     const { graph, tree } = this.grouped;
     const spot = this.spotAround(h, v);
@@ -299,7 +299,7 @@ class StripPlanner {
 interface Place {
   v: number;
   spot: Spot | null;
-  /** What it is told apart by where it lies outside. */
+  /** Its key among the gates, for a node outside. */
   gate: string | null;
 }
 
@@ -339,7 +339,7 @@ class Draft {
   edge(e: number, line: Visible["edges"][number], source: Place, target: Place): void {
     const [from, to] = [source.spot, target.spot];
     if (from && to && from.strip === to.strip) {
-      // Of a strip, only what leads from each block to the next has room.
+      // A strip has room only for edges from one block to the next.
       if (Math.abs(from.block - to.block) === 1) this.link(from, to, line);
       return;
     }

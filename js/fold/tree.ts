@@ -89,7 +89,7 @@ export function membersIn({ byPath, groupOf, parent }: GroupTree, path: string):
   return Array.from(groupOf.keys()).filter((v) => lies[groupOf[v]] === 1);
 }
 
-/** The paths of the groups to open so that `depth` levels of boxes are open: 0 for none, 1 for "encoder" and its like. */
+/** The paths of the groups to open for `depth` levels of open boxes: 0 for none, 1 for "encoder" and the like. */
 export function expandTo(tree: GroupTree, depth: number): Set<string> {
   return new Set(tree.path.filter((_, g) => g > 0 && tree.depth[g] <= depth));
 }

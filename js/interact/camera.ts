@@ -41,7 +41,7 @@ export class Camera {
       ])
       .clickDistance(4)
       .wheelDelta(({ deltaY, deltaMode, ctrlKey }) => {
-        // Two fingers on a trackpad are told as a wheel with Ctrl and small numbers.
+        // The browser reports two fingers on a trackpad as a wheel with Ctrl and small numbers.
         const turned = -deltaY * (deltaMode === 1 ? 0.05 : 0.002) * (ctrlKey ? 10 : 1);
         return Math.max(-NOTCH, Math.min(NOTCH, turned));
       })

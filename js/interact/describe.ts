@@ -126,7 +126,7 @@ function valueLine({ value, label, changed }: NodeModel): string[] {
   return text === label ? [] : [`value ${text}`];
 }
 
-/** What has arrived at a node by the cursor, or stands in its `.grad`. */
+/** The gradient at a node at the cursor, or its `.grad`. */
 function gradientLine({ recording, cursor }: Progress, id: number): string[] {
   const { stored, gradients, step, ready } = recording;
   const held = stored.get(id);

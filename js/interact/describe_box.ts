@@ -32,7 +32,7 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
   return { title, lines: [...said, ...lines] };
 }
 
-/** What stands in a lens for something outside, in words. */
+/** Describe a node of a lens that represents something outside. */
 function describeGate({ gate, group }: SceneNode, { progress }: Marks): Description {
   const carries = gate?.carries ?? null;
   const { gradients, run } = progress?.recording ?? { gradients: null, run: null };

@@ -41,7 +41,7 @@ export interface Still {
 export class Drawing {
   readonly element: HTMLElement;
   readonly canvas: HTMLElement;
-  /** Over the foot of the picture: the minimap, and beside it what else is to stand there. */
+  /** The row over the bottom of the picture: the minimap and what others add. */
   readonly foot: HTMLElement;
   readonly viewport: Viewport;
   scene: Scene | null = null;
@@ -120,7 +120,7 @@ export class Drawing {
     this.frameFirst();
   }
 
-  /** Draws another picture of the same graph. What is held stays where it is seen; without, it is a first view. */
+  /** Draw another picture of the same graph. A held place does not move; without one it is a first view. */
   replace(scene: Scene, hold: Hold | null): void {
     const { scene: before, viewport } = this;
     const { view } = viewport;
@@ -137,8 +137,8 @@ export class Drawing {
   }
 
   /**
-   * Draws what another graph became of this one; `was` has, per node, which it was. What is held stays where it is
-   * seen, and what was seen whole stays so.
+   * Draw the graph after an update; `was` has, per node, its id before. A held place does not move, and a scene seen
+   * whole stays whole.
    */
   become(
     graph: GraphModel,
@@ -182,7 +182,7 @@ export class Drawing {
     this.paintSoon();
   }
 
-  /** Tells the drawing its size in px. What was in the middle stays there. */
+  /** Set the size in px. The middle of the view does not move. */
   resize(size: Size): void {
     const became = this.viewport.resize(size);
     if (became === null) return;

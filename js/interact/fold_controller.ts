@@ -50,7 +50,7 @@ interface FoldEvents {
   shown(scene: Scene | null): void;
   /** A picture that may take long is being made; null once it is there or nobody waits for it any more. */
   working(work: Work | null): void;
-  /** A picture was given up. What is drawn stays; null when nothing is drawn yet. */
+  /** A picture was given up. The one that is drawn stays; null if there is none. */
   gaveUp(kept: Pick<Shown, "direction" | "source"> | null): void;
   failed(error: unknown): void;
 }
@@ -207,7 +207,7 @@ export class FoldController {
     );
   }
 
-  /** Opens a block of a strip: its bar stays where it is, or all is seen as before. False if there is no such strip. */
+  /** Open a block of a strip: its bar does not move, or the view does not change. False if there is no such strip. */
   openBlock(path: string): boolean {
     const { wanted, drawing, measure } = this;
     const hold = holdBar(drawing, path);
@@ -228,7 +228,7 @@ export class FoldController {
     if (folding) this.fold(closeGroup(folding, path), holdBar(drawing, path) ?? holdBox(path, at));
   }
 
-  /** Closes an open group, and then moves to where it is told to by the group's members. */
+  /** Close an open group, then move to its members with `then`. */
   leave(path: string, then: (scene: Scene, members: readonly number[]) => void): void {
     const { wanted } = this;
     if (!wanted) return;

@@ -77,7 +77,7 @@ export class Viewport {
     this.scene = scene;
   }
 
-  /** The stage has another size. What was in the middle stays there, and what was seen whole stays so. */
+  /** Take another size of the stage. The middle does not move, and a scene seen whole stays whole. */
   resize(stage: Size): "first" | "moved" | null {
     const { scene, stage: before, view } = this;
     if (stage.width === 0 || stage.height === 0) return null;
@@ -161,7 +161,7 @@ export class Viewport {
     this.camera.destroy();
   }
 
-  /** False if it stands there, or is on its way. */
+  /** Move the view; false if it is there already, or on its way. */
   private move(view: View): boolean {
     const isElsewhere = view !== this.camera.aim;
     if (isElsewhere) this.camera.go(view);

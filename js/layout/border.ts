@@ -6,7 +6,7 @@ import { type Graph, makeGraph } from "./graph";
  * top or bottom border where lines pass through it; nodes that are boxes themselves have lines at fixed places.
  */
 export interface Border {
-  /** How many of the graph's first nodes are no ports. */
+  /** How many of the graph's first nodes are nodes; the rest are ports. */
   inside: number;
   /** Per port, 1 on the top border, 0 on the bottom border. */
   isTop: Uint8Array;

@@ -251,7 +251,7 @@ function narrowest(
         sideways += Math.abs(x[v] - x[layered.down.item[j]]);
       }
     }
-    // A pixel or two is no reason to leave the input's order.
+    // A pixel or two do not justify leaving the input's order.
     if (sideways < 0.98 * best.sideways) best = { order, x, sideways };
   }
   return best;

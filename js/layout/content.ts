@@ -13,7 +13,7 @@ export interface Content {
   height: Float64Array;
   /** What hangs on the items. */
   hanging?: Hanging | undefined;
-  /** Left out where there are no boxes at all. */
+  /** Left out in a picture without boxes. */
   border?: ContentBorder;
 }
 
@@ -48,7 +48,7 @@ export interface ContentGaps {
 /** Larger contents are rarely alike, and telling takes time. */
 const LARGEST_CACHED = 300;
 
-/** Like `layoutContent`, but blocks that are alike, as those of a deep net are, cost the time of one. */
+/** Like `layoutContent`, but similar blocks, as in a deep net, cost the time of one. */
 export function layoutCached(
   content: Content,
   gaps: ContentGaps,
@@ -151,7 +151,7 @@ function linesOf(
   return { start, points };
 }
 
-/** Components with ports stand in one row, so that lines reach the border; the others are packed to their right. */
+/** Components with ports form one row, so that lines reach the border; the others are packed to their right. */
 function arrange(
   parts: Part[],
   sizes: { width: number; height: number }[],

@@ -11,7 +11,7 @@ export function isHorizontal(direction: Direction): boolean {
   return direction === "right" || direction === "left";
 }
 
-/** A function from layout coordinates to those of the drawing, for a layout of the given height. */
+/** Return a function from layout coordinates to drawing coordinates, for a layout of the given height. */
 export function turn(
   direction: Direction,
   height: number,

@@ -107,7 +107,7 @@ function freeSlants(layered: Layered, order: Int32Array, placed: Placed) {
   for (let i = 0; i < layered.size; i++) place[order[i]] = i;
   return (v: number, from: number, to: number, border: number, band: number, end: number) => {
     if (border === band || from === to) return true;
-    // What is taller than the box that it hangs on is in the way of a slant.
+    // A hanging node taller than its box blocks a slant.
     if ((placed.hanging?.height[v] ?? 0) > placed.boxBottom[v] - placed.boxTop[v]) return false;
     const share = (band - border) / (end - border);
     const reach = from + (to - from) * Math.max(share, bentShare(share));

@@ -20,7 +20,7 @@ export interface Effort {
 /** For a graph that is laid out alone. */
 const FULL_EFFORT: Effort = { visits: 30_000, steps: 1_200_000, choices: 6 };
 
-/** From this size on, nodes and dummies, there is no time for reinsertion everywhere. */
+/** Larger graphs, nodes and dummies, leave no time for reinsertion everywhere. */
 const LARGE = 8_000;
 
 /** From this size on, there is hardly time for sweeps. */

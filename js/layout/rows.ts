@@ -5,8 +5,8 @@ import { type Graph, inDegree, outDegree } from "./graph";
 const LEAST_ROWS = 3;
 
 /**
- * Spreads the leaves of a node that has very many over several ranks, so that they stand in rows below each other rather
- * than in one endless row.
+ * Spreads the leaves of a node that has very many over several ranks, in rows below each other instead of
+ * one endless row.
  *
  * `rank`, `width` and `height` have an entry per node; `aspect` is the wanted width over height; sizes and gaps are px.
  * Returns the new ranks, or null if nothing is that wide. Only leaves move, and only down.

@@ -48,7 +48,7 @@ export interface LayoutOptions {
   /** How much wider the gap between two rows gets by each crossing in it, px. Default 0. */
   crossGap?: number;
   /**
-   * Wanted width over height. What is far taller is wrapped into columns, and a fan of very many leaves into rows. Left
+   * Wanted width over height. A far taller graph is wrapped into columns, and a fan of very many leaves into rows. Left
    * out, everything is drawn as tall and as wide as it comes.
    */
   aspect?: number;

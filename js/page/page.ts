@@ -74,7 +74,7 @@ function withoutDetails(like: DetailsModel, node: NodeModel): DetailsModel {
   return { ...like, ...known, dtype: null, device: null };
 }
 
-/** Shows what stands in the page. */
+/** Show the graph in the page. */
 export async function start(startWorker?: StartWorker): Promise<void> {
   const host = document.getElementById("gradwalk") as HTMLElement;
   try {

@@ -42,13 +42,13 @@ export class CanvasPainter {
   private isCopied = false;
   private module: readonly string[] | null = null;
 
-  /** Null where there is no canvas to draw on. */
+  /** Null without a canvas to draw on. */
   get pen(): CanvasRenderingContext2D | null {
     if (this.context === undefined) this.context = this.element.getContext("2d");
     return this.context;
   }
 
-  /** What to draw from now on. What was drawn of the same scene with other marks is seen until that is drawn. */
+  /** Draw this from now on. The old marks of the same scene are seen until then. */
   show(picture: Picture2D): void {
     if (this.picture) this.changedAt = performance.now();
     if (picture.scene !== this.picture?.scene) {
@@ -114,7 +114,7 @@ export class CanvasPainter {
   drawWhole(): number | null {
     const { picture } = this;
     if (!picture || this.whole?.picture === picture) return null;
-    // Of numbers that follow a slider nobody sees all in passing.
+    // Numbers that follow a slider change too fast to be read.
     const still = Math.max(this.movedAt, this.changedAt) + STILL_MS - performance.now();
     if (still > 0) return still;
     if (this.nextWhole?.picture !== picture) {

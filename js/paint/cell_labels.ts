@@ -7,7 +7,7 @@ import type { Measure } from "../text/measure";
 import type { FewModel } from "../wire";
 import { asAdded, fewOf, type GradientLabel, isAlarming, totalWord } from "./gradient_label";
 
-/** The gradient of a node, in the cell of its card; null where there is none to be told. */
+/** The gradient of a node, in the cell of its card; null if there is none. */
 export function cellLabel(
   { id, index, x, y, leaf, shape: { card } }: SceneNode,
   recording: Recording,

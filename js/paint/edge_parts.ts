@@ -23,7 +23,7 @@ export function edgeParts(
     const tip = arrowData(curve[end], curve[end + 1], pointing(curve, isStatic, heading));
     parts.push(part("path", { class: "gw-arrow", d: tip }));
   }
-  // Of what needs no grad the value alone flows, to the operation that takes it.
+  // Without requires_grad only the value flows, to the operation that takes it.
   if (quiet === "constant" && !isTiny(curve)) {
     const tip = arrowData(curve[0], curve[1], pointing(curve, true, heading));
     parts.push(part("path", { class: "gw-value-head", d: tip }));
@@ -44,7 +44,7 @@ export function headAtRing({ curve }: SceneEdge, heading: readonly [number, numb
 /** From a node to the outside of the ring around it, px. */
 const RING = 7.5;
 
-/** Whether there is no room for an arrowhead, as between the bars of a long strip. */
+/** Whether an arrowhead does not fit, as between the bars of a long strip. */
 function isTiny(curve: ArrayLike<number>): boolean {
   if (curve.length > 8) return false;
   return Math.hypot(curve[6] - curve[0], curve[7] - curve[1]) < 6;

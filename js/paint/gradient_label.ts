@@ -13,7 +13,7 @@ export interface GradientLabel extends Place {
   alarming: boolean;
   /** The edge that carries it; null beside a node. */
   edge: number | null;
-  /** Ids of the nodes that it belongs to: both ends of the edge, or the one it stands beside. */
+  /** Ids of the nodes that it belongs to: both ends of the edge, or the one beside it. */
   nodes: readonly number[];
   /** How many steps have to run before it is there, and after how many something else is. */
   from: number;

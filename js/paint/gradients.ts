@@ -231,7 +231,7 @@ class LabelPlacer {
   }
 }
 
-/** What stands in the way in a scene, found once for all pictures of the same places. */
+/** The obstacles of a scene, found once for all pictures of the same places. */
 const knownObstacles = new WeakMap<Scene["edges"], Obstacles>();
 
 function obstaclesOf(scene: Scene): Obstacles {

@@ -17,7 +17,7 @@ const LEAST = 6;
  * the box; "" where that is too little, and the box is one shape with its colour.
  */
 export function mapName({ shape, leaf, bar }: SceneNode, scale: number): string {
-  // A bar is its height; its name stands beside it.
+  // A bar is its height; its name is beside it.
   if (bar || shape.height * scale < LINE + 2) return "";
   const { texts } = shape;
   const title = texts.find(({ style }) => style === "title") ?? texts[0];

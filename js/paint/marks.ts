@@ -42,7 +42,7 @@ export interface Marks {
 
 /** The gradient of the parameters in a closed box, or in a block of a strip. */
 export interface TileGrad {
-  /** Its norm, as it is written; "" where there is no room. */
+  /** Its norm as text; "" where it does not fit. */
   text: string;
   /** The class of its colour; "" for none. */
   tint: string;

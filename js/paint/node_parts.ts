@@ -77,7 +77,7 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
     parts.push(part("text", { class: name, "text-anchor": anchor, x, y }, text));
   }
   if (isClosed) parts.push(openSign(width, height));
-  // Beside a sign in a circle there is no room; its ground shows it.
+  // A sign in a circle has no free side; its background shows it.
   if (node.only !== undefined && !node.isTold && !shape.sign) parts.push(onlyPart(node, node.only));
   return node.quiet || node.bar || node.gate ? parts : [...parts, ...badges(node)];
 }

@@ -49,7 +49,7 @@ export class Painting {
   private drawn: Drawn | null = null;
   /** Open groups whose heads the canvas shows. */
   heads: readonly SceneFrame[] = [];
-  /** What the canvas was told to draw, and what that depends on. */
+  /** The last request to the canvas, with its inputs. */
   private readonly told = new Remembered();
 
   constructor(

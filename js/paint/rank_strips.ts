@@ -2,10 +2,10 @@ import type { SceneNode } from "../scene/scene";
 import type { Marks, RankStrip } from "./marks";
 import { type Part, part } from "./parts";
 
-/** Bars are no wider than this, px, and no further apart. */
+/** Bars are at most this wide, px, and at most this far apart. */
 const WIDEST = 13;
 const APART = 3;
-/** Above the highest bar, and below the line that they stand on, where signs are, px. */
+/** Above the highest bar, and below the base line with its signs, px. */
 const ABOVE = 4;
 const BELOW = 8;
 /** A gradient that is not zero is seen. */
@@ -37,7 +37,7 @@ export function rankParts(node: SceneNode, marks: Marks): Part[] {
   const foot = cell.y + cell.height / 2 - BELOW;
   const room = cell.height - ABOVE - BELOW;
   const line = `M${left - 2},${foot}H${left + pitch * bars.length - apart + 2}`;
-  // A closed box has a colour of its own, on which these could not be told apart.
+  // A closed box has a colour of its own, on which these would look alike.
   const ground = { x: cell.x - cell.width / 2, y: cell.y - cell.height / 2 + 1, rx: 3 };
   const size = { width: cell.width, height: cell.height - 3 };
   const parts: Part[] = node.group

@@ -6,7 +6,7 @@ import { argumentName, type GoTo, moreInputs, nodeLink } from "./links";
 import { andMore, type Opened, section, sentence } from "./sections";
 import { isFew, tensorHead, tensorView } from "./tensor";
 
-/** One sentence why no gradient stands in the cell; null where one does, or where what is said says enough. */
+/** One sentence why the cell has no gradient; null if it has one, or if the value explains itself. */
 export function whyNone(details: DetailsModel, progress: Progress | null): HTMLElement | null {
   const said = sentence(reasonOf(details, progress));
   if (said) said.dataset.section = "why";

@@ -74,8 +74,8 @@ export function moduleView(
       operations.length - MOST_KINDS,
     ),
     nodes("Parameters", parameters),
-    nodes("Takes from outside", facts.inputs),
-    nodes("Hands on", facts.outputs),
+    nodes("Inputs from outside", facts.inputs),
+    nodes("Outputs", facts.outputs),
   ];
 }
 

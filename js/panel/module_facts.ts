@@ -18,10 +18,10 @@ export interface ModuleFacts {
   parameters: number[];
   /** How many numbers those hold. */
   numbers: number;
-  /** What it takes from outside, and what it hands on. */
+  /** Its inputs from outside, and its outputs. */
   inputs: number[];
   outputs: number[];
-  /** Held for backward: by its own operations, and with those of the modules in it. */
+  /** Held for backward: by its own operations, and including the modules in it. */
   own: number;
   bytes: number;
   gradients: ModuleGradients | null;

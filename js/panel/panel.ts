@@ -319,7 +319,7 @@ function heading(
         "div",
         "gw-dim gw-module",
         "in ",
-        // What is only a number is called as its box is.
+        // A module named by a number takes the name of its box.
         moduleLink(
           node?.namespace,
           /^\d+$/.test(module) ? groupTitle(node?.namespace ?? module, graph) : module,

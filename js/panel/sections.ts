@@ -36,7 +36,7 @@ export function section(
   return body;
 }
 
-/** What stands in the place of a part that could not be worked out; null when it could. */
+/** The reason why a part could not be computed; null if it was. */
 export function failedSection(
   details: DetailsModel,
   part: keyof DetailsModel,

@@ -2,7 +2,7 @@ import { element } from "../dom/element";
 import { isOver, type Progress, stateAt } from "../steps/recording";
 import { describeState } from "../steps/words";
 
-/** Where the node stands in the backward that is stepped through; null when none is. */
+/** The state of the node in the recorded pass; null without one. */
 export function stateBadge(progress: Progress | null, id: number): HTMLElement | null {
   if (!progress || progress.recording.steps.length === 0) return null;
   const found = stateAt(progress.recording, id, progress.cursor);

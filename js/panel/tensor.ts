@@ -13,7 +13,7 @@ import { valuesTable } from "./values";
 
 /** Tensors of at most so many numbers are written out on one line. */
 const FEW = 4;
-/** Of at most so many numbers, all of which are shown, there are no statistics. */
+/** With at most so many numbers, all of which are shown, statistics are left out. */
 const SEEN_AT_ONCE = 16;
 
 /** Whether the numbers of a tensor fit on a line. */

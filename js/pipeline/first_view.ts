@@ -75,7 +75,7 @@ export function fittingFolding(
       const isWanted = (g: number) => g > 0 && tree.depth[g] <= depth && hasMore(g);
       const open = new Set(tree.path.filter((path, g) => held.has(path) || isWanted(g)));
       const folding = { ...first, open, hidesPlumbing: true };
-      // What a layer takes in is not known before: it may be two of three.
+      // The number of nodes in a layer is unknown before: it may be two of three.
       if (visibleCount(grouped, folding) - blocks <= 3 * most)
         tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
     }
@@ -102,7 +102,7 @@ export function fittingFolding(
   return withHeld?.isLegible ? withHeld.folding : fittingWith(new Set()).folding;
 }
 
-/** The same with more boxes open, those of one class together, as long as all can be read. */
+/** Open more boxes, all of one class together, as long as everything is readable. */
 function openedFurther(
   grouped: GroupedGraph,
   level: Folding,

@@ -40,7 +40,7 @@ export function boxWords(
   return {
     title: room(groupTitle(paths[0], graph), "title"),
     name: null,
-    // Of what has no parameters its class says hardly more than its name.
+    // Without parameters, a class says hardly more than its name.
     shape: room(
       known ?? kind ?? counted(members.length, "node"),
       "cell",
@@ -57,7 +57,7 @@ export function boxWords(
   };
 }
 
-/** Whether an operation is one of these modules' own. A leaf may be told to lie elsewhere, and is nothing to look at here. */
+/** Whether an operation belongs to one of these modules. Leaves are ignored: they may be placed elsewhere. */
 function isWithin(node: NodeModel, paths: readonly string[]): boolean {
   const { namespace } = node;
   if (!isWork(node) || !namespace) return false;
@@ -105,7 +105,7 @@ function sizes(
  * number is called as its parameters are, "net.0", where the graph tells; the box of what is inside of a node as the node.
  */
 export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): string {
-  // A region's own box is no part of what a module in it is called.
+  // The box of a region does not belong to the name of a module in it.
   const parts = path.split("/").filter((part, i, all) => i === all.length - 1 || isModule(part));
   const name = parts[parts.length - 1];
   const [isOfNode, called, number = ""] = OF_NODE.exec(name) ?? [];

@@ -65,11 +65,11 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const sign = leaf ? "" : (words.sign ?? "");
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
   const under = leaf ? (words.name ?? "leaf") : words.title;
-  // A word is no sign that is known at a glance.
+  // A word is not recognized at a glance.
   const signed: Style = sign.length > LONGEST_SIGN && /[a-z]{2}/i.test(sign) ? "card" : "sign";
   const signWidth = sign === "" ? 0 : measure(sign, signed) + 8;
   const nameWidth = measure(name, "card");
-  // By torch's names there is no sign: the class stands for it.
+  // With torch's names there are no signs, only classes.
   const underStyle: Style = sign === "" && name === "" ? "title" : "cell";
   const underWidth = measure(under, underStyle);
   const beside = leaf ? nameWidth + 14 + underWidth : Math.max(nameWidth, underWidth);
@@ -144,7 +144,7 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
   const gap = sign === "" || name === "" ? 0 : 10;
   const [lines, style] = shownLines(words, "digits");
-  // What is done for a leaf before it is used, such as to gather it.
+  // Operations on a leaf before its use, such as to gather it.
   const role = leaf ? (words.name ?? "") : "";
   const roleWidth = role === "" ? 0 : measure(role, "cell") + 10;
   const numberInputs = inputSize(words);

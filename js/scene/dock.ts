@@ -4,7 +4,7 @@ import type { NodeShape } from "./node_shape";
 import type { Plan } from "./plan";
 import { isWork } from "./shown_graph";
 
-/** A leaf or constant that stands beside the one operation that uses it, off the line on which the data flows. */
+/** A leaf or constant drawn beside the one operation that uses it, off the line of the data. */
 export interface Dock {
   /** Places in the plan: of the leaf, of the operation, and of the edge between them. */
   leaf: number;

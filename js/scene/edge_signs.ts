@@ -41,7 +41,7 @@ export function placeSigns(scene: Scene): void {
   }
 }
 
-/** Of a line shorter than this, px, a number would leave nothing: it is told to who points at it. */
+/** On a line shorter than this, px, a number would leave nothing: the tooltip shows it. */
 const SHORT = 76;
 
 function isShort({ bounds: [left, top, right, bottom] }: SceneEdge): boolean {

@@ -10,7 +10,7 @@ import { onlyIn } from "./rank_strip";
 
 /** What is known of an open group besides its name. */
 interface Facts {
-  /** Of what it hands on, if that is one tensor. */
+  /** Its output, if that is one tensor. */
   shape: readonly number[] | null;
   /** How many numbers its parameters hold. */
   numbers: number;
@@ -47,7 +47,7 @@ export function factsOf(graph: GraphModel, plan: Plan): Facts[] {
     for (const e of parts) {
       const { target: made, output_nr, kind } = graph.edges[e];
       if (kind !== "gradient" || graph.nodes[made].kind !== "op") continue;
-      // What is folded into the line on the way is not what arrives at its end.
+      // Nodes folded into the line change the tensor before its end.
       if (placeOf(made) === target) give(output_nr === 0 ? made : -1 - made, to, from);
     }
   }
@@ -75,7 +75,7 @@ const GAP = 12;
 const RIGHT = 10;
 const BASELINE = 17.5;
 
-/** As much of the facts as fits beside a title, at the right; none where there is no room. */
+/** As much of the facts as fits beside a title, at the right. */
 export function fittedFacts(
   { shape, numbers, again, only }: Facts,
   title: number,

@@ -47,7 +47,7 @@ export function placeLinks(scene: Scene, graph: GraphModel, measure: Measure): v
   });
 }
 
-/** The links to draw: of many those at a node, and of these no more than can be told apart. */
+/** The links to draw: of many only those at a node, and at most as many as can be distinguished. */
 export function linksAt(
   { links = [], drawn }: Scene,
   selected: number | null,

@@ -16,7 +16,7 @@ export function allIn(node: SceneNode): readonly number[] {
 /** Per node of the graph, of which there are so many, the indices of what is drawn for it. */
 export function drawnFor(nodes: readonly SceneNode[], count: number): number[][] {
   const drawn: number[][] = Array.from({ length: count }, () => []);
-  // What is in an open block of a strip is drawn itself.
+  // Nodes in an open block of a strip are drawn themselves.
   for (const node of nodes)
     if (!node.group?.isOpen) for (const member of allIn(node)) drawn[member].push(node.index);
   return drawn;

@@ -8,7 +8,7 @@ export interface Text {
   /** Baseline. */
   y: number;
   anchor: "start" | "middle" | "end";
-  /** Whether it stands in the header of a card, or at the foot of a closed box. */
+  /** Whether it is in the header of a card, or at the bottom of a closed box. */
   head?: boolean;
   foot?: boolean;
   /** Of the number that a node holds, how wide another one may be; left out of all other texts. */
@@ -45,14 +45,14 @@ export interface NodeShape {
   tile?: TileParts;
   /** Where its strip over the ranks of a run is drawn. */
   ranks?: Cell;
-  /** Of an operation between boxes, of which there is but its sign: whether that stands in a circle. */
+  /** For an operation between boxes, drawn as its sign only: whether in a circle. */
   sign?: "round" | "plain";
 }
 
 interface TileParts {
   /** Where the norm of what arrived at its parameters is written, its baseline; null where it has none. */
   number: number | null;
-  /** What stands there until it is known: how many numbers the parameters hold. */
+  /** The text until it is known: how many numbers the parameters hold. */
   rest: string;
   /** Height of the strip at its foot, with what it took in; 0 for none. */
   under: number;

@@ -14,7 +14,7 @@ export interface NodeWords {
   shape: string | null;
   /** "×200" on a leaf that is drawn once per use. */
   uses: string | null;
-  /** Text on an output's flag; null on a node that is no output. */
+  /** Text on an output's flag; null for other nodes. */
   flag: string | null;
   /** One line per operand that needs no gradient, or one for all when there are many. */
   stubs: Stub[];
@@ -91,7 +91,7 @@ export function wordsOf(
   const name = hidden ? roleOf(node) : oneLine(node.name ?? "");
   const shortened = (text: string, room: number, style: Parameters<Measure>[1]) =>
     shortenMiddle(text, room, (part) => measure(part, style));
-  // A leaf's own name stands in the box already.
+  // The box shows a leaf's own name already.
   const flagged = leaf ? flags.map((flag) => (flag === node.name ? "output" : flag)) : flags;
   return {
     title: shortened(
@@ -112,13 +112,13 @@ export function wordsOf(
   };
 }
 
-/** What is compiled is called so; how many calls that are stands on its box once it is open. */
+/** Mark compiled code. Once it is open, its box shows the number of calls. */
 function signIn({ op, sign, namespace }: NodeModel): string {
   const [box] = (namespace?.slice(namespace.lastIndexOf("/") + 1) ?? "").split(" ");
   return box === op ? (sign ?? "").split(":")[0] : (sign ?? "");
 }
 
-/** The value of a node as it stands in a card; null when it is not known or too long. */
+/** The value of a node as its card shows it; null when it is unknown or too long. */
 function fittingValue(node: NodeModel, measure: Measure): Pick<NodeWords, "value" | "rows"> {
   const fits = (text: string) => measure(text, "digits") <= VALUE_ROOM;
   if (node.value === null) return { value: null };

@@ -24,11 +24,11 @@ const HEAD = [9, 5];
 const BESIDE = 3;
 /** The same around the border of an open box. */
 const BORDER = 1;
-/** An owner in the grid that is no edge. */
+/** The owner in the grid of a place that does not belong to an edge. */
 const NODE = -1;
 const NOBODY = -2;
 
-/** What stands in the way of a text: boxes and other texts, and lines, which it may cross if it must. */
+/** The obstacles of a text: boxes and other texts, and lines, which it may cross if it must. */
 export class Obstacles {
   private readonly boxes = new Grid();
   private readonly lines = new Grid();

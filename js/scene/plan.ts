@@ -25,7 +25,7 @@ export interface PlanNode {
   frame: number;
   /** What is drawn in its place: repeated blocks, side by side. */
   strip?: Strip;
-  /** What it is where it stands in a lens for something outside. */
+  /** In a lens: the node represents something outside. */
   gate?: Gate;
   /** Path of the module of which it is the only operation, where no frame says so. */
   module?: string;

@@ -94,7 +94,7 @@ export function onlyIn(
   if (!graph.ranks) return said.map(() => null);
   const over = overRanks(graph);
   for (const node of nodes) {
-    // Of what is none of autograd's nothing is known.
+    // Nothing is known of nodes outside autograd.
     if (node.frame >= 0 && membersOf(node).some((id) => over.has(id)))
       said[node.frame].add(onlyOn(graph, node));
   }

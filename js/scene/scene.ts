@@ -40,19 +40,19 @@ export interface SceneNode {
   y: number;
   rank: number;
   shape: NodeShape;
-  /** What it is when it is no node of autograd's. */
+  /** The kind of a node outside autograd. */
   quiet?: QuietKind;
-  /** What stands in the rows of a leaf that adds up: the operation that used it. */
+  /** The rows of a leaf that adds up: the operation of each use. */
   rows?: readonly string[];
   /** Constants that its sign says. */
   said?: readonly number[];
   /** Nodes of the graph that are drawn with it: an activation with the sum that it follows. */
   also?: readonly number[];
-  /** What a closed box stands for; its id is that of the first node in it. */
+  /** The content of a closed box; the node's id is that of the first node in it. */
   group?: ClosedGroup;
   /** Of a block in a strip, how it is filled. */
   bar?: Bar;
-  /** What it is where it stands in a lens for something outside. */
+  /** In a lens: the node represents something outside. */
   gate?: Gate;
   /** Which ranks of a run have it, where not all have: "only on rank 0". */
   only?: string;
@@ -60,7 +60,7 @@ export interface SceneNode {
   isTold?: boolean;
 }
 
-/** A bar of a strip: it is filled as far as its gradient is large beside those of the others. */
+/** A bar of a strip, filled by the size of its gradient relative to the other bars. */
 interface Bar {
   /** Index of the first bar of its strip. */
   strip: number;
@@ -96,7 +96,7 @@ export interface SceneEdge {
   backward: boolean;
 }
 
-/** That one node gave the derivative of what another gave. It is no edge: nothing is counted, laid out or stepped by it. */
+/** One node computed the derivative of another node's output. Links are not edges: layout, counts and steps ignore them. */
 export interface SceneLink {
   /** Indices in `Scene.nodes`. */
   source: number;

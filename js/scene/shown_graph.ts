@@ -17,7 +17,7 @@ function isAlwaysDrawn(node: Pick<NodeModel, "kind">): boolean {
   return isAutograd(node) || isWork(node);
 }
 
-/** Whether it is a constant that stands in the sign of the operation that takes it, where there is one. */
+/** Whether it is a constant written in the sign of the operation that uses it. */
 export function isSaid({ said_by }: Pick<NodeModel, "said_by">): boolean {
   return said_by !== null;
 }

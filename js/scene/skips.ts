@@ -7,7 +7,7 @@ import type { Place, Scene } from "./scene";
 
 /** What a line says that hands a tensor on past all that is done to it beside. */
 const RESIDUAL = "residual";
-/** The same where other modules of its class do something to it there, as those of a ResNet that make it smaller. */
+/** The same where other modules of its class change it there, as the downsampling ones of a ResNet do. */
 const IDENTITY = "identity";
 const SUM = /^Add(cmul|cdiv)?Backward0$/;
 /** So far back it is looked for what goes past, in lines. */

@@ -148,7 +148,7 @@ function headOf(
   const right = width - PAD - (size === "" ? 0 : measure(size, "cell"));
   if (kind !== null) {
     const text = shortenMiddle(oneLine(kind), right - at - 12, (part) => measure(part, "cell"));
-    // Less than this is no help.
+    // Shorter text does not help.
     if (text.length > 5 || text === kind)
       facts.push({ text, style: "cell", x: at, y: 17.5, anchor: "start" });
   }

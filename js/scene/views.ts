@@ -55,7 +55,7 @@ export function isWhole({ width, height }: Size, { k, x, y }: View, stage: Size)
 /** What to show first: everything if it can be read or was folded to be, else the end where the outputs are; of a static graph, the inputs. */
 export function firstView(scene: Scene, stage: Size): View {
   const fit = fitView(scene, stage);
-  // What is folded was folded so that it is read as a whole, and a board is seen as one.
+  // A folding is chosen to be read as a whole, and a board is seen as one.
   if (fit.k >= READABLE || scene.nodes.some(({ group, shape }) => group || shape.card)) return fit;
   const k = FIRST_SCALE;
   const horizontal = isHorizontal(scene.direction);

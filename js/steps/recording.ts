@@ -99,7 +99,7 @@ export function recordingOf(
   const passed = new Map<number, number[]>();
   run?.edges.forEach((edge, i) => {
     const { source, target, via } = edges[edge];
-    // What a call gives for an input of the node goes there when the node passes it on.
+    // The gradient that a call computes for an input of the node is passed on with the node.
     const giver = via === null ? source : (nodes[via].inside ?? source);
     const isArriving = nodes[target].inside === giver;
     flows[edge] = isArriving ? begin[giver] : step[giver];
@@ -179,7 +179,7 @@ function localsIn(
   run?.edges.forEach((edge, i) => {
     const grad = oneNumber(gradients.get(edges[edge].source)?.values ?? null);
     const passed = oneNumber(run.values[i]);
-    // Of a gradient that was 0 nothing can be told.
+    // A gradient of 0 says nothing about the factor.
     if (grad !== null && passed !== null && grad !== 0) locals.set(edge, [grad, passed / grad]);
   });
   return locals;
@@ -248,7 +248,7 @@ export function addedTo(
   const [was, sum] = [held?.before?.values, held?.values];
   const came = gradients.get(node)?.values;
   if (typeof was !== "number" || typeof came !== "number" || typeof sum !== "number") return null;
-  // A hook may have changed what is stored: then it is no sum.
+  // A hook may have changed the stored gradient: then it is not a sum.
   return Math.abs(was + came - sum) <= 1e-5 * Math.abs(sum) ? [was, came] : null;
 }
 

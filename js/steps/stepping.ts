@@ -23,7 +23,7 @@ export class Stepper {
   state: Stepping = { progress: null, playing: false, starting: false };
   private graph: GraphModel | null = null;
   private request = 0;
-  /** The cursor that Python is about to be told; null when it knows. */
+  /** The cursor that will be sent to Python; null once it is sent. */
   private unsent: number | null = null;
   private playTimer = 0;
   private startTimer = 0;

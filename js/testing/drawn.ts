@@ -30,7 +30,7 @@ export interface Judged {
   through: number;
 }
 
-/** Rounding errors in a tool's numbers are no fault of its picture, px. */
+/** Rounding errors in a tool's numbers are not counted as defects, px. */
 const TOLERANCE = 1;
 
 export function judge(drawn: Drawn): Judged {
@@ -118,7 +118,7 @@ function countCrossings({ ends }: Segments): number {
   return sum;
 }
 
-/** Where two segments cross properly: a touch, or a common end, is no crossing. */
+/** Where two segments cross properly: not at a touch or a common end. */
 function crossing(
   ax: number,
   ay: number,

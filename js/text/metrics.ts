@@ -28,7 +28,7 @@ const BOLD = [
 const MONO = 602;
 /** Any other letter: about the widest that is common. */
 const OTHER = 740;
-/** Signs as they stand on a board; as wide in both weights. */
+/** Signs as on a board; as wide in both weights. */
 const SIGNS: Readonly<Record<string, number>> = {
   "×": 584,
   "−": 584,

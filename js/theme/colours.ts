@@ -41,7 +41,7 @@ export const COLOURS = {
 
 /** What says something by its colour is drawn in a tint, and what is written on it in its ink. */
 export const TINTS: Readonly<Record<string, readonly [tint: string, ink: string]>> = {
-  // A scale from dark to bright whose steps differ in lightness, so that no hue has to be told from another.
+  // A scale from dark to bright whose steps differ in lightness, so that hue does not matter.
   "is-c0": ["#35175c", "#ffffff"],
   "is-c1": ["#413a86", "#ffffff"],
   "is-c2": ["#3b5a97", "#ffffff"],

@@ -125,7 +125,7 @@ export const TABLE: readonly Row[] = [
   [BROKEN, "gw-constant gw-box"],
   [{ ...stroke("cut"), ...dashes("3 2.5") }, "gw-cut gw-box"],
   [{ ...area("none", "leaf-rule"), ...dashes("3 2.5") }, "gw-outside gw-box"],
-  // Where each node stands in the pass: how it is outlined, and its step as a hollow or a filled tag.
+  // The state of each node in the pass: its outline, and its step as a hollow or a filled tag.
   [{ ...fill("stage"), ...wide(1) }, "is-waiting gw-box"],
   [stroke("grad", 1.6), "is-ready gw-box", "is-done gw-box", "is-running gw-box"],
   [fill("grad-soft"), "gw-op.is-done gw-box", "gw-op.is-running gw-box"],
@@ -135,7 +135,7 @@ export const TABLE: readonly Row[] = [
   [{ ...stroke("grad", 1.6), ...dashes("5 3") }, "gw-card.is-ready gw-box"],
   [area("op", "op-rule", 1.2), "gw-single gw-box", "gw-round gw-box"],
   [stroke("grad", 1.6), "gw-round.is-reached gw-box", "gw-round.is-done gw-box"],
-  // What the reader does with it shows on top.
+  // The marks of the reader are on top.
   [stroke("accent"), "gw-node.is-near gw-box"],
   [stroke("accent", 2), "gw-node.is-hovered gw-box"],
   [stroke("accent", 2.8), "gw-node.is-selected gw-box"],

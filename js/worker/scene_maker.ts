@@ -18,7 +18,7 @@ export interface SceneAnswers {
   made(scene: Scene): void;
   /** The worker says what is wrong, in a sentence. */
   failed(error: Error): void;
-  /** There is no worker on this page: the scene has to be made here. */
+  /** This page has no worker: the scene has to be made here. */
   unavailable(): void;
 }
 
@@ -39,7 +39,7 @@ export class SceneMaker {
   private worker: SceneWorker | null = null;
   /** Whether the worker has greeted. */
   private ready = false;
-  /** Whether there is no point in asking for a worker again. */
+  /** Whether a worker will never start. */
   private broken = false;
   /** The graph that the worker has. */
   private sent: unknown = null;
@@ -86,7 +86,7 @@ export class SceneMaker {
     return !this.broken;
   }
 
-  /** Asks for a scene. What was asked for before is not answered any more. */
+  /** Ask for a scene. Earlier requests get no answer. */
   make(source: GraphSource, order: SceneOrder, answers: SceneAnswers): void {
     this.latest = { source, order, answers };
     if (!this.isAvailable) {

@@ -10,7 +10,7 @@ export function workersFrom(address: string): StartWorker {
   return () => start(address, "module");
 }
 
-/** Like `workersFrom`, of a script that stands in a page; null where its text is not at hand. */
+/** Like `workersFrom`, for a script in a page; null where its text is not available. */
 export function workersOfText(text: string | null | undefined): StartWorker {
   return () => {
     if (!text) return null;

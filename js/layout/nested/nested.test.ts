@@ -222,10 +222,10 @@ describe("layout with boxes", () => {
       [1, 0],
     ];
     expect(() => layout(small([], [0], [0]))).toThrow(
-      "Box 0 is said to lie in box 0, but a box must come after the one around it",
+      "Box 0 is in box 0, but a box must come after the one around it",
     );
     expect(() => layout(small([], [1], [-1]))).toThrow(
-      "Node 0 is said to lie in box 1, which is not one of the 1 boxes",
+      "Node 0 is in box 1, which is not one of the 1 boxes",
     );
     expect(() => layout(small(cycle, [0, 0], [-1]))).not.toThrow();
   });

@@ -20,7 +20,7 @@ export function nest(box: ArrayLike<number>, boxParent: ArrayLike<number>): Nest
   for (let v = 0; v < n; v++) {
     if (!(box[v] >= -1 && box[v] < boxParent.length)) {
       throw new Error(
-        `Node ${v} is said to lie in box ${box[v]}, which is not one of the ${boxParent.length} boxes; use -1 for none.`,
+        `Node ${v} is in box ${box[v]}, which is not one of the ${boxParent.length} boxes; use -1 for none.`,
       );
     }
     parent[v] = box[v] < 0 ? root : n + box[v];
@@ -28,7 +28,7 @@ export function nest(box: ArrayLike<number>, boxParent: ArrayLike<number>): Nest
   for (let b = 0; b < boxParent.length; b++) {
     if (!(boxParent[b] >= -1 && boxParent[b] < b)) {
       throw new Error(
-        `Box ${b} is said to lie in box ${boxParent[b]}, but a box must come after the one around it; use -1 for none.`,
+        `Box ${b} is in box ${boxParent[b]}, but a box must come after the one around it; use -1 for none.`,
       );
     }
     parent[n + b] = boxParent[b] < 0 ? root : n + boxParent[b];
