@@ -76,7 +76,7 @@ def test_every_program_is_followed(name):
     leaves = [n["id"] for n in widget.graph["nodes"] if n["kind"] == "leaf"]
     for i in leaves:
         widget.selected = i
-        tensor = widget._behind.captured.nodes[i].variable
+        tensor = widget._source.captured.nodes[i].variable
         assert (widget.details["grad"] is None) == (tensor.grad is None)
         assert (i in widget.state["reached"]) == (tensor.grad is not None)
     widget.close()

@@ -199,7 +199,7 @@ class TestWhereItStarts:
             del y
         widget.backward()
         assert same(x.grad, expected)
-        (step, *_) = Recording(widget._behind.recording).steps
+        (step, *_) = Recording(widget._source.recording).steps
         assert same(step.contributions[0].grad, torch.ones(shape, dtype=dtype))
 
     def test_an_output_that_was_changed_in_place_is_the_one_that_was_drawn(self):

@@ -163,7 +163,7 @@ class TestWhosePassItIs:
 
         y.register_hook(run_others)
         widget.backward()
-        shown = widget._behind.recording
+        shown = widget._source.recording
         assert widget.state["runs"] == 5
         assert shown.run.grads is not None
         steps = Recording(shown).steps

@@ -27,7 +27,7 @@ def image():
 
 def paired(widget, *labels):
     """[(attributes of a node in the one graph, in the other)] of what both have."""
-    graphs = [widget._behind.subjects[label].captured.drawn for label in labels]
+    graphs = [widget._source.subjects[label].captured.drawn for label in labels]
     return [
         tuple(
             graph.nodes[node["nodes"][label]] for graph, label in zip(graphs, labels, strict=True)
@@ -38,7 +38,7 @@ def paired(widget, *labels):
 
 
 def unpaired(widget, label):
-    graph = widget._behind.subjects[label].captured.drawn
+    graph = widget._source.subjects[label].captured.drawn
     return sorted(
         graph.nodes[node["nodes"][label]]["op"]
         for node in widget.difference["nodes"]

@@ -154,7 +154,7 @@ def test_saving_moves_nothing(tmp_path):
 
 def gradients_of(widget):
     """What flowed into the nodes in the pass that a widget shows, as long as it lives."""
-    steps = widget._behind.recording.run.steps.values()
+    steps = widget._source.recording.run.steps.values()
     kept = [each for step in steps for each in step.grad_outputs if each is not None]
     return [weakref.ref(each.tensor) for each in kept]
 

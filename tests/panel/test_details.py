@@ -101,10 +101,10 @@ def test_freed_is_what_torch_refuses():
         if any(output.grad_fn is None for output in outputs):
             continue
         widget = GraphWidget(outputs, names={})
-        assert not any(map(is_freed, widget._behind.captured.nodes)), name
+        assert not any(map(is_freed, widget._source.captured.nodes)), name
         backward(outputs)
         marked = set(widget.state["freed"])
-        assert marked == {i for i, n in enumerate(widget._behind.captured.nodes) if is_freed(n)}, (
+        assert marked == {i for i, n in enumerate(widget._source.captured.nodes) if is_freed(n)}, (
             name
         )
         widget.close()

@@ -190,7 +190,7 @@ def test_looking_for_a_pass_keeps_no_graph_alive():
     net, loss = network()
     widget = by_widget(loss)
     explain_grad(net, loss)
-    graph = weakref.ref(widget._behind)
+    graph = weakref.ref(widget._source)
     widget.close()
     del widget
     gc.collect()

@@ -144,6 +144,7 @@ OF_OTHERS = {
     "_get_file_writer",
     "_handle_displayed",
     "_kwarg",
+    "_replace",
 }
 """Private names of Python, ipywidgets and TensorBoard that gradwalk reads."""
 

@@ -118,7 +118,7 @@ def test_closing_removes_every_hook():
     x = torch.ones(3, requires_grad=True)
     y = (x * 2).sum()
     widget = GraphWidget(y, names={})
-    observer = widget._behind._passes.observer  # kept: a hook left behind would reach it
+    observer = widget._source._passes.observer  # kept: a hook left behind would reach it
     widget.close()
     y.backward()
     assert observer.runs == 0

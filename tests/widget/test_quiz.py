@@ -98,7 +98,7 @@ def test_every_number_of_every_node_is_a_right_answer(widget):
     widget.quiz("grad")
     grads = {}
     for step in widget.steps:
-        widget_grad = widget._asked.questions[step["node"]].truth
+        widget_grad = widget._quizzes._asked.questions[step["node"]].truth
         grads[step["node"]] = widget_grad
     assert grads[node_of(widget, "w")] == -12.0
     for node, grad in grads.items():
@@ -213,8 +213,8 @@ def test_the_quiz_ends_when_asked_and_with_its_graph(widget):
 def test_the_browser_answers_by_messages(widget):
     widget.quiz("grad", nodes=["w", "x"])
     w, x = node_of(widget, "w"), node_of(widget, "x")
-    widget._answer({"kind": "answer", "node": w, "text": "-12"})
-    widget._answer({"kind": "reveal", "node": x})
+    widget._handle({"kind": "answer", "node": w, "text": "-12"})
+    widget._handle({"kind": "reveal", "node": x})
     assert widget.score == {"right": 1, "wrong": 0, "revealed": 1, "of": 2}
     assert [one["answer"] for one in widget._quiz["questions"]] == ["−12", "9"]
 

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gradwalk import GraphWidget, interact, watch
 from gradwalk.schema.columns import decode
-from gradwalk.widget import updating
+from gradwalk.widget import update_controller
 
 pytestmark = pytest.mark.one_python
 
@@ -37,7 +37,7 @@ def in_a_thread(test):
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Without a limit, so that nothing depends on how fast a test runs."""
-    monkeypatch.setattr(updating, "AT_MOST_EVERY", 0)
+    monkeypatch.setattr(update_controller, "AT_MOST_EVERY", 0)
 
 
 def plain(value):
@@ -65,7 +65,7 @@ def received(heard, begun):
 def everything(widget):
     """All that can be asked of it."""
     shown = told(widget)
-    widget._answer({"kind": "memory"})
+    widget._handle({"kind": "memory"})
     shown["memory"] = widget._memory
     shown["findings"] = [str(each) for each in widget.diagnose(names={})]
     shown["json"] = re.sub(r'"sequence_nr": \d+', "", widget.to_json())

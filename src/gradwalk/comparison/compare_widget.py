@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import traitlets
@@ -23,7 +23,9 @@ from ..schema import (
 )
 from ..sources.graph_source import GraphSource
 from ..torch_api.modes import grad_mode_kept
-from ..widget.stepping import SteppingWidget
+from ..widget.controllers import Controller
+from ..widget.cursor_controller import CursorController
+from ..widget.drawing import DrawingWidget
 from ..widget.traits import TRAVELS, OfPass, OfTensors
 from .compiled_status import compiled_model
 from .difference import difference
@@ -34,7 +36,7 @@ Places = dict[str, dict[int, int]]
 """Label -> node of that graph -> its place in ``members``."""
 
 
-class CompareWidget(SteppingWidget[LinkedPasses]):
+class CompareWidget(DrawingWidget[LinkedPasses]):
     """Graphs side by side; `gradwalk.compare` makes it.
 
     A static graph among them is only looked at: no backward runs through it.
@@ -119,6 +121,10 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
         passes = LinkedPasses(subjects, self._places)
         self._begin(passes, direction="auto", constants=constants)
 
+    def _make_controllers(self) -> Sequence[Controller[Any]]:
+        self._cursors = CursorController(self)
+        return [self._cursors]
+
     def _follow(self, linked: LinkedPasses) -> None:
         for label, subject in linked.subjects.items():
             subject.follow(self._pass_ended, self._columns[label].begin)
@@ -198,9 +204,9 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
             Exception: What `backward` raises.
         """
         place = self._read_place(node, "run_to")
-        self._refuse_while_running("run_to()")
+        self._cursors.refuse_while_running("run_to()")
         with self._change():
-            self._started()
+            self._start()
             found = [number for number, step in enumerate(self.steps, 1) if step["node"] == place]
             if not found:
                 raise ValueError(
@@ -216,10 +222,10 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
             f"{len(self.members) - common} only in some"
         )
 
-    @traitlets.validate("selected")
-    def _check_selected(self, proposal: Any) -> int | None:
-        value = proposal["value"]
-        return None if value is None else self._read_place(value, "selected")
+    def _check(self, trait: str, value: Any) -> Any:
+        if trait != "selected" or value is None:
+            return super()._check(trait, value)
+        return self._read_place(value, "selected")
 
     def _read_place(self, node: Any, caller: str) -> int:
         """A node by its place in ``members`` or by a name."""
@@ -244,7 +250,7 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
             )
         return place
 
-    def _started(self) -> bool:
+    def _start(self) -> bool:
         linked = self._open()
         self._refresh(describe=False)
         waiting = [label for label in linked.running if linked.subjects[label].recorded is None]
@@ -253,13 +259,13 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
         return bool(waiting)
 
     def _run(self, linked: LinkedPasses, labels: list[str], gradient: Any, **asked: Any) -> None:
-        with self._own_pass():
+        with self._cursors.own_pass():
             linked.run(labels, gradient, **asked)
 
-    def _is_nowhere(self) -> bool:
-        return self._running is not None  # the passes run one after another
+    def _is_between_passes(self) -> bool:
+        return bool(self._cursors.is_running)  # the passes run one after another
 
-    def _show_passes(self, linked: LinkedPasses) -> bool:
+    def _show_passes(self, linked: LinkedPasses, is_other: bool) -> bool:  # noqa: ARG002
         news = linked.take_news()
         passes: list[PassModel] = [
             self._parts.build(
@@ -293,7 +299,6 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
     def _forget(self) -> None:
         self._columns.clear()
         self.set_trait("details", [None] * len(self.panes))
-        super()._forget()
 
     def _table_now(self) -> LeafTableModel:
         cells = {label: column.cells() for label, column in self._columns.items()}

@@ -1,11 +1,10 @@
-"""What is asked of a shown graph's gradients: what if, and where is this one from."""
+"""Experiments in the picture: edits of gradients, checks of a backward, shares of a gradient."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-import traitlets
 
 from ..backward.kept_gradients import DEFAULT_BUDGET
 from ..backward.recorded_pass import refuse_within_backward
@@ -16,62 +15,38 @@ from ..features.experiments.experiment import Experiment
 from ..features.experiments.shares import shares
 from ..schema import CheckedModel, EditModel, ShareModel, WhatIfModel
 from ..sources.graph_source import GraphSource
-from ..torch_api.modes import grad_mode_kept, unseen
-from .traits import OfPass, masked, reacts
+from ..torch_api.modes import unseen
+from .controllers import Controller
+from .graph_traits import GraphTraits
 
 
-class Surgery(traitlets.HasTraits):
-    """The traits with which gradients are changed on their way. Part of `GraphWidget`.
+class EditController(Controller[GraphTraits]):
+    """Answers what would come of edits, and where the gradient of the selected node came from."""
 
-    Attributes:
-        edits: What is changed about gradients on their way, in order: a list of dicts with
-            ``kind`` ("cut", "scale" or "replace"), ``edge`` ((consumer id, input_nr), or the name
-            of a tensor for all edges that flow to it) and ``value`` (the factor, or the numbers).
-            Set it, or use the picture; ``edits = edits[:-1]`` takes the last one back. One with
-            ``off`` is not made. Those with the same ``name`` are one: as soon as there are two
-            names, what each does alone is in ``what_if``, too, whether it is on or off.
-        what_if: What comes of them (see `gradwalk.schema.WhatIfModel`); None without edits. No
-            ``.grad`` changes, no hook runs, and the forward pass does not run again. Read-only.
-    """
+    _experiment: Experiment | None = None  # on the graph that is shown, once it is needed
 
-    edits: Any = traitlets.Any([]).tag(sync=True)
-    what_if: WhatIfModel | None = OfPass(None, read_only=True).tag(
-        **masked("what_if", encoded=False)
-    )  # type: ignore[assignment]
-    _checked: CheckedModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    _shares: list[ShareModel] = traitlets.Any([], read_only=True).tag(sync=True)  # type: ignore[assignment]
-
-    _experiment: Experiment | None = None  # of the graph that is shown, once it was asked for
-
-    def _experimented(self) -> GraphSource:
-        """What is shown.
-
-        Raises:
-            ValueError: It is closed.
-        """
-        raise NotImplementedError
-
-    @traitlets.validate("edits")
-    def _check_edits(self, proposal: Any) -> list[EditModel]:
-        given = proposal["value"]
-        if not isinstance(given, (list, tuple)):
+    def check(self, trait: str, value: Any) -> Any:
+        """Return a value of the trait ``edits``, checked as far as it can be without the graph."""
+        if trait != "edits":
+            return value
+        if not isinstance(value, (list, tuple)):
             raise TypeError(
-                f"edits was given {given!r}, of type {type(given).__name__}. Give a list of dicts "
+                f"edits was given {value!r}, of type {type(value).__name__}. Give a list of dicts "
                 "such as {'kind': 'cut', 'edge': (2, 0)}."
             )
-        return [read_edit(each) for each in given]
+        return [read_edit(each) for each in value]
 
-    @reacts("edits")
-    @grad_mode_kept
-    def _on_edits(self, _: Any) -> None:
-        model = self._answer_to(self.edits) if self.edits else None
-        self.set_trait("what_if", model)
+    def react(self, trait: str) -> None:
+        """Work out what comes of the edits."""
+        if trait == "edits":
+            edits = self.widget.edits
+            self.widget.set_trait("what_if", self._answer_to(edits) if edits else None)
 
     def _answer_to(self, edits: list[EditModel]) -> WhatIfModel:
         try:
             refuse_within_backward("A what-if")
-            subject = self._experimented()
-            captured = subject.autograd
+            source = self.widget._open()
+            captured = source.autograd
             if captured is None:
                 return without_answer(
                     "There are no tensors behind this picture (it was opened from a file, or is of "
@@ -79,23 +54,22 @@ class Surgery(traitlets.HasTraits):
                 )
             with unseen(), torch.no_grad():
                 if self._experiment is None or self._experiment.replay.captured is not captured:
-                    run = None if subject.recording is None else subject.recording.run
+                    run = None if source.recording is None else source.recording.run
                     seeds = None if run is None else run.seeds
                     self._experiment = Experiment(captured, seeds, max_bytes=DEFAULT_BUDGET)
-                experiment = self._experiment
-                return what_if_model(experiment, edits, captured.annotations)
-        except Exception as error:  # what the user's own backward may raise; shown in the picture
+                return what_if_model(self._experiment, edits, captured.annotations)
+        except Exception as error:  # of the user's own backward; shown in the picture
             self._experiment = None
             return without_answer(why.failure(error))
 
-    def _answer(self, asked: dict[str, Any]) -> None:
-        if asked.get("kind") != "check":
-            super()._answer(asked)  # type: ignore[misc]
-            return
-        node = int(asked["node"])
+    def handle(self, message: dict[str, Any]) -> bool:
+        """Check the custom backward of a node."""
+        if message.get("kind") != "check":
+            return False
+        node = int(message["node"])
         agrees, sentence = False, ""
         try:
-            captured = self._experimented().autograd
+            captured = self.widget._open().autograd
             if captured is None:
                 raise ValueError(
                     "There are no tensors behind this picture (it was opened from a file), so "
@@ -106,21 +80,45 @@ class Surgery(traitlets.HasTraits):
             is_its = gave is not None and gave.grad_fn is captured.nodes[node]
             found = check(gave if is_its and gave is not None else captured.nodes[node])
             agrees, sentence = found.agrees, found.sentence
-        except Exception as error:  # what somebody's forward may raise; shown in the panel
+        except Exception as error:  # of the user's own forward; shown in the panel
             sentence = str(error) or type(error).__name__
         model: CheckedModel = {"node": node, "agrees": agrees, "sentence": sentence}
-        self.set_trait("_checked", model)
+        self.widget.set_trait("_checked", model)
+        return True
 
-    def _shares_of(self, subject: GraphSource, node: int | None) -> list[ShareModel]:
-        """Where the gradient of the selected node came from, in the pass that is shown."""
-        recorded, captured = subject.recording, subject.autograd
-        if recorded is None or captured is None or node is None or node >= len(captured.nodes):
-            return []
-        with unseen(), torch.no_grad():
-            return shares(recorded, node)
+    def describe(self, source: GraphSource) -> None:
+        """Show where the gradient of the selected node came from, in the pass that is shown."""
+        widget = self.widget
+        none: list[ShareModel] = []
+        found = widget._parts.build(
+            "the shares of its gradient", lambda: _shares_of(source, widget.selected), none
+        )
+        widget.set_trait("_shares", widget._masked("_shares", found))
 
-    def _forget_edits(self) -> None:
-        """Let go of the graph: it is being closed, or another one is shown."""
+    def on_graph(self, source: GraphSource) -> None:  # noqa: ARG002
+        """Answer the edits again where the new graph has the same edges; else drop them."""
+        update = self.widget._update
+        if self.widget.edits and update is not None:
+            before = update["before"]
+            if before is None or before == [*range(len(before))]:
+                self.react("edits")
+            else:
+                self.widget.edits = []
+
+    def let_go(self) -> None:
+        """Let go of the graph."""
         self._experiment = None
-        self.set_trait("_checked", None)
-        self.edits = []
+
+    def close(self) -> None:
+        """Let go of the graph, and drop what was asked of it."""
+        self.let_go()
+        self.widget.set_trait("_checked", None)
+        self.widget.edits = []
+
+
+def _shares_of(source: GraphSource, node: int | None) -> list[ShareModel]:
+    recorded, captured = source.recording, source.autograd
+    if recorded is None or captured is None or node is None or node >= len(captured.nodes):
+        return []
+    with unseen(), torch.no_grad():
+        return shares(recorded, node)

@@ -1,8 +1,12 @@
-"""`GraphWidget`: the autograd graph behind a tensor, drawn in a notebook."""
+"""`GraphWidget`: the autograd graph behind a tensor, drawn in a notebook.
+
+The widget has one controller for each concern. A message of the browser goes to the first that
+handles it; another graph, a pass and a change of a trait go to all of them, in their order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +15,8 @@ import traitlets
 from ..backward.kept_gradients import DEFAULT_BUDGET
 from ..backward.recorded_pass import find_node, read_max_bytes
 from ..bundle import bundle
+from ..checks.finding import Finding
+from ..checks.run_checks import Limits
 from ..export import mime
 from ..export import pictures as export
 from ..export.html import to_html
@@ -19,22 +25,32 @@ from ..graph.capture import MOST_NODES, read_most
 from ..graph.garbage_collector import collector_paused
 from ..graph.integers import read_int
 from ..graph.names import caller_names
-from ..schema import DetailsModel, RunModel, ShareModel, StateModel, StepModel, TransportModel
+from ..schema import DetailsModel
+from ..sources.diagnose import read_optimizers
 from ..sources.graph_source import GraphSource
 from ..sources.read_source import read_source
 from ..sources.snapshot import Snapshot, are_small, read_constants
 from ..torch_api.modes import grad_mode_kept
 from ..torch_api.saved_tensors import saved_read_once
-from .diagnosing import Diagnosing
-from .edit_controller import Surgery
-from .quiz_controller import QuizzingWidget
-from .traits import TRAVELS, Direction, OfPass, OfTensors, masked
+from .controllers import Controller
+from .cursor_controller import CursorController
+from .diagnosis_controller import DiagnosisController
+from .drawing import State
+from .edit_controller import EditController
+from .graph_traits import GraphTraits
+from .inner_steps import InnerController
+from .open_controller import OpenController
+from .pass_controller import PassController
+from .quiz_controller import QuizController
+from .rank_controller import RankController
+from .traits import Direction
+from .update_controller import UpdateController
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
+class GraphWidget(GraphTraits):
     """The autograd graph behind some tensors: drawn, clickable, and stepping through backward.
 
     Looking never changes a gradient, the random state or the graph; `backward` and `step` run the
@@ -102,14 +118,8 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
     _esm = traitlets.Unicode(bundle("widget.js")).tag(sync=True)
     _css = traitlets.Unicode(bundle("widget.css")).tag(sync=True)
 
-    details: DetailsModel | None = OfTensors(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    state: StateModel = OfPass(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    steps: list[StepModel] = OfPass([], read_only=True).tag(**masked("steps"))  # type: ignore[assignment]
-    run: RunModel | None = OfPass(None, read_only=True).tag(**masked("run"))  # type: ignore[assignment]
-    transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
-
     _made_as = "graph", "GraphWidget(loss)"
-    _recorded: object | None = None  # the pass that `steps`, `run` and `cursor` are of
+    _read_as: Mapping[str, Any] = {}  # the options of the constructor, for the next graphs
 
     def __init__(
         self,
@@ -162,33 +172,39 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
             subject = read_source(outputs, found, "GraphWidget", named=named, **self._read_as)
             if constants is None:
                 constants = are_small([subject])
-            self._show(subject, direction=direction or subject.direction, constants=constants)
+            self._begin(subject, direction=direction or subject.direction, constants=constants)
 
     @classmethod
     def _of(cls, subject: GraphSource, **shown: Any) -> GraphWidget:
-        """A widget of something that is there already."""
-        widget = cls.__new__(cls)
-        widget._show(subject, **shown)
+        """Make a widget of something that has been read already."""
+        widget: GraphWidget = cls.__new__(cls)
+        widget._begin(subject, **shown)
         return widget
 
-    def _show(self, subject: GraphSource, **shown: Any) -> None:
-        """Show a graph, and what has been seen of backward through it."""
-        self._begin(subject, **shown)
+    def _make_controllers(self) -> Sequence[Controller[Any]]:
+        self._inside = InnerController(self)
+        self._cursors = CursorController(self, self._inside.move)
+        self._updates = UpdateController(self)
+        self._passes = PassController(self)
+        self._nodes = OpenController(self, self._cursors, self._updates)
+        self._diagnosis = DiagnosisController(self)
+        self._quizzes = QuizController(self)
+        return [
+            self._inside,
+            self._cursors,
+            self._updates,
+            self._passes,
+            self._nodes,
+            self._diagnosis,
+            RankController(self, self._updates),
+            self._quizzes,
+            EditController(self),
+        ]
 
-    def _follow(self, subject: GraphSource) -> None:
-        subject.follow(self._pass_ended)
-        subject.read_now()
-        self._unshown = True  # all that is sent of it can wait until somebody asks
-
-    def _up_to_date(self) -> GraphSource:
-        self._refresh()
-        return self._open()
-
-    def _shown(self) -> Snapshot:
-        """What is shown now; see `gradwalk.sources.snapshot.TakesSnapshots`."""
-        subject = self._up_to_date()
-        told = self.direction, self.constants, self.selected, self.findings
-        return Snapshot(subject, *told, inner=self.inner)
+    def _follow(self, source: GraphSource) -> None:
+        source.follow(self._pass_ended)
+        source.read_now()
+        self._mark(State.GRAPH_PENDING)  # drawn as soon as somebody asks
 
     @grad_mode_kept
     def backward(
@@ -220,12 +236,12 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
                 is then as it was before.
         """
         self._refuse_closed()
-        # After an update without a pass since, the graph is shown once, with what flowed.
-        subject = self._open() if self._passed else self._behind
-        assert subject is not None
-        self._passed = True
-        with self._own_pass():
-            subject.backward(
+        # After an update without a pass since, the graph is drawn once, with what flowed.
+        source = self._open() if self._updates.has_run else self._source
+        assert source is not None
+        self._updates.has_run = True
+        with self._cursors.own_pass():
+            source.backward(
                 gradient=gradient,
                 retain_graph=retain_graph,
                 create_graph=create_graph,
@@ -245,14 +261,216 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
             RuntimeError: A backward pass is running: a hook asked for it, or another thread.
             Exception: What `backward` raises.
         """
-        subject = self._open()
-        if not self._is_call(node):
-            find_node(subject.graph, node)
-        self._refuse_while_running("run_to()")
+        source = self._open()
+        if not self._inside.is_call(node):
+            find_node(source.graph, node)
+        self._cursors.refuse_while_running("run_to()")
         with self._change():
-            self._started()
-            if subject.recorded is not None:  # None when the widget was closed meanwhile
-                self._stand(*self._find(subject, node))
+            self._start()
+            if source.recorded is not None:  # None when the widget was closed meanwhile
+                self._inside.run_to(source, node)
+
+    @property
+    def inner(self) -> int:
+        """Number of calls that have run inside of the node of the last step; 0 after all.
+
+        Raises:
+            TypeError: It is set to something else than a whole number.
+            ValueError: It is set to more calls than there are: a node that is not open has none.
+            RuntimeError: It is set while a backward pass is running.
+        """
+        return self._inside.inner
+
+    @inner.setter
+    def inner(self, given: int) -> None:
+        self._refuse_closed()
+        self._cursors.refuse_while_running("Moving within a step")
+        self._inside.set_inner(given)
+
+    def update(
+        self, *outputs: Any, names: Mapping[str, Any] | torch.nn.Module | None = None
+    ) -> None:
+        """Show another graph in the same picture, as of the next iteration of a training loop.
+
+        What is the same in both, by structure and names, stays where it is, with the camera, what
+        is selected and what is folded; what is new or gone is faded. Where only numbers changed
+        nothing moves, and only numbers travel. The graph before is let go of, with its hooks.
+
+        Call it between the forward pass and ``loss.backward()``, which the picture then follows.
+        While a loop runs, at most 30 updates a second are drawn; each is there as soon as it is
+        asked for, and the last when the program rests.
+
+        Args:
+            *outputs: As for `GraphWidget`.
+            names: As for `GraphWidget`.
+
+        Raises:
+            TypeError: As for `GraphWidget`. The picture stays as it is then.
+            ValueError: As for `GraphWidget`, or the widget is closed.
+            RuntimeError: This widget's own backward is running.
+
+        Example::
+
+            >>> from gradwalk import GraphWidget
+            >>> w = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(w**2)
+            >>> for _ in range(2):
+            ...     loss = (w - 1) ** 2
+            ...     widget.update(loss)
+            ...     loss.backward()
+            >>> widget
+            GraphWidget(3 nodes, 2 edges, 1 leaf)
+        """
+        self._refuse_closed()
+        self._cursors.refuse_while_running("update()")
+        found = caller_names(names, "update")
+        source = read_source(outputs, found, "update", named=names is not None, **self._read_as)
+        self._updates.replace(source)
+
+    @grad_mode_kept
+    def expand(self, node: int) -> None:
+        """Show what is inside of a node in its place: a double click on it does the same.
+
+        A node that ``torch.compile`` made (``CompiledFunctionBackward``) opens into a box with the
+        calls of its backward program, as it was before the backend fused it. Once a pass was
+        recorded, their numbers are known: the program runs once more for that, call by call, unless
+        it may run only once. Nothing is compiled.
+
+        A node of a custom ``autograd.Function``, and one of a part checkpointed with
+        ``use_reentrant=True``, opens into the operations that its backward ran, with what each
+        gave, once this widget's `backward` has run through a graph that was watched.
+
+        Args:
+            node: Its id.
+
+        Raises:
+            TypeError: ``node`` is no whole number.
+            ValueError: It has nothing inside that can be shown, and why; or the widget is closed.
+            RuntimeError: A backward pass is running.
+
+        Example::
+
+            >>> from gradwalk import GraphWidget
+            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
+            >>> widget = GraphWidget(double(torch.ones(3, requires_grad=True)))
+            >>> [node["op"] for node in widget.graph["nodes"]]
+            ['CompiledFunctionBackward', 'AccumulateGrad']
+            >>> widget.expand(0)
+            >>> [node["op"] for node in widget.graph["nodes"] if node["kind"] == "call"]
+            ['aten.mul.Tensor', 'aten.cos.default', 'aten.mul.Tensor']
+            >>> widget.collapse(0)
+            >>> widget
+            GraphWidget(2 nodes, 1 edge, 1 leaf)
+        """
+        self._nodes.turn(node, "expand")
+
+    @grad_mode_kept
+    def collapse(self, node: int) -> None:
+        """Hide what is inside of a node again: a double click on the head of its box.
+
+        Args:
+            node: Its id, or that of something inside of it.
+
+        Raises:
+            TypeError: ``node`` is no whole number.
+            ValueError: It has nothing inside; or the widget is closed.
+            RuntimeError: A backward pass is running.
+        """
+        self._nodes.turn(node, "collapse")
+
+    def diagnose(
+        self,
+        *,
+        names: Mapping[str, Any] | torch.nn.Module | None = None,
+        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+        vanishing: float = 1e-4,
+        exploding: float = 1e4,
+        dead: float = 0.9,
+        largest: int = 5,
+    ) -> list[Finding]:
+        """Look for what commonly goes wrong with gradients, and list it under the picture.
+
+        Args:
+            names: What the program calls its parameters, as for `gradwalk.diagnose`. By default
+                the caller's variables.
+            optimizer: What steps after this backward, as for `gradwalk.diagnose`.
+            vanishing: As for `gradwalk.diagnose`, as are all that follow.
+            exploding: From which factor on a gradient explodes.
+            dead: From which share of zeros on a ReLU is dead.
+            largest: How many of the nodes that hold most memory to name.
+
+        Returns:
+            The findings, the gravest first; `findings` has them as plain values.
+
+        Raises:
+            TypeError: ``optimizer`` is none.
+            ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
+        """
+        optimizers = read_optimizers(optimizer)
+        called = caller_names(names, "diagnose")
+        limits = Limits(vanishing, exploding, dead, largest)
+        return self._diagnosis.diagnose(
+            called, limits, is_explicit=names is not None, optimizers=optimizers
+        )
+
+    @grad_mode_kept
+    def quiz(self, what: str | None = "grad", nodes: Iterable[int | str] | None = None) -> None:
+        """Hide numbers, for the reader to predict; or the order in which backward runs.
+
+        The numbers leave the picture, the panel, the bar and what a screen reader is told. The
+        reader types them at the nodes, or clicks the nodes in the engine's order. A wrong answer
+        brings a hint: first the local derivative, then the chain rule. `score` says how many are
+        right. Numbers are accepted as ``-24``, ``-2.4e1`` or ``1/3``, as exactly as the dtype has
+        them, or rounded to three digits or more.
+
+        Args:
+            what: "grad", "value" or "order"; None ends the quiz. For the first and the last the
+                real backward is run, if there was none yet.
+            nodes: Which nodes, by id or name; None for all that have one known number.
+
+        Raises:
+            ValueError: ``what`` is nothing that can be asked, or a node has no such number.
+            Exception: What `backward` raises.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.quiz("grad", nodes=["x"])
+            >>> widget.answer("x", "3"), widget.answer("x", "6")
+            (False, True)
+            >>> widget.score
+            {'right': 1, 'wrong': 1, 'revealed': 0, 'of': 1}
+        """
+        self._quizzes.start(what, nodes)
+
+    def answer(self, node: int | str, text: str | float | None = None) -> bool:
+        """Answer a question of the quiz, as the reader does in the picture.
+
+        Args:
+            node: Which node, by id or name.
+            text: The number, as it would be typed; left out where the order is asked.
+
+        Returns:
+            Whether it is right.
+
+        Raises:
+            ValueError: No quiz is on, or it asks nothing about the node.
+        """
+        return self._quizzes.answer(node, text)
+
+    def reveal(self, node: int | str | None = None) -> None:
+        """Give up a question of the quiz, or all.
+
+        Args:
+            node: Which node, by id or name; None for all that are open.
+
+        Raises:
+            ValueError: No quiz is on, or it asks nothing about the node.
+        """
+        self._quizzes.reveal(node)
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The captured graph, as `gradwalk.capture` gives it.
@@ -272,25 +490,31 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
     to_json = export.to_json
     to_dot = export.to_dot
 
-    def _summary(self, subject: GraphSource) -> str:
-        return size_of(subject.graph)
+    # ---- What `DrawingWidget` asks for
+
+    def _summary(self, source: GraphSource) -> str:
+        return size_of(source.graph)
 
     def __str__(self) -> str:
-        if self._behind is None or self._quiz is not None:  # a quiz is not given away
+        if self._source is None or self._quiz is not None:  # a quiz is not given away
             return repr(self)
         return mime.text_of(repr(self), self._shown())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         found = super()._repr_mimebundle_(**kwargs)
-        if self._behind is None or self._quiz is not None:
+        if self._source is None or self._quiz is not None:
             return found
         return mime.with_fallbacks(found, repr(self), self._shown())
 
-    @traitlets.validate("selected")
-    def _check_selected(self, proposal: Any) -> int | None:
-        value = proposal["value"]
-        if value is None:
-            return None
+    def _shown(self) -> Snapshot:
+        """Return what is shown now; see `gradwalk.sources.snapshot.TakesSnapshots`."""
+        self._refresh()
+        seen = self.direction, self.constants, self.selected, self.findings
+        return Snapshot(self._open(), *seen, inner=self.inner)
+
+    def _check(self, trait: str, value: Any) -> Any:
+        if trait != "selected" or value is None:
+            return super()._check(trait, value)
         total = len(self._open().drawn)
         instead = f"Give it the id of a node, 0 to {total - 1}, or None."
         node = read_int(value, "selected was given ", instead)
@@ -300,88 +524,57 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
             )
         return node
 
-    def _started(self) -> bool:
-        subject = self._open()
+    def _pass_ended(self) -> None:
+        if not self._updates.pass_ended():
+            super()._pass_ended()
+
+    def _start(self) -> bool:
+        source = self._open()
         self._refresh(describe=False)
-        if subject.recorded is not None:
+        if source.recorded is not None:
             return False
         self.backward()
         return True
 
-    def _show_passes(self, subject: GraphSource) -> bool:
-        is_other = self._draw(subject)
-        is_new = subject.poll() or subject.recorded is not self._recorded or is_other
-        if self._is_drawn_otherwise(subject):
-            self._drawn_again(subject)  # what is open of it is what the pass ran
+    def _show_graph(self, source: GraphSource) -> None:
+        self._updates.draw(source)
+        for controller in self._controllers:
+            controller.on_graph(source)
+
+    def _show_passes(self, source: GraphSource, is_other: bool) -> bool:
+        is_new = self._passes.is_new(source) or is_other
+        is_reopened = self._updates.is_drawn_otherwise(source)
+        if is_reopened:  # what is open of it is what the pass ran
+            self._updates.draw_again(source)
         if is_new:
-            self._show_pass(subject, is_other=is_other)
-        elif subject.recorded is not None:
-            run = self._parts.build("what flowed", lambda: subject.run, self.run)
-            if run is not self.run:  # a .grad is not what the pass left in it any more
-                self.set_trait("run", run)
-        else:  # what leaves hold may not be what it was
-            state = self._parts.build("what has flowed", subject.state, self.state)
-            self.set_trait("state", state)
-        transport = self._parts.build("transport", subject.transport, self.transport)
-        self.set_trait("transport", transport)
-        return is_new
+            for controller in self._controllers:
+                controller.on_pass(source)
+            self._passes.show(source, is_other)
+        else:
+            self._passes.show_changes(source)
+        self._passes.show_transport(source)
+        return is_new or is_reopened
 
-    def _show_pass(self, subject: GraphSource, *, is_other: bool = False) -> None:
-        """Show what is new: a pass that has ended, whether or not we go to it; another graph."""
-        build = self._parts.build
-        self.set_trait("state", build("what has flowed", subject.state, self.state))
-        self.set_trait("findings", None)  # they were about another pass
-        self.set_trait("_openable", list(subject.openable) or None)
-        if self._memory is not None:
-            self.set_trait("_memory", build("the memory held", subject.memory, None))
-        if is_other or (subject.recorded is not None and subject.recorded is not self._recorded):
-            self.set_trait("steps", subject.steps)
-            self._inner = [0, 0]
-            self.cursor = subject.cursor
-            self.set_trait("run", build("what flowed", lambda: subject.run, None))
-        self._recorded = subject.recorded
-
-    def _show_flows(self, subject: GraphSource) -> None:
-        build = self._parts.build
-        self.set_trait("state", build("what has flowed", subject.state, self.state))
-        self.set_trait("run", build("what flowed", lambda: subject.run, None))
-
-    def _describe(self, subject: GraphSource) -> None:
+    def _describe(self, source: GraphSource) -> None:
         def details() -> DetailsModel | None:
             node = self.selected
             if node is None:
-                node = self._running_node  # the panel follows what runs
+                node = self._inside.running_node  # the panel follows what runs
             if node is None:
                 return None
-            found = subject.details(node, self._cursor_of(node))
-            return self._masked_details(subject, found)
+            found = source.details(node, self._inside.cursor_of(node))
+            masked: DetailsModel = self._masked("details", found)
+            return masked
 
         self.set_trait("details", self._parts.build("the selected node", details, None))
-        none: list[ShareModel] = []
-        told = self._parts.build(
-            "the shares of its gradient", lambda: self._shares_of(subject, self.selected), none
-        )
-        self.set_trait("_shares", told if self._quiz is None else none)  # nothing is told away
-
-    def _experimented(self) -> GraphSource:
-        return self._open()
-
-    def _replace(self, subject: GraphSource) -> None:
-        self._experiment = None  # it holds the graph that was shown before
-        super()._replace(subject)
-
-    def _draw(self, subject: GraphSource) -> bool:
-        is_new = super()._draw(subject)
-        if is_new and self.edits and self._update is not None:
-            before = self._update["before"]
-            if before is None or before == [*range(len(before))]:
-                self._on_edits(None)  # the same edges are there
-            else:
-                self.edits = []
-        return is_new
+        for controller in self._controllers:
+            controller.describe(source)
 
     def _forget(self) -> None:
-        self._recorded = None
-        self._forget_edits()
         self.set_trait("details", None)
-        super()._forget()
+
+    def _should_send_property(self, key: str, value: Any) -> bool:
+        """Whether a change of a trait is sent to the browser (for ipywidgets)."""
+        if key == "graph" and not self._updates.sends_graph:
+            return False
+        return bool(super()._should_send_property(key, value))

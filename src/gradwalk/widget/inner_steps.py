@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-import traitlets
-
 from ..graph.integers import read_int
 from ..schema import NodeModel, StepModel
 from ..sources.graph_source import GraphSource
-from ..torch_api.modes import grad_mode_kept
-from .traits import reacts
-from .updating import UpdatingWidget
+from .controllers import Controller
+from .graph_traits import GraphTraits
 
 
 class InnerSteps:
@@ -59,119 +56,110 @@ class InnerSteps:
         return node in self.calls(cursor)[inner:]
 
 
-class InnerWidget(UpdatingWidget):
-    """A widget that steps through what is inside of nodes that are open. Base of `GraphWidget`."""
+class InnerController(Controller[GraphTraits]):
+    """Steps through what is inside of nodes that are open."""
 
-    _inner: list[int] = traitlets.Any([0, 0]).tag(sync=True)  # type: ignore[assignment]
-
-    _order: InnerSteps | None = None
+    _known: InnerSteps | None = None
 
     @property
     def inner(self) -> int:
-        """After how many of the calls inside of the node that the last step ran; 0 after all.
-
-        Raises:
-            TypeError: It is set to what is no whole number.
-            ValueError: It is set to a number of calls that are not there, as where the node is not
-                open.
-            RuntimeError: It is set while a backward pass is running.
-        """
-        at, inner = self._inner
-        is_here = inner > 0 and at == self.cursor and inner <= len(self._calls)
+        """See `GraphWidget.inner`."""
+        widget = self.widget
+        at, inner = widget._inner
+        is_here = inner > 0 and at == widget.cursor and inner <= len(self._calls)
         return inner if is_here else 0
 
-    @inner.setter
-    def inner(self, given: int) -> None:
-        self._refuse_closed()
-        self._refuse_while_running("Moving within a step")
-        total = len(self._calls)
+    def set_inner(self, given: int) -> None:
+        """Go to a place within the last step."""
+        total, cursor = len(self._calls), self.widget.cursor
         instead = f"Give it a number of calls, 0 to {total}."
         inner = read_int(given, "inner was given ", instead)
         if not 0 <= inner <= total:
             raise ValueError(
                 f"inner was given {inner}, but "
                 + (
-                    f"inside of the node that step {self.cursor} ran are {total} calls. {instead}"
+                    f"inside of the node that step {cursor} ran are {total} calls. {instead}"
                     if total
-                    else f"with the cursor at {self.cursor} no node runs that is open: open it "
+                    else f"with the cursor at {cursor} no node runs that is open: open it "
                     "with expand(), and set the cursor to the step that runs it."
                 )
             )
-        self._stand(self.cursor, inner)
+        self._go(cursor, inner)
 
     @property
-    def _steps_shown(self) -> InnerSteps:
+    def _order(self) -> InnerSteps:
         """The steps with what is inside of the nodes that are open now."""
-        steps, behind = self.steps, self._behind
-        nodes = [] if behind is None else behind.model["nodes"]
-        known = self._order
+        steps, source = self.widget.steps, self.widget._source
+        nodes = [] if source is None else source.model["nodes"]
+        known = self._known
         if known is None or known.steps is not steps or known.nodes is not nodes:
-            self._order = known = InnerSteps(steps, nodes)
+            self._known = known = InnerSteps(steps, nodes)
         return known
 
     @property
     def _calls(self) -> Sequence[int]:
         """The calls inside of the node that the last step ran."""
-        return self._steps_shown.calls(self.cursor)
+        return self._order.calls(self.widget.cursor)
 
     @property
-    def _running_node(self) -> int | None:
+    def running_node(self) -> int | None:
         """The node or the call that the last step ran; None before the first and after all."""
-        cursor, inner = self.cursor, self.inner
+        cursor, inner, steps = self.widget.cursor, self.inner, self.widget.steps
         if inner:
             return self._calls[inner - 1]
-        return self.steps[cursor - 1]["node"] if 0 < cursor < len(self.steps) else None
+        return steps[cursor - 1]["node"] if 0 < cursor < len(steps) else None
 
-    def _cursor_of(self, node: int) -> int | None:
-        """The cursor at which a node is as it is now; None for where the others are."""
-        cursor, inner = self.cursor, self.inner
-        is_before = inner > 0 and self._steps_shown.is_before(cursor, inner, node)
+    def cursor_of(self, node: int) -> int | None:
+        """Return the cursor at which a node is as it is now; None for where the others are."""
+        cursor, inner = self.widget.cursor, self.inner
+        is_before = inner > 0 and self._order.is_before(cursor, inner, node)
         return cursor - 1 if is_before else None
 
-    def _move(self, by: int, *, from_start: bool = False) -> None:
-        cursor, inner = (0, 0) if from_start else (self.cursor, self.inner)
-        self._stand(*self._steps_shown.moved(cursor, inner, by))
+    def move(self, by: int, from_start: bool) -> None:
+        """Move by a number of steps and calls, as `CursorController.move_cursor` by steps."""
+        cursor, inner = (0, 0) if from_start else (self.widget.cursor, self.inner)
+        self._go(*self._order.moved(cursor, inner, by))
 
-    def _stand(self, cursor: int, inner: int) -> None:
-        """Stand at a cursor, within its last step after some of the calls, or after all of it."""
-        with self._change():
-            if inner or self._inner[1]:
-                self._inner = [cursor, inner]
-            self.cursor = cursor
+    def _go(self, cursor: int, inner: int) -> None:
+        """Go to a cursor: within its last step after some of the calls, or after all of it."""
+        widget = self.widget
+        with widget._change():
+            if inner or widget._inner[1]:
+                widget._inner = [cursor, inner]
+            widget.cursor = cursor
 
-    def _is_call(self, node: Any) -> bool:
+    def is_call(self, node: Any) -> bool:
         """Whether it is the id of a call inside of an open node."""
-        nodes = self._steps_shown.nodes
+        nodes = self._order.nodes
         return type(node) is int and 0 <= node < len(nodes) and nodes[node]["kind"] == "call"
 
-    def _find(self, subject: GraphSource, node: int | str) -> tuple[int, int]:
-        """Where a node or a call has just run."""
-        if not self._is_call(node):
-            return subject.find(node), 0
+    def run_to(self, source: GraphSource, node: int | str) -> None:
+        """Go to where a node or a call has just run."""
+        if not self.is_call(node):
+            self._go(source.find(node), 0)
+            return
         assert isinstance(node, int)
-        inside = subject.model["nodes"][node]["inside"]
+        inside = source.model["nodes"][node]["inside"]
         assert inside is not None
-        cursor = subject.find(inside)
-        return cursor, 1 + self._steps_shown.calls(cursor).index(node)
+        cursor = source.find(inside)
+        self._go(cursor, 1 + self._order.calls(cursor).index(node))
 
-    @traitlets.validate("_inner")
-    def _check_inner(self, proposal: Any) -> list[int]:
-        given = proposal["value"]
-        is_place = isinstance(given, (list, tuple)) and [type(each) for each in given] == [int, int]
-        return [max(0, each) for each in given] if is_place else [0, 0]
+    def check(self, trait: str, value: Any) -> Any:
+        """Return a value of the trait ``_inner``; the start for what the browser may not send."""
+        if trait != "_inner":
+            return value
+        is_place = isinstance(value, (list, tuple)) and [type(each) for each in value] == [int, int]
+        return [max(0, each) for each in value] if is_place else [0, 0]
 
-    @reacts("_inner")
-    @grad_mode_kept
-    def _on_inner(self, _: Any) -> None:
-        self._refresh()
+    def react(self, trait: str) -> None:
+        """Describe another call; forget the place within a step that is left."""
+        widget = self.widget
+        if trait == "_inner":
+            widget._refresh()
+        elif trait == "cursor" and widget._inner[1] and widget._inner[0] != widget.cursor:
+            widget._inner = [0, 0]
 
-    @reacts("cursor")
-    def _leave(self, _: Any) -> None:
-        """Whoever goes elsewhere is not within the step when coming back."""
-        if self._inner[1] and self._inner[0] != self.cursor:
-            self._inner = [0, 0]
-
-    def _drawn_again(self, subject: GraphSource) -> None:
-        super()._drawn_again(subject)
-        if self._inner[1] and not self.inner:  # what we were in is closed
-            self._inner = [0, 0]
+    def on_reopened(self, source: GraphSource) -> None:  # noqa: ARG002
+        """Leave a node that is closed now."""
+        if self.widget._inner[1] and not self.inner:
+            self.widget._inner = [0, 0]

@@ -1,170 +1,119 @@
-"""A widget whose numbers the reader predicts before they are shown."""
+"""The quiz: the reader predicts numbers before they are shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-import traitlets
-
 from ..backward.recorded_pass import find_node
 from ..panel.blank import blank_details
-from ..schema import DetailsModel, QuizModel, ScoreModel
 from ..sources.graph_source import GraphSource
-from ..torch_api.modes import grad_mode_kept
+from .controllers import Controller
 from .graph_changes import values_of
+from .graph_traits import GraphTraits
 from .quiz import HIDDEN, KINDS, Quiz
-from .ranking import RankingWidget
 
 _MASKED = ("run", "steps", "findings", "_values", "_differences", "_update", "what_if")
 
 
-class QuizzingWidget(RankingWidget):
-    """A widget that asks its reader. Base of `GraphWidget`.
-
-    Attributes:
-        score: While a quiz is on, how the reader fares: ``right``, ``wrong`` (answers),
-            ``revealed`` and ``of``; None before any.
-    """
-
-    _quiz: QuizModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    score: ScoreModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+class QuizController(Controller[GraphTraits]):
+    """Asks the reader, and masks the traits that would give an answer away."""
 
     _asked: Quiz | None = None
 
-    @grad_mode_kept
-    def quiz(self, what: str | None = "grad", nodes: Iterable[int | str] | None = None) -> None:
-        """Hide numbers, for the reader to predict; or the order in which backward runs.
-
-        The numbers leave the picture, the panel, the bar and what a screen reader is told. The
-        reader types them at the nodes, or clicks the nodes in the engine's order. A wrong answer
-        brings a hint: first the local derivative, then the chain rule. `score` says how many are
-        right. Numbers are accepted as ``-24``, ``-2.4e1`` or ``1/3``, as exactly as the dtype has
-        them, or rounded to three digits or more.
-
-        Args:
-            what: "grad", "value" or "order"; None ends the quiz. For the first and the last the
-                real backward is run, if there was none yet.
-            nodes: Which nodes, by id or name; None for all that have one known number.
-
-        Raises:
-            ValueError: ``what`` is nothing that can be asked, or a node has no such number.
-            Exception: What `backward` raises.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> widget = GraphWidget(x**2)
-            >>> widget.quiz("grad", nodes=["x"])
-            >>> widget.answer("x", "3"), widget.answer("x", "6")
-            (False, True)
-            >>> widget.score
-            {'right': 1, 'wrong': 1, 'revealed': 0, 'of': 1}
-        """
-        subject = self._open()
+    def start(self, what: str | None, nodes: Iterable[int | str] | None) -> None:
+        """Start a quiz, or end it; see `GraphWidget.quiz`."""
+        widget = self.widget
+        source = widget._open()
         if what is None:
-            self._end_quiz()
+            self._end()
             return
         if not isinstance(what, str) or what not in KINDS:
             choices = ", ".join(map(repr, KINDS))
             raise ValueError(f"quiz() was given {what!r}; what can be asked is one of {choices}.")
-        with self._change():
+        with widget._change():
             if what != "value":
-                self._started()
+                widget._start()
             asked = Quiz(
                 what,  # type: ignore[arg-type]
-                self.graph,
-                self.run,
-                self.steps,
-                dict(subject.graph.nodes(data="dtype")),
+                widget.graph,
+                widget.run,
+                widget.steps,
+                dict(source.graph.nodes(data="dtype")),
             )
-            given = None if nodes is None else [find_node(subject.graph, node) for node in nodes]
+            given = None if nodes is None else [find_node(source.graph, node) for node in nodes]
             asked.ask(given)
             self._asked = asked
-            self.selected = None
+            widget.selected = None
             if what == "value":
-                self.set_trait("_values", values_of(self.graph))
-            self._tell_quiz()
+                widget.set_trait("_values", values_of(widget.graph))
+            self._show()
 
-    def answer(self, node: int | str, text: str | float | None = None) -> bool:
-        """Answer a question of the quiz, as the reader does in the picture.
-
-        Args:
-            node: Which node, by id or name.
-            text: The number, as it would be typed; left out where the order is asked.
-
-        Returns:
-            Whether it is right.
-
-        Raises:
-            ValueError: No quiz is on, or it asks nothing about the node.
-        """
+    def answer(self, node: int | str, text: str | float | None) -> bool:
+        """Take an answer, and return whether it is right; see `GraphWidget.answer`."""
         asked = self._quiz_on("answer()")
         found = asked.answer(
-            find_node(self._open().graph, node), None if text is None else str(text)
+            find_node(self.widget._open().graph, node), None if text is None else str(text)
         )
-        self._tell_quiz()
+        self._show()
         return found
 
-    def reveal(self, node: int | str | None = None) -> None:
-        """Give up a question of the quiz, or all.
-
-        Args:
-            node: Which node, by id or name; None for all that are open.
-
-        Raises:
-            ValueError: No quiz is on, or it asks nothing about the node.
-        """
+    def reveal(self, node: int | str | None) -> None:
+        """Give up a question, or all; see `GraphWidget.reveal`."""
         asked = self._quiz_on("reveal()")
-        asked.reveal(None if node is None else find_node(self._open().graph, node))
-        self._tell_quiz()
+        asked.reveal(None if node is None else find_node(self.widget._open().graph, node))
+        self._show()
+
+    def handle(self, message: dict[str, Any]) -> bool:
+        """Take the answer of a message, or reveal a node."""
+        kind = message.get("kind")
+        if kind == "answer":
+            self.answer(int(message["node"]), message.get("text"))
+        elif kind == "reveal":
+            self.reveal(message.get("node"))
+        else:
+            return False
+        return True
+
+    def mask(self, trait: str, value: Any) -> Any:
+        """Return what may be seen of the value of a trait while the quiz is on."""
+        asked, source = self._asked, self.widget._source
+        if asked is None:
+            return value
+        if trait == "_shares":
+            return []
+        if trait != "details":
+            return asked.mask(trait, value)
+        if source is None or not asked.hidden:
+            return value
+        return blank_details(source.drawn, value["id"], HIDDEN, HIDDEN)
+
+    def on_graph(self, source: GraphSource) -> None:  # noqa: ARG002
+        """End a quiz about another graph."""
+        if self._asked is not None:
+            self._asked = None
+            self.widget.set_trait("_quiz", None)
+            self.widget.set_trait("score", None)
 
     def _quiz_on(self, what: str) -> Quiz:
-        _ = self.graph  # another graph that is still to be drawn ends the quiz
+        _ = self.widget.graph  # another graph that is still to be drawn ends the quiz
         if self._asked is None:
             raise ValueError(f"{what} was called, but no quiz is on. Start one with quiz().")
         return self._asked
 
-    def _end_quiz(self) -> None:
+    def _end(self) -> None:
         if self._asked is not None:
             self._asked = None
-            self.set_trait("score", None)
-            self._tell_quiz()
+            self.widget.set_trait("score", None)
+            self._show()
 
-    def _tell_quiz(self) -> None:
-        """Tell the browser how the quiz stands, and what may be seen now."""
-        asked = self._asked
-        with self.hold_sync():
-            self.set_trait("_quiz", None if asked is None else asked.model)
+    def _show(self) -> None:
+        """Send the questions, and what may be seen now."""
+        asked, widget = self._asked, self.widget
+        with widget.hold_sync():
+            widget.set_trait("_quiz", None if asked is None else asked.model)
             if asked is not None:
-                self.set_trait("score", asked.score)
-            if self.comm is not None:
-                self.send_state(list(_MASKED))
-        self._refresh()
-
-    def _masked(self, trait: str, value: Any) -> Any:
-        """A trait as it may travel now."""
-        return value if self._asked is None else self._asked.mask(trait, value)
-
-    def _masked_details(self, subject: GraphSource, details: DetailsModel) -> DetailsModel:
-        if self._asked is None or not self._asked.hidden:
-            return details
-        return blank_details(subject.drawn, details["id"], HIDDEN, HIDDEN)
-
-    def _draw(self, subject: GraphSource) -> bool:
-        is_other = super()._draw(subject)
-        if is_other and self._asked is not None:  # it was about another graph
-            self._asked = None
-            self.set_trait("_quiz", None)
-            self.set_trait("score", None)
-        return is_other
-
-    def _answer(self, asked: dict[str, Any]) -> None:
-        if asked.get("kind") == "answer":
-            self.answer(int(asked["node"]), asked.get("text"))
-        elif asked.get("kind") == "reveal":
-            self.reveal(asked.get("node"))
-        else:
-            super()._answer(asked)
+                widget.set_trait("score", asked.score)
+            if widget.comm is not None:
+                widget.send_state(list(_MASKED))
+        widget._refresh()

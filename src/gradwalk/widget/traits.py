@@ -23,7 +23,7 @@ TRAVELS = {"sync": True, "to_json": _encoded, "from_json": _decoded}
 
 
 def masked(trait: str, *, encoded: bool = True) -> dict[str, Any]:
-    """The same of one of which a quiz may hide a part.
+    """Return the tags of a trait that a controller may mask, as the quiz does.
 
     Args:
         trait: Its name.
@@ -89,13 +89,13 @@ class Cursor(traitlets.Any):
 
     def get(self, obj: Any, cls: Any = None) -> Any:
         """The value, at the end of a pass that has ended since."""
-        if obj._unshown:
+        if obj._is_stale:
             obj._refresh(describe=False)
         return super().get(obj, cls)
 
     def set(self, obj: Any, value: Any) -> None:
         """Set it in that pass; whoever looks afterwards shall find it there."""
-        if obj._unshown:
+        if obj._is_stale:
             obj._refresh(describe=False)
         super().set(obj, value)
 

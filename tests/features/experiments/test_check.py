@@ -245,14 +245,14 @@ def test_one_click_in_the_panel():
     node = next(n["id"] for n in widget.graph["nodes"] if n["op"] == "MadeBackward")
     widget.selected = node
     assert "def wrong_sign" in widget.details["function"]["code"]
-    widget._answer({"kind": "check", "node": node})
+    widget._handle({"kind": "check", "node": node})
     assert widget._checked == {
         "node": node,
         "agrees": False,
         "sentence": check(y).sentence,
     }
     other = next(n["id"] for n in widget.graph["nodes"] if n["op"] == "SumBackward0")
-    widget._answer({"kind": "check", "node": other})
+    widget._handle({"kind": "check", "node": other})
     assert "not a node of a custom" in widget._checked["sentence"]
     assert x.grad is None
     widget.close()

@@ -217,10 +217,10 @@ def test_a_step_widens_a_range_rather_than_stop_at_its_end():
 def test_a_number_set_in_the_picture_sets_its_control(box):
     knob = next(knob for knob in box.graph._knobs if knob["name"] == "w")
     assert (knob["min"], knob["max"]) == (-5.0, 5.0)
-    box.graph._answer({"kind": "turn", "node": knob["node"], "at": [], "value": 2.5})
+    box.graph._handle({"kind": "turn", "node": knob["node"], "at": [], "value": 2.5})
     assert box.controls["w"].value == 2.5
     assert box.leaves["w"].item() == 2.5
-    box.graph._answer({"kind": "turn", "node": knob["node"], "at": [], "value": 99})
+    box.graph._handle({"kind": "turn", "node": knob["node"], "at": [], "value": 99})
     assert box.controls["w"].value == 5.0
 
 
@@ -234,7 +234,7 @@ def test_each_number_of_a_tensor_is_set_in_the_picture(shape):
     for i, knob in enumerate(knobs):
         number = knob["min"] + (i + 1) * knob["step"]
         asked = {"kind": "turn", "node": knob["node"], "at": knob["at"], "value": number}
-        made.graph._answer(asked)
+        made.graph._handle(asked)
         expected[tuple(knob["at"])] = number
         truth = expected.clone().requires_grad_()
         (truth**3).sum().backward()

@@ -23,6 +23,7 @@ from .calling import called, kind_of, tensors_in
 from .controls import TensorControl, knob, leaf_of, numbers_of, put, put_within, with_controls
 from .descent import LR, Step, check_rate, moved_by, to_move
 from .differences import Difference, differences
+from .knobs import Knobs
 from .row import Row
 
 
@@ -127,7 +128,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             assert self.graph is not None
             with self.graph._change():
                 self._backward(subject)
-                self.graph._offer(self._knobs(subject), self._turned)
+                self.graph.set_trait("_knobs", self._knobs(subject))
 
     def _backward(self, subject: GraphSource) -> None:
         """Run backward, unless there is nothing to start from: then a sentence says so."""
@@ -167,8 +168,9 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             self.graph = GraphWidget._of(
                 subject, direction=subject.direction, constants=are_small([subject])
             )
+            self.graph._controllers = [*self.graph._controllers, Knobs(self.graph, self._turned)]
         else:
-            self.graph._replace(subject)
+            self.graph._updates.replace(subject)
 
     def _say(self, sentence: str | None) -> None:
         self.error = sentence
@@ -229,7 +231,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         assert self.graph is not None
         self.graph._open()
         found = differences(self._called, self._total, self.leaves, draws=self._draws)
-        self.graph._tell_differences(self._differences(found))
+        self.graph.set_trait("_differences", self._differences(found))
         return found
 
     def _total(self, leaves: Mapping[str, torch.Tensor]) -> torch.Tensor:

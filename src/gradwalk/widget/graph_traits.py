@@ -1,0 +1,97 @@
+"""The traits of `GraphWidget`, in the names that the browser knows them by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import traitlets
+
+from ..schema import (
+    CheckedModel,
+    DetailsModel,
+    DifferenceModel,
+    DtypesModel,
+    FindingModel,
+    GraphModel,
+    KnobModel,
+    MemoryModel,
+    QuizModel,
+    RunModel,
+    ScoreModel,
+    ShareModel,
+    StateModel,
+    StepModel,
+    TransportModel,
+    UpdateModel,
+    Values,
+    WhatIfModel,
+)
+from ..sources.graph_source import GraphSource
+from ..torch_api.modes import grad_mode_kept
+from .drawing import DrawingWidget
+from .traits import TRAVELS, Cursor, OfPass, OfTensors, masked, reacts
+
+
+class GraphTraits(DrawingWidget[GraphSource]):
+    """The traits of `GraphWidget`. Its controllers see the widget as this.
+
+    See `GraphWidget` for those without an underscore, and `gradwalk.schema.WidgetTraits` for all.
+    """
+
+    # The graph, and its place in a loop.
+    graph: GraphModel = OfPass(read_only=True).tag(**masked("graph"))  # type: ignore[assignment]
+    _dtypes: DtypesModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    _openable: list[int] | None = OfPass(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(
+        **masked("_values")
+    )  # type: ignore[assignment]
+    _update: UpdateModel | None = OfPass(None, read_only=True).tag(**masked("_update"))  # type: ignore[assignment]
+
+    # Backward.
+    details: DetailsModel | None = OfTensors(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    state: StateModel = OfPass(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    steps: list[StepModel] = OfPass([], read_only=True).tag(**masked("steps"))  # type: ignore[assignment]
+    run: RunModel | None = OfPass(None, read_only=True).tag(**masked("run"))  # type: ignore[assignment]
+    transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _inner: list[int] = traitlets.Any([0, 0]).tag(sync=True)  # type: ignore[assignment]
+
+    # What is asked of the graph as a whole.
+    findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**masked("findings"))  # type: ignore[assignment]
+    _memory: MemoryModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+
+    # Files of several ranks.
+    rank = Cursor(None).tag(sync=True)
+    _ranks: list[int] = traitlets.Any([], read_only=True).tag(sync=True)  # type: ignore[assignment]
+
+    # Experiments.
+    edits: Any = traitlets.Any([]).tag(sync=True)
+    what_if: WhatIfModel | None = OfPass(None, read_only=True).tag(
+        **masked("what_if", encoded=False)
+    )  # type: ignore[assignment]
+    _checked: CheckedModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _shares: list[ShareModel] = traitlets.Any([], read_only=True).tag(sync=True)  # type: ignore[assignment]
+
+    # Numbers that are set in the picture, by `gradwalk.interact`.
+    _knobs: list[KnobModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _differences: list[DifferenceModel] | None = traitlets.Any(None, read_only=True).tag(  # type: ignore[assignment]
+        **masked("_differences", encoded=False)
+    )
+
+    # The quiz.
+    score: ScoreModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _quiz: QuizModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+
+    @traitlets.validate("_inner", "rank", "edits")
+    def _check_trait(self, proposal: Any) -> Any:
+        return self._check(proposal["trait"].name, proposal["value"])
+
+    @reacts("_inner", "rank", "edits")
+    @grad_mode_kept
+    def _on_trait(self, change: Any) -> None:
+        self._react(change["name"])
+
+    def _masked(self, trait: str, value: Any) -> Any:
+        """Return what may be shown of the value of a trait."""
+        for controller in self._controllers:
+            value = controller.mask(trait, value)
+        return value
