@@ -116,15 +116,13 @@ def _ways(evidence: CheckContext, cut_off: _CutOff, names: list[str]) -> str:
     """Which cuts are in the way, and what to do where that is known."""
     first, *others = cut_off.sets
     causes = {cause for cut in first for cause in (cut.cause, *cut.again)}
-    if not others and len(causes) == 1:
+    if not others and len(causes) == 1 and cut_off.is_known:
         cut = first[0]
         began_at = cut.source()
         known = None if began_at is None else evidence.expected.get(id(began_at))
         computed = f"a tensor computed from {'it' if len(names) == 1 else 'them'}"
         place = within(evidence, cut).removeprefix(", ")
         lost = lost_by(cut, known if known in names else computed)
-        if not cut_off.is_known:
-            lost = lost.partition(";")[0]
         return f"{place}{', ' if place else ''}{lost}."
     if not others:
         all_of_it = list_some(

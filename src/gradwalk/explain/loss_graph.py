@@ -69,13 +69,14 @@ class LossGraph:
         return self._ids.get(gradient_edge(tensor)[0])
 
     def cuts_from(self, tensor: torch.Tensor) -> list[Cut]:
-        """Where values that were computed from a tensor went on without gradient, each cause once.
+        """List the cuts behind which a tensor is, each cause once: what reconnects it comes first.
 
         Args:
             tensor: A tensor that needs grad.
         """
-        found = (group.cut_of(tensor) for group in self._behind)
-        return [cut for cut in found if cut is not None]
+        found = [cut for group in self._behind if (cut := group.cut_of(tensor)) is not None]
+        first = {cut.cause for chain in self.reconnecting(tensor)[:1] for cut in chain}
+        return sorted(found, key=lambda cut: cut.cause not in first)
 
     def reconnecting(self, tensor: torch.Tensor) -> list[list[Cut]]:
         """The sets of cuts of which each, once removed, lets a gradient reach a tensor.
