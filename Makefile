@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE =
 JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup build demo types lock format check check-python check-js test test-all test-js test-python test-browser \
+.PHONY: help setup build demo types lock format check check-python check-js check-prose test test-all test-js test-python test-browser \
   test-pytest test-full test-others test-pythons test-colab has-browser browser bench screenshots gallery release-check clean
 
 help:            ## Show what there is
@@ -61,8 +61,8 @@ format: setup    ## Format everything, and mend what the linters can mend
 types:           ## Write the TypeScript of the wire format anew, from the Python
 	$(PYTHON) tools/wire_types.py
 
-check: setup     ## Linters and type checkers, on both sides
-	$(MAKE) --no-print-directory -j2 --output-sync=target check-python check-js
+check: setup     ## Linters, type checkers and the prose check, on both sides
+	$(MAKE) --no-print-directory -j2 --output-sync=target check-python check-js check-prose
 
 check-python: setup
 	$(BIN)/python tools/wire_types.py --check
@@ -70,13 +70,16 @@ check-python: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+check-prose: setup
+	$(BIN)/python tools/prose.py
+
 check-js: build
 	cd js && npm run --silent lint
 	cd js && npm run --silent types
 
 # Two at a time, in this order: what fails early starts nothing else, and no core waits for the type checker.
 test: has-browser setup  ## Run every check and every test that a change needs
-	$(MAKE) --no-print-directory -j2 --output-sync=target check-python check-js test-js test-pytest
+	$(MAKE) --no-print-directory -j2 --output-sync=target check-python check-js check-prose test-js test-pytest
 
 test-pytest:
 	$(PYTEST) tests src
