@@ -3,7 +3,7 @@
     python tools/wire_types.py            writes it
     python tools/wire_types.py --check    fails if it is not what would be written
 
-The sources are read as text, so that the names of types and what stands under a field survive, and
+The sources are read as text, so that the names of types and the docstrings of fields survive, and
 so that neither torch nor an installed gradwalk is needed.
 """
 
@@ -83,7 +83,7 @@ def in_typescript(hint: ast.expr) -> str:
         case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[_, inner])):
             return f"Record<string, {in_typescript(inner)}>"
         case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *_])):
-            return in_typescript(inner)  # what is said of it more, Python alone checks
+            return in_typescript(inner)  # Python alone checks the rest
         case ast.Subscript(value=ast.Name(id="Literal"), slice=values):
             return " | ".join(json.dumps(value) for value in _values(values))
     raise ValueError(
@@ -122,7 +122,7 @@ def _is_type(name: str, value: ast.expr) -> bool:
 
 
 def _text_at(body: list[ast.stmt], place: int) -> str | None:
-    """The text that stands there by itself, which documents what is above it."""
+    """Return the text of a docstring below a field or an alias."""
     match body[place : place + 1]:
         case [ast.Expr(value=ast.Constant(value=str(text)))]:
             return text

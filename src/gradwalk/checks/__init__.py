@@ -1,1 +1,1 @@
-"""What may be wrong with a graph and its gradients, one file per kind of finding."""
+"""Checks of a graph and its gradients, one file per kind of cause."""

@@ -46,8 +46,8 @@ class Memory:
 def saved_memory(captured: Capture, namespaces: Mapping[int, str] | None = None) -> Memory:
     """Count the bytes that a graph holds for backward, each memory once.
 
-    What the program holds too is not counted, since it stays when the graph goes: parameters,
-    buffers, inputs and results in variables. Nothing that a hook packed is unpacked.
+    Memory that the program holds too is not counted: parameters, buffers, inputs and results in
+    variables. Nothing that a hook packed is unpacked.
 
     Args:
         captured: The graph.

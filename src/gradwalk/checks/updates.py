@@ -54,7 +54,7 @@ def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
     ]
     if not missing and not strays:
         return
-    # Of a second network none is held: another optimizer does that, as in a GAN.
+    # A second network may belong to another optimizer, as in a GAN.
     partly = {
         key
         for parameters in models
@@ -163,7 +163,7 @@ def _changed_grads(evidence: CheckContext) -> Iterator[Finding]:
         if before.get(node):
             added.append(node)
             continue
-        # Of a reduced one nothing is known: what arrived here is one part of it.
+        # A reduced gradient is a sum over ranks, and this process knows only its own part.
         share = 0 if node in evidence.reduced else _share(kept.tensor, grad, length)
         if share is None and node not in before:
             added.append(node)

@@ -114,8 +114,8 @@ _LOST = {
         "Stay with floating point numbers",
     ),
     "integer result": (
-        "an operation on {source}{at} gave integers, which have no gradients, and there is no "
-        "other path",
+        "an operation on {source}{at} gave integers, which have no gradients, and no other path "
+        "exists",
         "Use a smooth substitute, such as softmax for argmax",
     ),
     ALIAS: (

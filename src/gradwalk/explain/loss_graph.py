@@ -260,7 +260,7 @@ class _Behind:
         known: ``id`` of each tensor that lives of those known to be behind one -> that cut.
         leaves: ``id`` of each leaf of these graphs.
         nodes: Their nodes.
-        via: The cuts in whose graph these stand; None for those of the loss itself.
+        via: The cuts whose graphs have these nodes; None for the graph of the loss itself.
     """
 
     cuts: list[Cut]
@@ -289,7 +289,7 @@ class _Behind:
 
 
 def _size(chain: list[Cut]) -> int:
-    """How many cuts have to go: those of a chain, and those that its values passed later."""
+    """Count the cuts to remove: each cut of a chain, and each later cut of its values."""
     return len({cause for cut in chain for cause in (cut.cause, *cut.again)})
 
 
