@@ -49,21 +49,21 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     Attributes:
         difference: What the graphs have in common, a plain dict; see
             `gradwalk.comparison.difference.difference`.
-        panes: The graphs and their labels (see `gradwalk.schema.PaneModel`). Read-only.
+        panes: The graphs and their labels (see `PaneModel`). Read-only.
         members: All graphs laid on top of each other: for each node its number in each graph, or
             None. Places in this list identify nodes below. Read-only.
         selected: The selected node, a place in ``members``, or None. Set it, or click a node.
         details: What there is to say of the selected node in each graph (see
-            `gradwalk.schema.DetailsModel`), None where it is not. Read-only.
-        passes: What has been seen of backward, graph by graph (see `gradwalk.schema.PassModel`).
+            `DetailsModel`), None where it is not. Read-only.
+        passes: What has been seen of backward, graph by graph (see `PassModel`).
             Read-only.
         steps: The backward passes in one order: what they have in common runs in the same step
-            (see `gradwalk.schema.MergedStepModel`). Read-only.
+            (see `MergedStepModel`). Read-only.
         cursor: After how many of the steps we stand. Set it, or use `step` and its like.
-        table: The leaves side by side (see `gradwalk.schema.LeafTableModel`). Read-only.
+        table: The leaves side by side (see `LeafTableModel`). Read-only.
         compiled: What became of the operations of one graph in the opened compiled code of another
-            (see `gradwalk.schema.CompiledModel`), for each such pair. Read-only.
-        errors: How far the numbers of two graphs are apart (see `gradwalk.schema.ErrorsModel`), in
+            (see `CompiledModel`), for each such pair. Read-only.
+        errors: How far the numbers of two graphs are apart (see `ErrorsModel`), in
             the widget of `gradwalk.compare_numerics`; else None. Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
             chooses the one that shows small graphs largest.

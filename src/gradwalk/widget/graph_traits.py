@@ -35,7 +35,7 @@ from .traits import TRAVELS, Cursor, OfPass, OfTensors, masked, reacts
 class GraphTraits(DrawingWidget[GraphSource]):
     """The traits of `GraphWidget`. Its controllers see the widget as this.
 
-    See `GraphWidget` for those without an underscore, and `gradwalk.schema.WidgetTraits` for all.
+    See `GraphWidget` for those without an underscore, and `WidgetTraits` for all.
     """
 
     # The graph, and its place in a loop.

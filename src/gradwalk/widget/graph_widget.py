@@ -58,22 +58,22 @@ class GraphWidget(GraphTraits):
     when done with a large one.
 
     Attributes:
-        graph: What is drawn, as plain JSON values (see `gradwalk.schema.GraphModel`). Read-only.
+        graph: What is drawn, as plain JSON values (see `GraphModel`). Read-only.
         selected: Id of the selected node, or None. Set it, or click a node.
-        details: What the panel shows (see `gradwalk.schema.DetailsModel`): of the selected node;
+        details: What the panel shows (see `DetailsModel`): of the selected node;
             or,
             while none is and backward is being stepped through, of the node that ran last; else
             None. Up to date whenever it is read. Read-only.
-        state: What has been seen of backward (see `gradwalk.schema.StateModel`). Read-only.
+        state: What has been seen of backward (see `StateModel`). Read-only.
         steps: The backward pass that is shown, one dict per node that ran, in the engine's order
-            (see `gradwalk.schema.StepModel`). Read-only.
+            (see `StepModel`). Read-only.
         cursor: After how many of the steps we stand. Set it, or use `step` and its like.
         inner: Where the node that the last of them ran is open: after how many of the calls inside
             of it we stand, in the order in which they ran; 0 after all of the step. Set it, or use
             `step` and its like. What it changes is the picture alone, and no ``.grad``.
-        run: What flowed in that pass, in few numbers (see `gradwalk.schema.RunModel`). Read-only.
+        run: What flowed in that pass, in few numbers (see `RunModel`). Read-only.
         transport: Whether the cursor moves ``.grad``, and why not (see
-            `gradwalk.schema.TransportModel`). Read-only.
+            `TransportModel`). Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
             chooses the one that shows most.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
@@ -82,12 +82,12 @@ class GraphWidget(GraphTraits):
             "scale" or "replace"), ``edge`` ((consumer id, input_nr), or the name of a tensor),
             ``value`` and, to compare them, ``name`` and ``off``. Set it, or cut in the picture.
         what_if: What would come of them, as `gradwalk.what_if` tells it (see
-            `gradwalk.schema.WhatIfModel`); None without edits. Read-only.
+            `WhatIfModel`); None without edits. Read-only.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
-            `gradwalk.schema.FindingModel`), once it was asked. Read-only.
+            `FindingModel`), once it was asked. Read-only.
         rank: Of several ranks that were loaded, the one that is shown. Set it, or choose it.
         score: While a `quiz` is on, how many answers were right and wrong (see
-            `gradwalk.schema.ScoreModel`); else None. Read-only.
+            `ScoreModel`); else None. Read-only.
 
     Example::
 
