@@ -282,15 +282,6 @@ def test_damaged_and_foreign_files_get_a_sentence(good):
     assert "damaged" in refused(gzip.compress(b"1" * 100_000))
 
 
-def test_versions(good):
-    value = decode(good)
-    assert "Update gradwalk" in refused(packed({**value, "version": saved_file.VERSION + 1}))
-    for older in (0, 1, saved_file.VERSION - 1):  # whatever else those have in them
-        words = refused(packed({"format": "gradwalk", "version": older, "graph": {}}))
-        assert "Open it with the gradwalk that wrote it, or save the graph again" in words
-    assert "version True" in refused(packed({**value, "version": True}))
-
-
 def packed(value) -> bytes:
     return encode(value)
 
@@ -308,13 +299,9 @@ def test_a_bomb_is_not_unpacked(good, monkeypatch):
         (["graph", "nodes", 0, "op"], 3, "nodes[0].op is 3"),
         (["graph", "nodes", 0, "kind"], "evil", "none of its values"),
         (["network", "nodes", 0, "source"], [], "network.nodes[0].source is list"),
-        (["network", "nodes", 0, "self"], 1, "nodes[0] has 'self', which is unknown"),
-        (["network", "nodes", 0, "op"], "another", "nodes[0] has 'op', which is unknown"),
         (["network", "nodes", 0, "outputs"], 3, "nodes[0].outputs is 3"),
         (["network", "nodes"], [], "the number of network.nodes is 0"),
-        (["network", "edges", 0, "target"], 1, "edges[0] has 'target', which is unknown"),
         (["network", "edges", 0, "key"], "a", "edges[0].key is 'a'"),
-        (["state", "more"], 1, "the file.state has 'more', which is unknown"),
         (
             ["graph", "edges", 0, "target"],
             99,

@@ -22,11 +22,19 @@ from . import (
     TransportModel,
 )
 from .columns import TooLargeError, decode
-from .validate import check
+from .validate import check, check_version, fill_in
 from .values import CheckpointPlace, Count, NodeId
 
 FORMAT = "gradwalk"
 VERSION = 11
+"""The version of the file format. Raise it with every change of the fields.
+
+A file opens when its version is from OLDEST_VERSION to this one. Unknown fields are ignored. A
+missing field is None where its type allows None, else an empty list or False. A new field of
+another type has no default: raise OLDEST_VERSION with it. A newer file is refused.
+"""
+
+OLDEST_VERSION = 10
 
 MOST_BYTES = 256 * 2**20
 """Of the text in a file: a hostile one could be blown up to fill the memory."""
@@ -39,9 +47,6 @@ def most_values(file_bytes: int, max_nodes: int) -> int:
     about 90 a node; each byte stands for 10 at most, and a small file for few in all.
     """
     return min(10_000_000 + 150 * max_nodes, 2_000_000 + 50 * file_bytes)
-
-
-_OLDER = "Open it with the gradwalk that wrote it, or save the graph again with this one."
 
 
 class SavedOutput(TypedDict):
@@ -193,13 +198,7 @@ def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphMo
         raise ValueError(
             f"{name!r} is not a graph that gradwalk saved. Give a file that gradwalk.save() wrote."
         )
-    version = value.get("version")
-    if type(version) is not int or version != VERSION:
-        newer = type(version) is int and version > VERSION
-        raise ValueError(
-            f"{name!r} has version {version!r} of the file format, but this gradwalk reads version "
-            f"{VERSION}. " + ("Update gradwalk to open it." if newer else _OLDER)
-        )
+    check_version(value.get("version"), OLDEST_VERSION, VERSION, repr(name))
     try:
         check(value, SavedGraphModel, "the file", _sizes(value.get("graph")))
         _check_graph(value["graph"], value["network"])
@@ -252,6 +251,8 @@ def _check_graph(graph: GraphModel, network: SavedNetwork) -> None:
     }
     _same(len(keys), len(edges), "the number of edges that differ")
     _check_ranks(graph["ranks"])
+    if cast(Any, network["graph"]).get("static", False) is not graph["static"]:
+        raise ValueError("graph.static and network.graph.static differ")
     roots = network["graph"]["roots"]
     for root in roots:
         if len(root) != 2:
@@ -320,9 +321,10 @@ def _check_stages(stages: list[StageModel], node: int) -> None:
     where = f"the details of node {node}"
     if not stages or stages[0]["from_step"] != 0:
         raise ValueError(f"{where} do not begin at the start")
-    missing = sorted(DetailsModel.__annotations__.keys() - stages[0]["fields"].keys())
-    if missing:
-        raise ValueError(f"{where} lack {missing[0]!r}")
+    try:
+        fill_in(cast(dict[str, Any], stages[0]["fields"]), DetailsModel)
+    except ValueError as error:
+        raise ValueError(f"{where}: the first stage {error}") from None
     for before, stage in pairwise(stages):
         if stage["from_step"] <= before["from_step"]:
             raise ValueError(f"{where} do not follow one another")

@@ -6,10 +6,11 @@ from typing import Any, Literal, TypedDict
 
 from .columns import decode, encode
 from .details import SourceModel, TensorSummary
-from .validate import check
+from .validate import check, check_version
 from .values import Count, JsonNumber
 
 RANK_VERSION = 4
+OLDEST_RANK_VERSION = 4  # as in `gradwalk.schema.file_format`
 
 _END = b"gwrank1\n"
 _LENGTH = 8  # bytes of the number before it
@@ -173,11 +174,11 @@ def rank_in(data: bytes, name: str) -> RankModel | None:
         raise ValueError(f"{name!r} is damaged: what its rank says is cut off. {again}")
     try:
         value: Any = decode(memoryview(data)[end - length : end], _MOST_BYTES, _MOST_VALUES)
-        if isinstance(value, dict) and value.get("version") != RANK_VERSION:
-            raise ValueError(
-                f"what its rank says has version {value.get('version')!r}, but this gradwalk reads "
-                f"version {RANK_VERSION}"
-            )
+    except ValueError as error:
+        raise ValueError(f"{name!r} is damaged: {error}. {again}") from None
+    version = value.get("version") if isinstance(value, dict) else None
+    check_version(version, OLDEST_RANK_VERSION, RANK_VERSION, f"what the rank says in {name!r}")
+    try:
         check(value, RankModel, "what its rank says")
         if not 0 <= value["rank"] < value["world_size"]:
             raise ValueError(f"it says rank {value['rank']} of {value['world_size']}")

@@ -45,8 +45,27 @@ class _Wrong(ValueError):  # noqa: N818  only ever seen as the ValueError of `ch
         self.path: list[str] = []
 
 
+def check_version(version: Any, oldest: int, newest: int, where: str) -> None:
+    """Raise ValueError, with a whole sentence, for a version that this program does not read."""
+    if type(version) is int and oldest <= version <= newest:
+        return
+    reads = f"version {newest}" if oldest == newest else f"versions {oldest} to {newest}"
+    is_newer = type(version) is int and version > newest
+    raise ValueError(
+        f"{where} has version {version!r} of the file format, but this gradwalk reads {reads}. "
+        + (
+            "Update gradwalk to open it."
+            if is_newer
+            else "Open it with the gradwalk that wrote it, or save the graph again with this one."
+        )
+    )
+
+
 def check(value: Any, expected: Any, where: str, sizes: _Sizes | None = None) -> None:
-    """Check values against a type, all the way down.
+    """Check values against a type, all the way down, in place.
+
+    Unknown fields are removed. A missing field gets its default: None where its type allows None,
+    else an empty list for a list and False for a flag.
 
     Args:
         value: Plain JSON values.
@@ -57,8 +76,8 @@ def check(value: Any, expected: Any, where: str, sizes: _Sizes | None = None) ->
             places in a list that is not among them are not compared with anything.
 
     Raises:
-        ValueError: A value is of another type, out of bounds, or nested too deeply; the message
-            says where.
+        ValueError: A value is of another type, out of bounds, or nested too deeply, or a field
+            without a default is missing. The message says where.
     """
     try:
         _checker(expected).one(value, sizes or {})
@@ -71,7 +90,8 @@ def _checker(expected: Any) -> _Checker:
     """What checks a type; made once for each."""
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if typing.is_typeddict(expected):
-        return _fields_checker(expected, expected.__required_keys__)
+        fields = _Fields(expected)
+        return _Checker(fields.one, fields.many)
     if origin is Annotated:
         return _annotated_checker(inner[0], inner[1])
     if origin is Literal:
@@ -176,7 +196,7 @@ def _list_checker(inner: Any) -> _Checker:
 
     def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
         if {*map(type, values)} - {list}:
-            raise _Wrong("is no list")
+            raise _Wrong("is not a list")
         of_each.many([*chain.from_iterable(values)], sizes)
 
     return _Checker(check_list, check_many)
@@ -211,59 +231,96 @@ def _dict_checker(inner: Any) -> _Checker:
 
     def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
         if {*map(type, values)} - {dict}:
-            raise _Wrong("is no record")
+            raise _Wrong("is not a record")
         of_each.many([each for value in values for each in value.values()], sizes)
 
     return _Checker(check_dict, check_many)
 
 
-def _fields_checker(expected: Any, required: frozenset[str]) -> _Checker:
+def fill_in(record: dict[str, Any], expected: Any) -> None:
+    """Give the missing fields of a record their defaults.
+
+    Raises:
+        ValueError: A missing field has no default.
+    """
+    for name in expected.__required_keys__ - record.keys():
+        default = _defaults(expected).get(name)
+        if default is None:
+            raise _Wrong(f"lacks {name!r}")
+        record[name] = default()
+
+
+@cache
+def _defaults(expected: Any) -> dict[str, type]:
+    """What makes the value of each required field that may be missing."""
     hints = typing.get_type_hints(expected, include_extras=True)
-    fields = {name: _checker(kind) for name, kind in hints.items()}
-    return _Checker(_fields_check(fields, required), _columns_check(fields, required))
+    found = {name: _default(hints[name]) for name in expected.__required_keys__}
+    return {name: default for name, default in found.items() if default is not None}
 
 
-def _fields_check(fields: Mapping[str, _Checker], required: frozenset[str]) -> _Check:
-    def check_fields(value: Any, sizes: _Sizes) -> None:
+def _default(kind: Any) -> type | None:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Annotated:
+        return _default(inner[0])
+    if types.NoneType in inner:
+        return types.NoneType
+    return list if origin is list else bool if kind is bool else None
+
+
+class _Fields:
+    """The `_Checker` of a TypedDict, or of a part of one."""
+
+    def __init__(self, expected: Any, is_partial: bool = False) -> None:
+        hints = typing.get_type_hints(expected, include_extras=True)
+        self._expected = None if is_partial else expected
+        self._fields = {name: _checker(kind) for name, kind in hints.items()}
+        required = () if is_partial else expected.__required_keys__
+        self._needed = {name for name in required if name not in _defaults(expected)}
+
+    def one(self, value: Any, sizes: _Sizes) -> None:
         if type(value) is not dict:
             raise _Wrong(f"is {_shown(value)} rather than a record")
-        for name in required:
+        for name in self._needed:
             if name not in value:
                 raise _Wrong(f"lacks {name!r}")
-        if not value.keys() <= fields.keys():
-            unknown = next(name for name in value if name not in fields)
-            raise _Wrong(f"has {_shown(unknown)}, which is unknown")
         name = ""
         try:
-            for name, each in value.items():
-                fields[name].one(each, sizes)
+            for name, each in self._fields.items():
+                if name in value:
+                    each.one(value[name], sizes)
         except _Wrong as wrong:
             wrong.path.append(f".{name}")
             raise
+        self._complete(value)
 
-    return check_fields
-
-
-def _columns_check(fields: Mapping[str, _Checker], required: frozenset[str]) -> _CheckMany:
-    def check_columns(values: Sequence[Any], sizes: _Sizes) -> None:
+    def many(self, values: Sequence[Any], sizes: _Sizes) -> None:
         if {*map(type, values)} - {dict}:
-            raise _Wrong("is no record")
-        beyond = sum(map(len, values))
-        for name, of_each in fields.items():
+            raise _Wrong("is not a record")
+        is_complete = True
+        unknown = sum(map(len, values))
+        for name, of_each in self._fields.items():
             column = [value[name] for value in values if name in value]
-            if name in required and len(column) < len(values):
-                raise _Wrong(f"lacks {name!r}")
+            if len(column) < len(values):
+                if name in self._needed:
+                    raise _Wrong(f"lacks {name!r}")
+                is_complete = False
             of_each.many(column, sizes)
-            beyond -= len(column)
-        if beyond:
-            raise _Wrong("has what is unknown")
+            unknown -= len(column)
+        if unknown or not is_complete:
+            for value in values:
+                self._complete(value)
 
-    return check_columns
+    def _complete(self, value: dict[str, Any]) -> None:
+        for name in value.keys() - self._fields.keys():
+            del value[name]
+        if self._expected is not None:
+            fill_in(value, self._expected)
 
 
 def _annotated_checker(plain: Any, word: Any) -> _Checker:
     if isinstance(word, SomeOf):
-        return _fields_checker(word.whole, frozenset())
+        part = _Fields(word.whole, is_partial=True)
+        return _Checker(part.one, part.many)
     if isinstance(word, Nested):
         return _by_what_tells(_nested_check(word.kinds))
     check_kind = _checker(plain).one
