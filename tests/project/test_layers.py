@@ -134,7 +134,7 @@ def names_defined(tree: ast.AST) -> Iterator[str]:
             yield node.attr
 
 
-PRIVATE_NAMES_OF_TORCH = {"torch_api", "graph"}
+PRIVATE_NAMES_OF_TORCH = {"torch_api"}
 """The rooms that may read private names of torch."""
 
 OF_OTHERS = {
@@ -144,9 +144,11 @@ OF_OTHERS = {
     "_get_file_writer",
     "_handle_displayed",
     "_kwarg",
+    "_pred",
     "_replace",
+    "_succ",
 }
-"""Private names of Python, ipywidgets and TensorBoard that gradwalk reads."""
+"""Private names of Python, ipywidgets, TensorBoard and networkx that gradwalk reads."""
 
 
 def test_private_names_of_torch_stand_in_one_room():

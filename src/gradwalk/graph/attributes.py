@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.graph import Node
 
-from ..torch_api.modes import unseen
+from ..torch_api.modes import unseen, without_function_subclasses
 from ..torch_api.nodes import (
     AccumulateGrad,
     NextFunctions,
@@ -18,6 +18,8 @@ from ..torch_api.nodes import (
     input_names,
     node_class,
     op_name,
+    outputs_metadata,
+    sequence_nr,
 )
 from .adjacency import attributes as attributes_of
 from .adjacency import predecessors as predecessors_of
@@ -110,7 +112,7 @@ def _describe_all(  # noqa: C901
         cls: Any = type(node)
         key: Any = None
         try:
-            (only,) = node._input_metadata
+            (only,) = outputs_metadata(node)
             key = cls, tuple(only.shape), only.dtype, only.device
             found = alike.get(key)
         except Exception:  # several outputs, none, a nested one; sizes that are symbols
@@ -121,7 +123,7 @@ def _describe_all(  # noqa: C901
                 alike[key] = found
         described, arguments = found
         attributes[i] = data = described.copy()
-        data["sequence_nr"] = node._sequence_nr()
+        data["sequence_nr"] = sequence_nr(node)
         if len(arguments) != len(children):
             arguments = input_names(node, children)
         out = successors[i]
@@ -192,8 +194,8 @@ def _describe(node: Any, only: Any) -> dict[str, Any]:
 def described_outputs(node: Any) -> list[dict[str, Any]]:
     """What ``graph`` says of the outputs of a node, without their names."""
     is_leaf = type(node) is AccumulateGrad
-    described = [as_taken(node, node.variable)] if is_leaf else node._input_metadata
-    with torch._C.DisableTorchFunctionSubclass():  # a subclass may refuse to tell
+    described = [as_taken(node, node.variable)] if is_leaf else outputs_metadata(node)
+    with without_function_subclasses():  # a subclass may refuse to tell
         return [
             _output(nr, _shape(each), each.dtype, each.device) for nr, each in enumerate(described)
         ]

@@ -13,7 +13,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..torch_api.func_transforms import transforms_around
-from ..torch_api.nodes import AccumulateGrad, NextFunctions
+from ..torch_api.nodes import AccumulateGrad, NextFunctions, outputs_metadata
 from ..torch_api.release import free_without_recursion
 from .adjacency import Neighbours
 from .adjacency import attributes as attributes_of
@@ -226,7 +226,7 @@ def is_replaced(taken: Any, leaf: torch.Tensor) -> bool:
 
 def _taken(node: Any) -> Any:
     try:
-        (noted,) = node._input_metadata
+        (noted,) = outputs_metadata(node)
     except Exception:  # a nested tensor
         return None
     return _told(noted)

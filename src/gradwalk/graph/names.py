@@ -7,7 +7,7 @@ import difflib
 import re
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,9 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from ..notebook import caller_variables
-from ..torch_api.distributed import Sharded, gathered_parameters, reduced
+from ..torch_api.distributed import Sharded, gathered_parameters, is_sharded_by_fsdp2, reduced
 from ..torch_api.nodes import Edge, gradient_edge
+from ..torch_api.tensors import own_buffers, own_parameters, submodules
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
 _HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
@@ -272,7 +273,7 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
 
 def _is_shared_out(kind: type) -> bool:
     """Whether several processes have together what modules of a class hold."""
-    return issubclass(kind, DistributedDataParallel) or hasattr(kind, "_get_fsdp_state")
+    return issubclass(kind, DistributedDataParallel) or is_sharded_by_fsdp2(kind)
 
 
 def _add_shared_out(found: Names, module: torch.nn.Module) -> None:
@@ -285,7 +286,10 @@ def _add_shared_out(found: Names, module: torch.nn.Module) -> None:
             found.sharded.setdefault(id(tensor), (weakref.ref(tensor), sharded))
 
 
-_HELD_IN = {"named_parameters": "_parameters", "named_buffers": "_buffers"}
+_OWN: dict[str, Callable[[torch.nn.Module], dict[str, Any]]] = {
+    "named_parameters": own_parameters,
+    "named_buffers": own_buffers,
+}
 
 
 def _members(
@@ -305,11 +309,11 @@ def _members(
     if getattr(type(module), asked) is not getattr(torch.nn.Module, asked):  # a class of its own
         named = getattr(module, asked)(remove_duplicate=False)
         return [(_joined(prefix, name), tensor) for name, tensor in named]
-    held_in = _HELD_IN[asked]
+    own = _OWN[asked]
     return [
         (f"{path}.{name}" if path else name, tensor)
         for path, below in modules
-        for name, tensor in getattr(below, held_in).items()
+        for name, tensor in own(below).items()
         if tensor is not None
     ]
 
@@ -332,7 +336,7 @@ def _add_below(
         found += [(_joined(path, name), below) for name, below in named]
         return
     found.append((path, module))
-    for name, below in module._modules.items():
+    for name, below in submodules(module).items():
         if below is not None:
             _add_below(found, f"{path}.{name}" if path else name, below)
 

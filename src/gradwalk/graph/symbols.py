@@ -12,7 +12,7 @@ from torch.autograd.graph import Node
 
 from ..english import plural
 from ..torch_api.compiled import calls_in
-from ..torch_api.nodes import COMPILED, custom_function, is_of_torch, node_class
+from ..torch_api.nodes import COMPILED, custom_function, is_of_torch, node_class, saved_names
 from ..torch_api.saved_tensors import plain_value
 from .adjacency import attributes, predecessors, successors
 
@@ -257,7 +257,7 @@ def _may_multiply(cls: type) -> tuple[str, ...]:
     names = *_FACTORS, "rounding_mode"
     if node_class(cls).is_function:  # of which each keeps what it likes
         return names
-    return tuple(name for name in names if hasattr(cls, f"_saved_{name}"))
+    return tuple(name for name in names if name in saved_names(cls))
 
 
 def _factor(behind: Node | None, name: str) -> Any:

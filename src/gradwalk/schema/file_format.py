@@ -322,7 +322,7 @@ def _check_stages(stages: list[StageModel], node: int) -> None:
     if not stages or stages[0]["from_step"] != 0:
         raise ValueError(f"{where} do not begin at the start")
     try:
-        fill_in(cast(dict[str, Any], stages[0]["fields"]), DetailsModel)
+        fill_in(stages[0]["fields"], DetailsModel)
     except ValueError as error:
         raise ValueError(f"{where}: the first stage {error}") from None
     for before, stage in pairwise(stages):

@@ -285,9 +285,9 @@ class _Fields:
                 raise _Wrong(f"lacks {name!r}")
         name = ""
         try:
-            for name, each in self._fields.items():
-                if name in value:
-                    each.one(value[name], sizes)
+            for name, inner in value.items():
+                if name in self._fields:
+                    self._fields[name].one(inner, sizes)
         except _Wrong as wrong:
             wrong.path.append(f".{name}")
             raise

@@ -66,6 +66,11 @@ class Sharded:
         return parts[place] if place < len(parts) else whole.narrow(placed.dim, 0, 0)
 
 
+def is_sharded_by_fsdp2(kind: type) -> bool:
+    """Whether modules of a class were given to ``fully_shard``, which changes their class."""
+    return hasattr(kind, "_get_fsdp_state")
+
+
 def gathered_parameters(
     module: nn.Module,
 ) -> Iterator[tuple[nn.Module, str, torch.Tensor, Sharded]]:
@@ -78,7 +83,7 @@ def gathered_parameters(
         The module that a parameter is of, its name there, the gathered tensor, and the parameter.
         A module whose parameters are shared comes once for each of its names.
     """
-    if not hasattr(type(module), "_get_fsdp_state"):
+    if not is_sharded_by_fsdp2(type(module)):
         return
     state: Any = module._get_fsdp_state()  # type: ignore[operator]
     # One group up to torch 2.10; several, if they have meshes of their own, in later ones.

@@ -20,6 +20,9 @@ top_mode: Callable[[], TorchFunctionMode | None] = torch.overrides._get_current_
 is_tracing: Callable[[], bool] = torch._C._is_tracing
 """Whether ``torch.jit.trace`` is at work in this thread."""
 
+without_function_subclasses = torch._C.DisableTorchFunctionSubclass
+"""Within it no ``__torch_function__`` of a tensor subclass runs, but a mode still sees calls."""
+
 without_overrides = torch._C.DisableTorchFunction
 """Within it tensor subclasses are plain tensors, and no ``TorchFunctionMode`` sees a call."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import torch
@@ -151,7 +152,7 @@ def as_taken(node: Any, leaf: torch.Tensor) -> Any:
         The leaf where they are what they were, or are not known; else what torch noted.
     """
     try:
-        (noted,) = node._input_metadata
+        (noted,) = outputs_metadata(node)
         same = (tuple(noted.shape), noted.dtype, noted.device) == (
             tuple(leaf.shape),
             leaf.dtype,
@@ -162,19 +163,15 @@ def as_taken(node: Any, leaf: torch.Tensor) -> Any:
     return leaf if same else noted
 
 
-def outputs_metadata(node: Node) -> Sequence[Any]:
-    """Shape, dtype and device of each of a node's outputs, as torch noted them in the forward pass.
+outputs_metadata: Callable[[Node], Sequence[Any]] = attrgetter("_input_metadata")
+"""Shape, dtype and device of each of a node's outputs, as torch noted them in the forward pass.
 
-    Raises:
-        RuntimeError: One of them has no one shape, as nested tensors.
-    """
-    found: Sequence[Any] = node._input_metadata
-    return found
+It raises RuntimeError where an output has no single shape, as a nested tensor. It and `sequence_nr`
+run in C, because capturing calls them for every node.
+"""
 
-
-def sequence_nr(node: Node) -> int:
-    """The number of a node, in the order in which its thread made nodes."""
-    return int(node._sequence_nr())
+sequence_nr: Callable[[Node], int] = methodcaller("_sequence_nr")
+"""The number of a node, in the order in which its thread made nodes."""
 
 
 def custom_function(node: Node) -> type[torch.autograd.Function] | None:

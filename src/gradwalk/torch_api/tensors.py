@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import torch
 from torch import nn
@@ -79,9 +80,14 @@ def two_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> list[fl
     return found
 
 
-def submodules(module: nn.Module) -> dict[str, nn.Module | None]:
-    """The modules right below one by name; unlike ``named_children`` shared ones each time."""
-    return module._modules
+submodules: Callable[[nn.Module], dict[str, nn.Module | None]] = attrgetter("_modules")
+"""A module's children by name. Unlike ``named_children`` it repeats shared modules."""
+
+own_parameters: Callable[[nn.Module], dict[str, nn.Parameter | None]] = attrgetter("_parameters")
+"""A module's own parameters by name, without those of its children."""
+
+own_buffers: Callable[[nn.Module], dict[str, torch.Tensor | None]] = attrgetter("_buffers")
+"""A module's own buffers by name, without those of its children."""
 
 
 def dtype_of(name: str) -> torch.dtype:
