@@ -6,7 +6,7 @@ handles it; another graph, a pass and a change of a trait go to all of them, in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,6 +25,7 @@ from ..graph.capture import MOST_NODES, read_most
 from ..graph.garbage_collector import collector_paused
 from ..graph.integers import read_int
 from ..graph.names import caller_names
+from ..plugins import Hook
 from ..schema import DetailsModel
 from ..sources.diagnose import read_optimizers
 from ..sources.graph_source import GraphSource
@@ -36,18 +37,19 @@ from .controllers import Controller
 from .cursor_controller import CursorController
 from .diagnosis_controller import DiagnosisController
 from .drawing import State
-from .edit_controller import EditController
 from .graph_traits import GraphTraits
 from .inner_steps import InnerController
 from .open_controller import OpenController
 from .pass_controller import PassController
-from .quiz_controller import QuizController
 from .rank_controller import RankController
 from .traits import Direction
 from .update_controller import UpdateController
 
 if TYPE_CHECKING:
     import networkx as nx
+
+CONTROLLERS: Hook[Callable[[GraphTraits], Controller[Any]]] = Hook()
+"""What makes the controllers of features."""
 
 
 class GraphWidget(GraphTraits):
@@ -188,7 +190,6 @@ class GraphWidget(GraphTraits):
         self._passes = PassController(self)
         self._nodes = OpenController(self, self._cursors, self._updates)
         self._diagnosis = DiagnosisController(self)
-        self._quizzes = QuizController(self)
         return [
             self._inside,
             self._cursors,
@@ -197,9 +198,12 @@ class GraphWidget(GraphTraits):
             self._nodes,
             self._diagnosis,
             RankController(self, self._updates),
-            self._quizzes,
-            EditController(self),
+            *(make(self) for make in CONTROLLERS),
         ]
+
+    def _feature(self, name: str) -> Any:
+        """Return the controller of a feature."""
+        return next(each for each in self._controllers if each.name == name)
 
     def _follow(self, source: GraphSource) -> None:
         source.follow(self._pass_ended)
@@ -444,7 +448,7 @@ class GraphWidget(GraphTraits):
             >>> widget.score
             {'right': 1, 'wrong': 1, 'revealed': 0, 'of': 1}
         """
-        self._quizzes.start(what, nodes)
+        self._feature("quiz").start(what, nodes)
 
     def answer(self, node: int | str, text: str | float | None = None) -> bool:
         """Answer a question of the quiz, as the reader does in the picture.
@@ -459,7 +463,8 @@ class GraphWidget(GraphTraits):
         Raises:
             ValueError: No quiz is on, or it asks nothing about the node.
         """
-        return self._quizzes.answer(node, text)
+        is_right: bool = self._feature("quiz").answer(node, text)
+        return is_right
 
     def reveal(self, node: int | str | None = None) -> None:
         """Give up a question of the quiz, or all.
@@ -470,7 +475,7 @@ class GraphWidget(GraphTraits):
         Raises:
             ValueError: No quiz is on, or it asks nothing about the node.
         """
-        self._quizzes.reveal(node)
+        self._feature("quiz").reveal(node)
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The captured graph, as `gradwalk.capture` gives it.

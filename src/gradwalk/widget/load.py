@@ -5,18 +5,26 @@ from __future__ import annotations
 import glob
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..export.disk import read_file
-from ..features.ranks.compare_ranks import incomplete
-from ..features.ranks.ranked_graph import read_ranks
 from ..graph.capture import MOST_NODES, read_most
 from ..graph.garbage_collector import collector_paused
 from ..graph.integers import read_int
+from ..plugins import Hook
 from ..schema.file_format import MOST_BYTES, unpack
 from ..sources.saved_graph import SavedGraph
 from .graph_widget import GraphWidget
+
+OPENERS: Hook[
+    Callable[[list[tuple[bytes, str]], int | None, int | None], tuple[SavedGraph, list[str]]]
+] = Hook()
+"""Opens several files as one graph: their bytes and names, the rank to show, the most nodes.
+
+It returns the graph, and what the user should know about the files.
+"""
 
 
 def load(path: Any, *, rank: int | None = None, max_nodes: int | None = MOST_NODES) -> GraphWidget:
@@ -56,11 +64,13 @@ def load(path: Any, *, rank: int | None = None, max_nodes: int | None = MOST_NOD
     several = _several(path)
     if several is not None:
         files = [read_file(each, "load", most) for each in several]
+        open_several = OPENERS.first()
+        assert open_several is not None
         with collector_paused():
-            ranked = read_ranks(files, _read_rank(rank), max_nodes)
-        for sentence in incomplete(ranked.ranks, ranked.apart):
+            opened, sentences = open_several(files, _read_rank(rank), max_nodes)
+        for sentence in sentences:
             warnings.warn(sentence, stacklevel=2)
-        return _showing(ranked)
+        return _showing(opened)
     if rank is not None:
         raise ValueError(
             f"load() was given rank={rank!r} along with one file. Give the files of all ranks, as "

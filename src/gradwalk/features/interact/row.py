@@ -7,7 +7,7 @@ from typing import Any
 
 import ipywidgets
 
-from ...widget.typed_numbers import written
+from ..quiz.typed_numbers import written
 from .descent import LR, Step
 
 

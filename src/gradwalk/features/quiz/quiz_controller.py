@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..backward.recorded_pass import find_node
-from ..panel.blank import blank_details
-from ..sources.graph_source import GraphSource
-from .controllers import Controller
-from .graph_changes import values_of
-from .graph_traits import GraphTraits
+from ...backward.recorded_pass import find_node
+from ...panel.blank import blank_details
+from ...sources.graph_source import GraphSource
+from ...widget.controllers import Controller
+from ...widget.graph_changes import values_of
+from ...widget.graph_traits import GraphTraits
 from .quiz import HIDDEN, KINDS, Quiz
 
 _MASKED = ("run", "steps", "findings", "_values", "_differences", "_update", "what_if")
@@ -18,6 +18,8 @@ _MASKED = ("run", "steps", "findings", "_values", "_differences", "_update", "wh
 
 class QuizController(Controller[GraphTraits]):
     """Asks the reader, and masks the traits that would give an answer away."""
+
+    name = "quiz"
 
     _asked: Quiz | None = None
 

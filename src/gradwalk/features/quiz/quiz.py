@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..english import join_words
-from ..schema import GraphModel, QuestionModel, QuizModel, RunModel, ScoreModel, StepModel, Values
+from ...english import join_words
+from ...schema import GraphModel, QuestionModel, QuizModel, RunModel, ScoreModel, StepModel, Values
 from .typed_numbers import NOTHING, is_near, read_number, single_number, single_numbers, written
 
 KINDS = ("grad", "value", "order")

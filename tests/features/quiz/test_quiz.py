@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwalk import GraphWidget
+from gradwalk.features.quiz.typed_numbers import is_near, read_number
 from gradwalk.schema.columns import decode
-from gradwalk.widget.typed_numbers import is_near, read_number
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_every_number_of_every_node_is_a_right_answer(widget):
     widget.quiz("grad")
     grads = {}
     for step in widget.steps:
-        widget_grad = widget._quizzes._asked.questions[step["node"]].truth
+        widget_grad = widget._feature("quiz")._asked.questions[step["node"]].truth
         grads[step["node"]] = widget_grad
     assert grads[node_of(widget, "w")] == -12.0
     for node, grad in grads.items():

@@ -6,18 +6,18 @@ from typing import Any
 
 import torch
 
-from ..backward.kept_gradients import DEFAULT_BUDGET
-from ..backward.recorded_pass import refuse_within_backward
-from ..explain import describe_node as why
-from ..features.experiments.check import check
-from ..features.experiments.edits import read_edit, what_if_model, without_answer
-from ..features.experiments.experiment import Experiment
-from ..features.experiments.shares import shares
-from ..schema import CheckedModel, EditModel, ShareModel, WhatIfModel
-from ..sources.graph_source import GraphSource
-from ..torch_api.modes import unseen
-from .controllers import Controller
-from .graph_traits import GraphTraits
+from ...backward.kept_gradients import DEFAULT_BUDGET
+from ...backward.recorded_pass import refuse_within_backward
+from ...explain import describe_node as why
+from ...schema import CheckedModel, EditModel, ShareModel, WhatIfModel
+from ...sources.graph_source import GraphSource
+from ...torch_api.modes import unseen
+from ...widget.controllers import Controller
+from ...widget.graph_traits import GraphTraits
+from .check import check
+from .edits import read_edit, what_if_model, without_answer
+from .experiment import Experiment
+from .shares import shares
 
 
 class EditController(Controller[GraphTraits]):

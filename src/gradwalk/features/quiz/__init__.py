@@ -1,0 +1,1 @@
+"""The quiz: the reader predicts numbers of the picture before they are shown."""

@@ -1,0 +1,8 @@
+"""What the quiz adds to the core: a controller of `GraphWidget`."""
+
+from __future__ import annotations
+
+from ...widget.graph_widget import CONTROLLERS
+from .quiz_controller import QuizController
+
+CONTROLLERS.add(QuizController)
