@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk.tracing import records
-from gradwalk.tracing import weak_id_dict as weak_facts
+from gradwalk.tracing import records, weak_id_dict
 from gradwalk.tracing.annotations import annotation_of, cuts_of
 from gradwalk.tracing.watch import watch
 
@@ -100,14 +99,14 @@ def test_no_tensor_is_kept_alive():
 
 def test_annotations_die_with_the_graph():
     gc.collect()
-    known, before = len(weak_facts._facts), living()
+    known, before = len(weak_id_dict._entries), living()
     with watch():
         x = leaf(3)
         loss = MultiplyAdd.apply(2.0, x.exp(), x).sin().sum()
     assert len(living()) > len(before)
     del loss, x
     gc.collect()
-    assert len(weak_facts._facts) <= known
+    assert len(weak_id_dict._entries) <= known
     assert living() <= before
 
 
@@ -131,7 +130,7 @@ def test_annotations_live_on_when_only_what_was_computed_outside_lives():
 
 
 def test_annotations_live_on_however_often_was_watched_before():
-    mine = records.of_this_thread()
+    mine = records.current_thread()
     before = mine.marked
     for _ in range(3_000):
         with watch():
@@ -149,7 +148,7 @@ def test_a_loop_in_one_watch_does_not_grow():
         state = torch.zeros(3)
         for _ in range(30):
             state = MultiplyAdd.apply(2.0, (state * x).tanh(), x).detach()
-            sizes.append((len(weak_facts._facts), len(living())))
+            sizes.append((len(weak_id_dict._entries), len(living())))
     assert max(sizes[5:]) <= max(sizes[:5])
 
 

@@ -60,9 +60,8 @@ def _changed(evidence: CheckContext) -> Iterator[Finding]:
             where = " (run the forward pass under gradwalk.watch() to see which line did it)"
             if record is not None:
                 memory = storage_id(saved.value)
-                found = (
-                    None if memory is None else record.thread.change_of(memory, sequence_nr(each))
-                )
+                number = sequence_nr(each)
+                found = None if memory is None else record.thread.first_change(memory, number)
                 where = " (by which line was not seen)"
                 if found is not None:
                     where = f" by {found.by}{at_line(found.where)}"

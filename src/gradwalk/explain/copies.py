@@ -10,8 +10,8 @@ import torch
 from ..graph.labels import described
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import PART, is_plain, overlap
-from ..tracing.annotations import unseen_behind
-from ..tracing.cuts import Unseen
+from ..tracing.annotations import unrecorded_sources
+from ..tracing.cuts import UnrecordedSource
 from .loss_graph import LossGraph
 
 _MOST_COMPARED = 2**24  # numbers of a leaf
@@ -21,7 +21,7 @@ _FEW = 16
 _ALIKE = 1e-9  # of the squares: rounding
 
 
-def taken_alias(graph: LossGraph, tensor: torch.Tensor) -> Unseen | None:
+def taken_alias(graph: LossGraph, tensor: torch.Tensor) -> UnrecordedSource | None:
     """Find a tensor of the forward pass that shares memory with one, but needs no grad.
 
     Args:
@@ -35,20 +35,20 @@ def taken_alias(graph: LossGraph, tensor: torch.Tensor) -> Unseen | None:
     return None
 
 
-def _unseen(graph: LossGraph) -> Iterator[Unseen]:
+def _unseen(graph: LossGraph) -> Iterator[UnrecordedSource]:
     """Yield the inputs of the loss that need no grad and that `watch` did not see made."""
     for tensor in graph.without_grad:
-        yield from unseen_behind(tensor)
+        yield from unrecorded_sources(tensor)
     if graph.captured is None:
         return
     for annotation in graph.captured.annotations.values():
         for constant in annotation.constants:
             if constant.origin is not None:
-                yield from constant.origin.unseen
+                yield from constant.origin.unrecorded
             elif constant.tensor is not None:
-                yield Unseen(constant.tensor, annotation.source)
+                yield UnrecordedSource(constant.tensor, annotation.source)
     for leaf in map(leaf_tensor, graph.captured.nodes):
-        yield from unseen_behind(leaf)
+        yield from unrecorded_sources(leaf)
 
 
 def about_copy(graph: LossGraph, tensor: torch.Tensor, within: str) -> str:

@@ -22,7 +22,7 @@ from ..torch_api.saved_tensors import is_freed
 from ..tracing.annotate import Annotated, annotate, watched
 from ..tracing.annotations import cuts_of, was_watched
 from ..tracing.cuts import Cut, Reading
-from ..tracing.records import lines_that_read, ran_under_watch
+from ..tracing.records import ran_under_watch, reading_lines
 from ..tracing.uses import Use, uses_in
 
 _MOST_ALIKE = 16  # leaves of one shape
@@ -244,7 +244,7 @@ class LossGraph:
 
     @functools.cached_property
     def _readings(self) -> list[tuple[Reading, dict[int, Cut]]]:
-        return [(reading, _by_tensor(reading.cuts)) for reading in lines_that_read()]
+        return [(reading, _by_tensor(reading.cuts)) for reading in reading_lines()]
 
     @functools.cached_property
     def _behind(self) -> list[_Behind]:

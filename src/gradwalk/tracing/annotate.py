@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -11,44 +11,108 @@ from ..graph.names import Names
 from ..torch_api.checkpoints import parts_in
 from .annotations import Annotation, annotations_in
 from .checkpoint_regions import Region, find_regions, innermost
-from .constants import operands_inferred, operands_seen
+from .constants import inferred_operands, watched_operands
 from .double_backward import Derivative, derivatives_in
 from .extra_nodes import Extra, with_extras
-from .module_roots import Roots
+from .module_path import ModuleCall
 from .records import records_in
 
 if TYPE_CHECKING:
     import networkx as nx
 
 MOST_INFERRED = 2_000
-"""In graphs of more nodes nothing is inferred unasked: it means reading all that was saved."""
+"""Nothing is inferred unasked in larger graphs: it would read every saved tensor."""
+
+
+class ModuleRoots:
+    """The names of the outermost modules.
+
+    If one variable holds all of them, its name is left out: the paths of a called model start
+    inside it, those of ``agent.actor(x)`` and ``agent.critic(x)`` with "actor" and "critic".
+    Modules that no variable holds get their class and a number.
+
+    Example::
+
+        >>> ModuleRoots([], Names()).name_of(None)
+        ''
+    """
+
+    def __init__(self, annotations: Iterable[Annotation], names: Names) -> None:
+        """Name the outermost modules of some calls.
+
+        Args:
+            annotations: The annotations of the calls.
+            names: The names of modules.
+        """
+        # Python makes one weak reference per module, so its id identifies even a deleted module.
+        self._held = {id(each.outermost): each for each in annotations if each.outermost}
+        found: dict[int, tuple[str, str] | None] = {}
+        for key, annotation in self._held.items():
+            module = annotation.outermost() if annotation.outermost is not None else None
+            found[key] = names.place_of(module) if module is not None else None
+        variables = {place[0] for place in found.values() if place is not None}
+        is_one = len(variables) == 1 and None not in found.values()
+        self._names: dict[int, str] = {}
+        for key, place in found.items():
+            if place is None:
+                self._names[key] = self._nameless(key) if len(found) > 1 else ""
+            else:
+                variable, path = place
+                self._names[key] = path[len(variable) :].lstrip(".") if is_one else path
+
+    def name_of(self, call: ModuleCall | Annotation | None) -> str:
+        """Return the name of a call's outermost module; "" if paths start inside it."""
+        return "" if call is None else self._names.get(id(call.outermost), "")
+
+    def path_of(self, call: ModuleCall) -> str:
+        """Return a module's path with the name of its outermost module."""
+        return _joined(self.name_of(call), call.path)
+
+    def qualified(self, annotation: Annotation) -> Annotation:
+        """Return an annotation with these names in its paths."""
+        name = self.name_of(annotation)
+        if not name or annotation.module is None:
+            return annotation
+        return annotation._replace(
+            module=_joined(name, annotation.module),
+            modules=tuple((_joined(name, path), kind) for path, kind in annotation.modules),
+        )
+
+    def _nameless(self, key: int) -> str:
+        kind = self._held[key].module_root
+        taken = sum(name.startswith(f"({kind}") for name in self._names.values())
+        return f"({kind} {taken + 1})" if taken else f"({kind})"
+
+
+def _joined(name: str, path: str) -> str:
+    return ".".join(filter(None, (name, path)))
 
 
 @dataclass(frozen=True)
 class Annotated(Capture):
-    """A captured graph and what is known beyond its autograd nodes.
+    """A captured graph with the facts that autograd nodes do not hold.
 
     Attributes:
-        drawing: Makes ``drawn``, or gives the one that it has made.
-        annotations: What `watch` saw, by the id of the autograd node.
-        extras: What each extra node stands for; the first has the id `first_extra`.
-        module_roots: What the outermost modules are called.
+        drawing: Returns ``drawn``, which it builds once.
+        annotations: Annotation of each watched autograd node, by id.
+        extras: The extra nodes, in order; the first has the id `first_extra`.
+        module_roots: The names of the outermost modules.
         regions: The checkpointed regions; the nodes of ``drawn`` carry their numbers.
-        derivatives: What in it was computed as the derivative of something.
-        calls: How many calls of opened compiled code stand after the autograd nodes.
+        derivatives: The tensors that were computed as derivatives.
+        calls: How many calls of opened compiled code follow the autograd nodes.
     """
 
     drawing: Callable[[], nx.MultiDiGraph]
     annotations: dict[int, Annotation]
     extras: list[Extra]
-    module_roots: Roots
+    module_roots: ModuleRoots
     regions: list[Region]
     derivatives: list[Derivative]
     calls: int = 0
 
     @property
     def drawn(self) -> nx.MultiDiGraph:
-        """The autograd nodes, as in ``graph``, with more attributes, then the extra ones."""
+        """The autograd nodes with more attributes than in ``graph``, then the extra nodes."""
         return self.drawing()
 
     @property
@@ -57,11 +121,11 @@ class Annotated(Capture):
         return len(self.nodes) + self.calls
 
     def extra(self, node: int) -> Extra:
-        """What a node stands for that is neither an autograd node nor inside of one."""
+        """Return the extra node with an id."""
         return self.extras[node - self.first_extra]
 
     def watched(self) -> nx.MultiDiGraph:
-        """The graph without what was inferred, which stands at its end; a copy."""
+        """Return a copy of the graph without inferred nodes, which come last."""
         if not self.annotations and not self.calls:
             return self.graph.copy()
         seen = [node for node, is_inferred in self.drawn.nodes(data="inferred") if not is_inferred]
@@ -69,36 +133,36 @@ class Annotated(Capture):
 
 
 def watched(captured: Capture) -> dict[int, Annotation]:
-    """What `watch` saw of the nodes of a graph, by node id; see `annotations_in`."""
+    """Return the annotations of a graph by node id; see `annotations_in`."""
     return annotations_in(captured, records_in(captured))
 
 
 def annotate(captured: Capture, names: Names, *, infer: bool, look: bool = True) -> Annotated:
-    """Add to a captured graph what `watch` saw of it, and if asked what can be inferred.
+    """Add to a captured graph what `watch` recorded, and on request what can be inferred.
 
     Args:
-        captured: The graph; of it, the nodes that are checkpointed get the number of their region.
-        names: What the user calls the tensors.
-        infer: Whether to look for constants among the saved tensors of nodes that nobody watched.
-        look: Whether to look for what `watch` saw.
+        captured: The graph. Its checkpointed nodes get the number of their region.
+        names: The names of the tensors.
+        infer: Whether to look for constants among the saved tensors of unwatched nodes.
+        look: Whether to use what `watch` recorded.
 
     Returns:
-        The same with ``drawn``: every node's ``source``, ``namespace``, ``call`` and ``inplace``,
+        The graph with ``drawn``: every node's ``source``, ``namespace``, ``call`` and ``inplace``,
         every edge's ``kind``, and nodes of the kinds "constant", "cut" and "outside" at the end.
-        Where nothing was watched and nothing is to be inferred, ``drawn`` is ``graph`` itself.
+        If nothing was watched and nothing is to be inferred, ``drawn`` is ``graph`` itself.
     """
     seen = watched(captured) if look else {}
-    roots = Roots(seen.values(), names)
-    annotations = {node: roots.rooted(annotation) for node, annotation in seen.items()}
+    roots = ModuleRoots(seen.values(), names)
+    annotations = {node: roots.qualified(annotation) for node, annotation in seen.items()}
     parts = parts_in(captured.nodes, {node: each.frame for node, each in annotations.items()})
     regions = find_regions(captured, parts, annotations)
     for node, number in innermost(regions).items():
         captured.attributes[node]["checkpoint"] = number
     drawing, extras = captured.described, list[Extra]()
     if annotations or infer:
-        operands = list(operands_seen(annotations))
+        operands = list(watched_operands(annotations))
         if infer:
-            operands += operands_inferred(captured, names, annotations)
+            operands += inferred_operands(captured, names, annotations)
         drawing, extras = with_extras(captured, names, annotations, operands)
     return Annotated(
         **{field.name: getattr(captured, field.name) for field in fields(Capture)},

@@ -1,4 +1,4 @@
-"""What `watch` saw of an operation, a constant or a cut, as plain values, and how to look it up."""
+"""Look up what `watch` recorded about an operation, a constant or a cut."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..graph.capture import Capture
 from ..schema import NoGradInput
 from ..torch_api.nodes import NextFunctions, sequence_nr
 from ..torch_api.saved_tensors import read_saved
-from . import weak_id_dict as weak_facts
-from .cuts import Constant, Cut, Origin, Unseen
-from .records import Record, Taken, find_record, threads_behind
+from . import weak_id_dict
+from .cuts import Constant, Cut, Origin, UnrecordedSource
+from .records import LeafSnapshot, Record, find_record, threads_of
 from .source_line import SourceLine
 
 
 class Annotation(NamedTuple):
-    """What `watch` saw of the call that made an autograd node.
+    """What `watch` recorded about the call that made an autograd node.
 
     Attributes:
         source: The user's line.
@@ -37,13 +37,12 @@ class Annotation(NamedTuple):
             class name of an ``autograd.Function``.
         inplace: Whether it changed one of its operands.
         outermost: The outermost running module, while it lives.
-        leaves: The operands that are leaves and need grad, as they were; the same for all nodes
-            that a call made.
+        leaves: The operands that are leaves and need grad, at the time of the call. All nodes of
+            one call have the same.
         frame: The checkpointed region that the call ran in, while torch knows of it.
-        constants: The operands that need no grad. A call that made several nodes gives them all
-            the same annotation.
-        value: The numbers of what the node gave, when it has few: as ``tolist()`` gives them on the
-            CPU, a copy on another device.
+        constants: The operands that need no grad. All nodes of one call start with the same.
+        value: The numbers of the node's output if it has few: as ``tolist()`` on the CPU, a copy on
+            another device.
     """
 
     source: SourceLine | None
@@ -56,7 +55,7 @@ class Annotation(NamedTuple):
     constants: tuple[Constant, ...]
     value: Any = None
     outermost: weakref.ref[nn.Module] | None = None
-    leaves: tuple[Taken, ...] = ()
+    leaves: tuple[LeafSnapshot, ...] = ()
     frame: weakref.ref[Any] | None = None
 
     @property
@@ -66,15 +65,15 @@ class Annotation(NamedTuple):
 
 
 def annotation_of(node: Node, outputs: Iterable[torch.Tensor] = ()) -> Annotation | None:
-    """What `watch` saw of the call that made an autograd node.
+    """Return the annotation of an autograd node.
 
     Args:
         node: An autograd node.
-        outputs: Tensors whose graph the node belongs to. They are needed only when several threads
-            were watched: nodes are known by numbers, which every thread begins at 0.
+        outputs: Tensors whose graph contains the node. They matter only if several threads were
+            watched: each thread numbers its nodes from 0.
 
     Returns:
-        The annotation; None for leaves and for nodes that were not made by a watched call.
+        The annotation; None for leaves and for nodes that no watched call made.
 
     Example::
 
@@ -86,20 +85,20 @@ def annotation_of(node: Node, outputs: Iterable[torch.Tensor] = ()) -> Annotatio
         >>> seen.forward, [cut.how for cut in seen.cuts]
         ('mul', ['detach'])
     """
-    record = find_record(node, threads_behind(outputs))
+    record = find_record(node, threads_of(outputs))
     return None if record is None else _annotation(record, node)
 
 
 def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int, Annotation]:
-    """What `watch` saw of the nodes of a graph.
+    """Return the annotations of a graph's nodes.
 
     Args:
         captured: The graph.
-        records: Those of its nodes, by id.
+        records: The records of its nodes, by id.
 
     Returns:
-        By node id. A call that made several nodes left all of them the same annotation; its
-        constants stand at the one that takes them, and not at the others.
+        By node id. All nodes of one call have the same annotation, but each constant is listed only
+        at the node that takes it.
     """
     calls: dict[int, list[int]] = {}
     written: dict[Record, int] = {}
@@ -113,7 +112,7 @@ def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int
             written[record] = max(i, last, key=lambda j: sequence_nr(captured.nodes[j]))
     for ids in calls.values():
         _place_constants(captured, ids, found)
-    for record, i in written.items():  # pow_() makes one more node, and drops it
+    for record, i in written.items():  # pow_() makes one more node and drops it
         found[i] = found[i]._replace(value=record.value)
     return found
 
@@ -131,7 +130,7 @@ def _annotation(record: Record, node: Node) -> Annotation:
         forward=forward_name(record.function),
         inplace=record.inplace,
         constants=tuple(_placed(record, constant, following) for constant in record.constants),
-        # Of a call that made several nodes, the last one gave what the call returned.
+        # The last node of a call made what the call returned.
         value=record.value if sequence_nr(node) == record.end - 1 else None,
         outermost=module.outermost if module else None,
         leaves=record.leaves,
@@ -149,10 +148,10 @@ def _placed(record: Record, constant: Constant, following: NextFunctions) -> Con
 
 
 def _inputs_of_constants(needed_grad: Sequence[bool], following: NextFunctions) -> list[int] | None:
-    """Which forward input of a call's only node each of its constants is.
+    """Return the forward input number of each constant of a call with one node.
 
-    Certain only when the operands of the call are the inputs of the node one by one: operands
-    without a derivative (a mask, an index) are no inputs, and some nodes reorder them.
+    Certain only when operands and inputs match one by one: operands without a derivative (a mask,
+    an index) are not inputs, and some nodes reorder them.
     """
     if [child is not None for child, _ in following] != list(needed_grad):
         return None
@@ -160,9 +159,9 @@ def _inputs_of_constants(needed_grad: Sequence[bool], following: NextFunctions) 
 
 
 def _place_constants(captured: Capture, ids: list[int], found: dict[int, Annotation]) -> None:
-    """Leave each constant of one call at that of its nodes that takes it."""
+    """Keep each constant of one call only at the node that takes it."""
     at: dict[int, list[Constant]] = {i: [] for i in ids}
-    # The nodes of a call are numbered in the order in which they were made: the last first.
+    # Nodes are numbered in creation order: search the last one first.
     latest = sorted(ids, key=lambda i: captured.graph.nodes[i]["sequence_nr"], reverse=True)
     free = {i: list(captured.graph.nodes[i]["no_grad_inputs"]) for i in ids}
     for constant in found[ids[0]].constants:
@@ -178,7 +177,7 @@ def _place_constants(captured: Capture, ids: list[int], found: dict[int, Annotat
 def _taker(
     captured: Capture, latest: list[int], constant: Constant, free: dict[int, list[NoGradInput]]
 ) -> tuple[int, int | None]:
-    """Which of some nodes takes a constant, and as which input if that is certain."""
+    """Return which of some nodes takes a constant, and its input number where that is certain."""
     for i in latest:
         for place in free[i]:
             if place["argument"] is not None and place["argument"] == constant.argument:
@@ -208,10 +207,10 @@ def _argument(function: Any, position: int | str) -> str | None:
 
 @functools.lru_cache(1024)
 def _parameters(function: Any) -> tuple[str, ...]:
-    """The names of a function's positional parameters, as far as torch gives any."""
+    """Return the names of a function's positional parameters that torch documents."""
     if isinstance(function, type):
         return tuple(inspect.signature(function.forward).parameters)[1:]  # type: ignore[attr-defined]
-    # torch's own functions have no signature, but a stand-in for each of them has.
+    # torch's own functions have no signature, but each one's testing override has.
     stand_in: Callable[..., Any] = get_testing_overrides().get(function, function)
     try:
         names = inspect.signature(stand_in).parameters
@@ -222,7 +221,7 @@ def _parameters(function: Any) -> tuple[str, ...]:
 
 @functools.lru_cache(1024)
 def forward_name(function: Any) -> str | None:
-    """What a user calls a function: "torch.nn.functional.linear", "mul" for a method."""
+    """Return a function's public name: "torch.nn.functional.linear", "mul" for a method."""
     if isinstance(function, type):
         return function.__name__
     name = resolve_name(function)
@@ -234,24 +233,24 @@ def forward_name(function: Any) -> str | None:
 
 
 def was_watched(tensor: torch.Tensor) -> bool:
-    """Whether `gradwalk.watch` saw a tensor being made."""
-    return weak_facts.fact(tensor) is not None
+    """Return whether `gradwalk.watch` recorded how a tensor was made."""
+    return weak_id_dict.get(tensor) is not None
 
 
-def unseen_behind(tensor: Any) -> tuple[Unseen, ...]:
-    """What a tensor that needs no grad was computed from and was not seen made; see `Origin`."""
-    found = weak_facts.fact(tensor)
-    return found.unseen if isinstance(found, Origin) else ()
+def unrecorded_sources(tensor: Any) -> tuple[UnrecordedSource, ...]:
+    """Return the unrecorded sources of a tensor that needs no grad; see `Origin`."""
+    found = weak_id_dict.get(tensor)
+    return found.unrecorded if isinstance(found, Origin) else ()
 
 
 def cuts_of(tensor: Any) -> tuple[Cut, ...]:
-    """Where gradient was lost on the way to a tensor that needs no grad.
+    """Return where gradient was lost on the way to a tensor that needs no grad.
 
     Args:
         tensor: A tensor, or a NumPy array that was made from one.
 
     Returns:
-        The cuts in the order in which they feed it; empty when there are none or none was watched.
+        The cuts, in the order in which they feed it.
 
     Example::
 
@@ -262,5 +261,5 @@ def cuts_of(tensor: Any) -> tuple[Cut, ...]:
         >>> [cut.how for cut in cuts_of(y)]
         ['detach']
     """
-    found = weak_facts.fact(tensor)
+    found = weak_id_dict.get(tensor)
     return found.cuts if isinstance(found, Origin) else ()

@@ -1,4 +1,4 @@
-"""Under which branch of a program a line stands: the `if` whose going the other way skips it."""
+"""Find the branch of a program that a line is under."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Branches:
         self._known: dict[str, dict[int, int]] = {}
 
     def of(self, where: SourceLine) -> SourceLine | None:
-        """The innermost branch within its function that a line stands under.
+        """Return the innermost branch, within its function, that a line is under.
 
         Args:
             where: A line of the program.
 
         Returns:
-            The line of its condition; None where there is none, or the program cannot be read.
+            The line of its condition; None if there is none or the program cannot be read.
         """
         if where.file not in self._known:
             lines = [] if where.file == NO_FILE else linecache.getlines(where.file)
@@ -37,13 +37,13 @@ class Branches:
 
 
 def branches_in(program: str) -> dict[int, int]:
-    r"""By line that stands under a branch, the line of the branch's condition.
+    r"""Map each line under a branch to the line of the branch's condition.
 
     Args:
-        program: Its text.
+        program: The program's text.
 
     Returns:
-        Nothing for a text that is no program.
+        An empty dict if the text is not a valid program.
 
     Example::
 
@@ -57,7 +57,7 @@ def branches_in(program: str) -> dict[int, int]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     spans = [span for node in ast.walk(tree) for span in _spans(node)]
-    spans.sort(key=lambda span: span[0] - span[1])  # stable: what is further in comes later
+    spans.sort(key=lambda span: span[0] - span[1])  # stable: inner spans come later
     found: dict[int, int | None] = {}
     for start, end, condition in spans:
         found.update(dict.fromkeys(range(start, end + 1), condition))
@@ -65,9 +65,9 @@ def branches_in(program: str) -> dict[int, int]:
 
 
 def _spans(node: ast.AST) -> Iterator[tuple[int, int, int | None]]:
-    """First and last line of what stands under a node, and the line of its condition.
+    """Yield first and last line of each body of a node, and the line of its condition.
 
-    Within a function another one begins anew: what is around it is not asked when it runs.
+    A function starts anew: branches around its definition do not count when it runs.
     """
     if isinstance(node, _SCOPES):
         yield node.body[0].lineno, _last(node), None

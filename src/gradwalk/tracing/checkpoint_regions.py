@@ -1,9 +1,8 @@
-"""Checkpointed regions: which operations of a graph run forward again in backward.
+"""Find checkpointed regions: operations that run forward again in backward.
 
-What an operation saved tells which region it belongs to. What saved nothing is told by its number:
-torch numbers nodes in the order in which a thread makes them, so all between the first and the last
-that are known were made within. Only at its two ends can an operation that saves nothing be missed,
-and there `watch` knows.
+A saved tensor shows the region of its operation. torch numbers nodes in the order in which a thread
+makes them, so all nodes between the first and the last known one belong to the region too. Only at
+its two ends can operations that save nothing be missed, and there `watch` knows.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ class Region:
     """A part of the program that runs forward again in backward.
 
     Attributes:
-        nodes: Its operations in the order of the program, those of regions within it included.
-        parent: The region that it lies in; None for none.
-        is_reentrant: Whether it is one node, and what it does is no part of the graph.
+        nodes: Its operations in program order, those of inner regions included.
+        parent: The number of the enclosing region; None for none.
+        is_reentrant: Whether it is one node, with operations that are not in the graph.
         is_exact: Whether it is known that no other operation belongs to it.
         called: What runs again: the class of a module, the name of a function; None if unknown.
         module: That module, while it lives.
-        frame: torch's own notes on it, while they live.
+        frame: torch's own record of it, while it lives.
     """
 
     nodes: tuple[int, ...]
@@ -45,16 +44,16 @@ class Region:
 
 
 def find_regions(captured: Capture, parts: Sequence[Part], watched: Container[int]) -> list[Region]:
-    """The checkpointed regions of a graph.
+    """Return the checkpointed regions of a graph.
 
     Args:
         captured: The graph.
         parts: The checkpointed parts of the program that made it.
-        watched: The nodes that `watch` saw made: of them it is known whether they are in a part.
+        watched: The nodes that `watch` saw made. It is known which of them are in a part.
 
     Returns:
-        The regions in the order of the program, each after the one that it lies in. A region that
-        backward has been through without ``retain_graph`` is known only where it was watched.
+        The regions in program order, outer ones first. A region that backward has freed is known
+        only if it was watched.
 
     Example::
 
@@ -80,7 +79,7 @@ def find_regions(captured: Capture, parts: Sequence[Part], watched: Container[in
             within[part.around].append(place)
     depths = [_depth(part, parts) for part in parts]
     regions: dict[int, tuple[int, Region]] = {}
-    for place in sorted(within, key=lambda place: -depths[place]):  # the inner ones first
+    for place in sorted(within, key=lambda place: -depths[place]):  # inner parts first
         part = parts[place]
         called, module = _called(part.function)
         if part.frame is None:
@@ -92,7 +91,7 @@ def find_regions(captured: Capture, parts: Sequence[Part], watched: Container[in
         if not known:
             continue
         nodes = order.between(known)
-        is_exact = all(i in watched for i in order.beside(nodes))
+        is_exact = all(i in watched for i in order.adjacent(nodes))
         nodes = nodes if is_exact else order.with_weights(nodes)
         region = Region(nodes, None, False, is_exact, called, module, part.frame)
         regions[place] = depths[place], region
@@ -100,7 +99,7 @@ def find_regions(captured: Capture, parts: Sequence[Part], watched: Container[in
 
 
 def innermost(regions: Sequence[Region]) -> dict[int, int]:
-    """Node id -> the number of the innermost region that it belongs to."""
+    """Map each node id to the number of its innermost region."""
     return {i: number for number, region in enumerate(regions) for i in region.nodes}
 
 
@@ -112,12 +111,12 @@ class Order:
         self._following, self._before = captured.successors, captured.predecessors
         self._nodes = captured.operations
         numbers = {self._data[i]["sequence_nr"] for i in self._nodes}
-        # Threads number their nodes each by itself: then the order of all of them says nothing.
-        self._is_one = len(numbers) == len(self._nodes)
+        # Threads number their nodes separately, so several threads have no common order.
+        self._has_one_order = len(numbers) == len(self._nodes)
         self._place = {i: place for place, i in enumerate(self._nodes)}
 
     def place(self, node: int) -> int:
-        """Where an operation stands."""
+        """Return an operation's position in program order."""
         return self._place[node]
 
     def _ends(self, nodes: Collection[int]) -> tuple[int, int]:
@@ -125,14 +124,14 @@ class Order:
         return min(places), max(places)
 
     def between(self, nodes: Collection[int]) -> tuple[int, ...]:
-        """Some operations, and all that were made between the first and the last of them."""
-        if not self._is_one:
+        """Return all operations from the first to the last of ``nodes``."""
+        if not self._has_one_order:
             return tuple(sorted(nodes, key=self._place.__getitem__))
         first, last = self._ends(nodes)
         return tuple(self._nodes[first : last + 1])
 
-    def beside(self, nodes: Collection[int]) -> Iterator[int]:
-        """The operations made right before and right after some that follow each other."""
+    def adjacent(self, nodes: Collection[int]) -> Iterator[int]:
+        """Yield the operations right before and right after consecutive ``nodes``."""
         first, last = self._ends(nodes)
         if first > 0:
             yield self._nodes[first - 1]
@@ -140,14 +139,14 @@ class Order:
             yield self._nodes[last + 1]
 
     def with_weights(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
-        """The same with what ``linear`` makes right before: the weight's transpose, and a view."""
+        """Prepend what ``linear`` makes right before: the weight's transpose, and a view."""
         first, _ = self._ends(nodes)
         start = first
         while start > max(0, first - 2) and self._leads_to(self._nodes[start - 1], nodes[0]):
             start -= 1
         before = self._nodes[start:first]
         is_linear = any(self._data[i]["op"] == "TBackward0" for i in before)
-        return (*before, *nodes) if self._is_one and is_linear else nodes
+        return (*before, *nodes) if self._has_one_order and is_linear else nodes
 
     def _leads_to(self, node: int, taker: int) -> bool:
         op = self._data[node]["op"]
@@ -157,9 +156,9 @@ class Order:
             return all(self._data[i]["kind"] == "leaf" for i in self._following[node])
         return bool(op == "ViewBackward0")
 
-    def along(self, nodes: tuple[int, ...], others: Collection[int]) -> tuple[int, ...]:
-        """The same, and before and after them all of some others, without a gap."""
-        if not self._is_one:
+    def extended(self, nodes: tuple[int, ...], others: Collection[int]) -> tuple[int, ...]:
+        """Extend ``nodes`` on both ends by adjacent operations of ``others``."""
+        if not self._has_one_order:
             return nodes
         first, last = self._ends(nodes)
         while first > 0 and self._nodes[first - 1] in others:
@@ -177,7 +176,7 @@ def _depth(part: Part, parts: Sequence[Part]) -> int:
 
 
 def _numbered(found: Sequence[tuple[int, Region]], order: Order) -> list[Region]:
-    """The regions, given with their depths, each with the number of the one that it lies in."""
+    """Return the regions in order, each with the number of its parent."""
     ordered = sorted(
         found, key=lambda each: (order.place(each[1].nodes[0]), -len(each[1].nodes), each[0])
     )
@@ -190,7 +189,7 @@ def _numbered(found: Sequence[tuple[int, Region]], order: Order) -> list[Region]
 
 
 def _called(function: Any) -> tuple[str | None, weakref.ref[nn.Module] | None]:
-    """What a function is called, and the module that it runs."""
+    """Return the name of a function, and the module that it runs."""
     while isinstance(function, functools.partial):
         function = function.func
     module = function.__self__ if isinstance(function, MethodType) else function

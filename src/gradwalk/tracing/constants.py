@@ -1,4 +1,4 @@
-"""The operands of a captured graph that need no grad: those that `watch` saw, and inferred ones."""
+"""List the operands of a graph that need no grad: watched and inferred ones."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Operand(NamedTuple):
 
     Attributes:
         node: The node's id.
-        constant: What is known of the operand.
-        inferred: Whether that was inferred from what the node saved, rather than watched.
+        constant: The operand.
+        inferred: Whether it was inferred from a saved tensor rather than watched.
     """
 
     node: int
@@ -35,26 +35,25 @@ class Operand(NamedTuple):
     inferred: bool
 
 
-def operands_seen(annotations: dict[int, Annotation]) -> Iterator[Operand]:
-    """The operands that need no grad, of the nodes that were watched."""
+def watched_operands(annotations: dict[int, Annotation]) -> Iterator[Operand]:
+    """Yield the watched operands that need no grad."""
     for node, annotation in annotations.items():
         for constant in annotation.constants:
             yield Operand(node, constant, inferred=False)
 
 
-def operands_inferred(
+def inferred_operands(
     captured: Capture, names: Names, annotations: dict[int, Annotation]
 ) -> Iterator[Operand]:
-    """The operands that need no grad, of nodes that nobody watched, as far as they saved them.
+    """Yield operands of unwatched nodes that need no grad, as far as the nodes saved them.
 
     Args:
         captured: The graph.
-        names: What the user calls the tensors. Any of them that needs grad may turn out to be what
-            an operand is an alias of.
-        annotations: The nodes that were watched; what was seen is not inferred again.
+        names: The names of the tensors. An operand may be an alias of any that needs grad.
+        annotations: The watched nodes; watched operands are not inferred again.
 
     Yields:
-        The saved tensors that stand for an argument of the forward call and need no grad. One that
+        The saved tensors that are an argument of the forward call and need no grad. One that
         shares its memory with a leaf has a cut of the kind `ALIAS`.
     """
     leaves = functools.cache(lambda: _leaves_by_storage(captured, names))
@@ -75,13 +74,13 @@ def operands_inferred(
 
 @functools.cache
 def _op_that_keeps_operands(cls: type) -> str | None:
-    """What `node_class` calls a class whose nodes may save tensors that go into the call."""
+    """Return the op of a node class that may save operands of its call; None for others."""
     op = node_class(cls).op
     return op if tensor_arguments(op) & saved_tensors(cls) else None
 
 
 def _is_same(saved: Saved, input_nr: int | None, seen: Constant) -> bool:
-    """Whether what a node saved is an operand that was seen going in."""
+    """Return whether a saved tensor is the operand that `watch` saw."""
     if seen.tensor is not None and seen.tensor() is saved.value:
         return True
     if input_nr is not None and seen.input_nr is not None:
@@ -94,13 +93,13 @@ def _inferred(
 ) -> Constant:
     tensor: torch.Tensor = saved.value
     storage, leaf = storage_of(tensor), None
-    # Most have a memory of their own: then no leaf is looked at. It is asked first, because torch
-    # counts Python's object of a memory, too, which reading makes.
+    # Most have their own memory, so no leaf is searched. Ask first: torch also counts the Python
+    # object of a storage, which reading creates.
     if storage is not None and storage_uses(storage) > 1:
         leaf = leaves().get(storage)
     values = None
     try:
-        # What was changed in place since is not what the operation took.
+        # A tensor changed in place since is not what the operation took.
         small = has_data(tensor) and tensor.numel() <= MOST_COPIED and tensor.is_cpu
         if small and not saved.changed and why_unreadable(tensor) is None:
             values = tensor.tolist()
@@ -124,7 +123,7 @@ _UNSEEN = Origin(None, ())
 
 
 def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tensor]:
-    """The leaves that need grad, those of the graph before others of the user, by their memory."""
+    """Return leaves that need grad by their storage; leaves of the graph come first."""
     tensors = {id(leaf): leaf for _, leaf in captured.leaves()}
     for key, (_, reference) in names.known.items():
         other = None if key in tensors else reference()

@@ -1,4 +1,4 @@
-"""Where gradient was lost: cuts, what stands behind a constant, and lines that read values."""
+"""Where gradient was lost: cuts, the origin of a constant, and lines that read values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .module_path import ModuleCall, TensorRef
 from .source_line import SourceLine
 
 ALIAS = "alias"
-"""What `Cut.how` says of a detached alias that was inferred: nobody saw how it was made."""
+"""`Cut.how` of an inferred detached alias: nothing recorded how it was made."""
 
 _NAMED = {
     "detach": "{}.detach()",
@@ -32,15 +32,15 @@ _NAMELESS = {"detach": "detach()", "data": ".data", "item": "item()", "numpy": "
 
 
 def how_made(hows: Sequence[str], names: Sequence[str | None], *, direct: bool) -> str:
-    """How an operand came to need no grad.
+    """Describe how an operand came to need no grad.
 
     Args:
         hows: `Cut.how` of each of its cuts.
-        names: What the user calls the tensor that each began at.
-        direct: Whether the operand is what its one cut left, not computed from that.
+        names: The name of the tensor that each cut started from.
+        direct: Whether the operand is the result of its one cut, not computed from it.
 
     Returns:
-        A few words: "x.detach()", "from x under no_grad".
+        A phrase: "x.detach()", "from x under no_grad".
 
     Example::
 
@@ -57,9 +57,9 @@ def how_made(hows: Sequence[str], names: Sequence[str | None], *, direct: bool) 
 
 
 MOST_LEAVES = 2048
-"""Leaves that are known behind one cut."""
+"""Leaves that one cut records."""
 
-_MOST_CUTS = 8  # of one tensor, told apart though they were made at one place
+_MOST_CUTS = 8  # of one tensor that are kept apart within one place
 _MOST_AGAIN = 3
 _MOST_PLACES = 32  # of the cuts of one tensor
 
@@ -70,28 +70,27 @@ Cause = tuple[str, "SourceLine | None"]
 
 @dataclass(frozen=True)
 class Cut:
-    """A place where a tensor that needs grad went in and what came out carries none.
+    """A call that took a tensor that needs grad and gave a result that needs none.
 
     Attributes:
         how: "detach", "data", "no_grad", "inference_mode", "item", "numpy", "integer cast",
             "integer result" (a comparison, an argmax), "copy" (``torch.tensor(t)``) or
             "derivative" (of ``torch.autograd.grad`` without ``create_graph``).
-        where: The line that did it, the innermost outside of torch.
-        region: For "no_grad", the line that switched grad mode off, when that was watched.
-        own: The innermost line outside of installed libraries, where that is another one.
+        where: The line of the call, the innermost outside torch.
+        region: For "no_grad", the line that switched grad mode off, if that was watched.
+        own: The innermost line outside installed libraries, if it differs.
         module: The module that was running; None outside of any.
-        shape: The shape of the tensor that went in.
-        source: The tensor that went in, while it lives.
-        made_by: The `gradwalk.tracing.records.Record` of the call that made it, while its graph
-            lives; `find_source` reads it.
-        output_nr: Which output of its node the tensor is.
-        leaves: The leaves it was computed from, itself if it is one, also by way of earlier cuts,
-            as far as that was watched. They outlive the graph between.
-        direct: Those of them that the graph of the source reaches without another cut.
-        again: The causes of later cuts that the values passed before they came into the graph, the
-            first few: a gradient needs these removed, too.
-        complete: Whether these are all that were watched: of long programs and of very many leaves
-            only the nearest are known.
+        shape: The shape of the input.
+        source: The input, while it lives.
+        made_by: The `gradwalk.tracing.records.Record` of the call that made the input, while its
+            graph lives; `find_source` reads it.
+        output_nr: Which output of its node the input is.
+        leaves: The recorded leaves that the input was computed from, also through earlier cuts.
+            They outlive the graph between.
+        direct: The leaves that the graph of the input reaches without another cut.
+        again: The causes of the first few later cuts. A gradient needs these removed, too.
+        complete: Whether all watched leaves are in ``leaves``. Long programs and very many leaves
+            are recorded only in part.
     """
 
     how: str
@@ -110,17 +109,17 @@ class Cut:
 
     @property
     def cause(self) -> Cause:
-        """What several cuts have in common that one line of the user's made."""
+        """How gradient was lost, and where: equal for cuts that one line of the user's made."""
         return self.how, self.region or self.own or self.where
 
-    def cut_by(self, cause: Cause) -> Cut:
-        """The same cut, whose values went through a later one."""
+    def with_later_cause(self, cause: Cause) -> Cut:
+        """Return this cut with a later cause added."""
         both_integer = cause[0].startswith("integer") and self.how.startswith("integer")
         is_known = cause in (self.cause, *self.again) or len(self.again) >= _MOST_AGAIN
         return self if both_integer or is_known else replace(self, again=(*self.again, cause))
 
-    def with_leaves_of(self, other: Cut) -> Cut:
-        """The same cut, which also stands for another one of its cause."""
+    def merged_with(self, other: Cut) -> Cut:
+        """Return this cut merged with another one of the same cause."""
         again = self.again if other.again else ()
         is_known = other.leaves <= self.leaves and other.direct <= self.direct
         if is_known and again == self.again and (other.complete or not self.complete):
@@ -133,11 +132,11 @@ class Cut:
         return replace(self, leaves=leaves, direct=direct, again=again, complete=complete)
 
 
-def combined(cuts: Iterable[Cut]) -> tuple[tuple[Cut, ...], bool]:
-    """The cuts on the way to one tensor, few however many there were, and whether they are all.
+def merge_cuts(cuts: Iterable[Cut]) -> tuple[tuple[Cut, ...], bool]:
+    """Merge the cuts on the way to one tensor, and say whether none was dropped.
 
-    The first are told apart. Of further ones those of one cause are one, with the leaves of all:
-    a whole encoder under ``no_grad`` has one cut per parameter, and one line is to blame.
+    The first few stay apart. Later ones of one cause are merged, with the leaves of all: a whole
+    encoder under ``no_grad`` has one cut per parameter, but one line causes them.
     """
     found: dict[Cut, Cut] = {}
     of_cause: dict[tuple[str, SourceLine | None], Cut] = {}
@@ -154,19 +153,19 @@ def combined(cuts: Iterable[Cut]) -> tuple[tuple[Cut, ...], bool]:
             continue
         else:
             key = of_cause[cut.cause]
-        found[key] = found[key].with_leaves_of(cut)
+        found[key] = found[key].merged_with(cut)
     return tuple(found.values()), complete
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A line that read values of tensors that need grad out of torch.
+    """A line that read the values of tensors that need grad out of torch.
 
     Attributes:
         how: "item", "numpy", "function" for a leaf used inside an ``autograd.Function``, or
             "checkpoint" for a tensor used inside a reentrant checkpoint.
         where: The user's line.
-        cuts: Where gradient was lost by it, or on the way to it.
+        cuts: The cuts that it made, and those on the way to it.
     """
 
     how: str
@@ -176,7 +175,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Change:
-    """A memory that was changed in place.
+    """An in-place change of a storage.
 
     Attributes:
         number: The number of the next autograd node at that time.
@@ -190,12 +189,12 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Unseen:
-    """A tensor that needs no grad, was not seen made, and shares its memory with another one.
+class UnrecordedSource:
+    """A tensor that needs no grad, shares its memory, and was not made under `watch`.
 
     Attributes:
         tensor: The tensor, while it lives.
-        where: The user's line that took it.
+        where: The user's line that used it.
     """
 
     tensor: TensorRef
@@ -208,19 +207,18 @@ class Origin:
 
     Attributes:
         where: The user's line that made it.
-        cuts: Where gradient was lost on the way to it; empty when none ever could have come.
-        direct: Whether it is itself what its cut left, not computed from that.
-        complete: Whether no cut, and nothing unseen, was left out because there are too many.
-        unseen: What it was computed from that was not seen made, and may be a tensor that needs
-            grad without its graph, as ``detach()`` of it is.
-        is_random: Whether random numbers went into it, as into the mask of a dropout.
+        cuts: Where gradient was lost on the way to it; empty if no gradient could have come.
+        direct: Whether it is the result of its one cut, not computed from it.
+        complete: Whether ``cuts`` and ``unrecorded`` are complete; their number is limited.
+        unrecorded: Its other sources. Each may be a detached alias of a tensor that needs grad.
+        is_random: Whether random numbers went into it, such as the mask of a dropout.
     """
 
     where: SourceLine | None
     cuts: tuple[Cut, ...]
     direct: bool = False
     complete: bool = True
-    unseen: tuple[Unseen, ...] = ()
+    unrecorded: tuple[UnrecordedSource, ...] = ()
     is_random: bool = False
 
 
@@ -228,16 +226,16 @@ class Constant(NamedTuple):
     """An operand that needs no grad.
 
     Attributes:
-        position: Where it stood in the call: 0 for the first argument ("self" of a method),
+        position: Its position in the call: 0 for the first argument ("self" of a method),
             a keyword, or "0[2]" for the third item of a list.
         shape: Its shape; ``()`` for a Python number.
         dtype: As torch prints it, "torch.float32"; "float" for a Python number.
-        values: The numbers themselves, nested as ``tolist()`` gives them, of small tensors on the
-            CPU at the time of the call; None for others.
+        values: The numbers, nested as ``tolist()`` gives them, of small tensors on the CPU at the
+            time of the call; None for others.
         tensor: The tensor while it lives; None for a Python number.
-        origin: Where it came from; None when that was not watched.
-        argument: The name of the function's parameter, where torch names it.
-        input_nr: Which of the node's forward inputs it is, where that is certain.
+        origin: Where it came from; None if that was not watched.
+        argument: The name of the function's parameter, if torch names it.
+        input_nr: Its number among the node's forward inputs, if that is certain.
     """
 
     position: int | str
@@ -256,11 +254,11 @@ class Constant(NamedTuple):
 
 
 def alias_of(leaf: torch.Tensor, where: SourceLine | None = None) -> Cut:
-    """The cut between a leaf and a detached alias of it, which nobody saw made.
+    """Return the cut between a leaf and an inferred detached alias of it.
 
     Args:
         leaf: The leaf.
-        where: The line that took the alias, if that is known.
+        where: The line that took the alias, if known.
     """
     return Cut(
         how=ALIAS,

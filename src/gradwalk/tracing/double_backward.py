@@ -1,8 +1,8 @@
-"""Which tensors are derivatives of which, as `watch` saw torch computing them.
+"""Find which tensors are derivatives of which, from calls that `watch` saw.
 
-What ``torch.autograd.grad(y, x, create_graph=True)`` gives has a graph of its own, in which nothing
-tells that it is the derivative of ``y``. So both nodes are marked with the call. A mark lives as
-long as its node, and knows tensors by weak references only.
+The result of ``torch.autograd.grad(y, x, create_graph=True)`` has its own graph, which does not
+show that it is the derivative of ``y``. So the nodes of both get a mark with the call. A mark lives
+as long as its node, and holds tensors by weak references only.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _WORDS = {
 }
 _MARK = "gradwalk derivative"
 _COPIES = frozenset({"CopyBackwards", "CloneBackward0"})
-_MOST_TOUCHED = 1024  # nodes that live: deep chains of nodes that Python touched crash when freed
-_MOST_OUTPUTS = 8  # of one call, that what it gives is told to be the derivative of
+_MOST_TOUCHED = 1024  # living nodes: deep chains of nodes that Python touched crash when freed
+_MOST_OUTPUTS = 8  # of one call that are recorded one by one
 
 
-class _Taken(NamedTuple):
-    """A tensor that a call was given.
+class _TensorInfo(NamedTuple):
+    """An argument of a call.
 
     Attributes:
-        tensor: It, while it lives.
+        tensor: The tensor, while it lives.
         shape: Its shape.
     """
 
@@ -46,34 +46,34 @@ class _Taken(NamedTuple):
 
 @dataclass(eq=False)
 class _Differentiation:
-    """A call that computed derivatives which have a graph.
+    """A call that computed derivatives with a graph.
 
     Attributes:
-        called: What the program calls it.
-        weights: What it calls the gradient that it was given for its outputs; None for none.
+        called: Its name in the program.
+        weights: Its keyword for the gradient of the outputs; None if it got none.
         where: The user's line.
-        of: The first of the tensors whose derivatives it computed, added up if they are several.
-        further: How many more there are.
-        by: Those with respect to which.
-        numbers: torch's numbers of the nodes that are marked with it.
-        touched: How many nodes were looked at for it.
+        of: The first differentiated outputs; their derivatives are summed.
+        further: The number of further outputs.
+        by: The tensors with respect to which it differentiated.
+        numbers: torch's numbers of the marked nodes.
+        touched: How many nodes were read for it.
     """
 
     called: str
     weights: str | None
     where: SourceLine | None
-    of: tuple[_Taken, ...]
+    of: tuple[_TensorInfo, ...]
     further: int
-    by: tuple[_Taken, ...]
+    by: tuple[_TensorInfo, ...]
     numbers: set[int]
     touched: int = 0
 
     def __del__(self) -> None:
-        if self.numbers:  # its nodes are gone with it
+        if self.numbers:  # the last of its nodes has been freed
             _touched.count -= self.touched
 
     def node_of(self, tensor: torch.Tensor) -> Any:
-        """The node that made a tensor; None where there is none, or none may be touched."""
+        """Return the node that made a tensor; None if there is none or no more may be touched."""
         if tensor.is_leaf or _touched.count >= _MOST_TOUCHED:
             return None
         _touched.count += 1
@@ -82,7 +82,7 @@ class _Differentiation:
 
 
 class _Touched:
-    """How many nodes that Python touched for this may be alive."""
+    """Count the living nodes that Python touched here."""
 
     count = 0
 
@@ -91,12 +91,12 @@ _touched = _Touched()
 
 
 class _Mark(NamedTuple):
-    """What a node has to do with a call.
+    """How a node takes part in a call that computed derivatives.
 
     Attributes:
         call: The call.
-        is_given: Whether the node made what the call gave, rather than what it was given.
-        place: Of which of the tensors in ``call.by``, or ``call.of``.
+        is_given: Whether the node made a result of the call, rather than an argument.
+        place: The index in ``call.by`` for a result, in ``call.of`` for an argument.
         output_nr: Which output of the node.
     """
 
@@ -110,18 +110,18 @@ _known: weakref.WeakSet[_Differentiation] = weakref.WeakSet()
 
 
 def differentiates(function: Any) -> bool:
-    """Whether a function computes derivatives."""
+    """Return whether a function computes derivatives."""
     return function in _WORDS
 
 
 class Call(NamedTuple):
-    """A call that computed derivatives, as it was seen.
+    """A call that computed derivatives.
 
     Attributes:
-        function: What was called, one that `differentiates`.
+        function: The function, one that `differentiates`.
         arguments: Its positional arguments.
         keywords: Its keyword arguments.
-        result: What it returned.
+        result: Its result.
         numbers: The number of the next autograd node, before the call and after it.
     """
 
@@ -133,42 +133,42 @@ class Call(NamedTuple):
 
 
 def gives_constants(call: Call) -> bool:
-    """Whether a call was not asked for derivatives that have a graph, and gave them back."""
+    """Return whether a call gave derivatives without a graph."""
     asked = call.keywords.get("create_graph", call.arguments[4] if call.arguments[4:] else False)
     return call.function is torch.autograd.grad and not asked
 
 
-class Known(Protocol):
-    """What is known of tensors while they are watched."""
+class TensorFacts(Protocol):
+    """Facts about tensors while they are watched."""
 
     def below(self, tensor: torch.Tensor) -> Iterable[TensorRef]:
-        """The leaves that a tensor was computed from, as far as they are known."""
+        """Return the recorded leaves that a tensor was computed from."""
 
     def reference(self, tensor: torch.Tensor) -> TensorRef:
-        """A weak reference to a tensor."""
+        """Return a weak reference to a tensor."""
 
 
-def note_derivatives(seen: Call, where: SourceLine | None, known: Known) -> None:
-    """Note what a call that computes derivatives gave, where that has a graph.
+def note_derivatives(seen: Call, where: SourceLine | None, known: TensorFacts) -> None:
+    """Record the derivatives that a call gave, if they have a graph.
 
     Args:
         seen: The call.
         where: The user's line.
-        known: What is known of the tensors.
+        known: The facts about tensors.
     """
     called, word = _WORDS[seen.function]
     outputs = _tensors(seen.arguments[0])
     weights = _tensors(seen.keywords.get(word))
 
-    def taken(tensors: Iterable[torch.Tensor]) -> tuple[_Taken, ...]:
-        return tuple(_Taken(known.reference(each), _shape(each)) for each in tensors)
+    def taken(tensors: Iterable[torch.Tensor]) -> tuple[_TensorInfo, ...]:
+        return tuple(_TensorInfo(known.reference(each), _shape(each)) for each in tensors)
 
     first = outputs[:_MOST_OUTPUTS]
     more = len(outputs) - len(first)
     call = _Differentiation(called, word if weights else None, where, taken(first), more, (), set())
     given = [(by, grad) for by, grad in _given(seen, outputs, known, call) if grad.requires_grad]
     call.by = taken(by for by, _ in given)
-    # What was there before was only handed on.
+    # The gradients passed to the call existed before it.
     before = [call.node_of(each) for each in weights] if given else []
     for i, (_, grad) in enumerate(given):
         for layer, node in _nodes(grad, call):
@@ -185,9 +185,9 @@ def note_derivatives(seen: Call, where: SourceLine | None, known: Known) -> None
 
 
 def _given(
-    seen: Call, outputs: list[torch.Tensor], known: Known, call: _Differentiation
+    seen: Call, outputs: list[torch.Tensor], known: TensorFacts, call: _Differentiation
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The tensors with respect to which a call computed derivatives, each with its derivative."""
+    """Yield each tensor that a call differentiated with respect to, and its derivative."""
     if seen.function is torch.autograd.grad:
         for by, grad in zip(seen.arguments[1], seen.result, strict=True):
             if isinstance(by, torch.Tensor) and isinstance(grad, torch.Tensor):
@@ -199,7 +199,7 @@ def _given(
         leaves = [ref() for ref in dict.fromkeys(r for each in outputs for r in known.below(each))]
     for leaf in leaves:
         grad = None if leaf is None else leaf.grad
-        # A first gradient that has a graph is copied into `.grad`, a further one is added.
+        # A first gradient that has a graph is copied into `.grad`, a later one is added.
         if leaf is not None and grad is not None:
             node = call.node_of(grad)
             if node is not None and op_name(node) in _COPIES:
@@ -207,7 +207,7 @@ def _given(
 
 
 def _nodes(tensor: torch.Tensor, call: _Differentiation) -> Iterator[tuple[torch.Tensor, Any]]:
-    """A tensor and what ``torch.func`` wraps in it, each with the node that made it."""
+    """Yield a tensor and the tensors that ``torch.func`` wraps in it, each with its node."""
     for layer in layers(tensor):
         node = call.node_of(layer)
         if node is not None:
@@ -234,13 +234,13 @@ class Derivative:
 
     Attributes:
         node: The node that made it.
-        words: What it is called.
-        output_nr: Which of its outputs it is.
-        of: The nodes that made what it is the derivative of, as far as they are in the graph.
-        of_words: What that is called.
-        by_words: What that is called with respect to which it is the derivative.
-        called: What computed it.
-        weights: What that calls the gradient that it was given; None for none.
+        words: Its name for the user.
+        output_nr: Which output it is.
+        of: The nodes in the graph that made the differentiated outputs.
+        of_words: The names of those outputs.
+        by_words: The name of the tensor with respect to which it is the derivative.
+        called: The call that computed it.
+        weights: The call's keyword for the gradient of the outputs; None if it got none.
         where: The user's line.
     """
 
@@ -256,16 +256,16 @@ class Derivative:
 
 
 def pairs(derivatives: Iterable[Derivative]) -> Iterator[tuple[int, int]]:
-    """The nodes that gave derivatives, each with one that gave what it is the derivative of."""
+    """Yield each node that gave a derivative with each node that made the differentiated output."""
     return ((found.node, of) for found in derivatives for of in found.of)
 
 
 def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
-    """What in a graph was computed as a derivative, as far as that was watched.
+    """Return the outputs of a graph that `watch` saw computed as derivatives.
 
     Args:
         captured: The graph.
-        names: What the user calls the tensors.
+        names: The names of the tensors.
 
     Example::
 
@@ -300,7 +300,7 @@ def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
         name = outputs[output_nr]["name"] if output_nr < len(outputs) else None
         return f"{name or data['op']} (node {node})"
 
-    def words(taken: _Taken, place: tuple[int, int] | None = None) -> str:
+    def words(taken: _TensorInfo, place: tuple[int, int] | None = None) -> str:
         if place is not None:
             return in_words(*place)
         tensor = taken.tensor()

@@ -1,4 +1,4 @@
-"""What is drawn beyond autograd nodes: constants, cuts, and tensors outside of the graph."""
+"""Draw more than autograd nodes: constants, cuts, and tensors outside the graph."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class Extra(NamedTuple):
-    """What a node stands for that is no autograd node.
+    """A node that is not an autograd node.
 
     Attributes:
-        kind: "constant", an operand that needs no grad; "cut", one that lost its gradient on the
-            way; "outside", the tensor of another graph that a cut began at.
+        kind: "constant", an operand that needs no grad; "cut", an operand that lost its gradient;
+            "outside", the tensor of another graph that a cut started from.
         constant: The operand; None for an outside tensor.
         source: The outside tensor, while it lives; None for an operand.
         inferred: Whether it was inferred rather than watched.
-        sources: Of a cut, the node where each of the constant's cuts began.
+        sources: For a cut, the node where each of the constant's cuts started.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Extra(NamedTuple):
 
     @property
     def tensor(self) -> torch.Tensor | None:
-        """The tensor it stands for, while that lives."""
+        """The tensor, while it lives."""
         reference = self.constant.tensor if self.constant is not None else self.source
         return reference() if reference is not None else None
 
@@ -58,28 +58,28 @@ def with_extras(
     annotations: Mapping[int, Annotation],
     operands: Collection[Operand],
 ) -> tuple[Callable[[], nx.MultiDiGraph], list[Extra]]:
-    """A copy of a graph with what was seen of its nodes, and with nodes for operands at its end.
+    """Return a copy of a graph with its annotations and extra nodes.
 
-    All that may change is read now.
+    Everything that may change is read now.
 
     Args:
         captured: The graph.
-        names: What the user calls the tensors.
-        annotations: What `watch` saw, by node.
+        names: The names of the tensors.
+        annotations: What `watch` recorded, by node.
         operands: The operands that need no grad.
 
     Returns:
-        Makes the copy when it is first called; and what each of the nodes at its end stands for.
+        A function that makes the copy once, when first called; and the extra nodes, in order.
     """
     build = _Builder(captured, names)
     for operand in operands:
         build.add(operand)
-    # Without the names.
+    # Do not keep the names alive.
     first, added, edges, extras = build.first, build.added, build.edges, build.extras
-    # Such a leaf was made outside of the modules that take it.
+    # A leaf that is not a Parameter was made outside the modules that take it.
     outside = {i for i, leaf in captured.leaves() if not isinstance(leaf, torch.nn.Parameter)}
 
-    # A loop has the same lines again and again. To wrap ``str`` itself takes 20 times as long.
+    # A loop repeats its lines. Caching ``str`` itself would take 20 times as long.
     shown = functools.cache(SourceLine.__str__)
 
     def seen(node: int) -> Mapping[str, Any]:
@@ -120,18 +120,18 @@ class _Builder:
     """Appends constants, cuts and outside tensors to a graph, each tensor once.
 
     Attributes:
-        first: The id of the first of them.
-        added: Their attributes.
-        edges: (source, target, attributes) of the edges that lead to them.
-        extras: What each stands for.
+        first: The id of the first extra node.
+        added: The attributes of the extra nodes.
+        edges: (source, target, attributes) of the edges to them.
+        extras: The extra nodes.
     """
 
     def __init__(self, captured: Capture, names: Names) -> None:
-        """Begin without any.
+        """Start without extra nodes.
 
         Args:
             captured: The graph.
-            names: What the user calls the tensors.
+            names: The names of the tensors.
         """
         self.first = len(captured.nodes)
         self.added: list[dict[str, Any]] = []
@@ -139,12 +139,12 @@ class _Builder:
         self.extras: list[Extra] = []
         self._names = names
         self._captured = captured
-        self._began: dict[int, Edge | None] = {}  # by the id of a cut: searched for once
+        self._began: dict[int, Edge | None] = {}  # by the id of a cut: searched once
         self._known: dict[Any, int] = {}
 
     @functools.cached_property
     def _numbered(self) -> dict[int, list[Node]]:
-        # A loop may cut at every step: nodes are numbered once, and only where a tensor is gone.
+        # A loop may cut at every step: number the nodes once, and only if a tensor is gone.
         found: dict[int, list[Node]] = {}
         for node in self._ids:
             found.setdefault(sequence_nr(node), []).append(node)
@@ -155,7 +155,7 @@ class _Builder:
         return {node: i for i, node in enumerate(self._captured.nodes)}
 
     def add(self, operand: Operand) -> None:
-        """Draw one operand at its node."""
+        """Add one operand and the edge to its node."""
         constant = operand.constant
         node = self._operand(operand)
         edge = {
@@ -171,7 +171,7 @@ class _Builder:
         tensor = constant.tensor() if constant.tensor is not None else None
         if tensor is not None:
             key: Any = id(tensor), operand.inferred
-        elif constant.origin is not None and not operand.inferred:  # each has one of its own
+        elif constant.origin is not None and not operand.inferred:  # unique per constant
             key = id(constant.origin)
         else:
             key = object()
@@ -214,7 +214,7 @@ class _Builder:
         return made
 
     def _source(self, cut: Cut, operand: Operand) -> int:
-        """The node of the tensor that a cut began at, in this graph or outside of it."""
+        """Return the node of the tensor that a cut started from, in this graph or outside."""
         if id(cut) not in self._began:
             self._began[id(cut)] = find_source(cut, lambda: self._numbered)
         place = self._began[id(cut)]
@@ -242,7 +242,7 @@ class _Builder:
         return made
 
     def _came_before(self, source: int, node: int) -> bool:
-        # A tensor that was changed in place later on has another node now, perhaps this very one.
+        # A tensor changed in place later has another node now, perhaps this very one.
         nodes = self._captured.attributes
         return bool(
             nodes[source]["kind"] == "leaf"
@@ -259,7 +259,7 @@ class _Builder:
 
     def _append(self, data: dict[str, Any], extra: Extra) -> int:
         if data["kind"] != "constant":
-            data["namespace"] = ""  # no module is known to have made it, least of all its user
+            data["namespace"] = ""  # the module that made it is unknown
         self.added.append(data)
         self.extras.append(extra)
         return self.first + len(self.added) - 1

@@ -1,10 +1,9 @@
-"""What the operations took of a leaf, which may have been changed in place since.
+"""Find the value of a leaf that operations used; it may have been changed in place since.
 
-An optimizer's step changes parameters after the results that a graph tells of were computed. torch
-counts such changes, and a tensor that was saved for backward remembers the count; once backward has
-freed what was saved, nothing does. A change by way of ``.data`` is not counted: only numbers that
-`watch` copied tell of it, and a shape, dtype or device that is not what torch noted, as after
-``half()`` of a module.
+An optimizer's step changes parameters after the graph was made. torch counts in-place changes, and
+a saved tensor remembers the count until backward frees it. A change through ``.data`` is not
+counted: it shows only in numbers that `watch` copied, or in a shape, dtype or device that torch did
+not record, as after ``half()`` of a module.
 """
 
 from __future__ import annotations
@@ -24,22 +23,21 @@ from ..torch_api.reading import storage_of
 from ..torch_api.saved_tensors import Saved, changed_operands, read_saved
 from ..torch_api.tensors import version_of
 from .annotate import Annotated
-from .records import Taken
+from .records import LeafSnapshot
 
-_MOST_CONSUMERS = 100  # that are asked for what they saved of one leaf
-_MOST_VIEWS = 3  # between a leaf and the operation that saved it, as the transposed weight
+_MOST_CONSUMERS = 100  # of one leaf whose saved tensors are read
+_MOST_VIEWS = 3  # between a leaf and the operation that saved it, such as a transpose
 
 
 @dataclass(frozen=True)
 class Used:
-    """What is known of a leaf as operations took it.
+    """The state of a leaf when operations used it.
 
     Attributes:
-        changed: Whether it is not what they took any more; None where that may be and nothing
-            tells.
-        value: The numbers that they took, as ``tolist()`` gives them; None where only the tensor
-            itself can tell.
-        several: Whether they took different numbers of it.
+        changed: Whether it has changed since; None if unknown.
+        value: The numbers that they used, as ``tolist()`` gives them; None if only the tensor
+            itself has them.
+        several: Whether they used different numbers of it.
     """
 
     changed: bool | None
@@ -51,23 +49,23 @@ def used_leaf(
     captured: Annotated,
     node: int,
     had_run: bool,
-    taken: Iterable[Taken] | None = None,
+    taken: Iterable[LeafSnapshot] | None = None,
     is_read: bool = True,
     *,
     takers: Takers | None = None,
 ) -> Used:
-    """What is known of a leaf as the operations of a graph took it.
+    """Compare a leaf with the values that the operations of a graph used.
 
     Args:
         captured: The graph.
-        node: The id of a leaf of it.
-        had_run: Whether a backward may have run since: what changes leaves comes after one.
-        taken: What `watch` noted of it; looked up at the operations that use it if not given.
-        is_read: Whether what operations saved of it is read.
-        takers: Reads that, where it is read for several leaves; each node once.
+        node: The id of the leaf.
+        had_run: Whether a backward may have run; leaves normally change only after one.
+        taken: What `watch` recorded of it; looked up at its operations if not given.
+        is_read: Whether to read the tensors that operations saved.
+        takers: Reads them; shared between several leaves.
 
     Returns:
-        What is known now.
+        The comparison.
 
     Example::
 
@@ -109,46 +107,46 @@ def used_leaf(
 def used_leaves(
     captured: Annotated, leaves: Iterable[int], had_run: bool, are_read: bool
 ) -> dict[int, Used]:
-    """`used_leaf` of many leaves of a graph; what was watched is gone through once.
+    """Return `used_leaf` of many leaves of a graph.
 
     Args:
         captured: The graph.
         leaves: The ids of the leaves.
-        had_run: Whether a backward may have run since.
-        are_read: Whether what operations saved of them is read.
+        had_run: Whether a backward may have run.
+        are_read: Whether to read the tensors that operations saved.
     """
     ids = {id(leaf_tensor(captured.nodes[node])): node for node in leaves}
-    taken: dict[int, list[Taken]] = {node: [] for node in ids.values()}
+    taken: dict[int, list[LeafSnapshot]] = {node: [] for node in ids.values()}
     takers = Takers(captured, captured.takers)
-    # A call that made several nodes left all of them the same.
+    # All nodes of one call have the same.
     for each in {id(seen.leaves): seen.leaves for seen in captured.annotations.values()}.values():
         for one in each:
             tensor = one.tensor()
             node = None if tensor is None else ids.get(id(tensor))
             if node is None or (taken[node] and taken[node][-1] is one):
-                continue  # as the operation before took it
+                continue  # unchanged since the previous use
             taken[node].append(one)
     if taken and are_read and not had_run and not any(map(takers.changed, takers.keeping)):
-        are_read = False  # what was saved tells of no change
+        are_read = False  # no saved tensor has changed
     return {
         node: used_leaf(captured, node, had_run, found, are_read, takers=takers)
         for node, found in taken.items()
     }
 
 
-def _taken_by(captured: Annotated, node: int, leaf: torch.Tensor) -> Iterator[Taken]:
+def _taken_by(captured: Annotated, node: int, leaf: torch.Tensor) -> Iterator[LeafSnapshot]:
     for consumer in islice(captured.predecessors[node], _MOST_CONSUMERS):
         seen = captured.annotations.get(consumer)
         if seen is not None:
             yield from (taken for taken in seen.leaves if taken.tensor() is leaf)
 
 
-def _as_taken(leaf: torch.Tensor, seen: list[Taken]) -> Used:
+def _as_taken(leaf: torch.Tensor, seen: list[LeafSnapshot]) -> Used:
     first = seen[0].value
     if first is None:
         version = version_of(leaf)
         return Used(changed=any(taken.version != version for taken in seen))
-    # As text, so that NaN is what it was.
+    # As text, so that NaN equals itself.
     if any(repr(taken.value) != repr(first) for taken in seen):
         return Used(changed=True, several=True)
     now = plain_values(leaf)
@@ -156,7 +154,7 @@ def _as_taken(leaf: torch.Tensor, seen: list[Taken]) -> Used:
 
 
 def _is_as_saved(takers: Takers, node: int, leaf: torch.Tensor) -> bool | None:
-    """Whether a leaf is what was saved of it for backward; None where that is not known."""
+    """Return whether a leaf equals what was saved of it for backward; None if unknown."""
     memory = storage_of(leaf)
     if memory is None:
         return None
@@ -171,7 +169,7 @@ def _is_as_saved(takers: Takers, node: int, leaf: torch.Tensor) -> bool | None:
 
 
 class Takers:
-    """The operations that take the leaves of a graph; what they saved is read once."""
+    """The operations that use the leaves of a graph; reads their saved tensors once."""
 
     def __init__(
         self, captured: Annotated, before: Callable[[], Mapping[int, Iterable[int]]]
@@ -180,7 +178,7 @@ class Takers:
 
         Args:
             captured: The graph.
-            before: Gives by node those that take what it gives.
+            before: Returns each node's predecessors.
         """
         self._nodes = captured.nodes
         self._find = before
@@ -193,17 +191,17 @@ class Takers:
 
     @property
     def keeping(self) -> Iterator[int]:
-        """The operations that may keep tensors."""
+        """The operations that may save tensors."""
         return (i for i, node in enumerate(self._nodes) if keeps_tensors(type(node)))
 
     def changed(self, node: int) -> list[Saved]:
-        """The operands that an operation saved and that were changed in place since."""
+        """Return the saved operands of an operation that were changed in place since."""
         if node not in self._changed:
             self._changed[node] = changed_operands(self._nodes[node])
         return self._changed[node]
 
     def memories(self, node: int) -> set[int | None]:
-        """Where all else is that it saved."""
+        """Return the storages of an operation's other saved tensors."""
         if node not in self._memories:
             behind = self._nodes[node]
             self._memories[node] = {
@@ -214,7 +212,7 @@ class Takers:
         return self._memories[node]
 
     def near(self, node: int) -> Iterator[int]:
-        """The operations that took a leaf, or a view of it, as far as they may have saved it."""
+        """Yield the operations that used a leaf, or a view of it, and may have saved it."""
         waiting, seen = [(node, 0)], {node}
         left = _MOST_CONSUMERS
         for at, steps in waiting:  # grows while we walk

@@ -1,4 +1,4 @@
-"""Where in the user's model a forward pass is: the stack of running modules, by name."""
+"""The stack of running modules: where in the user's model a forward pass is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 
 from ..torch_api.tensors import submodules
 
-# A module that is shared more often than this has enough names.
+# More names than this are not needed for a shared module.
 _MOST_NAMES = 16
 
 
@@ -21,11 +21,9 @@ class ModuleCall:
 
     Attributes:
         path: Its name relative to the outermost running module ("encoder.layers.0.linear1"), empty
-            for the outermost module itself. A module that is no submodule of it is named after its
-            class, in parentheses.
+            for the outermost module itself. A module outside it has its class name, in parentheses.
         root: The class name of the outermost module.
-        call: How many times it had been called under this name before, within this call of the
-            outermost module: 0 for the first time.
+        call: How many earlier calls had this name within this call of the outermost module.
         running: (path, class name) of the running modules from the outermost in, this one last.
         outermost: The outermost module, while it lives.
     """
@@ -38,25 +36,25 @@ class ModuleCall:
 
 
 class TensorRef:
-    """Gives a tensor while it lives, then None; keeps it alive no longer.
+    """A weak reference to a tensor: gives it while it lives, then None.
 
-    Equal to another one of the same tensor. Weak references compare what they refer to instead,
-    and a tensor answers ``==`` with a tensor.
+    References to the same tensor are equal. Plain weak references compare their referents, and a
+    tensor's ``==`` returns a tensor.
     """
 
     __slots__ = ("__weakref__", "_find", "_key")
 
     def __init__(self, tensor: torch.Tensor, find: ParameterRef | None = None) -> None:
         self._key = id(tensor)
-        # Python makes one weak reference per tensor, so it is the same one when the tensor is gone.
+        # Python makes one weak reference per tensor, also comparable when the tensor is gone.
         self._find: Callable[[], torch.Tensor | None] = find or weakref.ref(tensor)
 
     def __call__(self) -> torch.Tensor | None:
-        """The tensor; None once it is gone."""
+        """Return the tensor; None once it is gone."""
         return self._find()
 
-    def stands(self, place: ParameterRef) -> None:
-        """Give up the weak reference, now that a place is known where the tensor stands."""
+    def resolve_through(self, place: ParameterRef) -> None:
+        """Replace the weak reference by the parameter's place in its module."""
         if place() is self():
             self._find = place
 
@@ -71,7 +69,7 @@ class TensorRef:
 
 @dataclass(frozen=True)
 class ParameterRef:
-    """A parameter, as long as it stands in its module.
+    """A parameter, as long as it is in its module.
 
     Attributes:
         module: The module.
@@ -84,7 +82,7 @@ class ParameterRef:
     key: int
 
     def __call__(self) -> torch.Tensor | None:
-        """The parameter; None once it or its module is gone."""
+        """Return the parameter; None once it or its module is gone."""
         module = self.module()
         found = None if module is None else module._parameters.get(self.name)
         return found if id(found) == self.key else None
@@ -93,12 +91,9 @@ class ParameterRef:
 def owners_of_parameters(
     root: nn.Module, known: Mapping[int, ParameterRef]
 ) -> dict[int, ParameterRef]:
-    """Where each parameter below ``root`` stands, by its ``id``, beside those that are known."""
+    """Return the module and name of each parameter below ``root`` by ``id``, added to ``known``."""
     found = dict(known)
-    waiting, seen = (
-        [root],
-        {id(root)},
-    )  # not `modules()`: a class may define its own, and it may raise
+    waiting, seen = [root], {id(root)}  # a class may define its own `modules()`, which may raise
     for module in waiting:  # grows while we walk
         below = {id(each): each for each in submodules(module).values() if each is not None}
         waiting += [each for key, each in below.items() if key not in seen]
@@ -111,7 +106,7 @@ def owners_of_parameters(
 
 
 class ModuleStack:
-    """The modules whose forward is running in one thread."""
+    """The running modules of one thread."""
 
     def __init__(self) -> None:
         self._running: list[tuple[int, ModuleCall]] = []
@@ -119,7 +114,7 @@ class ModuleStack:
         self._calls: dict[tuple[int, str], int] = {}
         self._root: nn.Module | None = None
         self._owners: dict[int, ParameterRef] = {}
-        self._homeless: weakref.WeakValueDictionary[int, TensorRef] = weakref.WeakValueDictionary()
+        self._unowned: weakref.WeakValueDictionary[int, TensorRef] = weakref.WeakValueDictionary()
 
     @property
     def current(self) -> ModuleCall | None:
@@ -127,19 +122,19 @@ class ModuleStack:
         return self._running[-1][1] if self._running else None
 
     def enter(self, module: nn.Module) -> None:
-        """Note that a module's forward begins."""
+        """Record that a module's forward starts."""
         name = type(module).__name__
         if not self._running:
             self._root, self._names = module, None
             self._calls = {}
-            self._know_parameters(module)
+            self._add_parameters(module)
             call = ModuleCall("", name, 0, (("", name),), weakref.ref(module))
         else:
             call = self._below(self._running[-1][1], module)
         self._running.append((id(module), call))
 
     def leave(self, module: nn.Module) -> None:
-        """Note that a module's forward ended, and with it all that began within it."""
+        """Record that a module's forward and all calls within it ended."""
         for depth in range(len(self._running) - 1, -1, -1):
             if self._running[depth][0] == id(module):
                 del self._running[depth:]
@@ -148,33 +143,31 @@ class ModuleStack:
             self._root = self._names = None  # a finished forward keeps no module alive
 
     def reference(self, tensor: torch.Tensor) -> TensorRef:
-        """A tensor, while it lives.
+        """Return a reference to a tensor.
 
-        That of a module's parameter is no weak reference to the tensor itself, or none any more
-        once the forward of its module has begun: torch refuses to swap the contents of tensors
-        that have one (`torch.utils.swap_tensors`, and by way of it ``module.double()`` where
-        parameters are swapped).
+        A known module's parameter gets no weak reference: torch refuses to swap the contents of
+        tensors that have one (`torch.utils.swap_tensors`, which ``module.double()`` may use).
         """
         if self.is_parameter(tensor):
             return TensorRef(tensor, self._owners[id(tensor)])
         if type(tensor) is torch.Tensor or not isinstance(tensor, nn.Parameter):
             return TensorRef(tensor)
-        known = self._homeless.get(id(tensor))
+        known = self._unowned.get(id(tensor))
         if known is None or known() is not tensor:
-            known = self._homeless[id(tensor)] = TensorRef(tensor)
+            known = self._unowned[id(tensor)] = TensorRef(tensor)
         return known
 
     def is_parameter(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor is a parameter of a module whose forward began in this watch."""
+        """Return whether a tensor is a parameter of a module whose forward this watch saw."""
         owned = self._owners.get(id(tensor))
         return owned is not None and owned() is tensor
 
-    def _know_parameters(self, root: nn.Module) -> None:
+    def _add_parameters(self, root: nn.Module) -> None:
         self._owners = owners_of_parameters(root, self._owners)
-        for key, reference in list(self._homeless.items()):
+        for key, reference in list(self._unowned.items()):
             if key in self._owners:
-                reference.stands(self._owners[key])
-                del self._homeless[key]
+                reference.resolve_through(self._owners[key])
+                del self._unowned[key]
 
     def _below(self, parent: ModuleCall, module: nn.Module) -> ModuleCall:
         if self._names is None and self._root is not None:
@@ -183,7 +176,7 @@ class ModuleStack:
         known = (self._names or {}).get(id(module), [])
         names = [name for name in known if name.startswith(prefix)] or known
         names = names or [f"{prefix}({type(module).__name__})"]
-        # A module that has several names is called by them in turn: Sequential(a, relu, b, relu).
+        # The names of a shared module are used in turn: Sequential(a, relu, b, relu).
         earlier = self._calls.get((id(module), prefix), 0)
         self._calls[id(module), prefix] = earlier + 1
         call, which = divmod(earlier, len(names))
@@ -193,9 +186,9 @@ class ModuleStack:
 
 
 def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:
-    """The dotted names of every module below ``root``, by ``id``; shared ones have several.
+    """Return the dotted names of every module below ``root`` by ``id``; shared ones have several.
 
-    Unlike ``named_modules(remove_duplicate=False)`` it ends for modules that contain themselves.
+    Unlike ``named_modules(remove_duplicate=False)`` it terminates if a module contains itself.
     """
     names: dict[int, list[str]] = {}
     waiting: list[tuple[str, nn.Module]] = [("", root)]

@@ -1,4 +1,4 @@
-"""The tensors that go into a call and come out of it, and what makes one lose its gradient."""
+"""List the tensors that enter and leave a call, and say how one loses its gradient."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 
 import torch
 
-from . import weak_id_dict as weak_facts
+from . import weak_id_dict
 from .cuts import Origin
 
 Operand = tuple[int | str, Any]
-"""Where it stood in the call, and the tensor, number or array itself."""
+"""Position in the call, and the tensor, number or array."""
 
-# Longer lists are data, as in torch.tensor([...]), not a handful of tensors.
+# Longer lists are data, as in torch.tensor([...]).
 _MOST_ITEMS = 10_000
-_MOST_NESTED = 64  # numbers of nested lists that are asked where they came from
+_MOST_NESTED = 64  # numbers of nested lists whose origin is looked up
 
 DERIVATIVE = "derivative"
-"""What `how_cut` takes for the name of a call that gave derivatives without their graph."""
+"""The name for `how_cut` of a call that gave derivatives without a graph."""
 
 DETACH = frozenset({"detach", "detach_", "detach_copy"})
 TO_PYTHON = frozenset(
@@ -32,10 +32,10 @@ SET_GRAD = frozenset({"_set_grad_enabled", "set_grad_enabled"})
 _NO_CHANGE = frozenset({"__init__", "__int__", "__index__", "__invert__", "__iter__"})
 _COPIES = frozenset({"tensor", "new_tensor", "asarray", "as_tensor"})
 _CASTS = frozenset({"long", "int", "short", "byte", "char", "bool", "to", "type", "type_as"})
-# Their results do not depend on the values of what they are given, or are no forward results.
+# Their results do not depend on the operands' values, or are not forward results.
 _NOT_VALUES = frozenset({"grad", "_grad", "_base", "backward", "requires_grad_", "_nested_size"})
 
-_PLAIN_NUMBERS = (int, float, complex)  # and no bool, which is an int
+_PLAIN_NUMBERS = (int, float, complex)  # compared by type: bool does not count
 _WORDS = ("add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide", "truediv")
 _TURNED = ("radd", "rsub", "rmul", "rdiv", "rtruediv", "iadd", "isub", "imul", "idiv", "itruediv")
 _ARITHMETIC = frozenset(
@@ -44,7 +44,7 @@ _ARITHMETIC = frozenset(
 
 
 def function_name(function: Any) -> str:
-    """The bare name of a function; for the getter of a property, the name of the property."""
+    """Return the bare name of a function; the property's name for a property getter."""
     name: str = getattr(function, "__name__", "")
     if name == "__get__":
         name = getattr(function.__self__, "__name__", name)
@@ -52,14 +52,14 @@ def function_name(function: Any) -> str:
 
 
 def depends_on_values(name: str) -> bool:
-    """Whether a function's result depends on the values of its operands, not on shapes alone."""
+    """Return whether a result depends on the operands' values, not on their shapes alone."""
     if name.endswith("_like") or name in _NOT_VALUES:
         return False
     return name == "new_tensor" or not name.startswith("new_")
 
 
 def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Operand]:
-    """Every tensor, float and array among a call's arguments, lists of them included."""
+    """Return every tensor, float and array among a call's arguments, also those in lists."""
     found: list[Operand] = []
     places: Iterable[Operand] = enumerate(arguments)
     for group in (places, keywords.items()) if keywords else (places,):
@@ -81,7 +81,7 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
 
 
 def literal(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Operand | None:
-    """The plain number that an arithmetic operation takes instead of a tensor, and where it stood.
+    """Return the position and value of an arithmetic operation's plain number, if any.
 
     Args:
         name: The bare name of the function.
@@ -98,7 +98,7 @@ def literal(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) ->
 
 
 def numbers_in(value: Any, most: int) -> list[Any]:
-    """The first floating point and complex numbers of one, or of nested lists of them."""
+    """Return the first floating point and complex numbers in a number or nested lists."""
     return list(islice(_numbers_in(value), most))
 
 
@@ -114,7 +114,7 @@ def _numbers_in(value: Any) -> Iterator[Any]:
 
 @functools.lru_cache(1024)
 def is_inplace(name: str) -> bool:
-    """Whether a function of this name changes its first argument."""
+    """Return whether a function of this name changes its first argument."""
     if name.endswith("__"):
         return name == "__setitem__" or (name.startswith("__i") and name not in _NO_CHANGE)
     return name.endswith("_") and name not in ("requires_grad_", "detach_")
@@ -123,10 +123,10 @@ def is_inplace(name: str) -> bool:
 def changed_by(
     function: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Sequence[Any]:
-    """What a call changed in place, as far as it says so.
+    """Return the operands that a call visibly changed in place.
 
     Args:
-        function: What was called.
+        function: The function.
         name: Its bare name.
         arguments: Its positional arguments.
         keywords: Its keyword arguments.
@@ -147,7 +147,7 @@ def changed_by(
 
 @functools.lru_cache(1024)
 def _place_of_inplace(function: Any) -> int | None:
-    """Where a function of `torch.nn.functional` is told to work in place."""
+    """Return the position of the ``inplace`` parameter of a `torch.nn.functional` function."""
     if getattr(function, "__module__", None) != torch.nn.functional.__name__:
         return None
     try:
@@ -158,7 +158,7 @@ def _place_of_inplace(function: Any) -> int | None:
 
 
 def tensors_of(result: Any) -> list[torch.Tensor]:
-    """The tensors that a call returned."""
+    """Return the tensors that a call returned."""
     if isinstance(result, torch.Tensor):
         return [result]
     if isinstance(result, (list, tuple)):
@@ -170,20 +170,20 @@ _RANDOM = frozenset({"bernoulli", "bernoulli_", "dropout", "rand", "rand_like", 
 
 
 def is_random(name: str) -> bool:
-    """Whether a call, by its bare name, draws numbers as random masks are made of."""
+    """Return whether a function draws random numbers, as for a mask."""
     return name in _RANDOM
 
 
 def how_cut(name: str, output: torch.Tensor) -> str | None:
-    """How a call lost the gradient of an operand, when its output carries none.
+    """Return how a call lost the gradient of an operand.
 
     Args:
         name: The bare name of the function.
-        output: What it returned.
+        output: Its result, which needs no grad.
 
     Returns:
-        A word of `Cut.how`; None when no gradient could have been expected, because the values of
-        the operand do not matter.
+        A word of `Cut.how`; None if no gradient could be expected, because the values of the
+        operand do not matter.
     """
     if name in DETACH:
         return "detach"
@@ -201,7 +201,7 @@ def how_cut(name: str, output: torch.Tensor) -> str | None:
 
 
 def how_read(name: str) -> str:
-    """How a call took a tensor's values out of torch."""
+    """Return how a call read a tensor's values out of torch."""
     if name in ("numpy", "__array__"):
         return "numpy"
     return "integer cast" if name in ("__int__", "__index__") else "item"
@@ -211,19 +211,19 @@ _MOST_NUMBERS = 64
 
 
 class ReadOut:
-    """What was read out of tensors while one thread is watched, and where that came from."""
+    """The values that one thread read out of tensors, and their origins."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, tuple[Any, Origin]] = {}  # by id; held, so it stays theirs
+        self._numbers: dict[int, tuple[Any, Origin]] = {}  # by id; held, so the id stays theirs
         self._arrays: dict[int, weakref.ref[Any]] = {}  # by the address of their memory
 
     def note(self, source: torch.Tensor, result: Any, origin: Origin) -> None:
-        """Note Python numbers or an array that hold a tensor's values.
+        """Record Python numbers or an array that hold a tensor's values.
 
         Args:
             source: The tensor.
-            result: What was read out of it. Of numbers the last ones are known.
-            origin: Where those come from.
+            result: Its values. Only the latest numbers are kept.
+            origin: Their origin.
         """
         if isinstance(result, (float, complex, list)):
             numbers = numbers_in(result, _MOST_NUMBERS)
@@ -231,17 +231,17 @@ class ReadOut:
             for oldest in list(self._numbers)[:-_MOST_NUMBERS]:
                 del self._numbers[oldest]
         elif not isinstance(result, int):
-            weak_facts.note(result, origin)
+            weak_id_dict.put(result, origin)
             self._arrays[source.data_ptr()] = weakref.ref(result)
 
     def origin(self, value: Any) -> Origin | None:
-        """Where a number or an array comes from that was read out, or a tensor that shares it.
+        """Return the origin of a number or array that was read out, or of a tensor that shares it.
 
         Args:
-            value: Any value that goes into a call.
+            value: Any operand of a call.
 
         Returns:
-            None for one that was not read out, as far as is known.
+            None if it is not known to be read out.
         """
         if isinstance(value, torch.Tensor):
             array = self._arrays.get(value.data_ptr()) if self._arrays else None
@@ -249,5 +249,5 @@ class ReadOut:
         elif isinstance(value, (float, complex)):
             found = self._numbers.get(id(value))
             return found[1] if found else None
-        noted = weak_facts.fact(value) if value is not None else None
+        noted = weak_id_dict.get(value) if value is not None else None
         return noted if isinstance(noted, Origin) else None

@@ -1,12 +1,11 @@
-"""What a forward call left behind, found again by the numbers of the autograd nodes it made.
+"""Record forward calls, and find them again by the numbers of the autograd nodes they made.
 
 torch numbers autograd nodes consecutively per thread, and the counter can be read without touching
-a node. So a call is remembered as the range of numbers it used up. The alternative, writing into
-``node.metadata``, wraps every node in Python, and a deep chain of wrapped nodes crashes when it is
-freed (see `release`).
+a node. So a call is stored as its range of numbers. Writing into ``node.metadata`` instead would
+wrap every node in Python, and a deep chain of wrapped nodes crashes when freed (see `release`).
 
-Records mirror the graph: each holds those of its operands, and a tensor's record is held as long
-as the tensor lives. So records die with the graph although no node knows them.
+Records mirror the graph: each holds the records of its operands, and each tensor keeps its own
+record alive. So records die with the graph although no node refers to them.
 """
 
 from __future__ import annotations
@@ -26,33 +25,33 @@ from ..graph.capture import Capture
 from ..torch_api.nodes import Edge, gradient_edge, leaf_tensor, outputs_metadata, sequence_nr
 from ..torch_api.reading import why_unreadable
 from ..torch_api.release import empty
-from . import weak_id_dict as weak_facts
-from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, combined
+from . import weak_id_dict
+from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, merge_cuts
 from .module_path import ModuleCall, TensorRef
 from .source_line import SourceLine
 
 MOST_COPIED = 16
-"""Numbers of a tensor that is copied when an operation takes it or gives it."""
+"""Tensors of at most this many numbers are copied when an operation takes or gives them."""
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
-_SPARE = 256  # nodes a thread may have marked at any time
-_PER_NODE = 100  # and one more for so many nodes made, so that marked chains stay shallow
+_SPARE = 256  # nodes that a thread may always mark
+_PER_NODE = 100  # one more for so many nodes made, so that marked chains stay shallow
 _MARK = "gradwalk"
-_MOST_CALLS = 512  # that are searched for leaves: a program may cut at every step of a long loop
+_MOST_CALLS = 512  # searched for leaves: a program may cut at every step of a long loop
 _MOST_READ = 64  # lines that read values out of torch
-_MOST_CHANGES = 8  # of one memory
-_MOST_CHANGED = 1024  # memories that were changed in place
+_MOST_CHANGES = 8  # of one storage
+_MOST_CHANGED = 1024  # storages that were changed in place
 _MOST_WATCHES = 1024  # blocks with unwatched operations between them
 
 
-class Taken(NamedTuple):
-    """A leaf as an operation took it.
+class LeafSnapshot(NamedTuple):
+    """A leaf at the time an operation used it.
 
     Attributes:
         tensor: The leaf, while it lives.
         version: How often it had been changed in place.
-        value: Its numbers when it has few and is on the CPU, as ``tolist()`` gives them; else None.
+        value: Its numbers, as ``tolist()`` gives them, if it has few and is on the CPU; else None.
     """
 
     tensor: TensorRef
@@ -67,18 +66,18 @@ class Record:
         start: The number of the first node it made.
         end: One more than the number of the last.
         thread: The records of the thread that made it.
-        parents: The records of its operands, held so that they live as long as this one.
+        parents: The records of its operands, which it keeps alive.
         threads: Every thread that made nodes below it.
-        function: What was called; the class for an ``autograd.Function``.
+        function: The function; the class for an ``autograd.Function``.
         source: The user's line.
         module: The running module.
         inplace: Whether it changed one of its operands.
         constants: Its operands that need no grad.
-        leaves: Its operands that are leaves and need grad, as they were.
+        leaves: Its operands that are leaves and need grad, at the time of the call.
         frame: The checkpointed region that it ran in, while torch knows of it.
-        needed_grad: Of each operand, in the order of the call, whether it needed grad.
-        output: Shape and dtype of its output, when it gave one.
-        value: The numbers of that output when it has few: as ``tolist()`` gives them on the CPU, a
+        needed_grad: For each operand, in the order of the call, whether it needed grad.
+        output: Shape and dtype of its only output; None if it gave several.
+        value: The numbers of that output if it has few: as ``tolist()`` gives them on the CPU, a
             copy on another device; None for others.
         marks: How many nodes were touched for it.
     """
@@ -123,7 +122,7 @@ class Record:
         self.frame: weakref.ref[Any] | None = None
         self.inplace = False
         self.constants: tuple[Constant, ...] = ()
-        self.leaves: tuple[Taken, ...] = ()
+        self.leaves: tuple[LeafSnapshot, ...] = ()
         self.needed_grad: tuple[bool, ...] = ()
         self.output: tuple[Any, ...] | None = None
         self.value: Any = None
@@ -131,7 +130,7 @@ class Record:
 
     # A chain of records is as deep as the graph, and Python frees chains by recursion.
     def __del__(self, _empty: Callable[[list[Any]], None] = empty) -> None:
-        if self.marks:  # whose nodes are gone
+        if self.marks:  # the marked nodes are freed
             self.thread.marked -= self.marks
         if self.parents:
             held = list(self.parents)
@@ -140,10 +139,10 @@ class Record:
 
 
 def leaves_below(record: Record) -> tuple[frozenset[TensorRef], frozenset[TensorRef], bool]:
-    """The leaves that a call's output was computed from.
+    """Return the leaves that a call's output was computed from.
 
     Returns:
-        All of them, also by way of cuts; those that its own graph reaches; whether these are all.
+        All of them, also through cuts; those that its own graph reaches; whether these are all.
     """
     order = [record]
     seen = {id(record)}
@@ -155,7 +154,7 @@ def leaves_below(record: Record) -> tuple[frozenset[TensorRef], frozenset[Tensor
         for constant in each.constants:
             for cut in constant.cuts:
                 complete = complete and cut.complete and looked_at < MOST_LEAVES
-                if looked_at < MOST_LEAVES:  # the nearest cut knows those behind it, too
+                if looked_at < MOST_LEAVES:  # the nearest cut lists earlier ones' leaves, too
                     looked_at += len(cut.leaves)
                     leaves.update(dict.fromkeys(cut.leaves))
             complete = complete and (constant.origin is None or constant.origin.complete)
@@ -174,11 +173,11 @@ def leaves_below(record: Record) -> tuple[frozenset[TensorRef], frozenset[Tensor
 
 
 class ThreadRecords:
-    """The records of one thread that are still alive, by the numbers of their nodes."""
+    """The living records of one thread, by the numbers of their nodes."""
 
     def __init__(self) -> None:
         self.alone = frozenset((self,))
-        self.last: Record | None = None  # an autograd.Function whose output was not seen yet
+        self.last: Record | None = None  # an autograd.Function whose output is not yet seen
         self._starts: list[int] = []
         self._records: list[weakref.ref[Record]] = []
         self._prune_at = 1024
@@ -189,21 +188,21 @@ class ThreadRecords:
         _threads.add(self)
 
     def begin_watch(self, number: int) -> None:
-        """Note that `watch` sees every call from a node number on."""
+        """Record that `watch` sees every call from a node number on."""
         if self._watched and self._watched[-1][1] >= number:  # no node was made in between
             number = self._watched.pop()[0]
         self._watched = [*self._watched[-_MOST_WATCHES:], (number, math.inf)]
 
     def end_watch(self, number: int) -> None:
-        """Note that `watch` has ended before a node number."""
+        """Record that `watch` ended before a node number."""
         self._watched[-1] = self._watched[-1][0], number
 
     def was_watched(self, number: int) -> bool:
-        """Whether `watch` was on when this thread made the node of a number."""
+        """Return whether `watch` was on when this thread made a node."""
         return any(start <= number < end for start, end in self._watched)
 
     def add(self, record: Record) -> None:
-        """Make a record findable; numbers only grow, so it belongs at the end."""
+        """Append a record; numbers only grow."""
         if self._starts and record.start < self._starts[-1]:
             return
         self._starts.append(record.start)
@@ -212,20 +211,20 @@ class ThreadRecords:
             self._prune()
 
     def find(self, number: int) -> Record | None:
-        """The record of the call that made the node of this number."""
+        """Return the record of the call that made the node with this number."""
         at = bisect.bisect_right(self._starts, number) - 1
         record = self._records[at]() if at >= 0 else None
         return record if record is not None and number < record.end else None
 
     def since(self, number: int) -> Iterator[Record]:
-        """The living records from this number on."""
+        """Yield the living records from this number on."""
         for reference in self._records[bisect.bisect_left(self._starts, number) :]:
             record = reference()
             if record is not None:
                 yield record
 
     def may_mark(self, record: Record, number: int) -> bool:
-        """Whether a node may be touched for a record when torch has arrived at this number."""
+        """Return whether a record may touch a node, given torch's current node number."""
         if self.marked >= _SPARE + number // _PER_NODE:
             return False
         self.marked += 1
@@ -233,10 +232,10 @@ class ThreadRecords:
         return True
 
     def note_read(self, how: str, where: SourceLine | None, cuts: tuple[Cut, ...]) -> None:
-        """Note that a line read values out of torch; the latest lines are known."""
+        """Record that a line read values out of torch; only the latest lines are kept."""
         earlier = self._read.pop((how, where), None)
         known = [cut for cut in (earlier.cuts if earlier else ()) if _some_live(cut)]
-        self._read[how, where] = Reading(how, where, combined([*cuts, *known])[0])
+        self._read[how, where] = Reading(how, where, merge_cuts([*cuts, *known])[0])
         while len(self._read) > _MOST_READ:
             del self._read[next(iter(self._read))]
 
@@ -246,16 +245,16 @@ class ThreadRecords:
         return tuple(self._read.values())
 
     def note_change(self, storage: int, change: Change) -> None:
-        """Note that a memory was changed in place."""
+        """Record an in-place change of a storage."""
         earlier = self._changed.pop(storage, ())
         self._changed[storage] = (*earlier, change)[-_MOST_CHANGES:]
         while len(self._changed) > _MOST_CHANGED:
             del self._changed[next(iter(self._changed))]
 
-    def change_of(self, storage: int, since: int) -> Change | None:
-        """What first changed a memory in place after the node of a number was made.
+    def first_change(self, storage: int, since: int) -> Change | None:
+        """Return the first in-place change of a storage after a node was made.
 
-        One that is still there, and was there then, has had its number all the time in between.
+        A storage that lived all the time in between kept its number.
         """
         changes = self._changed.get(storage, ())
         return next((change for change in changes if change.number > since), None)
@@ -279,29 +278,29 @@ def _some_live(cut: Cut) -> bool:
     return cut.source() is not None or any(leaf() is not None for leaf in cut.leaves)
 
 
-def lines_that_read() -> list[Reading]:
-    """The lines that read values out of torch while they were watched, of all threads."""
+def reading_lines() -> list[Reading]:
+    """Return the lines of all threads that read values out of torch under `watch`."""
     return [reading for thread in list(_threads) for reading in thread.read]
 
 
 def ran_under_watch(captured: Capture) -> bool:
-    """Whether `watch` was on while any operation of a graph ran, seen or not."""
+    """Return whether `watch` was on while any operation of a graph ran, seen or not."""
     numbers = [data["sequence_nr"] for data in captured.attributes.values() if data["kind"] == "op"]
     return any(thread.was_watched(number) for thread in list(_threads) for number in numbers)
 
 
 def has_watched() -> bool:
-    """Whether `watch` has been on in a thread that lives."""
+    """Return whether `watch` has been on in a thread that lives."""
     return any(thread._watched for thread in list(_threads))
 
 
 def living_records() -> Iterator[Record]:
-    """Every record that is still alive, of all threads."""
+    """Return every record that is still alive, of all threads."""
     return (record for thread in list(_threads) for record in thread.since(0))
 
 
-def of_this_thread() -> ThreadRecords:
-    """The records of the running thread."""
+def current_thread() -> ThreadRecords:
+    """Return the records of the running thread."""
     try:
         found: ThreadRecords = _local.records
     except AttributeError:
@@ -310,28 +309,28 @@ def of_this_thread() -> ThreadRecords:
 
 
 def mark(node: Any, record: Record) -> None:
-    """Let a node hold its record, for when its tensor dies but what was computed from it lives."""
+    """Let a node hold its record: the node may outlive its tensor."""
     node.metadata[_MARK] = record
 
 
-def threads_behind(outputs: Iterable[torch.Tensor]) -> set[ThreadRecords]:
-    """The records of the threads that were watched while they made the graph of some tensors."""
-    facts = [weak_facts.fact(tensor) for tensor in outputs]
+def threads_of(outputs: Iterable[torch.Tensor]) -> set[ThreadRecords]:
+    """Return the records of the watched threads that made the graph of some tensors."""
+    facts = [weak_id_dict.get(tensor) for tensor in outputs]
     return {thread for fact in facts if isinstance(fact, Record) for thread in fact.threads}
 
 
 def records_in(captured: Capture) -> dict[int, Record]:
-    """The records of the calls that made the operations of a graph.
+    """Return the records of the calls that made the operations of a graph.
 
     Args:
         captured: The graph.
 
     Returns:
-        By node id; nothing for what no watched call made.
+        By node id, without operations that were not watched.
     """
     if not any(True for thread in list(_threads) for _ in thread.since(0)):
-        return {}  # of all that was watched, in any thread, nothing is there any more
-    threads = threads_behind(
+        return {}  # no record lives
+    threads = threads_of(
         tensor for known in captured.tensors.values() if (tensor := known()) is not None
     )
     return {
@@ -342,10 +341,10 @@ def records_in(captured: Capture) -> dict[int, Record]:
 
 
 def copied_numbers(tensor: torch.Tensor) -> Any:
-    """A copy of the numbers of a small tensor: plain ones, or on its device, not to wait for it."""
+    """Copy the numbers of a small tensor: to a list, or on its device to avoid a wait."""
     if type(tensor) not in _PLAIN or tensor.numel() > MOST_COPIED:
         return None
-    # This runs for every operand and every output, so it is as quick as can be.
+    # Speed matters: this runs for every operand and every output.
     try:
         if why_unreadable(tensor) is None:
             return tensor.tolist() if tensor.is_cpu else tensor.detach().clone()
@@ -355,24 +354,24 @@ def copied_numbers(tensor: torch.Tensor) -> Any:
 
 
 def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | None:
-    """The record of the call that made a node.
+    """Return the record of the call that made a node.
 
     Args:
         node: An autograd node.
-        among: The threads that may have made it. Without them the running thread is asked first,
+        among: The threads that may have made it. By default the running thread is searched first,
             then all others.
 
     Returns:
-        The record; None when there is none, or when several threads have one that fits.
+        The record; None if there is none, or if records of several threads match.
     """
     number = sequence_nr(node)
-    for threads in [among] if among else [[of_this_thread()], list(_threads)]:
+    for threads in [among] if among else [[current_thread()], list(_threads)]:
         fitting = None
         for thread in threads:
             record = thread.find(number)
             if record is not None and _fits(record, node):
                 if fitting is not None:
-                    break  # of several none is known to be it
+                    break  # ambiguous
                 fitting = record
         else:
             if fitting is not None:
@@ -381,19 +380,19 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
 
 
 def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) -> Edge | None:
-    """The place, in its own graph, of the tensor that a cut began at.
+    """Return the place, in its own graph, of the tensor that a cut started from.
 
     Args:
         cut: The cut.
-        numbered: Gives where to look when the tensor is gone: the nodes of a captured graph by
-            their sequence number, which those of several threads share.
+        numbered: Returns the nodes of a captured graph by their sequence number, to search if the
+            tensor is gone. Nodes of several threads may share a number.
 
     Returns:
-        The node and which of its outputs; None when neither the tensor nor its node is there.
+        The node and its output number; None if both the tensor and its node are gone.
     """
     tensor = cut.source()
     if tensor is not None and tensor.requires_grad:
-        with contextlib.suppress(RuntimeError):  # one of several views, whose base was written
+        with contextlib.suppress(RuntimeError):  # one of several views of a changed base
             return gradient_edge(tensor)
     record = cut.made_by() if cut.made_by else None
     if record is None:
@@ -405,7 +404,7 @@ def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) 
 
 
 def _fits(record: Record, node: Any) -> bool:
-    """Whether what is known of the call's output is true of the node."""
+    """Return whether a node matches the recorded output of a call."""
     if isinstance(record.function, type):
         return type(node).__name__ == f"{record.function.__name__}Backward"
     if record.output is None or record.end - record.start > 1:
@@ -415,6 +414,6 @@ def _fits(record: Record, node: Any) -> bool:
         for each in outputs_metadata(node):
             if each.dtype == dtype and tuple(each.shape) == shape:
                 return True
-    except RuntimeError:  # a nested tensor has no one shape
+    except RuntimeError:  # a nested tensor has no single shape
         return True
     return False

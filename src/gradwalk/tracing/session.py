@@ -1,4 +1,4 @@
-"""One thread's watch over the forward pass: from each call to a record, origins and cuts."""
+"""Watch one thread's forward pass: turn each call into a record, origins and cuts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from ..torch_api.engine import next_sequence_nr
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import shares_memory, storage_id
 from ..torch_api.tensors import base_of, version_of
-from . import records
-from . import weak_id_dict as weak_facts
-from .cuts import Change, Constant, Cut, Origin, Unseen, combined
+from . import records, weak_id_dict
+from .cuts import Change, Constant, Cut, Origin, UnrecordedSource, merge_cuts
 from .double_backward import Call, differentiates, gives_constants, note_derivatives
 from .module_path import ModuleStack, TensorRef
 from .operands import (
@@ -37,15 +36,15 @@ from .operands import (
     operands,
     tensors_of,
 )
-from .records import Record, Taken, copied_numbers, leaves_below
+from .records import LeafSnapshot, Record, copied_numbers, leaves_below
 from .source_line import SourceLine, SourceLines, function_frame
 
-_MOST_UNSEEN = 32  # tensors behind one
-_WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # what is left is what went in
+_MOST_UNSEEN = 32  # sources of one tensor
+_WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # the result equals the input
 
 
 class Session:
-    """What is known while one thread is watched.
+    """The state of one thread's watch.
 
     Attributes:
         modules: The running modules.
@@ -53,7 +52,7 @@ class Session:
 
     def __init__(self) -> None:
         self.modules = ModuleStack()
-        self._records = records.of_this_thread()
+        self._records = records.current_thread()
         self._records.last = None
         self._began = next_sequence_nr()
         self._records.begin_watch(self._began)
@@ -61,9 +60,9 @@ class Session:
         self._region: SourceLine | None = None  # where grad mode was switched off
         self._read_out = ReadOut()
         self._last_was_used = True
-        self._taken_last: dict[int, Taken] = {}  # by the id of a leaf that operations took
+        self._taken_last: dict[int, LeafSnapshot] = {}  # by the id of the leaf
 
-    def saw(
+    def record_call(
         self,
         function: Any,
         arguments: tuple[Any, ...],
@@ -71,17 +70,17 @@ class Session:
         result: Any,
         numbers: tuple[int, int],
     ) -> None:
-        """Note one call that has just returned. No mode of the user's sees what is asked.
+        """Record one call that has just returned. User modes do not see the queries here.
 
         Args:
-            function: What was called.
+            function: The function.
             arguments: Its positional arguments.
             keywords: Its keyword arguments.
-            result: What it returned.
+            result: Its result.
             numbers: The number of the next autograd node, before the call and after it.
         """
         name = function_name(function)
-        if differentiates(function) and self._saw_derivatives(
+        if differentiates(function) and self._record_derivatives(
             Call(function, arguments, keywords, result, numbers)
         ):
             return
@@ -93,30 +92,30 @@ class Session:
         if written:
             self._note_change(name, written, numbers[0])
         if not outputs:
-            self._saw_no_tensor(name, arguments, result)
+            self._record_read_out(name, arguments, result)
             return
         if not torch.is_grad_enabled() and self._region is None and self._in_function(numbers[0]):
             self._note_used(operands(arguments, keywords))
-            return  # what it makes is its own affair: its outputs get their node when it returns
-        made, free = _parted(outputs)
+            return  # outputs of a Function get their node when it returns
+        made, free = _split_by_grad(outputs)
         leaf = made[0] if len(made) == 1 and made[0].is_leaf and made[0] is not changed else None
         if not free and leaf is None and not (made and numbers[0] < numbers[1]):
             return
-        going_in = operands(arguments, keywords)
+        inputs = operands(arguments, keywords)
         inplace = changed is not None and id(changed) in map(id, outputs)
         if made and numbers[0] < numbers[1]:
             number = literal(name, arguments, keywords)
-            record = self._record(function, going_in, numbers, number)
+            record = self._record(function, inputs, numbers, number)
             record.inplace = inplace
             if len(outputs) == 1:
                 _note_output(record, made[0])
             self._note_all(made, record)
-        elif leaf is not None and not isinstance(weak_facts.fact(leaf), Origin):
+        elif leaf is not None and not isinstance(weak_id_dict.get(leaf), Origin):
             free = [*free, leaf]  # torch.tensor(..., requires_grad=True)
-        self._note_free(name, going_in, free)
+        self._note_free(name, inputs, free)
 
-    def _saw_derivatives(self, call: Call) -> bool:
-        """Note derivatives, and say whether they are constants."""
+    def _record_derivatives(self, call: Call) -> bool:
+        """Record derivatives; return whether they are constants."""
         note_derivatives(call, self._lines.here(), self)
         if gives_constants(call):
             given = operands(call.arguments[:1], {})
@@ -124,21 +123,21 @@ class Session:
             return True
         return False
 
-    def _note_free(self, name: str, going_in: list[Operand], outputs: list[torch.Tensor]) -> None:
-        """Note where the outputs of a call came from that need no grad."""
+    def _note_free(self, name: str, inputs: list[Operand], outputs: list[torch.Tensor]) -> None:
+        """Record the origin of outputs that need no grad."""
         for output in outputs:
             how = how_cut(name, output)
-            origin = self._origin(name, how, going_in, output, name in DETACH)
+            origin = self._origin(name, how, inputs, output, name in DETACH)
             self._note_all([output], origin)
 
     def finish(self) -> None:
-        """End the watch: see to it that what was noted lives as long as the graph."""
+        """End the watch; let nodes hold records that would die before the graph."""
         self._records.end_watch(next_sequence_nr())
         if self._last_was_used:
             self._records.last = None
         parents = {id(p) for record in self._records.since(self._began) for p in record.parents}
         number = next_sequence_nr()
-        for tensor, noted in weak_facts.known():
+        for tensor, noted in weak_id_dict.items():
             if (
                 isinstance(noted, Record)
                 and noted.thread is self._records
@@ -152,22 +151,22 @@ class Session:
     def _record(
         self,
         function: Any,
-        going_in: list[Operand],
+        inputs: list[Operand],
         numbers: tuple[int, int],
         written: Operand | None = None,
     ) -> Record:
         place = None if written is None else written[0]
-        if written and type(written[1]) is int:  # integers are no operands of other calls
-            going_in.insert(0 if place == 0 else len(going_in), written)
+        if written and type(written[1]) is int:  # other calls ignore integers
+            inputs.insert(0 if place == 0 else len(inputs), written)
         parents: list[Record] = []
         constants: list[Constant] = []
-        leaves: list[Taken] = []
+        leaves: list[LeafSnapshot] = []
         needed: list[bool] = []
-        for position, value in going_in:
+        for position, value in inputs:
             if not isinstance(value, torch.Tensor):
                 read = self._read_out.origin(value)
                 if read is None and place is not None and position == place:
-                    read = Origin(None, ())  # its own: constants are told apart by it
+                    read = Origin(None, ())  # a new object identifies the constant
                 if read is not None:
                     constants.append(_number(position, value, read))
                     needed.append(False)
@@ -177,7 +176,7 @@ class Session:
             if made_by is not None:
                 parents.append(made_by)
             elif not needed[-1]:
-                origin = weak_facts.fact(value) or self._read_out.origin(value)
+                origin = weak_id_dict.get(value) or self._read_out.origin(value)
                 constants.append(self._constant(position, value, origin))
             elif value.is_leaf:
                 leaves.append(self._taken(value))
@@ -192,34 +191,34 @@ class Session:
         return record
 
     def _origin(
-        self, name: str, how: str | None, going_in: list[Operand], output: Any, whole: bool
+        self, name: str, how: str | None, inputs: list[Operand], output: Any, whole: bool
     ) -> Origin:
-        """Where an output that needs no grad came from.
+        """Return the origin of an output that needs no grad.
 
         Args:
             name: The bare name of the function.
             how: How gradient was lost, if it was.
-            going_in: The operands.
+            inputs: The operands.
             output: The output.
             whole: Whether ``how`` also holds for a tensor that was itself detached in place.
         """
         where = self._lines.here()
         cuts: list[Cut] = []
-        unseen_before: dict[Unseen, None] = {}
+        sources: dict[UnrecordedSource, None] = {}
         direct, complete, random = False, True, is_random(name)
-        for _, value in going_in:
+        for _, value in inputs:
             is_tensor = isinstance(value, torch.Tensor)
-            noted = weak_facts.fact(value)
+            noted = weak_id_dict.get(value)
             made_by = self._made_by(value) if is_tensor else None
             if value is output and isinstance(noted, Origin):
                 where = noted.where  # changed in place, not made here
             if not depends_on_values(name):
                 continue
             random = random or (isinstance(noted, Origin) and noted.is_random)
-            if isinstance(noted, Origin):  # also of a leaf that was made while we watched
-                cuts += noted.cuts if how is None else self._cut_again(how, where, noted.cuts)
+            if isinstance(noted, Origin):  # also a leaf that was made under `watch`
+                cuts += noted.cuts if how is None else self._add_later_cause(how, where, noted.cuts)
                 complete = complete and noted.complete
-                unseen_before.update(dict.fromkeys(noted.unseen))
+                sources.update(dict.fromkeys(noted.unrecorded))
             if is_tensor and (value.requires_grad or (made_by is not None and whole)):
                 cuts += [self._cut(how, where, value, made_by)] if how else []
                 direct = how in _WHOLE
@@ -227,43 +226,43 @@ class Session:
                 read = self._read_out.origin(value)
                 cuts += read.cuts if read else ()
                 if is_tensor and read is None and shares_memory(value):
-                    # One that functional_call() puts in a parameter's place does not stay there.
+                    # functional_call() puts a tensor into a parameter's place only for the call.
                     is_kept = isinstance(value, torch.nn.Parameter)
                     known = self.modules.reference(value) if is_kept else TensorRef(value)
-                    unseen_before[Unseen(known, where)] = None
-        few, are_all = combined(cuts)
-        unseen = tuple(unseen_before)
-        are_all = complete and are_all and len(unseen) <= _MOST_UNSEEN
+                    sources[UnrecordedSource(known, where)] = None
+        few, are_all = merge_cuts(cuts)
+        unrecorded = tuple(sources)
+        are_all = complete and are_all and len(unrecorded) <= _MOST_UNSEEN
         direct = direct and len(cuts) == 1
-        return Origin(where, few, direct, are_all, unseen[:_MOST_UNSEEN], random)
+        return Origin(where, few, direct, are_all, unrecorded[:_MOST_UNSEEN], random)
 
-    def _cut_again(
+    def _add_later_cause(
         self, how: str, where: SourceLine | None, cuts: tuple[Cut, ...]
     ) -> Iterable[Cut]:
-        """Cuts whose values a call takes that would lose their gradient, too."""
+        """Add a call that loses gradient to the cuts of its operands."""
         if not cuts:
             return ()
-        if how == "no_grad" and self._region is None:  # one region, for all that is known
-            return [cut if cut.how == how else cut.cut_by((how, where)) for cut in cuts]
+        if how == "no_grad" and self._region is None:  # it may be the same unseen region
+            return [cut if cut.how == how else cut.with_later_cause((how, where)) for cut in cuts]
         region = self._region if how == "no_grad" else None
-        return [cut.cut_by((how, region or self._lines.own() or where)) for cut in cuts]
+        return [cut.with_later_cause((how, region or self._lines.own() or where)) for cut in cuts]
 
     def _made_by(self, tensor: torch.Tensor) -> Record | None:
-        """The record of the call that made a tensor.
+        """Return the record of the call that made a tensor.
 
-        The output of an ``autograd.Function`` is not seen when it is made, only when it is used.
+        The output of an ``autograd.Function`` is first seen when it is used.
         """
-        noted = weak_facts.fact(tensor)
+        noted = weak_id_dict.get(tensor)
         if isinstance(noted, Record):
             return noted
         last = self._records.last
         if last is None or tensor.is_leaf or not tensor.requires_grad:
             return None
-        if self._records.may_mark(last, last.end):  # looking at a node is like marking it
+        if self._records.may_mark(last, last.end):  # reading grad_fn touches the node
             node = tensor.grad_fn
             if node is None or sequence_nr(node) != last.start:
                 return None
-            weak_facts.note(tensor, last)
+            weak_id_dict.put(tensor, last)
         self._last_was_used = True
         return last
 
@@ -291,7 +290,7 @@ class Session:
             complete=complete,
         )
 
-    def _saw_no_tensor(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
+    def _record_read_out(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
         if name in SET_GRAD:
             if arguments and arguments[0]:
                 self._region = None
@@ -307,19 +306,19 @@ class Session:
                 self._read_out.note(arguments[0], result, origin)
 
     def below(self, tensor: torch.Tensor) -> Iterable[TensorRef]:
-        """The leaves that a tensor was computed from, as far as they are known."""
+        """Return the recorded leaves that a tensor was computed from."""
         made_by = self._made_by(tensor)
         return () if made_by is None else leaves_below(made_by)[0]
 
     def reference(self, tensor: torch.Tensor) -> TensorRef:
-        """A weak reference to a tensor."""
+        """Return a weak reference to a tensor."""
         return self.modules.reference(tensor)
 
-    def _note_used(self, going_in: list[Operand]) -> None:
-        """Note tensors with a gradient path that the forward of an ``autograd.Function`` uses."""
+    def _note_used(self, inputs: list[Operand]) -> None:
+        """Record tensors with a gradient path that an ``autograd.Function`` uses in forward."""
         frame = function_frame()
         is_checkpoint = frame is not None and frame.f_locals["cls"] is CheckpointFunction
-        for _, value in going_in:
+        for _, value in inputs:
             if not isinstance(value, torch.Tensor) or not value.requires_grad:
                 continue
             if value.is_leaf or is_checkpoint:
@@ -330,7 +329,7 @@ class Session:
                 )
 
     def _note_change(self, name: str, changed: Any, number: int) -> None:
-        """Note which line changes tensors in place."""
+        """Record the line that changes tensors in place."""
         where = self._lines.here()
         for tensor in tensors_of(changed):
             storage = storage_id(tensor)
@@ -338,10 +337,10 @@ class Session:
                 self._records.note_change(storage, Change(number, where, name))
 
     def _in_function(self, number: int) -> bool:
-        """Whether an ``autograd.Function`` is running its forward; the first time, note its call.
+        """Return whether an ``autograd.Function`` runs its forward; record its call once.
 
-        Its ``apply`` cannot be overridden, so it is known by what it calls: grad mode is off
-        although nobody switched it off, and its node has the number before this one.
+        Its ``apply`` cannot be overridden, so its inner calls show it: grad mode is off although
+        the user did not switch it off, and its node has the number before this one.
         """
         frame = function_frame()
         if frame is None:
@@ -360,18 +359,18 @@ class Session:
 
     def _note_all(self, outputs: list[torch.Tensor], noted: Record | Origin) -> None:
         for output in outputs:
-            # A parameter has no weak reference: see `ModuleStack.reference`.
+            # A parameter gets no weak reference: see `ModuleStack.reference`.
             if type(output) is torch.Tensor or not isinstance(output, torch.nn.Parameter):
-                weak_facts.note(output, noted)
+                weak_id_dict.put(output, noted)
             if isinstance(noted, Record) and noted.inplace:
                 base = base_of(output)
                 if base is not None:  # writing into a view gives the whole tensor a new node
-                    weak_facts.note(base, noted)
+                    weak_id_dict.put(base, noted)
 
-    def _taken(self, leaf: torch.Tensor) -> Taken:
+    def _taken(self, leaf: torch.Tensor) -> LeafSnapshot:
         value = copied_numbers(leaf) if leaf.is_cpu else None
         last, version = self._taken_last.get(id(leaf)), version_of(leaf)
-        # None, or one number; 0 is not told from -0 so.
+        # None, or one number; 0 and -0 must stay apart.
         if (
             last is not None
             and last.version == version
@@ -379,7 +378,9 @@ class Session:
             and last.tensor() is leaf
         ):
             return last
-        found = self._taken_last[id(leaf)] = Taken(self.modules.reference(leaf), version, value)
+        found = self._taken_last[id(leaf)] = LeafSnapshot(
+            self.modules.reference(leaf), version, value
+        )
         return found
 
     def _constant(
@@ -399,8 +400,8 @@ def _number(position: int | str, value: Any, origin: Origin) -> Constant:
     return Constant(position, (), type(value).__name__, value, None, origin)
 
 
-def _parted(outputs: list[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The tensors that need grad, and the others."""
+def _split_by_grad(outputs: list[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return the tensors that need grad, and the others."""
     made: list[torch.Tensor] = []
     free: list[torch.Tensor] = []
     for output in outputs:
@@ -409,9 +410,9 @@ def _parted(outputs: list[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch
 
 
 def _note_output(record: Record, output: torch.Tensor) -> None:
-    """Note what a call gave."""
+    """Record the output of a call."""
     record.output = _shape(output), output.dtype
-    # Writing into a view makes more nodes, and which of them is last is torch's affair.
+    # Writing into a view makes more nodes, in an order that torch does not define.
     if not (record.inplace and base_of(output) is not None):
         record.value = copied_numbers(output)
 

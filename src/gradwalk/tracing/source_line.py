@@ -1,4 +1,4 @@
-"""Which line of the user's program is running: the innermost one outside torch and gradwalk."""
+"""Find the running line of the user's program: the innermost one outside torch and gradwalk."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _LIBRARIES = tuple(
 )
 _INSTALLED = ("site-packages", "dist-packages")
 NO_FILE = "<string>"
-"""The file of every text that is run without one; Python 3.13 shows lines of ``python -c`` for it
-whatever the text."""
+"""The file name of code run from a string; Python 3.13 shows lines of ``python -c`` for any."""
 
 _APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 _GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under this name
@@ -31,10 +30,10 @@ class SourceLine:
     """A line of the user's program.
 
     Attributes:
-        file: The file, or the name that the notebook gave to a cell.
+        file: The file, or the notebook's name for a cell.
         line: The line number, from 1.
-        text: The line itself without indentation; empty where Python does not know it.
-        function: The function it stands in, "<module>" at the top level.
+        text: The line without indentation; empty if Python does not know it.
+        function: The enclosing function, "<module>" at the top level.
     """
 
     file: str
@@ -47,18 +46,18 @@ class SourceLine:
 
 
 class SourceLines:
-    """Finds the running line; reads the text of each line once, when it runs."""
+    """Finds the running line; reads each line's text once, when it runs."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, str], SourceLine] = {}
         self._files: set[str] = set()
 
     def here(self) -> SourceLine | None:
-        """The innermost line of the user's that is running in this thread."""
+        """Return the innermost running line of the user in this thread."""
         return self.at(sys._getframe(1))
 
     def at(self, frame: FrameType | None) -> SourceLine | None:
-        """The innermost line of the user's in ``frame`` or in what called it."""
+        """Return the innermost line of the user in ``frame`` or its callers."""
         while frame is not None and is_library(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is None:
@@ -71,7 +70,7 @@ class SourceLines:
         return found
 
     def own(self) -> SourceLine | None:
-        """The innermost running line that is in no installed library."""
+        """Return the innermost running line outside installed libraries."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and is_installed(frame.f_code.co_filename):
             frame = frame.f_back
@@ -86,7 +85,7 @@ class SourceLines:
 
 
 def function_frame() -> FrameType | None:
-    """The outermost running ``autograd.Function.apply`` of this thread."""
+    """Return the outermost running ``autograd.Function.apply`` of this thread."""
     found = None
     frame: FrameType | None = sys._getframe()
     while frame is not None:
@@ -98,21 +97,21 @@ def function_frame() -> FrameType | None:
 
 @functools.lru_cache(4096)
 def is_library(file: str) -> bool:
-    """Whether code of this file belongs to torch or to gradwalk rather than to the user."""
+    """Return whether a file belongs to torch or to gradwalk."""
     return file.startswith((*_LIBRARIES, _GENERATED_BY_TORCH))
 
 
 @functools.lru_cache(4096)
 def is_installed(file: str) -> bool:
-    """Whether code of this file belongs to a library that was installed, torch among them."""
+    """Return whether a file belongs to an installed library, including torch."""
     return is_library(file) or any(f"{s}{place}{s}" in file for place in _INSTALLED for s in "/\\")
 
 
 def shown_file(file: str) -> str:
-    """What to call a file: "Cell In[3]" when the running notebook made it up for a cell.
+    """Return a file's name for display: "Cell In[3]" for a cell of the running notebook.
 
-    Every other one is called by its place in the project: from the working folder, or from the
-    folder that Python found it in. What stands above that is nobody's business.
+    Other files get their path in the project, from the working folder or a folder of ``sys.path``.
+    The folders above it are private.
     """
     ipython = sys.modules.get("IPython")  # not imported yet means not running
     shell = ipython.get_ipython() if ipython is not None else None
@@ -121,7 +120,7 @@ def shown_file(file: str) -> str:
     if cell:
         return " ".join(cell)
     try:
-        working = os.getcwd()  # noqa: PTH109  a path takes ten times as long, for every line
+        working = os.getcwd()  # noqa: PTH109  runs for every line; a Path takes ten times as long
     except OSError:  # it was removed
         working = ""
     return _in_project(file, working, tuple(sys.path))
@@ -129,7 +128,7 @@ def shown_file(file: str) -> str:
 
 @functools.lru_cache(4096)
 def _in_project(file: str, working: str, found_in: tuple[str, ...]) -> str:
-    """A path without what stands above the project; of a file outside of any, its name alone."""
+    """Return a path relative to the project; a file outside any project keeps its name alone."""
     if not Path(file).is_absolute():
         return file
     home = str(Path("~").expanduser())

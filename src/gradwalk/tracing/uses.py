@@ -34,7 +34,7 @@ class Use(NamedTuple):
 
     Attributes:
         where: The line that used it.
-        derivatives: Those that the loss has of the result; None for none.
+        derivatives: Those of the result that went into the loss; None for none.
     """
 
     where: SourceLine | None
@@ -48,7 +48,7 @@ def uses_in(captured: Capture) -> dict[int, Use]:
         captured: The graph of a loss.
 
     Returns:
-        By ``id`` of each leaf that lives. Uses of which the loss has a derivative come first.
+        By ``id`` of each living leaf. Uses whose derivative went into the loss come first.
     """
     behind = _with_parents(records_in(captured).values())
     calls = [record for record in behind if differentiates(record.function)]
@@ -71,7 +71,7 @@ def uses_in(captured: Capture) -> dict[int, Use]:
 
 
 def _with_parents(records: Iterable[Record]) -> list[Record]:
-    """Some records, and all that they were computed from."""
+    """Return some records and all their ancestors."""
     found = list(dict.fromkeys(records))
     seen = set(map(id, found))
     for record in found:  # grows while we walk

@@ -1,7 +1,6 @@
-"""What the forward pass gave at each node: the number on the board, as far as it is still known.
+"""Find the forward value of each node, as far as it is still known.
 
-A value is shown only where it is the node's own: a tensor that was changed in place since tells
-nothing of what the operation gave.
+A tensor that was changed in place since is not shown as its node's value.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from .annotate import MOST_INFERRED, Annotated
 from .leaf_values import Used, used_leaves
 from .records import MOST_COPIED
 
-_MOST_CONSUMERS = 100  # that are asked for what they saved of one tensor
-_RESULTS = ("result", "output")  # what torch calls an operation's own output among the saved
+_MOST_CONSUMERS = 100  # of one tensor whose saved tensors are read
+_RESULTS = ("result", "output")  # torch's names for an operation's own saved output
 _ADDED_TO = {"AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0"}  # for +=, -=, *=, /=
 
 ITSELF = "The tensor itself, as it is now."
@@ -46,10 +45,10 @@ _COPIED = "Copied by watch() when the operation ran."
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the value of a node.
+    """A node's value.
 
     Attributes:
-        value: The tensor, which nobody may change; of `watch`, a copy as ``tolist()`` gives it.
+        value: The tensor, not to be changed; for `watch`, a copy as ``tolist()`` gives it.
         origin: A sentence: where it comes from.
     """
 
@@ -58,16 +57,15 @@ class Known:
 
 
 def value_of(captured: Annotated, node: int) -> Known | None:
-    """What the forward pass gave at a node, of any size.
+    """Return a node's forward value, of any size.
 
     Args:
         captured: The graph.
-        node: The id of an autograd node of it.
+        node: The id of an autograd node.
 
     Returns:
-        The tensor or its numbers; None where several tensors came out, and where none is known to
-        be still what it was. Of a leaf the tensor: `gradwalk.tracing.leaf_values` tells whether it
-        is.
+        The tensor or its numbers; None if there are several outputs, or if the value may have
+        changed. A leaf always gives its tensor: see `gradwalk.tracing.leaf_values` for changes.
 
     Example::
 
@@ -82,7 +80,7 @@ def value_of(captured: Annotated, node: int) -> Known | None:
         >>> value_of(captured, 0)
         Known(value=tensor(6., grad_fn=<MulBackward0>), origin='The tensor itself, as it is now.')
         >>> with torch.no_grad():
-        ...     _ = y.mul_(100)  # y is not what the multiplication gave any more
+        ...     _ = y.mul_(100)  # y no longer holds the product
         >>> value_of(captured, 0) is None
         True
     """
@@ -99,13 +97,12 @@ class Drawn:
     """The values that are drawn at nodes.
 
     Attributes:
-        values: Node id -> a number, or nested lists of them, as plain JSON values; without the
-            nodes whose value is not known.
-        changed: The small leaves that were changed in place since operations took them, so that
-            they are among the values only as `watch` copied them: True. And those of which that is
-            not known, so that the value is what they held when this was made: None.
-        versions: How often each leaf had been changed in place by then.
-        had_run: Whether a backward may have run by then.
+        values: Node id -> a number or nested lists, as JSON values; unknown values are left out.
+        changed: Small leaves that may have changed in place since operations used them. True:
+            changed, and drawn only if `watch` copied the value. None: unknown, and drawn as it was
+            when this was made.
+        versions: The in-place version of each leaf at that time.
+        had_run: Whether a backward may have run before.
     """
 
     values: dict[int, Values]
@@ -115,14 +112,14 @@ class Drawn:
 
 
 def drawn_values(captured: Annotated, freed: bool) -> Drawn:
-    """The values of all nodes that have at most 16 numbers, to be drawn.
+    """Return the values of all nodes with at most 16 numbers.
 
     Args:
-        captured: The graph. What its nodes saved is read when it has at most 2,000.
-        freed: Whether a backward has freed something of it.
+        captured: The graph. Saved tensors are read only if it has at most 2,000 nodes.
+        freed: Whether a backward has freed part of it.
 
     Returns:
-        The values, and which leaves are not what they were.
+        The values, and the leaves that changed.
     """
     found: dict[int, Values] = {}
     are_read = len(captured.nodes) <= MOST_INFERRED
@@ -147,29 +144,29 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
 def _is_small(shape: Iterable[int] | None) -> bool:
     count = 1
     for size in (MOST_COPIED + 1,) if shape is None else shape:
-        if type(size) is not int:  # a symbol: of a jagged tensor, and of one that is traced
+        if type(size) is not int:  # a symbol, as in jagged or traced tensors
             return False
         count *= size
     return count <= MOST_COPIED
 
 
 def _seen_or_held(captured: Annotated) -> list[int]:
-    """The nodes of which `watch` may have copied what they gave, or which the program holds."""
+    """Return the nodes whose output `watch` may have copied or the program still holds."""
     seen = {node for node, each in captured.annotations.items() if each.value is not None}
     return sorted(seen.union(node for node, _ in captured.tensors))
 
 
 def _gave_few(node: Node) -> bool:
-    """Whether a node gave one tensor, of few numbers."""
+    """Return whether a node gave one small tensor."""
     try:
         (only,) = outputs_metadata(node)
         return _is_small(only.shape)
-    except Exception:  # it gave several, or a nested one, which has no one shape
+    except Exception:  # several outputs, or a nested tensor, which has no single shape
         return False
 
 
 def _only_output(captured: Annotated, node: int) -> Mapping[str, Any] | None:
-    """The shape, dtype and device of what a node gave; None where it gave several tensors."""
+    """Return the shape, dtype and device of a node's output; None if it has several."""
     outputs = described_outputs(captured.nodes[node])
     return outputs[0] if len(outputs) == 1 else None
 
@@ -177,7 +174,7 @@ def _only_output(captured: Annotated, node: int) -> Mapping[str, Any] | None:
 def _from_leaves(
     of: dict[int, Used], leaves: dict[int, torch.Tensor], found: dict[int, Values]
 ) -> dict[int, bool | None]:
-    """Add what operations took of some leaves; gives `Drawn.changed`."""
+    """Add the values that operations used of some leaves; return `Drawn.changed`."""
     changed: dict[int, bool | None] = {}
     for node, used in of.items():
         is_copied = used.value is not None
@@ -209,7 +206,7 @@ def _put(found: dict[int, Values], node: int, value: Any) -> None:
 
 
 def _plain(values: Any) -> Values:
-    """Numbers as ``tolist()`` gives them, as JSON can carry them."""
+    """Convert ``tolist()`` values for JSON."""
     if type(values) is float and math.isfinite(values):
         return values
     if isinstance(values, list):
@@ -222,13 +219,13 @@ def _plain(values: Any) -> Values:
 
 
 def _copied(captured: Annotated, node: int) -> Known | None:
-    """What `watch` copied of the output."""
+    """Return the output that `watch` copied."""
     seen = captured.annotations.get(node)
     return None if seen is None or seen.value is None else Known(seen.value, _COPIED)
 
 
 def _held(captured: Annotated, node: int) -> Known | None:
-    """The output itself, where the program holds it and has not changed it."""
+    """Return the output itself, if the program holds it unchanged."""
     reference = captured.tensors.get((node, 0))
     tensor = reference() if reference is not None else None
     if tensor is None:
@@ -242,7 +239,7 @@ def _held(captured: Annotated, node: int) -> Known | None:
 
 
 def _fits(output: Mapping[str, Any], tensor: torch.Tensor) -> bool:
-    """Whether a tensor can be what its node gave: ``.data = ...`` may have put another there."""
+    """Return whether a tensor may be a node's output: ``.data = ...`` may have replaced it."""
     shape = None if tensor.is_nested else tuple(tensor.shape)
     known: bool = output["shape"] is None or output["shape"] == shape
     return known and (output["dtype"], output["device"]) == (
@@ -252,10 +249,10 @@ def _fits(output: Mapping[str, Any], tensor: torch.Tensor) -> bool:
 
 
 def _is_unchanged(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
-    """Whether a tensor still holds what its node gave.
+    """Return whether a tensor still holds its node's output.
 
-    Its version counts every change in place; those that autograd saw gave it a new node. So an
-    output with a version is believed only when it can have come by it as in ``total += loss``.
+    Its version counts every in-place change; recorded changes gave it a new node. So an output
+    with a version is trusted only if ``+=`` and the like explain it, as in ``total += loss``.
     """
     version = version_of(tensor)
     if version == 0:
@@ -268,12 +265,12 @@ def _is_unchanged(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
             return False
         edges = captured.graph.out_edges(at, data="argument")
         at = next((target for _, target, argument in edges if argument == "self"), None)
-    # torch lets nobody change a leaf that needs grad in this way.
+    # torch forbids such changes of a leaf that needs grad.
     return at is None or captured.graph.nodes[at]["kind"] != "leaf"
 
 
 def _saved(captured: Annotated, node: int) -> Known | None:
-    """The output as the node itself or one that takes it has saved it for backward."""
+    """Return the output that the node itself or a consumer saved for backward."""
     graph = captured.graph
     shape, dtype = graph.nodes[node]["shape"], graph.nodes[node]["dtype"]
 
@@ -293,20 +290,20 @@ def _saved(captured: Annotated, node: int) -> Known | None:
 
 
 def _of_lists(arguments: Iterable[str | None]) -> set[str]:
-    """The names of arguments, those in a list ("tensors[1]") by the list's ("tensors")."""
+    """Return the names of arguments; a list's items ("tensors[1]") give its name ("tensors")."""
     return {name.partition("[")[0] for name in arguments if name is not None}
 
 
 def _own_results(captured: Annotated, node: int) -> Iterator[Saved]:
-    """What a node saved of its own output."""
-    # In the graph of a backward, "result" is what the forward operation gave: an argument.
+    """Yield a node's own output among its saved tensors."""
+    # In the graph of a backward, "result" is an argument: the forward operation's output.
     op = captured.graph.nodes[node]["op"]
     names = [name for name in _RESULTS if name not in tensor_arguments(op)]
     return (saved for saved in read_saved(captured.nodes[node], names) if saved.name in names)
 
 
 def _is_as_saved(saved: Saved, shape: Sequence[int] | None, dtype: str | None) -> bool:
-    """Whether a saved tensor is there, unchanged, and can be the output of such a node."""
+    """Return whether a saved tensor is unchanged and matches a node's shape and dtype."""
     value = saved.value
     return (
         isinstance(value, torch.Tensor)
@@ -319,9 +316,9 @@ def _is_as_saved(saved: Saved, shape: Sequence[int] | None, dtype: str | None) -
 
 
 def _is_given(captured: Annotated, node: int, taken: torch.Tensor) -> bool:
-    """Whether what an operation took is what the node gave, with no change in place in between.
+    """Return whether an operation used a node's output without an in-place change in between.
 
-    A tensor that has been changed as often as its graph tells of writes into it is.
+    The graph must show as many writes as the tensor's version counts.
     """
     at: int | None = node
     for _ in range(version_of(taken)):
@@ -332,13 +329,11 @@ def _is_given(captured: Annotated, node: int, taken: torch.Tensor) -> bool:
 
 
 def _from_saved(captured: Annotated, found: dict[int, Values]) -> None:
-    """Add the small values that nodes have saved: their own, and those that went in.
-
-    Only those that are not known yet are read.
+    """Add the small values that nodes have saved: outputs and operands.
 
     Args:
         captured: The graph.
-        found: Gets the values.
+        found: Gets the values; known ones are not read again.
     """
     nodes = captured.nodes
     missing: dict[Node | None, int] = {
@@ -368,7 +363,7 @@ def _from_saved(captured: Annotated, found: dict[int, Values]) -> None:
 
 @functools.cache
 def _results(op: str) -> frozenset[str]:
-    """What nodes of a class may have saved of what they gave."""
+    """Return the names under which nodes of a class may save their output."""
     return frozenset(_RESULTS) - tensor_arguments(op)
 
 

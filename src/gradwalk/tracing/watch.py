@@ -22,12 +22,12 @@ from ..torch_api.modes import is_tracing, pop_mode, push_mode, top_mode, unseen,
 from .operands import tensors_of
 from .session import Session
 
-# In eval mode they compute with other kernels, and other bits, unless a mode is active.
+# In eval mode they use other kernels, with other rounding, unless a mode is active.
 _FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 
 
 class _Watcher(TorchFunctionMode):
-    """Sees every torch function that this thread calls from Python, with what it returned."""
+    """Sees the calls and results of every torch function that this thread calls from Python."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,31 +42,30 @@ class _Watcher(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Call ``func`` as if nobody watched, and note the call."""
+        """Call ``func`` unchanged, and record the call."""
         kwargs = kwargs or {}
-        # The compiler must find nothing to compile here, and the tracer nothing to name values by.
+        # The compiler and the tracer must see only the call itself.
         if is_compiling() or is_tracing():
             return func(*args, **kwargs)
         before = next_sequence_nr()
         result = func(*args, **kwargs)
         numbers = before, next_sequence_nr()
-        # Any tensor subclass may refuse any question, and neither the user's program nor another
-        # mode of the user's must notice one.
+        # Any tensor subclass may raise, and the user's program and modes must not notice.
         try:
             with without_overrides(), unseen():
-                self.session.saw(func, args, kwargs, result, numbers)
+                self.session.record_call(func, args, kwargs, result, numbers)
         except Exception:
             pass
         return result
 
     def pause(self, module: nn.Module) -> None:
-        """Step aside while a module runs that would compute otherwise, or be traced otherwise."""
+        """Stop watching while a module runs that would compute or be traced differently."""
         if self.paused_by is None and top_mode() is self:
             self.paused_by = module
             pop_mode()
 
     def resume(self, module: nn.Module) -> None:
-        """Watch again once the module that made us step aside has returned."""
+        """Watch again once that module has returned."""
         if self.paused_by is module:
             self.paused_by = None
             push_mode(self)
@@ -82,15 +81,14 @@ _watching = 0  # threads
 def watch() -> Iterator[None]:
     """Annotate the operations of a forward pass while it runs.
 
-    Inside the block gradwalk notes, for every operation, the user's source line, the running
+    Inside the block gradwalk records, for every operation, the user's source line, the running
     module, the function's name, whether it works in place, the operands that need no grad, and
     where gradient was cut: ``detach()``, ``.data``, ``no_grad``, ``item()``, integers, copies.
-    `gradwalk.GraphWidget`, `gradwalk.capture` and `gradwalk.explain_grad` show and tell what was
-    noted. Values, gradients, random state and the graph stay as they are; no tensor is kept alive,
-    and what was noted is forgotten with the graph. Blocks may be nested, and each thread watches
-    only itself.
+    `gradwalk.GraphWidget`, `gradwalk.capture` and `gradwalk.explain_grad` show these records.
+    Values, gradients, random state and the graph do not change. No tensor is kept alive, and the
+    records are freed with the graph. Blocks may be nested, and each thread watches only itself.
 
-    Functions compiled by ``torch.compile`` or TorchScript are not looked into.
+    Functions compiled by ``torch.compile`` or TorchScript are not entered.
 
     Example::
 
@@ -158,5 +156,5 @@ def _may_fuse(module: nn.Module, inputs: Any) -> bool:
     if module.training:
         return False
     tensors = [*module.parameters(), *tensors_of(inputs)]
-    with without_overrides():  # no mode of the user's need know that we ask
+    with without_overrides():  # user modes must not see these queries
         return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))

@@ -1,4 +1,4 @@
-"""What is known about tensors and arrays, forgotten when they die."""
+"""A dictionary by identity whose entries are deleted when their key dies."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from typing import Any
 
 
 class _Reference(weakref.ref[Any]):
-    """Knows where its fact stands; `weakref.KeyedRef` does too, and takes longer to make."""
+    """Knows its key; faster to make than `weakref.KeyedRef`."""
 
     __slots__ = ("key",)
 
     key: int
 
 
-_facts: dict[int, tuple[_Reference, Any]] = {}
+_entries: dict[int, tuple[_Reference, Any]] = {}
 
 
-def note(thing: Any, fact: Any) -> None:
-    """Remember one fact about an object, in place of any earlier one.
+def put(thing: Any, value: Any) -> None:
+    """Store one value for an object, in place of any earlier one.
 
     Args:
-        thing: A tensor or an array; it is compared by identity and not kept alive.
-        fact: What to remember; it is kept as long as ``thing`` lives.
+        thing: A tensor or an array, compared by identity and not kept alive.
+        value: The value, kept as long as ``thing`` lives.
     """
     key = id(thing)
     reference = _Reference(thing, _forget)
     reference.key = key
-    _facts[key] = reference, fact
+    _entries[key] = reference, value
 
 
-def fact(thing: Any) -> Any:
-    """What was noted about an object; None for nothing."""
-    found = _facts.get(id(thing))
+def get(thing: Any) -> Any:
+    """Return the value stored for an object; None if there is none."""
+    found = _entries.get(id(thing))
     return found[1] if found is not None and found[0]() is thing else None
 
 
-def known() -> Iterator[tuple[Any, Any]]:
-    """The (object, fact) pairs of objects that live."""
-    for reference, noted in list(_facts.values()):
+def items() -> Iterator[tuple[Any, Any]]:
+    """Yield the (object, value) pairs of living objects."""
+    for reference, noted in list(_entries.values()):
         thing = reference()
         if thing is not None:
             yield thing, noted
 
 
 def _forget(reference: _Reference) -> None:
-    found = _facts.get(reference.key)
-    if found is not None and found[0] is reference:  # the id may serve another object by now
-        del _facts[reference.key]
+    found = _entries.get(reference.key)
+    if found is not None and found[0] is reference:  # the id may belong to a new object
+        del _entries[reference.key]

@@ -75,7 +75,7 @@ def _with_modules(
         nodes = region.nodes
         if module is not None and not region.is_exact and id(module) in paths:
             belongs = tree.operations_in(paths[id(module)])
-            nodes = order.along(nodes, {i for i in belongs if not taken[i]})
+            nodes = order.extended(nodes, {i for i in belongs if not taken[i]})
         if region.parent is not None:
             parent = regions[region.parent]
             taken.update(set(nodes) - set(parent.nodes))
