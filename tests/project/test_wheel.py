@@ -29,7 +29,7 @@ def test_it_carries_the_bundle_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         sizes = {info.filename: info.file_size for info in archive.infolist()}
     for name in ("widget", "comparison"):
-        script, style = (sizes[f"gradwalk/static/{name}.{kind}"] for kind in ("js", "css"))
+        script, style = (sizes[f"gradwalk/assets/{name}.{kind}"] for kind in ("js", "css"))
         assert script > 10_000
         assert style > 1_000
         assert script + style <= 256_000

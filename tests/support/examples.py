@@ -193,7 +193,7 @@ def softmax(show: Show) -> Any:
 
 @example(
     "A network with tanh",
-    "Two layers; each box is a module, and its parameters stand in it.",
+    "Two layers; each box is a module with its parameters.",
 )
 def mlp(show: Show) -> Any:
     model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
@@ -319,7 +319,7 @@ def frozen(show: Show) -> Any:
 
 @example(
     "Keeping the gradient of an intermediate result",
-    "h is no leaf; retain_grad() makes it keep its gradient all the same.",
+    "h is not a leaf; retain_grad() makes it keep its gradient.",
     is_scalar=True,
 )
 def retain_grad(show: Show) -> Any:
@@ -374,7 +374,7 @@ def gan(show: Show) -> Any:
 
 @example(
     "A target network",
-    "What the network shall predict comes from a copy that does not learn.",
+    "The target of the network comes from a copy that does not learn.",
 )
 def target_network(show: Show) -> Any:
     online, target = nn.Linear(2, 2), nn.Linear(2, 2)

@@ -60,7 +60,7 @@ def diagnose(
         >>> from gradwalk import record
         >>> x = torch.zeros(3, requires_grad=True)
         >>> [finding.kind for finding in diagnose(record(x.sqrt().sum()), names={"x": x})]
-        ['nan', 'memory']
+        ['nan']
     """
     limits = Limits(vanishing, exploding, dead, largest)
     optimizers = read_optimizers(optimizer)
