@@ -18,7 +18,7 @@ from torch.nn import functional as F
 import gradwalk
 from gradwalk import GraphWidget, diagnose, explain_grad, record, save, watch
 from gradwalk.checks.finding import Finding
-from gradwalk.schema import FindingKind
+from gradwalk.schema.findings import FindingKind
 
 ROOT = Path(gradwalk.__file__).parent
 

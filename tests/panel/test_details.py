@@ -8,7 +8,8 @@ import pytest
 import torch
 from programs import PROGRAMS, backward, outputs_of
 
-from gradwalk import GraphWidget, schema
+from gradwalk import GraphWidget
+from gradwalk.schema.details import DetailsModel
 from gradwalk.torch_api.saved_tensors import is_freed, read_saved
 
 CONTRACT = {
@@ -33,7 +34,7 @@ def test_every_node_of_every_program_before_and_after_backward(name):
             backward(outputs)
         for details in all_details(widget):
             json.dumps(details, allow_nan=False)
-            assert set(details) == set(schema.DetailsModel.__annotations__) >= CONTRACT
+            assert set(details) == set(DetailsModel.__annotations__) >= CONTRACT
             for key in ("grad", "grad_output", "grad_input"):
                 note = details["grad_note"][key]
                 assert (note is None) == bool(details[key]), (details["op"], key)

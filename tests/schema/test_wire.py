@@ -12,7 +12,8 @@ from typing import get_type_hints
 import pytest
 from anywidget import AnyWidget
 
-from gradwalk import CompareWidget, GraphWidget, schema
+from gradwalk import CompareWidget, GraphWidget
+from gradwalk.schema.traits import CompareTraits, Traits
 
 ROOT = Path(__file__).parents[2]
 WRITER = ROOT / "tools" / "wire_types.py"
@@ -84,7 +85,7 @@ def test_a_type_without_a_counterpart_is_refused():
 
 @pytest.mark.parametrize(
     ("widget", "traits"),
-    [(GraphWidget, schema.Traits), (CompareWidget, schema.CompareTraits)],
+    [(GraphWidget, Traits), (CompareWidget, CompareTraits)],
 )
 def test_the_traits_of_a_widget_are_those_of_the_wire(widget, traits):
     shared = widget.class_traits(sync=True).keys() - AnyWidget.class_traits(sync=True).keys()

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gradwalk import GraphWidget, load, save, watch
-from gradwalk.schema import ModulesModel
+from gradwalk.schema.graph import ModulesModel
 
 
 class Block(nn.Module):

@@ -12,7 +12,7 @@ from torch.autograd.graph import Node
 from ..english import join_words
 from ..graph.capture import Capture
 from ..graph.labels import described
-from ..schema import MarkModel
+from ..schema.backward import MarkModel
 from ..torch_api.nodes import leaf_tensor, sequence_nr
 from ..torch_api.reading import everywhere, finite
 from ..torch_api.saved_tensors import read_saved

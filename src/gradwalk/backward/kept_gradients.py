@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ..schema import TensorSummary
+from ..schema.details import TensorSummary
 from ..torch_api.json_values import json_number
 from ..torch_api.reading import PART, PLAIN, copied, has_data, storage_id, why_unreadable
 from ..torch_api.summary import MOST_VALUES, Summarise, summarise, without_values

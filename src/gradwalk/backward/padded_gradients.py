@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from ..schema import TensorSummary
+from ..schema.details import TensorSummary
 from ..torch_api.modes import unseen
 from ..torch_api.reading import has_data
 from ..torch_api.saved_tensors import plain_value

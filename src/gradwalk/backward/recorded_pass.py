@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..graph.capture import Capture
 from ..graph.integers import read_int
 from ..graph.names import nearest
-from ..schema import MarkModel, NodeState, StepModel
+from ..schema.backward import MarkModel, StepModel
+from ..schema.values import NodeState
 from ..torch_api.engine import NO_TASK, current_task
 from ..torch_api.modes import unseen
 from .failures import marks

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..graph.adjacency import attributes, predecessors
-from ..schema import NodeState, StepModel
+from ..schema.backward import StepModel
+from ..schema.values import NodeState
 from ..torch_api.reading import is_plain, why_unreadable
 from .kept_gradients import KeptGradient
 from .recorded_run import RecordedRun

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..schema import FindingKind, FindingModel, Severity
+from ..schema.findings import FindingKind, FindingModel, Severity
 from ..torch_api.json_values import json_number
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..graph.adjacency import successors
-from ..schema import FindingKind
+from ..schema.findings import FindingKind
 from .context import CheckContext, at_line
 from .finding import Finding
 from .loss_inputs import source_of

@@ -17,7 +17,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
-from ..schema import MemoryModel
+from ..schema.findings import MemoryModel
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import has_data, storage_id, storage_uses, tensor_uses
 from ..torch_api.saved_tensors import read_saved

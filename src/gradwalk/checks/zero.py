@@ -11,7 +11,7 @@ from ..backward.recorded_run import RecordedRun
 from ..english import list_some, plural
 from ..explain.zero_derivatives import Block, blocked_leaves, is_margin
 from ..graph.pass_through import is_pass_through
-from ..schema import Severity
+from ..schema.findings import Severity
 from ..torch_api.nodes import custom_function
 from .context import CheckContext
 from .dead_units import dead_units

@@ -11,16 +11,16 @@ import traitlets
 from ..bundle import bundle
 from ..graph.adjacency import attributes
 from ..graph.integers import read_int
-from ..schema import (
+from ..schema.comparison import (
     CompiledModel,
-    DetailsModel,
     ErrorsModel,
-    GraphModel,
     LeafTableModel,
     MergedStepModel,
     PaneModel,
     PassModel,
 )
+from ..schema.details import DetailsModel
+from ..schema.graph import GraphModel
 from ..sources.graph_source import GraphSource
 from ..torch_api.modes import grad_mode_kept
 from ..widget.controllers import Controller

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ..english import with_counts
 from ..graph.labels import label
-from ..schema import BecameModel, CompiledModel
+from ..schema.comparison import BecameModel, CompiledModel
 from ..sources.graph_source import GraphSource
 
 _How = Literal["one", "several", "dropped", "unknown"]

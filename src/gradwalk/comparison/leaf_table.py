@@ -11,7 +11,8 @@ import torch
 from ..backward.grad_timeline import GradTimeline
 from ..backward.kept_gradients import KeptGradient
 from ..graph.labels import label
-from ..schema import FewModel, LeafCellModel, LeafRowModel, LeafTableModel
+from ..schema.backward import FewModel
+from ..schema.comparison import LeafCellModel, LeafRowModel, LeafTableModel
 from ..sources.graph_model import as_kept, few_of
 from ..sources.graph_source import GraphSource
 

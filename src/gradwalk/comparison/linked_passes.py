@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..matching.alignment import longest_rising
-from ..schema import TransportModel
+from ..schema.backward import TransportModel
 from ..sources.graph_source import GraphSource
 
 

@@ -15,7 +15,7 @@ from ..backward.recorded_run import RecordedRun
 from ..backward.steps import seeds
 from ..graph.adjacency import predecessors
 from ..graph.capture import Capture
-from ..schema import ChainModel, FactorModel, FormulaModel, PathModel
+from ..schema.details import ChainModel, FactorModel, FormulaModel, PathModel
 from ..torch_api.json_values import plain_values
 from ..torch_api.nodes import node_class, outputs_metadata
 from ..torch_api.reading import one_number, why_unreadable

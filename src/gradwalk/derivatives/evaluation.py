@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from ..schema import FormulaModel
+from ..schema.details import FormulaModel
 from ..torch_api.reading import why_unreadable
 from .case import Case
 from .formulas import case_of, compiled, from_table

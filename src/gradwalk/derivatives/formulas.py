@@ -13,7 +13,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.attributes import is_plain_shape
-from ..schema import FormulaModel
+from ..schema.details import FormulaModel
 from ..torch_api.compiled import is_compiled
 from ..torch_api.nodes import (
     AccumulateGrad,

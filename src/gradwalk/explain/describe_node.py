@@ -12,7 +12,7 @@ from ..backward.recorded_run import RecordedRun
 from ..backward.run_backward import missing_gradient
 from ..english import join_words, plural
 from ..graph.capture import Capture
-from ..schema import NodeState
+from ..schema.values import NodeState
 from ..torch_api.compiled import (
     CannotOpenError,
     calls_in,

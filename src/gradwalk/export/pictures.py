@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
-from ..schema import GraphModel
+from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_to_data
 from ..schema.surrogates import escaped
 from ..sources.snapshot import Snapshot, TakesSnapshots

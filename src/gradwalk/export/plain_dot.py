@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..schema import GraphModel, NodeModel
+from ..schema.graph import GraphModel, NodeModel
 
 _LONGEST = 1_000  # characters of a row; Graphviz reads no text of more than 16,384 bytes
 

@@ -12,8 +12,8 @@ from ..checks.finding import finding_models
 from ..graph.garbage_collector import collector_paused
 from ..graph.integers import read_int
 from ..graph.names import Names, caller_names
-from ..schema import DetailsModel, StageModel
 from ..schema.columns import encode
+from ..schema.details import DetailsModel, StageModel
 from ..schema.file_format import FORMAT, VERSION, SavedGraphModel
 from ..schema.graph_json import beyond_drawn, graph_to_data
 from ..schema.ranks import RankModel, with_rank

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from ..bundle import bundle
-from ..schema import GraphModel
+from ..schema.graph import GraphModel
 
 _SECONDS = 120  # until a picture is given up
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 from ..english import plural
 from ..graph.labels import short_value
-from ..schema import GraphModel, Values
+from ..schema.graph import GraphModel
+from ..schema.values import Values
 
 _DEEP = 8
 """In a graph with longer paths the longest goes on at its level, so that depth is not width."""

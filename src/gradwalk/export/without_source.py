@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from ..schema import FunctionModel, SourceModel
+from ..schema.details import FunctionModel, SourceModel
 from ..schema.file_format import SavedGraphModel
 
 _LINE = SourceModel.__annotations__.keys()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..schema import FailedModel
+from ..schema.details import FailedModel
 from ..torch_api.reading import first_line
 
 Part = TypeVar("Part")

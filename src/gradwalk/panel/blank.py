@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..schema import DetailsModel
+from ..schema.details import DetailsModel
 
 if TYPE_CHECKING:
     import networkx as nx

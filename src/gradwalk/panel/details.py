@@ -18,15 +18,15 @@ from ..explain import describe_node as why
 from ..explain.causes import reason_of
 from ..explain.loss_graph import graph_of
 from ..plugins import Hook
-from ..schema import (
+from ..schema.details import (
     DetailsModel,
     FormulaModel,
     InputModel,
-    NodeState,
     SavedModel,
     TensorSummary,
     ValueModel,
 )
+from ..schema.values import NodeState
 from ..torch_api.compiled import is_compiled
 from ..torch_api.nodes import custom_function, leaf_tensor
 from ..torch_api.saved_tensors import saved_models

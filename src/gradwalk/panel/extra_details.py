@@ -9,15 +9,9 @@ from ..explain import describe_node as why
 from ..explain.constants_and_cuts import about_constant, about_cut, about_outside, no_flow
 from ..explain.rank_nodes import about_sharded
 from ..graph.labels import label
-from ..schema import (
-    ConstantModel,
-    ConsumerModel,
-    CutModel,
-    DetailsModel,
-    NoGradInput,
-    SourceModel,
-    Values,
-)
+from ..schema.details import ConstantModel, ConsumerModel, CutModel, DetailsModel, SourceModel
+from ..schema.graph import NoGradInput
+from ..schema.values import Values
 from ..torch_api.distributed import Sharded
 from ..torch_api.summary import Summarise, summarise
 from ..tracing.annotate import Annotated

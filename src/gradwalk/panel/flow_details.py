@@ -12,7 +12,7 @@ from ..backward.recorded_pass import RecordedPass
 from ..backward.recorded_run import RecordedRun, Step
 from ..backward.steps import Contribution, contributions, seeds
 from ..graph.labels import label
-from ..schema import ContributionModel, InputModel, TensorSummary
+from ..schema.details import ContributionModel, InputModel, TensorSummary
 from ..torch_api.reading import same_numbers
 from ..torch_api.summary import Summarise, summarise
 from .extra_details import MOST_LISTED

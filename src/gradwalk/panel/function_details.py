@@ -6,7 +6,7 @@ from torch.autograd.graph import Node
 
 from ..backward.recorded_run import RecordedRun
 from ..derivatives.custom_source import written_backward
-from ..schema import FunctionModel, OperationModel
+from ..schema.details import FunctionModel, OperationModel
 from ..torch_api.nodes import custom_function, is_of_torch
 from ..torch_api.summary import Summarise
 from ..tracing.source_line import shown_file

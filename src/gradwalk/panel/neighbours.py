@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..graph.adjacency import predecessors
 from ..graph.labels import label
-from ..schema import ConsumerModel, InputModel, OutputModel
+from ..schema.details import ConsumerModel, InputModel, OutputModel
 from .extra_details import MOST_LISTED
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from ..graph.labels import short_value
-from ..schema import TensorSummary, ValueModel, Values
+from ..schema.details import TensorSummary, ValueModel
+from ..schema.values import Values
 from ..torch_api.json_values import plain_values
 from ..torch_api.nodes import as_taken, leaf_tensor
 from ..torch_api.summary import Summarise, summarise

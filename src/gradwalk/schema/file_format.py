@@ -5,25 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, Literal, TypedDict, cast
 
-from . import (
-    DetailsModel,
-    DirectionChoice,
-    DtypesModel,
-    EdgeModel,
-    FindingModel,
-    GraphModel,
-    MemoryModel,
-    NodeModel,
-    RanksModel,
-    RunModel,
-    StageModel,
-    StateModel,
-    StepModel,
-    TransportModel,
-)
+from .backward import RunModel, StateModel, StepModel, TransportModel
 from .columns import TooLargeError, decode
+from .details import DetailsModel, StageModel
+from .findings import FindingModel, MemoryModel
+from .graph import DtypesModel, EdgeModel, GraphModel, NodeModel, RanksModel
 from .validate import check, check_version, fill_in
-from .values import CheckpointPlace, Count, NodeId
+from .values import CheckpointPlace, Count, DirectionChoice, NodeId
 
 FORMAT = "gradwalk"
 VERSION = 11

@@ -14,7 +14,7 @@ from ..backward.recorded_run import RecordedRun
 from ..explain.rank_nodes import about_bucket
 from ..graph.names import Names
 from ..panel.extra_details import put_sharded
-from ..schema import DetailsModel, RankGradModel, TensorSummary
+from ..schema.details import DetailsModel, RankGradModel, TensorSummary
 from ..torch_api.distributed import Bucket, Sharded, buckets_of, ranks_with_the_same
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import own_part, simulated_parts, why_unreadable

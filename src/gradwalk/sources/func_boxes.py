@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..schema import GraphModel
+from ..schema.graph import GraphModel
 
 
 def within_transforms(model: GraphModel, transforms: Sequence[str]) -> GraphModel:

@@ -14,21 +14,18 @@ from ..backward.steps import seeds as seeds_at
 from ..graph.adjacency import attributes, edge_count, predecessors, successors
 from ..graph.labels import label
 from ..graph.symbols import node_symbols
-from ..schema import (
+from ..schema.backward import FewModel, HeldModel, RunModel, StateModel
+from ..schema.graph import (
     CheckpointModel,
     DtypesModel,
     EdgeModel,
-    FewModel,
     GraphModel,
-    HeldModel,
     ModulesModel,
     NodeModel,
     RootModel,
-    RunModel,
-    StateModel,
-    Values,
 )
 from ..schema.graph_json import drawing_order
+from ..schema.values import Values
 from ..torch_api.json_values import json_number, plain_values
 
 if TYPE_CHECKING:

@@ -14,15 +14,10 @@ from ..backward.recorded_pass import RecordedPass
 from ..checks.finding import Finding
 from ..checks.run_checks import Limits
 from ..graph.names import Names
-from ..schema import (
-    DetailsModel,
-    GraphModel,
-    MemoryModel,
-    RunModel,
-    StateModel,
-    StepModel,
-    TransportModel,
-)
+from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
+from ..schema.details import DetailsModel
+from ..schema.findings import MemoryModel
+from ..schema.graph import GraphModel
 from ..schema.ranks import RankModel
 from ..tracing.annotate import Annotated
 from .open_nodes import Opening

@@ -12,7 +12,7 @@ from ..graph.adjacency import predecessors, successors
 from ..graph.labels import label
 from ..panel.blank import blank_details
 from ..panel.extra_details import MOST_LISTED, line_model
-from ..schema import ConsumerModel, DetailsModel, InputModel, ValueModel
+from ..schema.details import ConsumerModel, DetailsModel, InputModel, ValueModel
 from ..torch_api.summary import Summarise
 from .open_nodes import Opening, Place
 

@@ -14,7 +14,7 @@ from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_run import Step
 from ..graph.adjacency import attributes, copied, successors
 from ..graph.capture import Capture
-from ..schema import Values
+from ..schema.values import Values
 from ..tracing.annotate import Annotated
 from ..tracing.source_line import SourceLine
 

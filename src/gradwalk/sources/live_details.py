@@ -14,7 +14,7 @@ from ..graph.guarded import could_not
 from ..panel.blank import blank_details
 from ..panel.details import details
 from ..panel.details_reader import DetailsReader
-from ..schema import DetailsModel
+from ..schema.details import DetailsModel
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..tracing.values import Drawn
 from .distributed_leaves import BucketOf, DistributedLeaves

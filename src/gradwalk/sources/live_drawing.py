@@ -13,7 +13,8 @@ from ..backward.recorded_run import RecordedRun
 from ..explain import describe_node as why
 from ..graph.names import Names
 from ..plugins import Hook
-from ..schema import DetailsModel, GraphModel
+from ..schema.details import DetailsModel
+from ..schema.graph import GraphModel
 from ..torch_api.modes import unseen
 from ..tracing.annotate import Annotated
 from ..tracing.double_backward import pairs

@@ -23,15 +23,10 @@ from ..checks.run_checks import Limits, run_checks
 from ..explain import describe_node as why
 from ..explain.freed import why_freed
 from ..graph.names import Names
-from ..schema import (
-    DetailsModel,
-    GraphModel,
-    MemoryModel,
-    RunModel,
-    StateModel,
-    StepModel,
-    TransportModel,
-)
+from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
+from ..schema.details import DetailsModel
+from ..schema.findings import MemoryModel
+from ..schema.graph import GraphModel
 from ..schema.ranks import RankModel
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.nodes import leaf_tensor

@@ -11,7 +11,7 @@ from ..backward.leaf_grads import LeafGrads
 from ..backward.observe import Observer
 from ..backward.recorded_pass import RecordedPass
 from ..backward.recorded_run import RecordedRun
-from ..schema import HeldModel, RunModel
+from ..schema.backward import HeldModel, RunModel
 from ..torch_api.saved_tensors import is_freed
 from .graph_model import run_model
 from .open_nodes import Opening

@@ -18,7 +18,7 @@ from ..backward.recorded_pass import RecordedPass
 from ..backward.recorded_run import RecordedRun
 from ..graph.guarded import could_not
 from ..plugins import Hook
-from ..schema import Values
+from ..schema.values import Values
 from ..torch_api.compiled import CannotOpenError
 from ..torch_api.engine import NO_TASK, current_task
 from ..tracing.annotate import Annotated

@@ -17,7 +17,7 @@ from ..backward.kept_gradients import KeptGradient
 from ..backward.provenance import Producer
 from ..backward.recorded_run import RecordedRun, Step
 from ..graph.capture import Capture
-from ..schema import Values
+from ..schema.values import Values
 from ..torch_api.compiled import CannotOpenError
 from ..torch_api.json_values import plain_values
 from ..torch_api.nodes import input_numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..schema import CheckpointModel
+from ..schema.graph import CheckpointModel
 
 
 @dataclass(frozen=True)

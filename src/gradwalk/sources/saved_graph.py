@@ -12,17 +12,11 @@ from ..checks.finding import Finding, findings_from
 from ..checks.run_checks import Limits
 from ..graph.names import Names
 from ..panel.blank import blank_details
-from ..schema import (
-    DetailsModel,
-    GraphModel,
-    MemoryModel,
-    RunModel,
-    StageModel,
-    StateModel,
-    StepModel,
-    TransportModel,
-)
+from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
+from ..schema.details import DetailsModel, StageModel
 from ..schema.file_format import SavedGraphModel
+from ..schema.findings import MemoryModel
+from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_from_data, with_drawn
 from ..static.descriptions import no_backward
 from .graph_source import ReadOnlySource

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from ..schema import FindingModel
+from ..schema.findings import FindingModel
 from .graph_source import GraphSource
 
 _MOST_NAMED = 20

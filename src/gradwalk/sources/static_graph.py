@@ -17,15 +17,10 @@ from ..panel.blank import blank_details
 from ..panel.extra_details import line_model
 from ..panel.neighbours import consumers_of, inputs_of, outputs_of
 from ..panel.value import with_origin
-from ..schema import (
-    DetailsModel,
-    GraphModel,
-    MemoryModel,
-    RunModel,
-    StateModel,
-    StepModel,
-    TransportModel,
-)
+from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
+from ..schema.details import DetailsModel
+from ..schema.findings import MemoryModel
+from ..schema.graph import GraphModel
 from ..static.capture_static import StaticCapture
 from ..static.descriptions import about, no_backward
 from .graph_model import graph_model, modules_model

@@ -19,7 +19,7 @@ from ..backward.grad_timeline import is_small, same_values
 from ..backward.kept_gradients import KeptGradient
 from ..backward.observe import weakly
 from ..graph.capture import Capture
-from ..schema import GrownModel, HeldModel, RunModel
+from ..schema.backward import GrownModel, HeldModel, RunModel
 from ..torch_api.modes import unseen
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import why_unreadable

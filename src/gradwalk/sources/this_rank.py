@@ -13,8 +13,10 @@ import torch
 
 from ..backward.recorded_run import RecordedRun
 from ..panel.extra_details import line_model
-from ..schema import DetailsModel, JsonNumber, RunModel, TensorSummary
+from ..schema.backward import RunModel
+from ..schema.details import DetailsModel, TensorSummary
 from ..schema.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
+from ..schema.values import JsonNumber
 from ..tracing.annotate import Annotated
 from ..tracing.branches import Branches
 from ..tracing.source_line import SourceLine

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..schema import JsonNumber, Values
+from ..schema.values import JsonNumber, Values
 from .reading import PLAIN, why_unreadable, zeros_like
 
 _LARGEST_EXACT = 2**53  # a browser's numbers are doubles

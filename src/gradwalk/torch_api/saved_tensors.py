@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from ..schema import SavedModel
+from ..schema.details import SavedModel
 from .json_values import json_number
 from .nodes import keeps_tensors, node_class, saved_names, saved_tensors
 from .reading import first_line

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from ..english import join_words
-from ..schema import TensorSummary
+from ..schema.details import TensorSummary
 from .func_transforms import unwrapped, without_transforms
 from .json_values import as_json, as_nested_list, evenly_spread, json_number, readable
 from .reading import (

@@ -14,7 +14,7 @@ from torch.autograd.graph import Node
 from torch.overrides import get_testing_overrides, resolve_name
 
 from ..graph.capture import Capture
-from ..schema import NoGradInput
+from ..schema.graph import NoGradInput
 from ..torch_api.nodes import NextFunctions, sequence_nr
 from ..torch_api.saved_tensors import read_saved
 from . import weak_id_dict

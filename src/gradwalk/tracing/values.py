@@ -18,7 +18,7 @@ from torch.autograd.graph import Node
 
 from ..graph.attributes import as_text, described_outputs
 from ..graph.labels import described
-from ..schema import Values
+from ..schema.values import Values
 from ..torch_api.json_values import json_number, plain_values
 from ..torch_api.nodes import (
     AccumulateGrad,

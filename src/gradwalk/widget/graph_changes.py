@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from ..english import list_some, plural, with_counts
 from ..matching.match import match
-from ..schema import ChangeModel, EdgeModel, GraphModel, JsonNumber, NodeModel, UpdateModel, Values
+from ..schema.graph import EdgeModel, GraphModel, NodeModel
+from ..schema.updates import ChangeModel, UpdateModel
+from ..schema.values import JsonNumber, Values
 from ..sources.graph_source import GraphSource
 
 if TYPE_CHECKING:

@@ -6,26 +6,20 @@ from typing import Any
 
 import traitlets
 
-from ..schema import (
+from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
+from ..schema.details import DetailsModel
+from ..schema.findings import FindingModel, MemoryModel
+from ..schema.graph import DtypesModel, GraphModel
+from ..schema.updates import (
     CheckedModel,
-    DetailsModel,
     DifferenceModel,
-    DtypesModel,
-    FindingModel,
-    GraphModel,
     KnobModel,
-    MemoryModel,
     QuizModel,
-    RunModel,
     ScoreModel,
-    ShareModel,
-    StateModel,
-    StepModel,
-    TransportModel,
     UpdateModel,
-    Values,
-    WhatIfModel,
 )
+from ..schema.values import Values
+from ..schema.what_if import ShareModel, WhatIfModel
 from ..sources.graph_source import GraphSource
 from ..torch_api.modes import grad_mode_kept
 from .drawing import DrawingWidget

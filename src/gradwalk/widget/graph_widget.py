@@ -26,7 +26,7 @@ from ..graph.garbage_collector import collector_paused
 from ..graph.integers import read_int
 from ..graph.names import caller_names
 from ..plugins import Hook
-from ..schema import DetailsModel
+from ..schema.details import DetailsModel
 from ..sources.diagnose import read_optimizers
 from ..sources.graph_source import GraphSource
 from ..sources.read_source import read_source

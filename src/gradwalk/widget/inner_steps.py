@@ -8,7 +8,8 @@ from itertools import accumulate
 from typing import Any
 
 from ..graph.integers import read_int
-from ..schema import NodeModel, StepModel
+from ..schema.backward import StepModel
+from ..schema.graph import NodeModel
 from ..sources.graph_source import GraphSource
 from .controllers import Controller
 from .graph_traits import GraphTraits

@@ -6,8 +6,8 @@ from typing import Any
 
 import traitlets
 
-from ..schema import DIRECTION_CHOICES
 from ..schema.columns import decode, encode
+from ..schema.values import DIRECTION_CHOICES
 
 
 def _encoded(value: Any, _: Any) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from .. import notebook
-from ..schema import UpdateModel
+from ..schema.updates import UpdateModel
 from ..sources.graph_model import dtypes_model
 from ..sources.graph_source import GraphSource
 from ..sources.snapshot import are_small

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ...explain.checkpoints import about_region, saves
 from ...graph.names import Names
-from ...schema import CheckpointModel
+from ...schema.graph import CheckpointModel
 from ...sources.regions import Regions
 from ...tracing.annotate import Annotated
 from ...tracing.checkpoint_regions import innermost

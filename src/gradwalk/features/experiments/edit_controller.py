@@ -9,7 +9,8 @@ import torch
 from ...backward.kept_gradients import DEFAULT_BUDGET
 from ...backward.recorded_pass import refuse_within_backward
 from ...explain import describe_node as why
-from ...schema import CheckedModel, EditModel, ShareModel, WhatIfModel
+from ...schema.updates import CheckedModel
+from ...schema.what_if import EditModel, ShareModel, WhatIfModel
 from ...sources.graph_source import GraphSource
 from ...torch_api.modes import unseen
 from ...widget.controllers import Controller

@@ -10,7 +10,8 @@ import torch
 
 from ...backward.kept_gradients import KeptGradient
 from ...graph.attributes import Place
-from ...schema import EditModel, FewModel, LeafChangeModel, WhatIfModel
+from ...schema.backward import FewModel
+from ...schema.what_if import EditModel, LeafChangeModel, WhatIfModel
 from ...sources.graph_model import few_of
 from ...tracing.annotations import Annotation
 from .change import Edit, same

@@ -14,7 +14,7 @@ from ...backward.run_backward import starting_gradients
 from ...english import list_some
 from ...graph.attributes import Place
 from ...graph.capture import Capture
-from ...schema import FewModel
+from ...schema.backward import FewModel
 from ...torch_api.nodes import ModuleHook, custom_function, leaf_tensor, outputs_metadata
 from ...torch_api.tensors import has_hooks
 from .change import Edit, Edits, Kind, fitting

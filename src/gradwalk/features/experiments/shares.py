@@ -7,7 +7,7 @@ import torch
 from ...backward.recorded_pass import RecordedPass
 from ...graph.adjacency import predecessors
 from ...graph.labels import label
-from ...schema import ShareModel
+from ...schema.what_if import ShareModel
 from ...torch_api.reading import is_plain, own_part
 
 MOST_SHARES = 50

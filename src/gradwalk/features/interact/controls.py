@@ -14,7 +14,7 @@ import traitlets
 from ipywidgets import interactive
 
 from ...graph.names import nearest
-from ...schema import KnobModel
+from ...schema.updates import KnobModel
 from ...torch_api.reading import kind_without_data
 
 MOST_NUMBERS = 16

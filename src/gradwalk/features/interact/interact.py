@@ -13,7 +13,7 @@ from IPython.display import clear_output
 from ...graph.garbage_collector import collector_paused
 from ...graph.names import names_among
 from ...notebook import shell
-from ...schema import DifferenceModel, KnobModel
+from ...schema.updates import DifferenceModel, KnobModel
 from ...sources.graph_source import GraphSource
 from ...sources.read_source import read_source
 from ...sources.snapshot import are_small

@@ -16,7 +16,7 @@ from ...comparison.compare_widget import CompareWidget, Places
 from ...graph.garbage_collector import collector_paused
 from ...graph.labels import label
 from ...graph.names import caller_names
-from ...schema import ErrorsModel
+from ...schema.comparison import ErrorsModel
 from ...sources.graph_source import GraphSource
 from ...sources.snapshot import are_small
 from ...torch_api.modes import grad_mode_kept, unseen

@@ -12,7 +12,8 @@ import torch
 from ...backward.kept_gradients import KeptGradient
 from ...graph.adjacency import predecessors
 from ...panel.value import as_tensor
-from ...schema import DetailsModel, RunModel, TensorSummary
+from ...schema.backward import RunModel
+from ...schema.details import DetailsModel, TensorSummary
 from ...sources.graph_source import GraphSource
 from ...torch_api.nodes import leaf_tensor
 from ...tracing.annotate import Annotated

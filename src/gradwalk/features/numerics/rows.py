@@ -10,7 +10,8 @@ import networkx as nx
 
 from ...english import list_some, plural
 from ...graph.labels import label
-from ...schema import ErrorModel, ErrorsModel, ErrorSourceModel, JsonNumber
+from ...schema.comparison import ErrorModel, ErrorsModel, ErrorSourceModel
+from ...schema.values import JsonNumber
 from ...torch_api.json_values import json_number
 from .aligned import Aligned
 from .arguments import differing, words_of

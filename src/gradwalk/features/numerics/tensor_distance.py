@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import torch
 
-from ...schema import TensorSummary, Values
+from ...schema.details import TensorSummary
+from ...schema.values import Values
 from ...torch_api.reading import PART, is_plain
 from ...torch_api.summary import summarise
 from ...torch_api.tensors import dtype_of, tolerances, wider

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...english import join_words
-from ...schema import GraphModel, QuestionModel, QuizModel, RunModel, ScoreModel, StepModel, Values
+from ...schema.backward import RunModel, StepModel
+from ...schema.graph import GraphModel
+from ...schema.updates import QuestionModel, QuizModel, ScoreModel
+from ...schema.values import Values
 from .typed_numbers import NOTHING, is_near, read_number, single_number, single_numbers, written
 
 KINDS = ("grad", "value", "order")

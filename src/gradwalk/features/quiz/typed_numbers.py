@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from ...schema import Values
+from ...schema.values import Values
 
 # Relative, as torch.testing has them.
 _TOLERANCES = {"torch.float64": 1e-7, "torch.float16": 1e-3, "torch.bfloat16": 1.6e-2}

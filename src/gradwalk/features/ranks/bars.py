@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ...schema import EdgeRanksModel, ElsewhereModel, NodeRanksModel, RanksModel
+from ...schema.graph import EdgeRanksModel, ElsewhereModel, NodeRanksModel, RanksModel
 from ...schema.ranks import RankModel
 from .leaf_over_ranks import in_words, number_of
 

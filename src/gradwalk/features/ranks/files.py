@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...schema import FindingModel
 from ...schema.file_format import SavedGraphModel, unpack
+from ...schema.findings import FindingModel
 from ...schema.ranks import RankModel, rank_in
 
 

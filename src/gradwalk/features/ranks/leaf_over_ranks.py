@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from ...english import MOST_LISTED, list_some
-from ...schema import JsonNumber
 from ...schema.ranks import RankLeafModel, StatisticsModel
+from ...schema.values import JsonNumber
 
 _SAME = 1e-5
 """Reduced gradients are the same bit for bit; weights may have been summed in another order."""

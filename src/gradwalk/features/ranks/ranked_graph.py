@@ -12,8 +12,9 @@ import torch
 from ...checks.finding import Finding
 from ...checks.run_checks import Limits
 from ...graph.names import Names
-from ...schema import DetailsModel, EdgeRanksModel, GraphModel, RankGradModel
+from ...schema.details import DetailsModel, RankGradModel
 from ...schema.file_format import SavedGraphModel, is_autograd, unpack
+from ...schema.graph import EdgeRanksModel, GraphModel
 from ...schema.ranks import RankLeafModel, RankModel, summary_of
 from ...sources.saved_graph import SavedGraph
 from .bars import are_odd, ranks_model

@@ -8,8 +8,9 @@ from typing import Any
 
 from ...explain.describe_node import READY, WAITS
 from ...explain.rank_nodes import about_received, about_sent, sent_by
-from ...schema import NodeModel, StageModel
+from ...schema.details import StageModel
 from ...schema.file_format import SavedGraphModel
+from ...schema.graph import NodeModel
 from .stages import Tie
 
 

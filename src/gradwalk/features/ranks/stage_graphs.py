@@ -8,17 +8,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ...explain.rank_nodes import box_of_stage, sent_by
-from ...schema import (
-    EdgeModel,
-    FindingModel,
-    MemoryModel,
-    ModulesModel,
-    NodeModel,
-    RunModel,
-    StateModel,
-    StepModel,
-)
+from ...schema.backward import RunModel, StateModel, StepModel
 from ...schema.file_format import SavedGraphModel, is_autograd
+from ...schema.findings import FindingModel, MemoryModel
+from ...schema.graph import EdgeModel, ModulesModel, NodeModel
 from ...schema.renumber import renumbered
 from ...sources.graph_model import modules_model
 from .stage_details import End, Part, details_of, tie_details

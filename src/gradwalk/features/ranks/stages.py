@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ...schema import JsonNumber
 from ...schema.ranks import RankLeafModel, RankModel, StatisticsModel
+from ...schema.values import JsonNumber
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...explain.rank_nodes import about_elsewhere
 from ...graph.pass_through import PLUMBING
 from ...matching.match import match
-from ...schema import DerivativeModel, EdgeModel, ModulesModel, StageModel
+from ...schema.details import StageModel
 from ...schema.file_format import SavedEdge, SavedGraphModel, SavedNode
+from ...schema.graph import DerivativeModel, EdgeModel, ModulesModel
 from ...schema.graph_json import drawing_order
 from ...schema.renumber import renumbered
 from ...sources.graph_model import modules_model
