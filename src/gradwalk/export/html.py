@@ -54,8 +54,6 @@ _PAGE = """<!doctype html>
 def to_html(
     widget: TakesSnapshots, path: None = None, *, title: str | None = ..., source: bool = ...
 ) -> str: ...
-
-
 @overload
 def to_html(
     widget: TakesSnapshots,
@@ -64,8 +62,6 @@ def to_html(
     title: str | None = ...,
     source: bool = ...,
 ) -> Path: ...
-
-
 def to_html(
     widget: TakesSnapshots,
     path: str | os.PathLike[str] | None = None,

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, overload
 
 from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_to_data
@@ -17,6 +17,9 @@ from ..sources.snapshot import Snapshot, TakesSnapshots
 from . import svg_engine as still
 from .disk import read_path, write_file
 from .plain_dot import dot_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Theme = Literal["light", "dark", "auto"]
 THEMES = ("light", "dark", "auto")
@@ -29,30 +32,21 @@ _Content = TypeVar("_Content", str, bytes)
 _Written = str | os.PathLike[str]
 
 
-@overload
-def to_svg(
-    widget: TakesSnapshots,
-    path: None = None,
-    *,
-    theme: Theme = ...,
-    whole: bool = ...,
-    width: float | None = ...,
-    derivatives: bool = ...,
-) -> str: ...
+class _Picture(TypedDict, total=False):
+    theme: Theme
+    whole: bool
+    width: float | None
+    derivatives: bool
+
+
+class _Png(_Picture, total=False):
+    scale: float
 
 
 @overload
-def to_svg(
-    widget: TakesSnapshots,
-    path: _Written,
-    *,
-    theme: Theme = ...,
-    whole: bool = ...,
-    width: float | None = ...,
-    derivatives: bool = ...,
-) -> Path: ...
-
-
+def to_svg(widget: TakesSnapshots, path: None = None, **how: Unpack[_Picture]) -> str: ...
+@overload
+def to_svg(widget: TakesSnapshots, path: _Written, **how: Unpack[_Picture]) -> Path: ...
 def to_svg(
     widget: TakesSnapshots,
     path: _Written | None = None,
@@ -91,31 +85,9 @@ def to_svg(
 
 
 @overload
-def to_png(
-    widget: TakesSnapshots,
-    path: None = None,
-    *,
-    scale: float = ...,
-    theme: Theme = ...,
-    whole: bool = ...,
-    width: float | None = ...,
-    derivatives: bool = ...,
-) -> bytes: ...
-
-
+def to_png(widget: TakesSnapshots, path: None = None, **how: Unpack[_Png]) -> bytes: ...
 @overload
-def to_png(
-    widget: TakesSnapshots,
-    path: _Written,
-    *,
-    scale: float = ...,
-    theme: Theme = ...,
-    whole: bool = ...,
-    width: float | None = ...,
-    derivatives: bool = ...,
-) -> Path: ...
-
-
+def to_png(widget: TakesSnapshots, path: _Written, **how: Unpack[_Png]) -> Path: ...
 def to_png(
     widget: TakesSnapshots,
     path: _Written | None = None,
@@ -169,29 +141,9 @@ def to_png(
 
 
 @overload
-def to_pdf(
-    widget: TakesSnapshots,
-    path: None = None,
-    *,
-    theme: Theme = ...,
-    whole: bool = ...,
-    width: float | None = ...,
-    derivatives: bool = ...,
-) -> bytes: ...
-
-
+def to_pdf(widget: TakesSnapshots, path: None = None, **how: Unpack[_Picture]) -> bytes: ...
 @overload
-def to_pdf(
-    widget: TakesSnapshots,
-    path: _Written,
-    *,
-    theme: Theme = ...,
-    whole: bool = ...,
-    width: float | None = ...,
-    derivatives: bool = ...,
-) -> Path: ...
-
-
+def to_pdf(widget: TakesSnapshots, path: _Written, **how: Unpack[_Picture]) -> Path: ...
 def to_pdf(
     widget: TakesSnapshots,
     path: _Written | None = None,
@@ -232,12 +184,8 @@ def to_pdf(
 
 @overload
 def to_json(widget: TakesSnapshots, path: None = None, *, source: bool = ...) -> str: ...
-
-
 @overload
 def to_json(widget: TakesSnapshots, path: _Written, *, source: bool = ...) -> Path: ...
-
-
 def to_json(
     widget: TakesSnapshots, path: _Written | None = None, *, source: bool = True
 ) -> str | Path:
@@ -267,12 +215,8 @@ def to_json(
 
 @overload
 def to_dot(widget: TakesSnapshots, path: None = None) -> str: ...
-
-
 @overload
 def to_dot(widget: TakesSnapshots, path: _Written) -> Path: ...
-
-
 def to_dot(widget: TakesSnapshots, path: _Written | None = None) -> str | Path:
     """The graph that is drawn, in Graphviz' DOT language; needs no package.
 
