@@ -53,26 +53,24 @@ CONTROLLERS: Hook[Callable[[GraphTraits], Controller[Any]]] = Hook()
 
 
 class GraphWidget(GraphTraits):
-    """The autograd graph behind some tensors: drawn, clickable, and stepping through backward.
+    """The autograd graph of some tensors: drawn, clickable, with a cursor over backward.
 
-    Looking never changes a gradient, the random state or the graph; `backward` and `step` run the
-    real backward once and then travel in its time. The widget keeps the graph alive, so `close` it
-    when done with a large one.
+    Looking never changes a gradient, the random state or the graph. `backward` and `step` run the
+    real backward once; afterwards the cursor moves over what was recorded. The widget keeps the
+    graph alive, so `close` it when done with a large one.
 
     Attributes:
         graph: What is drawn, as plain JSON values (see `GraphModel`). Read-only.
         selected: Id of the selected node, or None. Set it, or click a node.
-        details: What the panel shows (see `DetailsModel`): of the selected node;
-            or,
-            while none is and backward is being stepped through, of the node that ran last; else
-            None. Up to date whenever it is read. Read-only.
+        details: What the panel shows (see `DetailsModel`): the selected node; if none is selected,
+            the node that ran last while the cursor is within the pass; else None. Computed when it
+            is read. Read-only.
         state: What has been seen of backward (see `StateModel`). Read-only.
         steps: The backward pass that is shown, one dict per node that ran, in the engine's order
             (see `StepModel`). Read-only.
-        cursor: After how many of the steps we stand. Set it, or use `step` and its like.
-        inner: Where the node that the last of them ran is open: after how many of the calls inside
-            of it we stand, in the order in which they ran; 0 after all of the step. Set it, or use
-            `step` and its like. What it changes is the picture alone, and no ``.grad``.
+        cursor: Number of completed steps. Set it, or use `step`, `step_back` and `run_to`.
+        inner: If the node of the last step is open, the number of completed calls inside of it; 0
+            after all of the step. Set it, or use `step`. It changes the picture, and no ``.grad``.
         run: What flowed in that pass, in few numbers (see `RunModel`). Read-only.
         transport: Whether the cursor moves ``.grad``, and why not (see
             `TransportModel`). Read-only.
@@ -80,14 +78,16 @@ class GraphWidget(GraphTraits):
             chooses the one that shows most.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
-        edits: What is changed about gradients on their way, in order: dicts with ``kind`` ("cut",
-            "scale" or "replace"), ``edge`` ((consumer id, input_nr), or the name of a tensor),
-            ``value`` and, to compare them, ``name`` and ``off``. Set it, or cut in the picture.
-        what_if: What would come of them, as `gradwalk.what_if` tells it (see
+        edits: Changes of gradients on their way, in order: dicts with ``kind`` ("cut", "scale" or
+            "replace"), ``edge`` ((consumer id, input_nr), or the name of a tensor for all edges
+            that flow to it) and ``value`` (the factor, or the numbers). An edit with ``off`` is not
+            made. Edits with the same ``name`` belong together; with two names or more ``what_if``
+            compares them. No ``.grad`` changes and no hook runs. Set it, or cut in the picture.
+        what_if: How the edits would change the gradients, as from `gradwalk.what_if` (see
             `WhatIfModel`); None without edits. Read-only.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
             `FindingModel`), once it was asked. Read-only.
-        rank: Of several ranks that were loaded, the one that is shown. Set it, or choose it.
+        rank: The rank that is shown, of several that were loaded. Set it, or choose it.
         score: While a `quiz` is on, how many answers were right and wrong (see
             `ScoreModel`); else None. Read-only.
 
@@ -348,7 +348,7 @@ class GraphWidget(GraphTraits):
             node: Its id.
 
         Raises:
-            TypeError: ``node`` is no whole number.
+            TypeError: ``node`` is not a whole number.
             ValueError: It has nothing inside that can be shown, and why; or the widget is closed.
             RuntimeError: A backward pass is running.
 
@@ -376,7 +376,7 @@ class GraphWidget(GraphTraits):
             node: Its id, or that of something inside of it.
 
         Raises:
-            TypeError: ``node`` is no whole number.
+            TypeError: ``node`` is not a whole number.
             ValueError: It has nothing inside; or the widget is closed.
             RuntimeError: A backward pass is running.
         """

@@ -1,4 +1,4 @@
-"""The kinds of traits that the widgets are made of."""
+"""The kinds of traits that the widgets have. Reading one brings the picture up to date first."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def masked(trait: str, *, encoded: bool = True) -> dict[str, Any]:
 class reacts(traitlets.ObserveHandler):  # noqa: N801  a decorator, as `traitlets.observe` is
     """A method of a widget of ours that runs when some of its traits change.
 
-    `traitlets.observe`, but for one thing: the widget is not asked to tell anyone. Whoever is to be
-    told is shown a pass as soon as it ends, and a widget's own reactions wait for nothing.
+    `traitlets.observe` would count as an observer of the user's, for whom a pass is shown as soon
+    as it ends (see `DrawingWidget.observe`).
 
     Example::
 
@@ -65,43 +65,43 @@ class reacts(traitlets.ObserveHandler):  # noqa: N801  a decorator, as `traitlet
 
 
 class OfPass(traitlets.Any):
-    """What a backward pass was seen to do; its owner looks for one that ended without telling."""
+    """A trait about backward: a read looks for a pass that has ended since."""
 
     def get(self, obj: Any, cls: Any = None) -> Any:
-        """The value, of the last pass. Works out nothing unless there is a new one."""
+        """Return the value, of the last pass."""
         obj._refresh(describe=False)
         return super().get(obj, cls)
 
 
 class OfTensors(traitlets.Any):
-    """What tensors hold, which anyone may change without telling: worked out when it is read."""
+    """A trait computed from live tensors: computed again on every read."""
 
     def get(self, obj: Any, cls: Any = None) -> Any:
-        """The value, of the tensors as they are now."""
+        """Return the value, of the tensors as they are now."""
         obj._refresh()
         return super().get(obj, cls)
 
 
 class Cursor(traitlets.Any):
-    """How many steps have run; its owner checks it. None is checked like everything else."""
+    """A place in a pass or in a graph. A controller checks it, None included."""
 
     allow_none = False
 
     def get(self, obj: Any, cls: Any = None) -> Any:
-        """The value, at the end of a pass that has ended since."""
+        """Return the value, in the pass that ended last."""
         if obj._is_stale:
             obj._refresh(describe=False)
         return super().get(obj, cls)
 
     def set(self, obj: Any, value: Any) -> None:
-        """Set it in that pass; whoever looks afterwards shall find it there."""
+        """Set the value in the pass that ended last, which a later read will not move."""
         if obj._is_stale:
             obj._refresh(describe=False)
         super().set(obj, value)
 
 
 class Selected(Cursor):
-    """What is selected of the graph that is shown; its owner checks it."""
+    """A node of the graph that is shown, or None; a controller or the widget checks it."""
 
     allow_none = True
 
@@ -112,7 +112,7 @@ class Direction(traitlets.Any):
     allow_none = False
 
     def validate(self, obj: Any, value: Any) -> str:  # noqa: ARG002
-        """The direction, checked."""
+        """Return the direction, checked."""
         if not isinstance(value, str) or value not in DIRECTION_CHOICES:
             choices = ", ".join(map(repr, DIRECTION_CHOICES))
             raise ValueError(f"direction was given {value!r}; it is one of {choices}.")
@@ -125,7 +125,7 @@ class Constants(traitlets.Any):
     allow_none = False
 
     def validate(self, obj: Any, value: Any) -> bool:  # noqa: ARG002
-        """The choice, checked."""
+        """Return the choice, checked."""
         if not isinstance(value, bool):
             raise TypeError(
                 f"constants was given {value!r}. Give it True to draw operands that need no grad, "
