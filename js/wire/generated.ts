@@ -4,244 +4,237 @@ export const DIRECTIONS = ["down", "right", "up", "left"] as const;
 
 export const PLUMBING = ["AliasBackward0", "AsStridedBackward0", "CloneBackward0", "CopyBackwards", "DiagonalBackward0", "ExpandBackward0", "LiftBackward0", "PermuteBackward0", "RepeatBackward0", "ReshapeAliasBackward0", "SelectBackward0", "SliceBackward0", "SplitBackward0", "SplitWithSizesBackward0", "SqueezeBackward0", "SqueezeBackward1", "SqueezeBackward2", "SqueezeBackward3", "SqueezeBackward4", "SqueezeBackward5", "TBackward0", "ToCopyBackward0", "TransposeBackward0", "TransposeBackward1", "UnbindBackward0", "UnfoldBackward0", "UnsafeSplitBackward0", "UnsafeSplitWithSizesBackward0", "UnsafeViewBackward0", "UnsqueezeBackward0", "UnsqueezeBackward1", "ViewAsComplexBackward0", "ViewAsRealBackward0", "ViewBackward0"] as const;
 
-/** Which way gradients flow in the drawing. */
+/** The direction of gradients in the drawing. */
 export type Direction = "down" | "right" | "up" | "left";
 
-/** The same, or whichever shows most of the graph at once. */
+/** A direction, or "auto": the one that shows most of the graph at once. */
 export type DirectionChoice = "auto" | "down" | "right" | "up" | "left";
 
-/** A whole number from 0. */
+/** An integer from 0. */
 export type Count = number;
 
-/** A node: its place in `nodes`. */
+/** A node: its index in `nodes`. */
 export type NodeId = number;
 
-/** One of the autograd nodes, which come first. */
+/** An autograd node; these come first in `nodes`. */
 export type AutogradNodeId = number;
 
-/** An edge: its place in `edges`. */
+/** An edge: its index in `edges`. */
 export type EdgePlace = number;
 
-/** One of the edges along which gradients can flow, which come first. */
+/** An edge that can carry gradients; these come first in `edges`. */
 export type GradientEdgePlace = number;
 
-/** A checkpointed region: its place in `checkpoints`. */
+/** A checkpointed region: its index in `checkpoints`. */
 export type CheckpointPlace = number;
 
-/** A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings. */
+/** A number in JSON: integers beyond 2**53, NaN and infinities are strings. */
 export type JsonNumber = number | string;
 
-/** The same, never a complex one. */
+/** A `JsonNumber` that is not complex. */
 export type RealNumber = number | string;
 
-/** Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor. */
+/** The values of a tensor: nested lists, one level per dimension; a bare value for a 0-dim one. */
 export type Values = JsonNumber | boolean | Values[];
 
-/** A number, flag, text, nothing, or lists of them. */
+/** A number, flag, text, null, or nested lists of them. */
 export type Plain = unknown;
 
-/** What a node stands for; only the first two are autograd nodes. */
+/** The kind of a node; only leaves and operations are autograd nodes. */
 export type Kind = "leaf" | "op" | "call" | "constant" | "cut" | "outside";
 
 export type EdgeKind = "gradient" | "constant" | "cut";
 
 export type NodeState = "waiting" | "ready" | "running" | "done" | "not reached";
 
-/** An operand that needs no gradient: a `None` in `next_functions`. */
+/** An operand that does not require grad: a `None` in `next_functions`. */
 export interface NoGradInput {
   input_nr: Count;
   argument: string | null;
 }
 
-/** One node, as much of it as the drawing needs. The autograd nodes come first. */
+/** A node, with the fields that the drawing needs. The autograd nodes come first. */
 export interface NodeModel {
-  /** Position in `nodes`; breadth-first from the outputs. */
+  /** Index in `nodes`; breadth-first from the outputs. */
   id: NodeId;
   /**
-   * The first two are autograd nodes, and come first; calls, which are inside of compiled code or
-   * what the backward of a custom Function ran, come next. A constant is an operand that needs no
-   * grad; a cut is one that lost its gradient on the way; outside is the tensor of another graph
-   * that a cut began at.
+   * The autograd nodes ("op", "leaf") come first, then the calls of compiled code or of a custom
+   * Function's backward. A constant is an operand that does not require grad. A cut is one that was
+   * detached from the graph. "outside" is a tensor of another graph that was cut.
    */
   kind: Kind;
   /**
-   * The class name torch gives the node, "MulBackward0"; "AccumulateGrad" for a leaf. Of a cut, how
-   * it was made, "x.detach()". User text.
+   * The node's class name in torch, "MulBackward0"; "AccumulateGrad" for a leaf. For a cut, the code
+   * that made it, "x.detach()". User text.
    */
   op: string;
   /**
-   * What the operation is called on a board, "+", "× 2", "x²", "conv2d 3×3"; null for what is none.
-   * Of a leaf what is done for it before each use, "all-gather" under FSDP2.
+   * The operation's symbol, "+", "× 2", "x²", "conv2d 3×3"; null for other nodes. For a leaf, the
+   * collective before each use, such as "all-gather" under FSDP2.
    */
   sign: string | null;
-  /** Of a constant that is one number and has no name, the operation whose sign says it. */
+  /** For an unnamed constant of one number, the operation whose symbol contains it. */
   said_by: NodeId | null;
-  /** What to write on the node: its name if it has one, else its op. User text. */
+  /** The text on the node: its name if it has one, else its op. User text. */
   label: string;
-  /** The name the user's program gives the tensor(s) this node made, or null. User text. */
+  /** The program's name for the tensors that this node made, or null. User text. */
   name: string | null;
-  /** Shape of the first output (op) or of the tensor (leaf); null when torch does not tell. */
+  /** Shape of the first output (op) or of the tensor (leaf); null if unknown. */
   shape: Count[] | null;
-  /** Operands that need no gradient: a `None` in `next_functions`. */
   no_grad_inputs: NoGradInput[];
   /**
-   * The module that ran the operation, "encoder/layers/0"; "" for the outermost, and for what came
-   * from outside of all modules; null where it is not known: it is drawn with what takes it. Many
-   * operations outside of modules have a box that is none: "balancing_loss()", "loss = …".
+   * The module that ran the operation, "encoder/layers/0"; "" for the outermost module and for nodes
+   * outside all modules. null where unknown: the node is drawn with its consumer. Groups of
+   * operations outside modules have a box of their own: "balancing_loss()", "loss = …".
    */
   namespace: string | null;
   /**
-   * What it holds or gave, when that is known and of at most 16 numbers; of a static graph, a number
-   * as it is written in the program.
+   * Its value, if known and of at most 16 numbers; in a static graph, a number as the program has
+   * it.
    */
   value: Values | null;
   /**
-   * Whether it was changed in place since operations took it (of a leaf), and what they took is not
-   * known. null where that may be: `value` is what it holds now.
+   * Whether a leaf was changed in place after operations used it and the used value is unknown. null
+   * where this is possible; `value` is the current value then.
    */
   changed: boolean | null;
-  /**
-   * Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather
-   * than watched.
-   */
+  /** Whether the node (constant or cut) or its namespace (autograd node) is inferred, not watched. */
   inferred: boolean;
-  /** The innermost checkpointed region that it was made in. */
+  /** The innermost checkpointed region that contains it. */
   checkpoint: CheckpointPlace | null;
-  /** Of a call, and of a tensor that it takes, the opened node that it is inside of. */
+  /** For a call and its operands, the opened node that contains them. */
   inside: NodeId | null;
-  /** Whether it is a call of the forward pass that was put into backward. */
+  /** Whether it is a call of the forward pass that backward recomputes. */
   recomputed: boolean;
 }
 
 /**
- * From a node to the producer of one of its inputs: the way gradients flow. Those along which
- * gradients can flow come first: between autograd nodes, then inside of opened nodes, where they
- * lead to a call, which takes the gradient as its operand `output_nr`. Of the others `input_nr`
- * may be null.
+ * An edge from a node to the producer of one of its inputs: the direction of gradients. Edges that
+ * carry gradients come first: those between autograd nodes, then those inside opened nodes. An
+ * edge inside leads to a call that takes the gradient as its operand `output_nr`.
  */
 export interface EdgeModel {
   source: NodeId;
   target: NodeId;
-  /** Which forward input of the source this is, "self", "mat2"; null when torch does not tell. */
+  /** The forward argument of the source, "self", "mat2"; null if unknown. */
   argument: string | null;
-  /** null where it is not known, which can be on an edge of another kind than "gradient". */
+  /** null where unknown; never for an edge that carries gradients. */
   input_nr: Count | null;
-  /** Which output of the target was that input. */
+  /** The output of the target that is this input. */
   output_nr: Count;
   /**
-   * No gradient flows along the other two: from an operation to a constant, and from a cut to its
+   * The other two kinds carry no gradient: from an operation to a constant, and from a cut to its
    * source.
    */
   kind: EdgeKind;
-  /** Of an opened source the call inside of it that gives this gradient; null of all others. */
+  /** The call inside an opened source that produces this gradient; null for other edges. */
   via: NodeId | null;
 }
 
-/** One tensor handed to the widget. */
+/** One tensor that was passed to the widget. */
 export interface RootModel {
   node: NodeId;
   output_nr: Count;
   name: string | null;
 }
 
-/** The classes of modules; `classes` has, per namespace, a place in `names`. */
+/** The classes of modules; `classes` has one index into `names` per namespace. */
 export interface ModulesModel {
   namespaces: string[];
   classes: Count[];
   names: string[];
 }
 
-/** A part of the program that runs forward again in backward. */
+/** A checkpointed region, which backward recomputes. */
 export interface CheckpointModel {
-  /** The region that it lies in. */
+  /** The enclosing region. */
   parent: CheckpointPlace | null;
-  /** The namespace whose box it is; null where its operations have no box for themselves. */
+  /** The namespace of its box; null where its operations have no box of their own. */
   box: string | null;
-  /** Such as "saves 38 MiB"; empty where that is not known. */
+  /** Such as "saves 38 MiB"; empty where unknown. */
   saves: string;
   /** A sentence or two. */
   about: string;
 }
 
 /**
- * That one node gave the derivative of what another gave, as the program was seen to compute. It
- * is no edge of the graph.
+ * A derivative that the program computed: `node` is the derivative of `of`. It is not an edge of
+ * the graph.
  */
 export interface DerivativeModel {
-  /** Which gave the derivative. */
   node: AutogradNodeId;
   of: AutogradNodeId;
 }
 
-/** The gradient that arrives at a node, over the ranks of a run: a strip of bars. */
+/** The gradient norms at a node on the ranks of a run: a strip of bars. */
 export interface NodeRanksModel {
   node: AutogradNodeId;
-  /** Its largest finite norm on the ranks of each bar, in four digits; null where none is. */
+  /** The largest finite norm on the ranks of each bar, in four digits; null without one. */
   most: (JsonNumber | null)[];
-  /** The least; null where each bar stands for one rank. */
+  /** The smallest; null where each bar is one rank. */
   least: (JsonNumber | null)[] | null;
-  /** Places of the bars that have a NaN or an infinity. */
+  /** Indices of the bars with a NaN or infinite gradient. */
   not_finite: Count[];
-  /** Places of those that have a rank where none arrives. */
+  /** Indices of the bars with a rank without a gradient. */
   without: Count[];
-  /** Places of those whose ranks do something else, as another stage of a pipeline does. */
+  /** Indices of the bars whose ranks run another program, such as another pipeline stage. */
   beyond: Count[];
-  /** Places of those that have a rank that is not as most are. */
+  /** Indices of the bars with a rank that differs from most. */
   odd: Count[];
-  /** Which ranks have the node, where not all have it: "only on rank 0". */
+  /** The ranks that have the node, unless all have it: "only on rank 0". */
   only: string | null;
-  /** Whether the rank that is shown has it. */
+  /** Whether the shown rank has it. */
   here: boolean;
 }
 
-/** An edge that not all ranks have. */
+/** An edge that some ranks lack. */
 export interface EdgeRanksModel {
   edge: EdgePlace;
-  /** Whether the rank that is shown has it. */
+  /** Whether the shown rank has it. */
   here: boolean;
 }
 
-/** Nodes of other ranks that are not drawn here, where there are too many kinds of graphs. */
+/** Nodes of other ranks that are not drawn, because there are too many different graphs. */
 export interface ElsewhereModel {
   /** The first of these ranks. */
   rank: Count;
-  /** All of them in words: "ranks 1 and 3". */
+  /** All of them: "ranks 1 and 3". */
   ranks: string;
-  /** How many autograd nodes each has beyond those that are drawn. */
+  /** Number of autograd nodes on each that are not drawn. */
   count: Count;
-  /** Of the leaves among them, the first few. User text. */
+  /** Names of the first few leaves among them. User text. */
   names: string[];
 }
 
 /** The ranks of a run. */
 export interface RanksModel {
-  /** Whose graph it is. */
+  /** The shown rank. */
   shown: Count;
   count: Count;
-  /** The first rank of each bar, and the last; of many ranks several share a bar. */
+  /** The first rank of each bar; with many ranks, one bar covers several. */
   first: Count[];
   last: Count[];
-  /** The autograd nodes of which there is something to say. */
+  /** The autograd nodes with bars. */
   nodes: NodeRanksModel[];
-  /** Those that not all ranks have. */
+  /** Edges that some ranks lack. */
   edges: EdgeRanksModel[];
-  /** What is not drawn here, the first few kinds of other graphs. */
+  /** The first few of the graphs that are not drawn. */
   elsewhere: ElsewhereModel[];
 }
 
-/** What the browser draws. */
+/** The graph that the browser draws. */
 export interface GraphModel {
-  /** Whether it is a static graph: written down before it runs, without gradients. */
+  /** Whether it is a static graph: a program that has not run, without gradients. */
   static: boolean;
   modules: ModulesModel;
   nodes: NodeModel[];
   edges: EdgeModel[];
   roots: RootModel[];
-  /** A region comes after the one that it lies in. */
+  /** Each region comes after its enclosing one. */
   checkpoints: CheckpointModel[];
   /** Each pair once. */
   derivatives: DerivativeModel[];
-  /** Of a graph that the files of several ranks were loaded for. */
+  /** null unless the files of several ranks were loaded. */
   ranks: RanksModel | null;
 }
 
@@ -249,21 +242,21 @@ export interface GraphModel {
 export interface DtypesModel {
   /** Such as "float32". */
   names: string[];
-  /** Per graph node, the place of its dtype in `names`; -1 where torch does not tell. */
+  /** Per graph node, the index of its dtype in `names`; -1 if unknown. */
   nodes: number[];
 }
 
-/** What the widget has seen of backward. Changes while the graph stays. */
+/** The state of backward. It changes while the graph stays the same. */
 export interface StateModel {
-  /** How many backward passes through this graph have been seen. */
+  /** Number of backward passes recorded through this graph. */
   runs: Count;
-  /** Nodes that a gradient flowed into in the last of them. */
+  /** Nodes that received a gradient in the last pass. */
   reached: AutogradNodeId[];
-  /** Places in `edges` of those that a gradient was passed along then. */
+  /** Indices in `edges` of the edges that carried a gradient in the last pass. */
   flowed: GradientEdgePlace[];
   /** Nodes whose saved tensors torch has freed: a second backward through them fails. */
   freed: AutogradNodeId[];
-  /** What small leaves hold in `.grad` while no pass is shown, which then says it. */
+  /** The `.grad` of small leaves. Empty while a pass is shown, which has them itself. */
   held: HeldModel[];
   /** One sentence for the status line. */
   note: string;
@@ -276,9 +269,9 @@ export interface StepModel {
   op: string;
   /** User text. */
   name: string | null;
-  /** What this step adds to, "x.grad"; null when it stores nothing. User text. */
+  /** The `.grad` that this step adds to, "x.grad"; null when it stores nothing. User text. */
   accumulated: string | null;
-  /** After how many steps all gradients of this node had arrived. */
+  /** Number of steps after which all gradients of this node had arrived. */
   ready: Count;
 }
 
@@ -290,35 +283,35 @@ export interface SeedModel {
   norm: JsonNumber | null;
 }
 
-/** A gradient in few numbers: its values if it has at most six, and its norm. */
+/** A gradient's norm, and its values if there are at most six. */
 export interface FewModel {
   values: Values | null;
   norm: JsonNumber | null;
 }
 
-/** What the `.grad` of a leaf holds. */
+/** The `.grad` of a leaf. */
 export interface HeldModel extends FewModel {
   node: AutogradNodeId;
 }
 
-/** What the `.grad` of a leaf, or of a tensor that retains it, held after a node's step. */
+/** The `.grad` of a leaf or of a tensor with `retain_grad()`, after a node's step. */
 export interface GrownModel extends HeldModel {
-  /** What it held before the pass; null when it was null. */
+  /** The `.grad` before the pass; null when it was null. */
   before: FewModel | null;
-  /** Whether something else has changed it since, such as clipping or `zero_grad()`. */
+  /** Whether something has changed it since, such as clipping or `zero_grad()`. */
   changed: boolean;
-  /** What it then holds now; null when it is null. */
+  /** If changed, the `.grad` now; null when it is null. */
   now: FewModel | null;
 }
 
-/** The gradient of a node's output, all shares added up, where that is not one edge's alone. */
+/** The total gradient of a node's output, where it differs from the gradient of one edge. */
 export interface ArrivedModel {
   node: AutogradNodeId;
   values: Values | null;
   norm: JsonNumber | null;
 }
 
-/** A node where something went wrong, and the sentence that says what. */
+/** A node where backward failed or produced NaN, and a sentence about it. */
 export interface MarkModel {
   node: AutogradNodeId;
   kind: "error" | "nan";
@@ -326,30 +319,29 @@ export interface MarkModel {
 }
 
 /**
- * What flowed in the backward pass whose steps are shown, in few numbers. `edges`, `values` and
- * `norms` are aligned: one entry per edge that carried a gradient. `values` has the numbers of
- * gradients of at most six, null of larger ones.
+ * The gradients of the backward pass that is shown. `edges`, `values` and `norms` have one entry
+ * per edge that carried a gradient.
  */
 export interface RunModel {
   run: Count;
   ended: "done" | "stopped";
   seeds: SeedModel[];
-  /** Places in `edges` of the graph. */
+  /** Indices in `edges` of the graph. */
   edges: GradientEdgePlace[];
-  /** Numbers of gradients of at most six, null of larger ones. */
+  /** The values of each gradient with at most six; null for a larger one. */
   values: (Values | null)[];
   norms: (JsonNumber | null)[];
-  /** Of nodes that several edges lead to, or at which a hook changed what had arrived. */
+  /** For nodes with several incoming edges, or with a hook that changed the gradient. */
   arrived: ArrivedModel[];
   grads: GrownModel[];
   marks: MarkModel[];
 }
 
-/** Whether travelling moves `.grad`, and what the bar has to say. */
+/** Whether moving the cursor changes `.grad`, and the messages beside the controls. */
 export interface TransportModel {
   owned: boolean;
   note: string | null;
-  /** Why no backward can be started; null when one can. */
+  /** Why backward cannot run; null when it can. */
   blocked: string | null;
 }
 
@@ -360,7 +352,7 @@ export interface PaneModel {
   graph: GraphModel;
 }
 
-/** What has been seen of backward through one of the graphs of a comparison. */
+/** The recorded backward pass of one graph of a comparison. */
 export interface PassModel {
   state: StateModel;
   steps: StepModel[];
@@ -368,14 +360,14 @@ export interface PassModel {
   transport: TransportModel;
 }
 
-/** One step of several passes at once; `node` is a place in the trait `members`. */
+/** One step of several passes; `node` is an index in the trait `members`. */
 export interface MergedStepModel {
   node: number;
-  /** The passes that run it in this step. */
+  /** The passes that run the node in this step. */
   passes: number[];
 }
 
-/** A leaf in one of the graphs; `node` is a place in `members`, null where it is not. */
+/** A leaf in one graph; `node` is an index in `members`, null where the graph lacks it. */
 export interface LeafCellModel {
   node: number | null;
   requires_grad: boolean | null;
@@ -385,103 +377,103 @@ export interface LeafCellModel {
   now: FewModel | null;
 }
 
-/** A leaf in all of the graphs. */
+/** A leaf in all graphs. */
 export interface LeafRowModel {
   /** User text. */
   name: string | null;
   cells: LeafCellModel[];
 }
 
-/** The leaves side by side; `total` counts also those that are left out. */
+/** The leaves of all graphs; `total` also counts omitted rows. */
 export interface LeafTableModel {
   rows: LeafRowModel[];
   total: number;
 }
 
-/** What became of an operation in compiled code; places are those in `members`. */
+/** The compiled counterpart of an operation; all numbers are indices in `members`. */
 export interface BecameModel {
   place: Count;
-  /** One call or several; nothing, the gradient goes straight on; or no counterpart was found. */
+  /** Whether it has one call, several, none (removed by the compiler) or no known counterpart. */
   how: "one" | "several" | "dropped" | "unknown";
   calls: Count[];
-  /** Calls of its forward that run again. */
+  /** Calls of its forward pass that backward recomputes. */
   again: Count[];
-  /** User text, as the next. */
+  /** User text, like `where`. */
   label: string;
-  /** Its module and line, as far as they are known. */
+  /** Its module and line, if known. */
   where: string;
-  /** What became of it, in words. */
+  /** A sentence about the counterpart. */
   said: string;
 }
 
-/** Compiled code that is open, beside the same program that is not compiled. */
+/** An opened compiled node, compared with the same program without compilation. */
 export interface CompiledModel {
-  /** What there is to say of all of it. */
+  /** A summary. */
   said: string;
   operations: BecameModel[];
-  /** Calls that add up gradients, as the engine does between nodes. */
+  /** Calls that accumulate gradients, as the engine does between nodes. */
   adding: Count[];
-  /** Calls of which it is not known what they stand for. */
+  /** Calls without a known counterpart. */
   others: Count[];
 }
 
-/** How far the numbers of a node are apart in two graphs; `place` is one in `members`. */
+/** The error between two graphs at a node; `place` is an index in `members`. */
 export interface ErrorModel {
   place: Count;
-  /** Relative, as the next two; null where it is not known. */
+  /** Relative error, like `grad` and `own`; null where unknown. */
   value: JsonNumber | null;
   grad: JsonNumber | null;
-  /** What of it arises at the node. */
+  /** The part of the error that this node introduces. */
   own: JsonNumber | null;
-  /** Whether `own` is one. */
+  /** Whether `own` is an estimate. */
   is_estimate: boolean;
-  /** What is out of tolerance first. */
+  /** Which of the two exceeds the tolerance first. */
   leaves: "value" | "gradient" | null;
 }
 
-/** A node at which error arises, in words. */
+/** A node that introduces error. */
 export interface ErrorSourceModel extends ErrorModel {
-  /** User text, as the next. */
+  /** User text, like `where`. */
   label: string;
-  /** Its module and line, as far as they are known. */
+  /** Its module and line, if known. */
   where: string;
 }
 
-/** Two graphs, number by number: see `gradwalk.compare_numerics`. */
+/** The numerical errors between two graphs: see `gradwalk.compare_numerics`. */
 export interface ErrorsModel {
-  /** What there is to say of all of it. */
+  /** A summary. */
   said: string;
-  /** The place that is out of tolerance first. */
+  /** The first index out of tolerance. */
   first: Count | null;
   nodes: ErrorModel[];
-  /** Where most error arises, the most first. */
+  /** The nodes that introduce the most error, largest first. */
   sources: ErrorSourceModel[];
 }
 
-/** A tensor in at most 64 numbers and its statistics. */
+/** A tensor's statistics and at most 64 of its values. */
 export interface TensorSummary {
   shape: Count[];
   dtype: string;
   device: string;
   numel: Count;
-  /** At most 64 numbers, an evenly spread slice when the tensor has more; null when it holds none. */
+  /** At most 64 numbers, evenly spaced when the tensor has more; null when it has no readable ones. */
   values: Values | null;
   truncated: boolean;
-  /** Which positions `values` shows along each dimension, when truncated. */
+  /** The indices of `values` along each dimension, when truncated. */
   indices: Count[][] | null;
   min: JsonNumber | null;
   max: JsonNumber | null;
   mean: JsonNumber | null;
   norm: JsonNumber | null;
-  /** Counts. */
+  /** Number of NaN values; `inf` and `zeros` are counts, too. */
   nan: Count | null;
   inf: Count | null;
   zeros: Count | null;
-  /** A sentence when something about this tensor needs saying (meta, sparse, not kept ...). */
+  /** A sentence about a special tensor (meta, sparse, not kept ...). */
   note: string | null;
 }
 
-/** What the forward pass gave at a node, and a sentence where that is known from. */
+/** The forward value of a node, and a sentence about its origin. */
 export interface ValueModel extends TensorSummary {
   origin: string;
 }
@@ -493,11 +485,11 @@ export interface OutputModel {
   shape: Count[] | null;
   dtype: string | null;
   device: string | null;
-  /** Whether this tensor is one of those handed to the widget. */
+  /** Whether this tensor was passed to the widget. */
   is_root: boolean;
 }
 
-/** One edge out of a node, seen from that node. */
+/** One outgoing edge of a node. */
 export interface InputModel {
   input_nr: Count;
   argument: string | null;
@@ -507,7 +499,7 @@ export interface InputModel {
   shape: Count[] | null;
 }
 
-/** One edge into a node, seen from that node. */
+/** One incoming edge of a node. */
 export interface ConsumerModel {
   node: NodeId;
   input_nr: Count | null;
@@ -516,7 +508,7 @@ export interface ConsumerModel {
   label: string;
 }
 
-/** Something a node keeps for backward: a tensor's summary, or a plain value. */
+/** A saved tensor's summary, or another saved value. */
 export interface SavedModel {
   name: string;
   summary: TensorSummary | null;
@@ -526,10 +518,10 @@ export interface SavedModel {
   note: string | null;
 }
 
-/** One consumer's share of the gradient that arrives at a node, and the sum so far. */
+/** One consumer's contribution to the incoming gradient of a node, and the sum so far. */
 export interface ContributionModel {
   step: Count;
-  /** null for the gradient that backward started from. */
+  /** null for the initial gradient of backward. */
   consumer: NodeId | null;
   label: string;
   input_nr: Count | null;
@@ -539,18 +531,18 @@ export interface ContributionModel {
   total: TensorSummary | null;
 }
 
-/** The derivative with respect to one input, as code; `source` says whose words they are. */
+/** The derivative with respect to one input, as code; `source` says who wrote it. */
 export interface FormulaModel {
   input_nr: Count;
   argument: string | null;
   code: string;
-  /** The same with the numbers put in. */
+  /** `code` with the numbers inserted. */
   numbers: string | null;
   source: "gradwalk" | "torch";
   note: string | null;
 }
 
-/** One edge of a path from an output to a leaf, and the derivative along it. */
+/** One edge of a path from an output to a leaf, and its derivative. */
 export interface FactorModel {
   edge: EdgePlace;
   node: NodeId;
@@ -560,7 +552,7 @@ export interface FactorModel {
   note: string | null;
 }
 
-/** One way from an output to a leaf. */
+/** One path from an output to a leaf. */
 export interface PathModel {
   factors: FactorModel[];
   written: string | null;
@@ -576,7 +568,7 @@ export interface ChainModel {
   note: string;
 }
 
-/** Why a gradient is not there, one sentence for each that is null. */
+/** One sentence for each gradient that is null. */
 export interface GradNotes {
   grad: string | null;
   grad_output: string | null;
@@ -591,7 +583,7 @@ export interface SourceModel {
   function: string;
 }
 
-/** An operand that needs no grad and is drawn, seen from the node that takes it. */
+/** A drawn operand of a node that does not require grad. */
 export interface ConstantModel {
   node: NodeId;
   argument: string | null;
@@ -600,85 +592,85 @@ export interface ConstantModel {
   shape: Count[] | null;
 }
 
-/** Where gradient was lost on the way to an operand, and the node of the tensor before it. */
+/** Where the graph was cut before an operand, and the node of the tensor before the cut. */
 export interface CutModel {
   /** Such as "detach", "no_grad" or "integer cast". */
   how: string;
   node: NodeId;
   label: string;
   line: SourceModel | null;
-  /** Where grad mode had been switched off. */
+  /** Where grad mode was disabled. */
   region: SourceModel | null;
 }
 
-/** The backward of a custom `autograd.Function`, as it is written. */
+/** The source code of a custom `autograd.Function`'s backward. */
 export interface FunctionModel {
   /** "Cube.backward". User text. */
   method: string;
-  /** Where it begins. */
+  /** Its first line. */
   place: SourceModel | null;
-  /** Its source, empty where that is not known. User text. */
+  /** Its source; empty where unknown. User text. */
   code: string;
-  /** Why it is not. */
+  /** Why it is unknown. */
   note: string | null;
 }
 
 /** One operation that a backward ran. */
 export interface OperationModel {
-  /** What torch calls it, "aten.mul.Tensor". */
+  /** Its name in torch, "aten.mul.Tensor". */
   called: string;
-  /** The node of a backward pass within this one that asked for it. */
+  /** The node of a nested backward pass that called it. */
   behind: string | null;
   gave: TensorSummary | null;
 }
 
-/** A part of the details that could not be worked out, and a sentence why. */
+/** A part of the details that could not be computed, and a sentence why. */
 export interface FailedModel {
   part: string;
   sentence: string;
 }
 
-/** The gradient of a leaf on one rank; both null where its graph lacks the leaf. */
+/** The gradient of a leaf on one rank; all null where its graph lacks the leaf. */
 export interface RankGradModel {
   rank: Count;
-  /** What arrived at the leaf there: the gradient of that rank alone. */
+  /** The rank's own gradient, before the reduction. */
   local: TensorSummary | null;
-  /** Its `.grad`; under FSDP2 that rank's part of it. */
+  /** Its `.grad`; under FSDP2 the rank's shard. */
   reduced: TensorSummary | null;
   /**
-   * `local` less `reduced`, number by number; under FSDP2 of that part. null where the rank did not
-   * have both, with their values, when it saved.
+   * `local - reduced`; under FSDP2 of the shard. null where the rank did not have the values of both
+   * when it saved.
    */
   difference: TensorSummary | null;
-  /** In which bucket of DistributedDataParallel it was reduced, from 0, as far as its log tells. */
+  /** Its DistributedDataParallel bucket, from 0; null where DDP's log does not have it. */
   bucket: Count | null;
-  /** Which of its gradients it was, from 0, in the order in which they were there. */
+  /** Its position, from 0, in the order in which the gradients were ready. */
   ready: Count | null;
   /**
-   * Whether it is not as on most ranks. The local one: NaN, an infinity or no gradient where most
-   * have one, or the other way round; among three and more, a norm over 10 times the middle one, or
-   * under a tenth of it. The reduced one: another than most ranks have.
+   * Whether it differs from most ranks. Local gradient: NaN, infinite or missing where most are not,
+   * or the other way round; with three or more ranks, also a norm over 10 times the median or under
+   * a tenth of it. Reduced gradient: a value that most ranks do not have.
    */
   odd: boolean;
 }
 
 /**
- * Everything the panel shows of the selected node. Every list is of the first 100; the counts are
- * of all. `input_count` is that of `inputs`, `no_grad_inputs` and `constants` together.
+ * Everything the panel shows about the selected node. Each list has the first 100 entries; the
+ * counts cover all. `input_count` counts `inputs`, `no_grad_inputs` and `constants`.
  */
 export interface DetailsModel {
   id: NodeId;
   kind: Kind;
   op: string;
   name: string | null;
-  /** A sentence or two: what this node is. */
+  /** A sentence or two about this node. */
   about: string;
-  /** The forward signature behind the node, as the installed torch declares it. */
+  /** The signature of the forward operation, from the installed torch. */
   forward: string | null;
   shape: Count[] | null;
   dtype: string | null;
   device: string | null;
-  /** These two null where they are not known, in a static graph. */
+  /** null, like `is_leaf`, where a static graph does not record it. */
   requires_grad: boolean | null;
   is_leaf: boolean | null;
   outputs: OutputModel[];
@@ -688,12 +680,11 @@ export interface DetailsModel {
   inputs: InputModel[];
   input_count: Count;
   no_grad_inputs: NoGradInput[];
-  /** The first 100. */
   consumers: ConsumerModel[];
   consumer_count: Count;
-  /** What the operation gave, or what the leaf or constant holds. */
+  /** The output of the operation, or the value of the leaf or constant. */
   value: ValueModel | null;
-  /** Why no value is known, where that needs saying. */
+  /** Why the value is unknown, where this needs an explanation. */
   value_note: string | null;
   grad: TensorSummary | null;
   /** One per output of the node. */
@@ -702,114 +693,107 @@ export interface DetailsModel {
   grad_input: (TensorSummary | null)[] | null;
   grad_note: GradNotes;
   state: NodeState;
-  /** Each consumer's share of what arrives here, the first 100; null when no run is shown. */
+  /** Each consumer's contribution to the incoming gradient; null when no pass is shown. */
   contributions: ContributionModel[] | null;
   contribution_count: Count;
   formula: FormulaModel[];
-  /** For a leaf, and for a single number of a small graph. */
+  /** For a leaf, and for a scalar in a small graph. */
   chain: ChainModel | null;
-  /** The line that made it, and below what else was watched. */
+  /** The line that created it. This and the next fields need `watch()` or inference. */
   source: SourceModel | null;
-  /** Such as "encoder.layers.0.linear1"; of the outermost module its class name. User text. */
+  /** Such as "encoder.layers.0.linear1"; the class name for the outermost module. User text. */
   module: string | null;
   /** The forward function, "torch.nn.functional.linear". User text. */
   call: string | null;
   inplace: boolean;
   inferred: boolean;
-  /** That it runs forward again in backward, and what that saves. */
+  /** A sentence about its recomputation in backward, and the memory saved by that. */
   checkpoint: string | null;
-  /**
-   * The operands of an operation that are drawn as constants or cuts; `no_grad_inputs` has the
-   * others.
-   */
+  /** Operands that are drawn as constants or cuts; `no_grad_inputs` has the others. */
   constants: ConstantModel[];
-  /** Of a cut. */
+  /** Empty for every node that is not a cut. */
   cuts: CutModel[];
   function: FunctionModel | null;
-  /** What the backward of a custom Function ran, the first 100; none where that was not noted. */
+  /** Operations of a custom Function's backward; empty where they were not recorded. */
   operations: OperationModel[];
   operation_count: Count;
-  /** Why the `.grad` of a leaf is as it is, as `explain_grad` says it. */
+  /** `explain_grad`'s sentence about the `.grad` of a leaf. */
   explained: string | null;
-  /** Of a leaf in the files of several ranks: its gradient on each. */
+  /** The gradient of a leaf on each rank, where files of several ranks were loaded. */
   ranks: RankGradModel[];
   failed: FailedModel[];
 }
 
-/** What of a node's details changes when the cursor gets to `from_step`, and stays so. */
+/** The details of a node that change when the cursor reaches `from_step`. */
 export interface StageModel {
   from_step: Count;
   /** Some of the fields of its `DetailsModel`. */
   fields: Record<string, unknown>;
 }
 
-/** What is wrong, or only worth knowing; docs/findings.md explains each. */
+/** The kind of a finding; docs/findings.md explains each. */
 export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "no log probabilities" | "target" | "large" | "cleared" | "freed" | "not a leaf" | "dominated" | "unused on a rank" | "not reduced" | "drifted" | "nan on a rank" | "large on a rank" | "not alike" | "same batch" | "ranks";
 
 export type Severity = "error" | "warning" | "info";
 
-/** Something about the graph or its gradients that may be wrong, and the numbers it rests on. */
+/** A possible problem of the graph or its gradients, with its evidence. */
 export interface FindingModel {
   kind: FindingKind;
   severity: Severity;
   nodes: NodeId[];
-  /** Whole sentences, with the numbers they rest on. */
+  /** Whole sentences, with the numbers. */
   message: string;
   numbers: NumberModel[];
 }
 
-/** A number that a finding rests on, and what it is. */
+/** A number that supports a finding, and its name. */
 export interface NumberModel {
   name: string;
   value: RealNumber;
 }
 
-/**
- * The bytes held for backward; nodes and namespaces that hold none are left out. `nodes` and
- * `bytes` are aligned, and so are `namespaces` and `namespace_bytes`, which counts the nodes
- * directly in a namespace. `unknown` is how many tensors have an unknown size.
- */
+/** The bytes held for backward; nodes and namespaces without any are omitted. */
 export interface MemoryModel {
   nodes: AutogradNodeId[];
   /** One per entry of `nodes`. */
   bytes: Count[];
   namespaces: string[];
-  /** One per entry of `namespaces`: of the nodes directly in it. */
+  /** One per entry of `namespaces`, for the nodes directly in it. */
   namespace_bytes: Count[];
   total: Count;
-  /** How many tensors have an unknown size. */
+  /** Number of tensors of unknown size. */
   unknown: Count;
 }
 
-/** A change to a gradient on its way. The trait `edits` is a list of these. */
+/** A change of a gradient on an edge. The trait `edits` is a list of these. */
 export interface EditModel {
   kind: "cut" | "scale" | "replace";
   /**
-   * [consumer, input_nr], with the ids of the graph; or the name of a tensor, for all edges that
-   * flow to it, as one. User text.
+   * [consumer, input_nr] with the graph's ids; or a tensor's name, for all edges into it as one.
+   * User text.
    */
   edge: number[] | string;
-  /** The factor; the numbers that replace the gradient; null of a cut. */
+  /** The factor, or the values that replace the gradient; null for a cut. */
   value: Values | null;
-  /** What the reader calls it; edits of one name are one, compared with those of another. User text. */
+  /** The reader's name for it. Edits with the same name form a group; groups are compared. User text. */
   name: string | null;
-  /** Whether it is not made now: it is only listed and, by its name, compared. */
+  /** Whether the edit is disabled: listed and compared by its name, but not applied. */
   off: boolean;
 }
 
-/** What an edit does. */
+/** The effect of an edit on its edge. */
 export interface EditedModel {
-  /** Where it is, "out → h". User text. */
+  /** Its edge, "out → h". User text. */
   label: string;
-  /** What flows there; null for nothing, and for both where it is off. */
+  /** The gradient before the edit; null where there is none, and if the edit is disabled. */
   was: FewModel | null;
   now: FewModel | null;
 }
 
-/** The gradient of a leaf with the edits of one name alone. */
+/** The gradient of a leaf with only the edits of one name. */
 export interface NamedChangeModel {
   after: FewModel | null;
-  /** Whether it is another than without edits. */
+  /** Whether it differs from the gradient without edits. */
   changed: boolean;
 }
 
@@ -822,38 +806,38 @@ export interface LeafChangeModel {
   after: FewModel | null;
   /** After minus before; null where they are the same. */
   difference: FewModel | null;
-  /** The part of it that is left, as a norm over a norm; null of nothing. */
+  /** The norm after divided by the norm before; null if it was zero or did not change. */
   rest: number | null;
-  /** The same with the edits of each of `names` alone. */
+  /** The gradient with only the edits of each of `names`. */
   named: NamedChangeModel[];
 }
 
-/** What the edits do. */
+/** The effect of the edits. */
 export interface WhatIfModel {
-  /** A sentence where it could not be worked out; the rest is then empty. */
+  /** Why the effect could not be computed; the other fields are then empty. */
   failed: string | null;
   edits: EditedModel[];
-  /** The first of them, those that change before all others. */
+  /** The first leaves; changed ones come first. */
   leaves: LeafChangeModel[];
   leaf_count: Count;
-  /** Of the edits that are compared, in order; none where there are not two. User text. */
+  /** The names of the compared edits, in order; empty if there are fewer than two. User text. */
   names: string[];
-  /** The nodes below an edit, which ran again or got another gradient. */
+  /** The nodes below an edit, which were replayed or received another gradient. */
   reached: AutogradNodeId[];
-  /** How many of the graph's nodes ran again. */
+  /** Number of replayed nodes. */
   ran: Count;
-  /** The change of the program that does it for real. User text. */
+  /** Code that makes the same change in the program. User text. */
   code: string;
   notes: string[];
 }
 
-/** How much of a node's gradient came along one edge, in the backward pass that is shown. */
+/** One edge's contribution to a node's gradient in the backward pass that is shown. */
 export interface ShareModel {
   consumer: AutogradNodeId;
   input_nr: Count;
-  /** What passed it on. User text. */
+  /** The consumer's label. User text. */
   label: string;
-  /** Along the gradient's own direction: those of a node add up to 1. */
+  /** The component along the total gradient, relative to it: the shares of a node add up to 1. */
   share: number;
 }
 
@@ -864,7 +848,7 @@ export interface CheckedModel {
   sentence: string;
 }
 
-/** A number that became another. */
+/** A value before and after an update. */
 export interface ChangeModel {
   /** User text. */
   name: string;
@@ -872,133 +856,133 @@ export interface ChangeModel {
   now: JsonNumber;
 }
 
-/** What became of the graph that was shown before. */
+/** The change from the graph that was shown before. */
 export interface UpdateModel {
-  /** How many updates there were. */
+  /** Number of updates so far. */
   number: Count;
   /**
-   * Per node, which it was in the graph before; null of a new one. null as a whole where the
-   * structure is equal, so that nothing moves.
+   * The previous id of each node; null for a new node. null as a whole if the structure did not
+   * change, so that nothing moves.
    */
   before: (number | null)[] | null;
-  /** What changed of the structure; "" where the same graph is opened or closed. User text. */
+  /** The change of the structure; "" where a node was opened or closed. User text. */
   words: string;
-  /** Leaves and outputs that hold another number. */
+  /** Leaves and outputs with a new value. */
   changes: ChangeModel[];
 }
 
-/** A number of a leaf, which can be set in the picture, like with a slider. */
+/** A value of a leaf that the reader can set in the drawing, as with a slider. */
 export interface KnobModel {
   node: AutogradNodeId;
   /** User text. */
   name: string;
-  /** Which number of the leaf it is, a place for each dimension. */
+  /** Its index in the leaf, one entry per dimension. */
   at: Count[];
   min: number;
   max: number;
   step: number;
 }
 
-/** What a finite difference says of the gradient of a leaf. */
+/** A finite difference for the gradient of a leaf. */
 export interface DifferenceModel {
   node: AutogradNodeId;
   /** "Δloss/Δw". User text. */
   quotient: string;
   value: JsonNumber;
-  /** Whether it says the same as the gradient. */
+  /** Whether it agrees with the gradient. */
   agrees: boolean;
 }
 
-/** What the reader is asked at one node. */
+/** A quiz question at one node. */
 export interface QuestionModel {
   node: AutogradNodeId;
-  /** What the node is called. User text. */
+  /** The node's label. User text. */
   name: string;
   state: "open" | "wrong" | "right" | "revealed";
-  /** After a wrong answer, what may help. User text. */
+  /** A hint after a wrong answer. User text. */
   hint: string | null;
-  /** The number, once it is right or revealed. */
+  /** The number, once answered correctly or revealed. */
   answer: string | null;
 }
 
-/** What the reader is asked. */
+/** A quiz. */
 export interface QuizModel {
   what: "grad" | "value" | "order";
   questions: QuestionModel[];
 }
 
-/** How the reader fares; a question answered wrongly first, and then rightly, is right. */
+/** The reader's score; a question counts as right even after wrong answers. */
 export interface ScoreModel {
   right: Count;
-  /** Answers that were wrong. */
+  /** Number of wrong answers. */
   wrong: Count;
   revealed: Count;
   of: Count;
 }
 
-/** What takes a while on a large graph; null or left out while it is not known. */
+/** Traits that are slow to compute on a large graph; null or absent until requested. */
 export interface AskedTraits {
   _memory?: MemoryModel | null;
   _dtypes?: DtypesModel | null;
   findings?: FindingModel[] | null;
 }
 
-/** What is asked of a graph's gradients; left out where nobody can. */
+/** The experiments on a graph's gradients; absent for a graph without any. */
 export interface LaboratoryTraits {
-  /** What is changed about gradients on their way, in order. Either side sets it. */
+  /** The edits of gradients, in order. Either side sets it. */
   edits?: EditModel[];
-  /** What comes of that; null without edits. */
+  /** The effect of the edits; null without edits. */
   what_if?: WhatIfModel | null;
-  /** What a check of a custom backward found, once one was asked for. */
+  /** The last result of a check of a custom backward. */
   _checked?: CheckedModel | null;
-  /** Of the selected node's gradient, the largest first; none where it has no parts. */
+  /** The contributions to the selected node's gradient, largest first. */
   _shares?: ShareModel[];
 }
 
-/** What a graph has that follows what happens; null or left out of one that does not. */
+/** Traits of a graph that follows the program; null or absent for other graphs. */
 export interface LiveTraits {
-  /** What became of the graph that was shown before. */
+  /** The change from the graph that was shown before. */
   _update?: UpdateModel | null;
-  /** What the nodes of `graph` hold now, instead of what stands in it; null when that is so. */
+  /** The current values of the nodes; null when `graph` has them. */
   _values?: (Values | null)[] | null;
-  /** The nodes that can be opened and closed. */
+  /** Nodes that can be opened and closed. */
   _openable?: NodeId[] | null;
   /**
-   * A cursor, and after how many of the calls inside of the open node that ran there we stand; 0 of
-   * them after all of its step. It says nothing of another cursor. Either side sets it.
+   * A cursor, and the number of completed calls inside the open node that ran at it; 0 when its
+   * whole step is complete. It applies to that cursor only. Either side sets it.
    */
   _inner?: Count[];
-  /** The leaves whose numbers can be set in the picture. */
+  /** The leaf values that the reader can set in the drawing. */
   _knobs?: KnobModel[] | null;
-  /** What finite differences say of leaves, once that was asked. */
+  /** The finite differences of leaves, once requested. */
   _differences?: DifferenceModel[] | null;
-  /** What the reader is asked now. */
+  /** The current quiz. */
   _quiz?: QuizModel | null;
-  /** How the reader fares in it. */
+  /** The reader's score in the quiz. */
   score?: ScoreModel | null;
-  /** Of a graph of several ranks, whose numbers are shown. Either side sets it. */
+  /** The rank whose values are shown. Either side sets it. */
   rank?: number | null;
-  /** Those that can be shown instead; none where nobody could show them. */
+  /** The ranks that can be shown; empty where the rank cannot change. */
   _ranks?: Count[];
 }
 
-/** Those of a graph and of a comparison alike. */
+/** The traits that a graph and a comparison share. */
 export interface SharedTraits {
-  /** A sentence from Python to be shown as an error. */
+  /** An error message from Python. */
   _fault: string | null;
-  /** A node; in a comparison a place in `members`. */
+  /** A node; in a comparison an index in `members`. */
   selected: number | null;
   direction: DirectionChoice;
-  /** Whether operands that need no grad, and cuts, are drawn. */
+  /** Whether cuts, and operands that do not require grad, are drawn. */
   constants: boolean;
-  /** How many steps of the recorded backward have run in what is shown. */
+  /** Number of completed steps of the recorded backward pass. */
   cursor: number;
 }
 
-/** Those of a graph. */
+/** The traits of a graph. */
 export interface Traits extends SharedTraits, AskedTraits, LaboratoryTraits, LiveTraits {
   graph: GraphModel;
-  /** Of the selected node; while none is, of the node that runs. */
+  /** The details of the selected node, or of the running node if none is selected. */
   details: DetailsModel | null;
   state: StateModel;
   steps: StepModel[];
@@ -1006,34 +990,34 @@ export interface Traits extends SharedTraits, AskedTraits, LaboratoryTraits, Liv
   transport: TransportModel;
 }
 
-/** Those of a comparison. */
+/** The traits of a comparison. */
 export interface CompareTraits extends SharedTraits {
   panes: PaneModel[];
-  /** For each node of all graphs laid on top of each other its number in each graph, or null. */
+  /** For each node of the merged graphs, its id in each graph, or null. */
   members: ((number | null)[])[];
-  /** One per pane; null where the selected node is not. */
+  /** One per pane; null where the pane lacks the selected node. */
   details: (DetailsModel | null)[];
   /** One per pane. */
   passes: PassModel[];
   steps: MergedStepModel[];
   table: LeafTableModel;
-  /** How far the numbers of two graphs are apart; null where none were compared. */
+  /** The numerical errors between two graphs; null where they were not compared. */
   errors: ErrorsModel | null;
   compiled: CompiledModel[];
 }
 
-/** Runs the real backward once and records it, then puts the cursor there; null for the end. */
+/** Run and record the real backward, then move the cursor; null for the end. */
 export interface StartMessage {
   kind: "start";
   cursor: number | null;
 }
 
-/** Asks for what is not told unasked, because it takes a while on a large graph. */
+/** Request a trait of `AskedTraits`. */
 export interface AskMessage {
   kind: "memory" | "diagnose";
 }
 
-/** The reader set a number of a leaf in the picture. */
+/** Set a value of a leaf from the drawing. */
 export interface TurnMessage {
   kind: "turn";
   node: AutogradNodeId;
@@ -1041,26 +1025,26 @@ export interface TurnMessage {
   value: number;
 }
 
-/** Shows what is inside of a node in its place, or hides it again. */
+/** Replace a node by its inner graph, or close it again. */
 export interface OpenMessage {
   kind: "expand" | "collapse";
   node: NodeId;
 }
 
-/** Asks whether the backward of a custom Function is right. */
+/** Check the backward of a custom Function. */
 export interface CheckMessage {
   kind: "check";
   node: AutogradNodeId;
 }
 
-/** The reader answered at a node: with what was typed, or null for a click on it. */
+/** The reader's answer at a node: the typed text, or null for a click. */
 export interface AnswerMessage {
   kind: "answer";
   node: AutogradNodeId;
   text: string | null;
 }
 
-/** The reader gave up at a node, or the whole quiz: null. */
+/** Reveal the answer at a node; null for all answers. */
 export interface RevealMessage {
   kind: "reveal";
   node: AutogradNodeId | null;
@@ -1075,14 +1059,14 @@ export interface SavedOutput {
   device: string | null;
 }
 
-/** A number that is written into a static program in place of an operand. */
+/** A number that a static program has in place of an operand. */
 export interface SavedNumber {
   input_nr: Count;
   argument: string | null;
   value: string;
 }
 
-/** What the captured graph says of every node, beyond what is drawn. */
+/** Attributes of every node in the captured graph that are not drawn. */
 export interface SavedEveryNode {
   dtype: string | null;
   device: string | null;
@@ -1091,7 +1075,7 @@ export interface SavedEveryNode {
   outputs: SavedOutput[];
 }
 
-/** What it says of some nodes: of those that were watched, inferred, or are of a program. */
+/** Attributes of some nodes: watched, inferred or static ones. */
 export interface SavedNode extends SavedEveryNode {
   sequence_nr?: number | null;
   source?: string | null;
@@ -1106,43 +1090,43 @@ export interface SavedNode extends SavedEveryNode {
   called?: string | null;
   numbers?: SavedNumber[];
   seq_nr?: number | null;
-  /** Of several ranks not the one that is shown has it, but others do. */
+  /** Only other ranks than the shown one have the node. */
   ranks?: "others";
 }
 
-/** What the captured graph says of every edge, beyond what is drawn. */
+/** Attributes of every edge in the captured graph that are not drawn. */
 export interface SavedEveryEdge {
   key: Count;
 }
 
-/** What it says of some edges. */
+/** Attributes of some edges. */
 export interface SavedEdge extends SavedEveryEdge {
   how?: string | null;
-  /** Of several ranks the one that is shown has it and some do not, or others alone have it. */
+  /** Only some ranks have the edge: the shown one and others, or only others. */
   ranks?: "some" | "others";
 }
 
-/** What the graph as a whole says. */
+/** Attributes of the graph. */
 export interface SavedRoot {
   roots: Count[][];
   torch_version: string;
 }
 
-/** What a static graph says as a whole; see `gradwalk.capture`. */
+/** Attributes of a static graph; see `gradwalk.capture`. */
 export interface SavedStaticRoot extends SavedRoot {
   root_names: (string | null)[];
   static: boolean;
   made_by: "torch.export" | "torch.fx";
 }
 
-/** What the captured graph has beyond what is drawn: see `gradwalk.schema.graph_json`. */
+/** The attributes that are not drawn: see `gradwalk.schema.graph_json`. */
 export interface SavedNetwork {
   graph: SavedStaticRoot | SavedRoot;
   nodes: SavedNode[];
   edges: SavedEdge[];
 }
 
-/** Everything in the file. */
+/** The whole file. */
 export interface SavedGraphModel {
   format: "gradwalk";
   version: number;
@@ -1157,18 +1141,18 @@ export interface SavedGraphModel {
   selected: NodeId | null;
   cursor: Count;
   /**
-   * After how many of the calls inside of the open node that the last step ran; 0 after all of the
-   * step.
+   * Number of completed calls inside the open node that the last step ran; 0 when the whole step is
+   * complete.
    */
   inner: Count;
   state: StateModel;
   steps: StepModel[];
   run: RunModel | null;
   transport: TransportModel;
-  /** Of each node; null of one whose details were not saved. */
+  /** The details of each node; null where they were not saved. */
   details: (StageModel[] | null)[];
-  /** What there is to say of the first node without details, and like it of the others. */
+  /** The minimal details of the first node without saved details, as a model for the others. */
   undetailed: DetailsModel | null;
-  /** Whether the details are true at every cursor, or only at the one saved. */
+  /** Whether the details apply to every cursor, or only to the saved one. */
   all_cursors: boolean;
 }

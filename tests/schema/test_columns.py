@@ -1,4 +1,4 @@
-"""What travels is what was sent, in few bytes, whatever it is; and no bytes do harm."""
+"""Encoding and decoding are inverse, use few bytes, and survive hostile bytes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ values = st.recursive(
 
 
 @given(values)
-def test_any_value_comes_back(value):
+def test_any_value_round_trips(value):
     assert decode(encode(value)) == value
     assert decode(memoryview(encode(value))) == value
 
 
 @given(values, tables(leaves), tables(values))
-def test_what_stands_in_several_places_is_written_as_if_it_did_not(value, plain, rows):
+def test_shared_values_are_encoded_like_separate_ones(value, plain, rows):
     shared = [plain, plain[:2], [*plain, *rows], rows, rows[1:], [value, *plain], [*plain, value]]
     whole = {"one": shared, "other": [*shared, value], "of": [{"of": each} for each in shared]}
     apart = json.loads(json.dumps(whole))
@@ -56,7 +56,7 @@ def test_what_stands_in_several_places_is_written_as_if_it_did_not(value, plain,
 
 
 @given(st.integers(), st.lists(st.integers(), max_size=20))
-def test_records_that_count_come_back(first, rest):
+def test_numbered_records_round_trip(first, rest):
     counting = [{"id": first + i, "each": number} for i, number in enumerate(rest)]
     alone = [{"id": first + i} for i in range(len(rest))]
     assert decode(encode([counting, alone])) == [counting, alone]
@@ -69,12 +69,12 @@ def test_the_browser_reads_the_same(name):
     assert decode(encode(each["value"])) == each["value"]
 
 
-def test_what_is_no_json_is_refused():
+def test_values_outside_json_are_refused():
     with pytest.raises(ValueError, match="not JSON compliant"):
         encode([float("nan")])
 
 
-def told(widget: GraphWidget, *traits: str) -> dict:
+def decoded(widget: GraphWidget, *traits: str) -> dict:
     """What the browser has of them."""
     return {
         trait: None if sent is None else decode(sent)
@@ -83,26 +83,26 @@ def told(widget: GraphWidget, *traits: str) -> dict:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_a_widget_sends_is_what_it_tells(name):
+def test_a_widget_sends_its_traits(name):
     outputs = outputs_of(name)
     widget = GraphWidget(outputs)
     widget.backward([torch.ones_like(output) for output in outputs])
     widget._on_message(None, {"kind": "memory"}, None)
     widget._on_message(None, {"kind": "diagnose"}, None)
-    assert told(widget, *GROWS) == {trait: getattr(widget, trait) for trait in GROWS}
+    assert decoded(widget, *GROWS) == {trait: getattr(widget, trait) for trait in GROWS}
     widget.close()
 
 
-def test_what_a_comparison_sends_is_what_it_tells():
+def test_a_comparison_sends_its_traits():
     x = torch.tensor(3.0, requires_grad=True)
     widget = compare([x**2, x**2 + x])
     widget.backward()
     traits = ("panes", "members", "passes", "steps", "table")
-    assert told(widget, *traits) == {trait: getattr(widget, trait) for trait in traits}
+    assert decoded(widget, *traits) == {trait: getattr(widget, trait) for trait in traits}
     widget.close()
 
 
-def test_what_comes_back_from_a_browser_is_read():
+def test_traits_from_the_browser_are_decoded():
     x = torch.tensor(3.0, requires_grad=True)
     widget = GraphWidget(x**2)
     graph = widget.graph
@@ -168,7 +168,7 @@ def test_damage_is_named(text, words):
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_something_else_are_named(data):
+def test_other_bytes_are_named(data):
     with pytest.raises(ValueError, match=r"not compressed|cut off|cannot be read"):
         decode(data)
 

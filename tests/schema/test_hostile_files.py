@@ -1,4 +1,4 @@
-"""Saved files changed at random: a sentence of ours, or a graph that can be used in every way."""
+"""A randomly changed file is refused with a sentence, or opens as a graph that works."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def texts(tmp_path_factory) -> list[str]:
 
 
 def used(widget: GraphWidget, folder) -> None:
-    """Everything that can be done with a graph from a file."""
+    """Use every feature of an opened graph."""
     assert repr(widget).startswith("GraphWidget(")
     str(widget)
     text_tree(widget.to_networkx())
@@ -99,7 +99,7 @@ def used(widget: GraphWidget, folder) -> None:
 
 
 def opened(data: bytes, folder) -> GraphWidget | None:
-    """A widget of what a file holds; None when it was refused with a sentence."""
+    """Open a file; return None when it is refused with a sentence."""
     (folder / "run").write_bytes(data)
     try:
         return load(folder / "run")
@@ -144,7 +144,7 @@ def test_every_number_that_is_too_large_is_refused_or_works(texts, which, tmp_pa
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_what_is_unchanged_works(texts, which, tmp_path):
+def test_an_unchanged_file_works(texts, which, tmp_path):
     widget = opened(gzip.compress(texts[which].encode("ascii")), tmp_path)
     used(widget, tmp_path)
     widget.close()

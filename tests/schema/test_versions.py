@@ -1,4 +1,4 @@
-"""Which versions of the file format open, with fields that were added or removed since."""
+"""Older versions of the file format open, with defaults for newer fields."""
 
 from __future__ import annotations
 

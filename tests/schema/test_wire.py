@@ -1,4 +1,4 @@
-"""The wire format has one definition: what the browser's side has is written from Python's."""
+"""The TypeScript types of the schema are generated from Python."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_browser_has_what_python_says():
+def test_the_generated_types_are_up_to_date():
     checked = run(ROOT, "--check")
     assert checked.returncode == 0, checked.stderr
 
@@ -50,7 +50,7 @@ def test_the_browser_has_what_python_says():
         ("graph/pass_through.py", '"LiftBackward0"', '"LowerBackward0"', '"LowerBackward0"'),
     ],
 )
-def test_a_change_is_seen_and_written(tmp_path, file, old, new, written):
+def test_a_change_is_detected_and_written(tmp_path, file, old, new, written):
     root = copied(tmp_path)
     assert run(root, "--check").returncode == 0
     source = root / "src" / "gradwalk" / file
@@ -65,7 +65,7 @@ def test_a_change_is_seen_and_written(tmp_path, file, old, new, written):
     assert run(root, "--check").returncode == 0
 
 
-def test_what_stands_under_a_field_comes_along(tmp_path):
+def test_a_docstring_becomes_a_comment(tmp_path):
     root = copied(tmp_path)
     source = root / "src" / "gradwalk" / "schema" / "graph.py"
     added = '    op: str\n    cost: list[int | None]\n    """Of ``op``; None if free."""\n'

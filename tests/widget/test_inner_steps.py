@@ -351,7 +351,7 @@ def test_a_file_that_stands_where_nothing_is_is_refused(tmp_path):
     path = save(widget, tmp_path / "inside.gw")
     saved = decode(path.read_bytes())
     path.write_bytes(encode({**saved, "inner": 1}))
-    with pytest.raises(ValueError, match="the number of calls that have run is 1"):
+    with pytest.raises(ValueError, match="the number of completed calls is 1"):
         load(path)
 
 

@@ -1,6 +1,5 @@
-"""The wire format between Python and the browser.
+"""The format of data between Python and the browser, and of saved files.
 
-This is its one definition: ``make types`` writes the same in TypeScript, and ``make check`` fails
-while it has not. NaN and infinities are not JSON: they travel as the strings "nan", "inf" and
-"-inf".
+``make types`` writes it in TypeScript, and ``make check`` fails if that is out of date. NaN and
+infinities are not JSON, so they are the strings "nan", "inf" and "-inf".
 """

@@ -1,4 +1,4 @@
-"""What has been seen of backward: its state, its steps, and what flowed."""
+"""The recorded backward pass: state, steps and gradients."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from .values import AutogradNodeId, Count, GradientEdgePlace, JsonNumber, Values
 
 
 class StateModel(TypedDict):
-    """What the widget has seen of backward. Changes while the graph stays."""
+    """The state of backward. It changes while the graph stays the same."""
 
     runs: Count
-    """How many backward passes through this graph have been seen."""
+    """Number of backward passes recorded through this graph."""
     reached: list[AutogradNodeId]
-    """Nodes that a gradient flowed into in the last of them."""
+    """Nodes that received a gradient in the last pass."""
     flowed: list[GradientEdgePlace]
-    """Places in ``edges`` of those that a gradient was passed along then."""
+    """Indices in ``edges`` of the edges that carried a gradient in the last pass."""
     freed: list[AutogradNodeId]
     """Nodes whose saved tensors torch has freed: a second backward through them fails."""
     held: list[HeldModel]
-    """What small leaves hold in ``.grad`` while no pass is shown, which then says it."""
+    """The ``.grad`` of small leaves. Empty while a pass is shown, which has them itself."""
     note: str
     """One sentence for the status line."""
 
@@ -33,9 +33,9 @@ class StepModel(TypedDict):
     name: str | None
     """User text."""
     accumulated: str | None
-    """What this step adds to, "x.grad"; None when it stores nothing. User text."""
+    """The ``.grad`` that this step adds to, "x.grad"; None when it stores nothing. User text."""
     ready: Count
-    """After how many steps all gradients of this node had arrived."""
+    """Number of steps after which all gradients of this node had arrived."""
 
 
 class SeedModel(TypedDict):
@@ -48,31 +48,31 @@ class SeedModel(TypedDict):
 
 
 class FewModel(TypedDict):
-    """A gradient in few numbers: its values if it has at most six, and its norm."""
+    """A gradient's norm, and its values if there are at most six."""
 
     values: Values | None
     norm: JsonNumber | None
 
 
 class HeldModel(FewModel):
-    """What the ``.grad`` of a leaf holds."""
+    """The ``.grad`` of a leaf."""
 
     node: AutogradNodeId
 
 
 class GrownModel(HeldModel):
-    """What the ``.grad`` of a leaf, or of a tensor that retains it, held after a node's step."""
+    """The ``.grad`` of a leaf or of a tensor with ``retain_grad()``, after a node's step."""
 
     before: FewModel | None
-    """What it held before the pass; None when it was None."""
+    """The ``.grad`` before the pass; None when it was None."""
     changed: bool
-    """Whether something else has changed it since, such as clipping or ``zero_grad()``."""
+    """Whether something has changed it since, such as clipping or ``zero_grad()``."""
     now: FewModel | None
-    """What it then holds now; None when it is None."""
+    """If changed, the ``.grad`` now; None when it is None."""
 
 
 class ArrivedModel(TypedDict):
-    """The gradient of a node's output, all shares added up, where that is not one edge's alone."""
+    """The total gradient of a node's output, where it differs from the gradient of one edge."""
 
     node: AutogradNodeId
     values: Values | None
@@ -80,7 +80,7 @@ class ArrivedModel(TypedDict):
 
 
 class MarkModel(TypedDict):
-    """A node where something went wrong, and the sentence that says what."""
+    """A node where backward failed or produced NaN, and a sentence about it."""
 
     node: AutogradNodeId
     kind: Literal["error", "nan"]
@@ -88,30 +88,29 @@ class MarkModel(TypedDict):
 
 
 class RunModel(TypedDict):
-    """What flowed in the backward pass whose steps are shown, in few numbers.
+    """The gradients of the backward pass that is shown.
 
-    ``edges``, ``values`` and ``norms`` are aligned: one entry per edge that carried a gradient.
-    ``values`` has the numbers of gradients of at most six, None of larger ones.
+    ``edges``, ``values`` and ``norms`` have one entry per edge that carried a gradient.
     """
 
     run: Count
     ended: Literal["done", "stopped"]
     seeds: list[SeedModel]
     edges: list[GradientEdgePlace]
-    """Places in ``edges`` of the graph."""
+    """Indices in ``edges`` of the graph."""
     values: list[Values | None]
-    """Numbers of gradients of at most six, None of larger ones."""
+    """The values of each gradient with at most six; None for a larger one."""
     norms: list[JsonNumber | None]
     arrived: list[ArrivedModel]
-    """Of nodes that several edges lead to, or at which a hook changed what had arrived."""
+    """For nodes with several incoming edges, or with a hook that changed the gradient."""
     grads: list[GrownModel]
     marks: list[MarkModel]
 
 
 class TransportModel(TypedDict):
-    """Whether travelling moves ``.grad``, and what the bar has to say."""
+    """Whether moving the cursor changes ``.grad``, and the messages beside the controls."""
 
     owned: bool
     note: str | None
     blocked: str | None
-    """Why no backward can be started; None when one can."""
+    """Why backward cannot run; None when it can."""

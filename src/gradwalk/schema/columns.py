@@ -1,10 +1,9 @@
-"""How models travel and are kept: records as columns, in JSON, compressed with gzip.
+"""Encode and decode models: records as columns, in JSON, compressed with gzip.
 
-A list of records that have the same fields is written as one list per field, under an empty name:
-``[{"id": 0, "op": "a"}, {"id": 1, "op": "b"}]`` as ``{"": {"id": 0, "op": ["a", "b"]}}``. What is
-alike then stands side by side, which is what a compressor needs. A first column that only counts
-the records is written as its first number. No field is named here, so a new one travels by itself.
-``js/wire/columns.ts`` reads the same.
+A list of records with the same fields is written as one list per field, under an empty name:
+``[{"id": 0, "op": "a"}, {"id": 1, "op": "b"}]`` becomes ``{"": {"id": 0, "op": ["a", "b"]}}``.
+Columns of similar values compress well. A first column of consecutive integers is written as its
+first number. New fields need no change here. ``js/wire/columns.ts`` reads the same format.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from collections.abc import Callable
 from types import NoneType
 from typing import Any
 
-_GZIP = 31  # zlib's word for a gzip header and trailer; there is no time in it
+_GZIP = 31  # zlib's code for a gzip header and trailer, without a timestamp
 _NESTED = {list, dict}
 _quoted = json.encoder.encode_basestring_ascii
 _dumps = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
-_RECORD = 4  # so many values take the memory of a record of their own
+_RECORD = 4  # a record takes the memory of this many values
 
 _SCALARS: dict[type, Callable[[Any], str]] = {
     str: _quoted,
@@ -32,14 +31,14 @@ _SCALARS: dict[type, Callable[[Any], str]] = {
 
 
 class TooLargeError(ValueError):
-    """What was encoded is whole, as far as was looked, but larger than it may be."""
+    """The encoded data is larger than the limit."""
 
 
 def encode(value: Any) -> bytes:
-    """Plain JSON values as they travel.
+    """Encode plain JSON values.
 
     Args:
-        value: Dicts with names that are not empty, lists, texts, finite numbers, True, False, None.
+        value: Dicts with non-empty names, lists, texts, finite numbers, True, False, None.
 
     Returns:
         A gzip file of JSON; `decode` is the inverse.
@@ -59,17 +58,17 @@ def encode(value: Any) -> bytes:
 def decode(
     data: bytes | memoryview, most: int | None = None, most_values: int | None = None
 ) -> Any:
-    """The values again.
+    """Decode what `encode` returned.
 
     Args:
-        data: What `encode` gave.
-        most: Bytes of text to accept at most: a hostile file could be blown up to fill the memory.
-        most_values: Values to accept at most, for the same reason: an empty list is three bytes of
-            text, and takes twenty times as much memory. A record counts as four.
+        data: The encoded values.
+        most: The most bytes of text to accept: a small hostile file can unpack to gigabytes.
+        most_values: The most values to accept: an empty list is three bytes of text, but takes
+            twenty times as much memory. A record counts as four values.
 
     Raises:
-        TooLargeError: It has more than that.
-        ValueError: It is damaged or cut off; the message says which, in a few words.
+        TooLargeError: It exceeds a limit.
+        ValueError: It is damaged or cut off; the message says which.
     """
     unpacker = zlib.decompressobj(_GZIP)
     try:
@@ -80,7 +79,7 @@ def decode(
         raise TooLargeError(f"it holds more than {most // 2**20} MiB of text")
     if not unpacker.eof:
         raise ValueError("it is cut off: its end is missing")
-    # Each value but the first has a comma or an opening bracket before it; text may have more.
+    # A comma or an opening bracket precedes each value but the first; texts may contain more.
     values = text.count(b",") + text.count(b"[") + text.count(b"{")
     rows = _Rows(None if most_values is None else most_values - values)
     try:
@@ -92,7 +91,7 @@ def decode(
 
 
 class _Names(dict[str, str]):
-    """The names of fields, each put into words once."""
+    """A cache of the JSON of field names."""
 
     def __missing__(self, name: str) -> str:
         text = self[name] = f"{_quoted(name)}:"
@@ -100,20 +99,20 @@ class _Names(dict[str, str]):
 
 
 class _Writer:
-    """Writes values as JSON, the records in them as columns, at every depth.
+    """Writes values as JSON, with records as columns at every depth.
 
-    The details of nodes have much in common, as the numbers of a tensor that flows from one to the
-    other: what is one object is put into words once.
+    The details of nodes share many objects, such as summaries of one tensor. Each is written once
+    and its text reused.
     """
 
     def __init__(self) -> None:
         self._names = _Names()
-        self._lists: dict[int, str] = {}  # by id, of lists in which there is no record
-        self._rows: dict[int, list[str]] = {}  # by id, of records in which there is none
+        self._lists: dict[int, str] = {}  # by id, for lists without records
+        self._rows: dict[int, list[str]] = {}  # by id, for records without records
         self._seen: set[int] = set()
 
     def of(self, value: Any) -> str:
-        """The text of a value, which lives for as long as this does."""
+        """Return the JSON of a value, which must live as long as this writer."""
         kind = type(value)
         if kind in _SCALARS:
             return _SCALARS[kind](value)
@@ -138,7 +137,7 @@ class _Writer:
         return self._list(value)
 
     def _list(self, value: list[Any]) -> str:
-        """The text of a list, which may be a column that lives no longer than this call."""
+        """Return the JSON of a list, which may be a temporary column."""
         kinds = {*map(type, value)}
         if not kinds & _NESTED:
             return _dumps(value)
@@ -147,7 +146,7 @@ class _Writer:
         return f"[{','.join([*map(self.of, value)])}]"
 
     def _table(self, rows: list[dict[str, Any]]) -> str:
-        """The text of records with the same fields."""
+        """Return the JSON of records with the same fields."""
         start, *others = rows[0]
         first = [row[start] for row in rows]
         counted = type(first[0]) is int and first == [*range(first[0], first[0] + len(rows))]
@@ -165,7 +164,7 @@ class _Writer:
         return f'{{"":{{{",".join(named)}}}}}'
 
     def _known(self, rows: list[dict[str, Any]], ids: list[int]) -> list[list[str]] | None:
-        """The texts of the fields of records; None where one has another record in it."""
+        """Return the JSON of the fields of records; None where one contains a record."""
         known = self._rows
         for row, key in zip(rows, ids, strict=True):
             if key not in known:
@@ -176,17 +175,17 @@ class _Writer:
 
 
 def _leads_to_record(value: Any) -> bool:
-    """Whether the first of the values in a list, and in what is first there, is a record."""
+    """Whether following the first entries of nested lists leads to a record."""
     while type(value) is list and value:
         value = value[0]
     return type(value) is dict
 
 
 class _Rows:
-    """Turns the columns in a value into records again.
+    """Turns columns into records.
 
     Attributes:
-        left: How many more values there may be; None for any number.
+        left: Number of further values to accept; None for any number.
     """
 
     def __init__(self, left: int | None) -> None:
@@ -194,7 +193,7 @@ class _Rows:
         self._spend(0)
 
     def of(self, value: Any) -> Any:
-        """The value with records, at every depth."""
+        """Return a value with records at every depth."""
         if isinstance(value, list):
             return [self.of(each) for each in value] if {*map(type, value)} & _NESTED else value
         if not isinstance(value, dict):

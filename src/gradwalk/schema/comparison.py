@@ -1,4 +1,4 @@
-"""Several graphs side by side."""
+"""A comparison of several graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PaneModel(TypedDict):
 
 
 class PassModel(TypedDict):
-    """What has been seen of backward through one of the graphs of a comparison."""
+    """The recorded backward pass of one graph of a comparison."""
 
     state: StateModel
     steps: list[StepModel]
@@ -27,15 +27,15 @@ class PassModel(TypedDict):
 
 
 class MergedStepModel(TypedDict):
-    """One step of several passes at once; ``node`` is a place in the trait ``members``."""
+    """One step of several passes; ``node`` is an index in the trait ``members``."""
 
     node: int
     passes: list[int]
-    """The passes that run it in this step."""
+    """The passes that run the node in this step."""
 
 
 class LeafCellModel(TypedDict):
-    """A leaf in one of the graphs; ``node`` is a place in ``members``, None where it is not."""
+    """A leaf in one graph; ``node`` is an index in ``members``, None where the graph lacks it."""
 
     node: int | None
     requires_grad: bool | None
@@ -46,7 +46,7 @@ class LeafCellModel(TypedDict):
 
 
 class LeafRowModel(TypedDict):
-    """A leaf in all of the graphs."""
+    """A leaf in all graphs."""
 
     name: str | None
     """User text."""
@@ -54,72 +54,72 @@ class LeafRowModel(TypedDict):
 
 
 class LeafTableModel(TypedDict):
-    """The leaves side by side; ``total`` counts also those that are left out."""
+    """The leaves of all graphs; ``total`` also counts omitted rows."""
 
     rows: list[LeafRowModel]
     total: int
 
 
 class BecameModel(TypedDict):
-    """What became of an operation in compiled code; places are those in ``members``."""
+    """The compiled counterpart of an operation; all numbers are indices in ``members``."""
 
     place: Count
     how: Literal["one", "several", "dropped", "unknown"]
-    """One call or several; nothing, the gradient goes straight on; or no counterpart was found."""
+    """Whether it has one call, several, none (removed by the compiler) or no known counterpart."""
     calls: list[Count]
     again: list[Count]
-    """Calls of its forward that run again."""
+    """Calls of its forward pass that backward recomputes."""
     label: str
-    """User text, as the next."""
+    """User text, like ``where``."""
     where: str
-    """Its module and line, as far as they are known."""
+    """Its module and line, if known."""
     said: str
-    """What became of it, in words."""
+    """A sentence about the counterpart."""
 
 
 class CompiledModel(TypedDict):
-    """Compiled code that is open, beside the same program that is not compiled."""
+    """An opened compiled node, compared with the same program without compilation."""
 
     said: str
-    """What there is to say of all of it."""
+    """A summary."""
     operations: list[BecameModel]
     adding: list[Count]
-    """Calls that add up gradients, as the engine does between nodes."""
+    """Calls that accumulate gradients, as the engine does between nodes."""
     others: list[Count]
-    """Calls of which it is not known what they stand for."""
+    """Calls without a known counterpart."""
 
 
 class ErrorModel(TypedDict):
-    """How far the numbers of a node are apart in two graphs; ``place`` is one in ``members``."""
+    """The error between two graphs at a node; ``place`` is an index in ``members``."""
 
     place: Count
     value: JsonNumber | None
-    """Relative, as the next two; None where it is not known."""
+    """Relative error, like ``grad`` and ``own``; None where unknown."""
     grad: JsonNumber | None
     own: JsonNumber | None
-    """What of it arises at the node."""
+    """The part of the error that this node introduces."""
     is_estimate: bool
-    """Whether ``own`` is one."""
+    """Whether ``own`` is an estimate."""
     leaves: Literal["value", "gradient"] | None
-    """What is out of tolerance first."""
+    """Which of the two exceeds the tolerance first."""
 
 
 class ErrorSourceModel(ErrorModel):
-    """A node at which error arises, in words."""
+    """A node that introduces error."""
 
     label: str
-    """User text, as the next."""
+    """User text, like ``where``."""
     where: str
-    """Its module and line, as far as they are known."""
+    """Its module and line, if known."""
 
 
 class ErrorsModel(TypedDict):
-    """Two graphs, number by number: see `gradwalk.compare_numerics`."""
+    """The numerical errors between two graphs: see `gradwalk.compare_numerics`."""
 
     said: str
-    """What there is to say of all of it."""
+    """A summary."""
     first: Count | None
-    """The place that is out of tolerance first."""
+    """The first index out of tolerance."""
     nodes: list[ErrorModel]
     sources: list[ErrorSourceModel]
-    """Where most error arises, the most first."""
+    """The nodes that introduce the most error, largest first."""

@@ -1,4 +1,4 @@
-"""What the panel shows of a node."""
+"""The details panel of a node."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from .values import Count, EdgePlace, JsonNumber, Kind, NodeId, NodeState, Plain
 
 
 class TensorSummary(TypedDict):
-    """A tensor in at most 64 numbers and its statistics."""
+    """A tensor's statistics and at most 64 of its values."""
 
     shape: list[Count]
     dtype: str
     device: str
     numel: Count
     values: Values | None
-    """At most 64 numbers, an evenly spread slice when the tensor has more; None when it holds
-    none."""
+    """At most 64 numbers, evenly spaced when the tensor has more; None when it has no readable
+    ones."""
     truncated: bool
     indices: list[list[Count]] | None
-    """Which positions ``values`` shows along each dimension, when truncated."""
+    """The indices of ``values`` along each dimension, when truncated."""
     min: JsonNumber | None
     max: JsonNumber | None
     mean: JsonNumber | None
     norm: JsonNumber | None
     nan: Count | None
-    """Counts."""
+    """Number of NaN values; ``inf`` and ``zeros`` are counts, too."""
     inf: Count | None
     zeros: Count | None
     note: str | None
-    """A sentence when something about this tensor needs saying (meta, sparse, not kept ...)."""
+    """A sentence about a special tensor (meta, sparse, not kept ...)."""
 
 
 class ValueModel(TensorSummary):
-    """What the forward pass gave at a node, and a sentence where that is known from."""
+    """The forward value of a node, and a sentence about its origin."""
 
     origin: str
 
@@ -48,11 +48,11 @@ class OutputModel(TypedDict):
     dtype: str | None
     device: str | None
     is_root: bool
-    """Whether this tensor is one of those handed to the widget."""
+    """Whether this tensor was passed to the widget."""
 
 
 class InputModel(TypedDict):
-    """One edge out of a node, seen from that node."""
+    """One outgoing edge of a node."""
 
     input_nr: Count
     argument: str | None
@@ -63,7 +63,7 @@ class InputModel(TypedDict):
 
 
 class ConsumerModel(TypedDict):
-    """One edge into a node, seen from that node."""
+    """One incoming edge of a node."""
 
     node: NodeId
     input_nr: Count | None
@@ -73,7 +73,7 @@ class ConsumerModel(TypedDict):
 
 
 class SavedModel(TypedDict):
-    """Something a node keeps for backward: a tensor's summary, or a plain value."""
+    """A saved tensor's summary, or another saved value."""
 
     name: str
     summary: TensorSummary | None
@@ -84,11 +84,11 @@ class SavedModel(TypedDict):
 
 
 class ContributionModel(TypedDict):
-    """One consumer's share of the gradient that arrives at a node, and the sum so far."""
+    """One consumer's contribution to the incoming gradient of a node, and the sum so far."""
 
     step: Count
     consumer: NodeId | None
-    """None for the gradient that backward started from."""
+    """None for the initial gradient of backward."""
     label: str
     input_nr: Count | None
     argument: str | None
@@ -98,19 +98,19 @@ class ContributionModel(TypedDict):
 
 
 class FormulaModel(TypedDict):
-    """The derivative with respect to one input, as code; ``source`` says whose words they are."""
+    """The derivative with respect to one input, as code; ``source`` says who wrote it."""
 
     input_nr: Count
     argument: str | None
     code: str
     numbers: str | None
-    """The same with the numbers put in."""
+    """``code`` with the numbers inserted."""
     source: Literal["gradwalk", "torch"]
     note: str | None
 
 
 class FactorModel(TypedDict):
-    """One edge of a path from an output to a leaf, and the derivative along it."""
+    """One edge of a path from an output to a leaf, and its derivative."""
 
     edge: EdgePlace
     node: NodeId
@@ -121,7 +121,7 @@ class FactorModel(TypedDict):
 
 
 class PathModel(TypedDict):
-    """One way from an output to a leaf."""
+    """One path from an output to a leaf."""
 
     factors: list[FactorModel]
     written: str | None
@@ -139,7 +139,7 @@ class ChainModel(TypedDict):
 
 
 class GradNotes(TypedDict):
-    """Why a gradient is not there, one sentence for each that is None."""
+    """One sentence for each gradient that is None."""
 
     grad: str | None
     grad_output: str | None
@@ -156,7 +156,7 @@ class SourceModel(TypedDict):
 
 
 class ConstantModel(TypedDict):
-    """An operand that needs no grad and is drawn, seen from the node that takes it."""
+    """A drawn operand of a node that does not require grad."""
 
     node: NodeId
     argument: str | None
@@ -166,7 +166,7 @@ class ConstantModel(TypedDict):
 
 
 class CutModel(TypedDict):
-    """Where gradient was lost on the way to an operand, and the node of the tensor before it."""
+    """Where the graph was cut before an operand, and the node of the tensor before the cut."""
 
     how: str
     """Such as "detach", "no_grad" or "integer cast"."""
@@ -174,66 +174,65 @@ class CutModel(TypedDict):
     label: str
     line: SourceModel | None
     region: SourceModel | None
-    """Where grad mode had been switched off."""
+    """Where grad mode was disabled."""
 
 
 class FunctionModel(TypedDict):
-    """The backward of a custom ``autograd.Function``, as it is written."""
+    """The source code of a custom ``autograd.Function``'s backward."""
 
     method: str
     """"Cube.backward". User text."""
     place: SourceModel | None
-    """Where it begins."""
+    """Its first line."""
     code: str
-    """Its source, empty where that is not known. User text."""
+    """Its source; empty where unknown. User text."""
     note: str | None
-    """Why it is not."""
+    """Why it is unknown."""
 
 
 class OperationModel(TypedDict):
     """One operation that a backward ran."""
 
     called: str
-    """What torch calls it, "aten.mul.Tensor"."""
+    """Its name in torch, "aten.mul.Tensor"."""
     behind: str | None
-    """The node of a backward pass within this one that asked for it."""
+    """The node of a nested backward pass that called it."""
     gave: TensorSummary | None
 
 
 class FailedModel(TypedDict):
-    """A part of the details that could not be worked out, and a sentence why."""
+    """A part of the details that could not be computed, and a sentence why."""
 
     part: str
     sentence: str
 
 
 class RankGradModel(TypedDict):
-    """The gradient of a leaf on one rank; both None where its graph lacks the leaf."""
+    """The gradient of a leaf on one rank; all None where its graph lacks the leaf."""
 
     rank: Count
     local: TensorSummary | None
-    """What arrived at the leaf there: the gradient of that rank alone."""
+    """The rank's own gradient, before the reduction."""
     reduced: TensorSummary | None
-    """Its ``.grad``; under FSDP2 that rank's part of it."""
+    """Its ``.grad``; under FSDP2 the rank's shard."""
     difference: TensorSummary | None
-    """``local`` less ``reduced``, number by number; under FSDP2 of that part. None where the rank
-    did not have both, with their values, when it saved."""
+    """``local - reduced``; under FSDP2 of the shard. None where the rank did not have the values
+    of both when it saved."""
     bucket: Count | None
-    """In which bucket of DistributedDataParallel it was reduced, from 0, as far as its log tells.
-    """
+    """Its DistributedDataParallel bucket, from 0; None where DDP's log does not have it."""
     ready: Count | None
-    """Which of its gradients it was, from 0, in the order in which they were there."""
+    """Its position, from 0, in the order in which the gradients were ready."""
     odd: bool
-    """Whether it is not as on most ranks. The local one: NaN, an infinity or no gradient where most
-    have one, or the other way round; among three and more, a norm over 10 times the middle one, or
-    under a tenth of it. The reduced one: another than most ranks have."""
+    """Whether it differs from most ranks. Local gradient: NaN, infinite or missing where most are
+    not, or the other way round; with three or more ranks, also a norm over 10 times the median or
+    under a tenth of it. Reduced gradient: a value that most ranks do not have."""
 
 
 class DetailsModel(TypedDict):
-    """Everything the panel shows of the selected node.
+    """Everything the panel shows about the selected node.
 
-    Every list is of the first 100; the counts are of all. ``input_count`` is that of ``inputs``,
-    ``no_grad_inputs`` and ``constants`` together.
+    Each list has the first 100 entries; the counts cover all. ``input_count`` counts ``inputs``,
+    ``no_grad_inputs`` and ``constants``.
     """
 
     id: NodeId
@@ -241,14 +240,14 @@ class DetailsModel(TypedDict):
     op: str
     name: str | None
     about: str
-    """A sentence or two: what this node is."""
+    """A sentence or two about this node."""
     forward: str | None
-    """The forward signature behind the node, as the installed torch declares it."""
+    """The signature of the forward operation, from the installed torch."""
     shape: list[Count] | None
     dtype: str | None
     device: str | None
     requires_grad: bool | None
-    """These two None where they are not known, in a static graph."""
+    """None, like ``is_leaf``, where a static graph does not record it."""
     is_leaf: bool | None
     outputs: list[OutputModel]
     output_count: Count
@@ -258,12 +257,11 @@ class DetailsModel(TypedDict):
     input_count: Count
     no_grad_inputs: list[NoGradInput]
     consumers: list[ConsumerModel]
-    """The first 100."""
     consumer_count: Count
     value: ValueModel | None
-    """What the operation gave, or what the leaf or constant holds."""
+    """The output of the operation, or the value of the leaf or constant."""
     value_note: str | None
-    """Why no value is known, where that needs saying."""
+    """Why the value is unknown, where this needs an explanation."""
     grad: TensorSummary | None
     grad_output: list[TensorSummary | None] | None
     """One per output of the node."""
@@ -272,39 +270,38 @@ class DetailsModel(TypedDict):
     grad_note: GradNotes
     state: NodeState
     contributions: list[ContributionModel] | None
-    """Each consumer's share of what arrives here, the first 100; None when no run is shown."""
+    """Each consumer's contribution to the incoming gradient; None when no pass is shown."""
     contribution_count: Count
     formula: list[FormulaModel]
     chain: ChainModel | None
-    """For a leaf, and for a single number of a small graph."""
+    """For a leaf, and for a scalar in a small graph."""
     source: SourceModel | None
-    """The line that made it, and below what else was watched."""
+    """The line that created it. This and the next fields need ``watch()`` or inference."""
     module: str | None
-    """Such as "encoder.layers.0.linear1"; of the outermost module its class name. User text."""
+    """Such as "encoder.layers.0.linear1"; the class name for the outermost module. User text."""
     call: str | None
     """The forward function, "torch.nn.functional.linear". User text."""
     inplace: bool
     inferred: bool
     checkpoint: str | None
-    """That it runs forward again in backward, and what that saves."""
+    """A sentence about its recomputation in backward, and the memory saved by that."""
     constants: list[ConstantModel]
-    """The operands of an operation that are drawn as constants or cuts; ``no_grad_inputs`` has the
-    others."""
+    """Operands that are drawn as constants or cuts; ``no_grad_inputs`` has the others."""
     cuts: list[CutModel]
-    """Of a cut."""
+    """Empty for every node that is not a cut."""
     function: FunctionModel | None
     operations: list[OperationModel]
-    """What the backward of a custom Function ran, the first 100; none where that was not noted."""
+    """Operations of a custom Function's backward; empty where they were not recorded."""
     operation_count: Count
     explained: str | None
-    """Why the ``.grad`` of a leaf is as it is, as ``explain_grad`` says it."""
+    """``explain_grad``'s sentence about the ``.grad`` of a leaf."""
     ranks: list[RankGradModel]
-    """Of a leaf in the files of several ranks: its gradient on each."""
+    """The gradient of a leaf on each rank, where files of several ranks were loaded."""
     failed: list[FailedModel]
 
 
 class StageModel(TypedDict):
-    """What of a node's details changes when the cursor gets to ``from_step``, and stays so."""
+    """The details of a node that change when the cursor reaches ``from_step``."""
 
     from_step: Count
     fields: Annotated[dict[str, Any], SomeOf(DetailsModel)]

@@ -1,4 +1,4 @@
-"""What a saved graph holds, in a file or in a page, as `gradwalk.schema.columns` writes it."""
+"""The contents of a saved graph, which `gradwalk.schema.columns` writes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ another type has no default: raise OLDEST_VERSION with it. A newer file is refus
 OLDEST_VERSION = 10
 
 MOST_BYTES = 256 * 2**20
-"""Of the text in a file: a hostile one could be blown up to fill the memory."""
+"""The most bytes of text in a file: a small hostile file can unpack to gigabytes."""
 
 
 def most_values(file_bytes: int, max_nodes: int) -> int:
-    """How many values a file may hold: an empty list in it takes twenty times its own memory.
+    """Return the most values in a file: an empty list takes twenty times its size in memory.
 
-    Of what `gradwalk.save` writes the details of the first nodes are up to some millions, the rest
-    about 90 a node; each byte stands for 10 at most, and a small file for few in all.
+    `gradwalk.save` writes up to some million values of details, and about 90 per node besides. A
+    byte of a file unpacks to at most 10 values.
     """
     return min(10_000_000 + 150 * max_nodes, 2_000_000 + 50 * file_bytes)
 
@@ -48,7 +48,7 @@ class SavedOutput(TypedDict):
 
 
 class SavedNumber(TypedDict):
-    """A number that is written into a static program in place of an operand."""
+    """A number that a static program has in place of an operand."""
 
     input_nr: Count
     argument: str | None
@@ -56,7 +56,7 @@ class SavedNumber(TypedDict):
 
 
 class SavedEveryNode(TypedDict):
-    """What the captured graph says of every node, beyond what is drawn."""
+    """Attributes of every node in the captured graph that are not drawn."""
 
     dtype: str | None
     device: str | None
@@ -66,7 +66,7 @@ class SavedEveryNode(TypedDict):
 
 
 class SavedNode(SavedEveryNode, total=False):
-    """What it says of some nodes: of those that were watched, inferred, or are of a program."""
+    """Attributes of some nodes: watched, inferred or static ones."""
 
     sequence_nr: int | None
     source: str | None
@@ -82,32 +82,32 @@ class SavedNode(SavedEveryNode, total=False):
     numbers: list[SavedNumber]
     seq_nr: int | None
     ranks: Literal["others"]
-    """Of several ranks not the one that is shown has it, but others do."""
+    """Only other ranks than the shown one have the node."""
 
 
 class SavedEveryEdge(TypedDict):
-    """What the captured graph says of every edge, beyond what is drawn."""
+    """Attributes of every edge in the captured graph that are not drawn."""
 
     key: Count
 
 
 class SavedEdge(SavedEveryEdge, total=False):
-    """What it says of some edges."""
+    """Attributes of some edges."""
 
     how: str | None
     ranks: Literal["some", "others"]
-    """Of several ranks the one that is shown has it and some do not, or others alone have it."""
+    """Only some ranks have the edge: the shown one and others, or only others."""
 
 
 class SavedRoot(TypedDict):
-    """What the graph as a whole says."""
+    """Attributes of the graph."""
 
     roots: list[list[Count]]
     torch_version: str
 
 
 class SavedStaticRoot(SavedRoot):
-    """What a static graph says as a whole; see `gradwalk.capture`."""
+    """Attributes of a static graph; see `gradwalk.capture`."""
 
     root_names: list[str | None]
     static: bool
@@ -115,7 +115,7 @@ class SavedStaticRoot(SavedRoot):
 
 
 class SavedNetwork(TypedDict):
-    """What the captured graph has beyond what is drawn: see `gradwalk.schema.graph_json`."""
+    """The attributes that are not drawn: see `gradwalk.schema.graph_json`."""
 
     graph: SavedStaticRoot | SavedRoot
     nodes: list[SavedNode]
@@ -123,7 +123,7 @@ class SavedNetwork(TypedDict):
 
 
 class SavedGraphModel(TypedDict):
-    """Everything in the file."""
+    """The whole file."""
 
     format: Literal["gradwalk"]
     version: int
@@ -138,34 +138,34 @@ class SavedGraphModel(TypedDict):
     selected: NodeId | None
     cursor: Count
     inner: Count
-    """After how many of the calls inside of the open node that the last step ran; 0 after all of
-    the step."""
+    """Number of completed calls inside the open node that the last step ran; 0 when the whole step
+    is complete."""
     state: StateModel
     steps: list[StepModel]
     run: RunModel | None
     transport: TransportModel
     details: list[list[StageModel] | None]
-    """Of each node; None of one whose details were not saved."""
+    """The details of each node; None where they were not saved."""
     undetailed: DetailsModel | None
-    """What there is to say of the first node without details, and like it of the others."""
+    """The minimal details of the first node without saved details, as a model for the others."""
     all_cursors: bool
-    """Whether the details are true at every cursor, or only at the one saved."""
+    """Whether the details apply to every cursor, or only to the saved one."""
 
 
 def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphModel:
-    """What a file holds, checked.
+    """Read and check the contents of a file.
 
     Args:
-        data: Its contents.
-        name: Its name, for errors.
-        max_nodes: Of the largest graph to open; None for any size.
+        data: The contents.
+        name: The file's name, for errors.
+        max_nodes: The most nodes to accept; None for any number.
 
     Returns:
         The saved graph.
 
     Raises:
-        ValueError: The file is none of ours, damaged, cut off, of another version, too large, or
-            does not hold together. Nothing of it is run.
+        ValueError: The file is not a gradwalk file, damaged, cut off, of an unsupported version,
+            too large or inconsistent. Nothing in a file is executed.
     """
     try:
         if max_nodes is None:
@@ -175,7 +175,7 @@ def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphMo
     except TooLargeError as error:
         raise ValueError(
             f"{name!r} is not opened, because {error}. If you trust it, "
-            "load(path, max_nodes=None) opens it, whatever memory that takes."
+            "open it with load(path, max_nodes=None), which has no limit."
         ) from None
     except ValueError as error:
         raise ValueError(
@@ -199,7 +199,7 @@ def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphMo
 
 
 def _sizes(graph: Any) -> dict[str, int]:
-    """How many there are of what the file points at, before anything is known to be right."""
+    """Return the lengths of the lists that have indices, before anything is checked."""
     lists = graph if isinstance(graph, dict) else {}
     nodes, edges, checkpoints = (
         [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
@@ -215,17 +215,17 @@ def _sizes(graph: Any) -> dict[str, int]:
 
 
 def _check_graph(graph: GraphModel, network: SavedNetwork) -> None:
-    """Nodes carry their places as ids, the autograd ones come first, and all is said of each."""
+    """Check ids, the order of nodes and edges, and that all lists agree."""
     nodes, edges = graph["nodes"], graph["edges"]
     for i, node in enumerate(nodes):
         _same(node["id"], i, f"node {i}.id")
         if i and is_autograd(node) and not is_autograd(nodes[i - 1]):
-            raise ValueError(f"node {i} is an autograd node after one that is none")
+            raise ValueError(f"node {i} is an autograd node, but the node before it is not")
     for i, edge in enumerate(edges):
         if i and _flows(edge) and not _flows(edges[i - 1]):
-            raise ValueError(f"edge {i} carries a gradient after one that carries none")
+            raise ValueError(f"edge {i} carries a gradient, but the edge before it does not")
         if _flows(edge) and edge["input_nr"] is None:
-            raise ValueError(f"edge {i} carries a gradient of no input")
+            raise ValueError(f"edge {i} carries a gradient, but has no input_nr")
     modules = graph["modules"]
     _same(len(modules["classes"]), len(modules["namespaces"]), "the number of modules.classes")
     for place in modules["classes"]:
@@ -237,27 +237,27 @@ def _check_graph(graph: GraphModel, network: SavedNetwork) -> None:
         (edge["source"], edge["target"], more["key"])
         for edge, more in zip(edges, network["edges"], strict=True)
     }
-    _same(len(keys), len(edges), "the number of edges that differ")
+    _same(len(keys), len(edges), "the number of different edges")
     _check_ranks(graph["ranks"])
     if cast(Any, network["graph"]).get("static", False) is not graph["static"]:
         raise ValueError("graph.static and network.graph.static differ")
     roots = network["graph"]["roots"]
     for root in roots:
         if len(root) != 2:
-            raise ValueError("an output is not a node and a number")
+            raise ValueError("an output is not a pair of numbers")
         _within(root[0], len(nodes), "an output")
     _same(len(cast(Any, network["graph"]).get("root_names", roots)), len(roots), "root_names")
 
 
 def _check_checkpoints(graph: GraphModel) -> None:
-    """A region lies in one before it."""
+    """Check that each region comes after its enclosing one."""
     for i, region in enumerate(graph["checkpoints"]):
         if region["parent"] is not None:
             _within(region["parent"], i, f"checkpoints[{i}].parent")
 
 
 def _check_ranks(ranks: RanksModel | None) -> None:
-    """Each strip has a place for every bar, and points at no other."""
+    """Check that each strip has a value for every bar, and its indices are of bars."""
     if ranks is None:
         return
     bars = len(ranks["first"])
@@ -271,13 +271,13 @@ def _check_ranks(ranks: RanksModel | None) -> None:
 
 
 def _check_rest(saved: dict[str, Any]) -> None:
-    """What stands in one list belongs to what stands in another."""
+    """Check that steps, run, memory, dtypes and details agree with the graph."""
     nodes = saved["graph"]["nodes"]
     _check_steps(saved["steps"])
     _within(saved["cursor"], len(saved["steps"]) + 1, "the cursor")
     ran = saved["steps"][saved["cursor"] - 1]["node"] if saved["cursor"] else None
     calls = sum(node["kind"] == "call" and node["inside"] == ran for node in nodes)
-    _within(saved["inner"], calls + 1, "the number of calls that have run")
+    _within(saved["inner"], calls + 1, "the number of completed calls")
     run = saved["run"]
     if run is not None and not len(run["edges"]) == len(run["values"]) == len(run["norms"]):
         raise ValueError("the run does not have one gradient for each of its edges")
@@ -305,23 +305,23 @@ def _check_steps(steps: list[StepModel]) -> None:
 
 
 def _check_stages(stages: list[StageModel], node: int) -> None:
-    """The first has everything, and each that follows begins later; all are of this node."""
+    """Check that the first stage has all fields, and that later stages start later."""
     where = f"the details of node {node}"
     if not stages or stages[0]["from_step"] != 0:
-        raise ValueError(f"{where} do not begin at the start")
+        raise ValueError(f"{where} do not start at step 0")
     try:
         fill_in(stages[0]["fields"], DetailsModel)
     except ValueError as error:
         raise ValueError(f"{where}: the first stage {error}") from None
     for before, stage in pairwise(stages):
         if stage["from_step"] <= before["from_step"]:
-            raise ValueError(f"{where} do not follow one another")
+            raise ValueError(f"{where} are not in the order of steps")
     for stage in stages:
         _same(stage["fields"].get("id", node), node, f"{where}: their id")
 
 
 def is_autograd(node: NodeModel) -> bool:
-    """Whether a node is one of autograd's, rather than of what is known beyond them."""
+    """Whether a node is an autograd node."""
     return node["kind"] in {"op", "leaf"}
 
 

@@ -1,4 +1,4 @@
-"""What was found, and the memory held for backward."""
+"""Findings, and the memory held for backward."""
 
 from __future__ import annotations
 
@@ -45,42 +45,38 @@ FindingKind = Literal[
     "same batch",
     "ranks",
 ]
-"""What is wrong, or only worth knowing; docs/findings.md explains each."""
+"""The kind of a finding; docs/findings.md explains each."""
 
 Severity = Literal["error", "warning", "info"]
 
 
 class FindingModel(TypedDict):
-    """Something about the graph or its gradients that may be wrong, and the numbers it rests on."""
+    """A possible problem of the graph or its gradients, with its evidence."""
 
     kind: FindingKind
     severity: Severity
     nodes: list[NodeId]
     message: str
-    """Whole sentences, with the numbers they rest on."""
+    """Whole sentences, with the numbers."""
     numbers: list[NumberModel]
 
 
 class NumberModel(TypedDict):
-    """A number that a finding rests on, and what it is."""
+    """A number that supports a finding, and its name."""
 
     name: str
     value: RealNumber
 
 
 class MemoryModel(TypedDict):
-    """The bytes held for backward; nodes and namespaces that hold none are left out.
-
-    ``nodes`` and ``bytes`` are aligned, and so are ``namespaces`` and ``namespace_bytes``, which
-    counts the nodes directly in a namespace. ``unknown`` is how many tensors have an unknown size.
-    """
+    """The bytes held for backward; nodes and namespaces without any are omitted."""
 
     nodes: list[AutogradNodeId]
     bytes: list[Count]
     """One per entry of ``nodes``."""
     namespaces: list[str]
     namespace_bytes: list[Count]
-    """One per entry of ``namespaces``: of the nodes directly in it."""
+    """One per entry of ``namespaces``, for the nodes directly in it."""
     total: Count
     unknown: Count
-    """How many tensors have an unknown size."""
+    """Number of tensors of unknown size."""

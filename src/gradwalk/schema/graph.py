@@ -1,4 +1,4 @@
-"""The graph that is drawn."""
+"""The drawn graph."""
 
 from __future__ import annotations
 
@@ -18,84 +18,81 @@ from .values import (
 
 
 class NoGradInput(TypedDict):
-    """An operand that needs no gradient: a ``None`` in ``next_functions``."""
+    """An operand that does not require grad: a ``None`` in ``next_functions``."""
 
     input_nr: Count
     argument: str | None
 
 
 class NodeModel(TypedDict):
-    """One node, as much of it as the drawing needs. The autograd nodes come first."""
+    """A node, with the fields that the drawing needs. The autograd nodes come first."""
 
     id: NodeId
-    """Position in ``nodes``; breadth-first from the outputs."""
+    """Index in ``nodes``; breadth-first from the outputs."""
     kind: Kind
-    """The first two are autograd nodes, and come first; calls, which are inside of compiled code or
-    what the backward of a custom Function ran, come next. A constant is an operand that needs no
-    grad; a cut is one that lost its gradient on the way; outside is the tensor of another graph
-    that a cut began at."""
+    """The autograd nodes ("op", "leaf") come first, then the calls of compiled code or of a custom
+    Function's backward. A constant is an operand that does not require grad. A cut is one that
+    was detached from the graph. "outside" is a tensor of another graph that was cut."""
     op: str
-    """The class name torch gives the node, "MulBackward0"; "AccumulateGrad" for a leaf. Of a cut,
-    how it was made, "x.detach()". User text."""
+    """The node's class name in torch, "MulBackward0"; "AccumulateGrad" for a leaf. For a cut, the
+    code that made it, "x.detach()". User text."""
     sign: str | None
-    """What the operation is called on a board, "+", "× 2", "x²", "conv2d 3×3"; None for what is
-    none. Of a leaf what is done for it before each use, "all-gather" under FSDP2."""
+    """The operation's symbol, "+", "× 2", "x²", "conv2d 3×3"; None for other nodes. For
+    a leaf, the collective before each use, such as "all-gather" under FSDP2."""
     said_by: NodeId | None
-    """Of a constant that is one number and has no name, the operation whose sign says it."""
+    """For an unnamed constant of one number, the operation whose symbol contains it."""
     label: str
-    """What to write on the node: its name if it has one, else its op. User text."""
+    """The text on the node: its name if it has one, else its op. User text."""
     name: str | None
-    """The name the user's program gives the tensor(s) this node made, or None. User text."""
+    """The program's name for the tensors that this node made, or None. User text."""
     shape: list[Count] | None
-    """Shape of the first output (op) or of the tensor (leaf); None when torch does not tell."""
+    """Shape of the first output (op) or of the tensor (leaf); None if unknown."""
     no_grad_inputs: list[NoGradInput]
-    """Operands that need no gradient: a ``None`` in ``next_functions``."""
     namespace: str | None
-    """The module that ran the operation, "encoder/layers/0"; "" for the outermost, and for what
-    came from outside of all modules; None where it is not known: it is drawn with what takes it.
-    Many operations outside of modules have a box that is none: "balancing_loss()", "loss = …"."""
+    """The module that ran the operation, "encoder/layers/0"; "" for the outermost module and for
+    nodes outside all modules. None where unknown: the node is drawn with its consumer. Groups of
+    operations outside modules have a box of their own: "balancing_loss()", "loss = …"."""
     value: Values | None
-    """What it holds or gave, when that is known and of at most 16 numbers; of a static graph, a
-    number as it is written in the program."""
+    """Its value, if known and of at most 16 numbers; in a static graph, a number as the program has
+    it."""
     changed: bool | None
-    """Whether it was changed in place since operations took it (of a leaf), and what they took is
-    not known. None where that may be: ``value`` is what it holds now."""
+    """Whether a leaf was changed in place after operations used it and the used value is unknown.
+    None where this is possible; ``value`` is the current value then."""
     inferred: bool
-    """Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather
-    than watched."""
+    """Whether the node (constant or cut) or its namespace (autograd node) is inferred, not watched.
+    """
     checkpoint: CheckpointPlace | None
-    """The innermost checkpointed region that it was made in."""
+    """The innermost checkpointed region that contains it."""
     inside: NodeId | None
-    """Of a call, and of a tensor that it takes, the opened node that it is inside of."""
+    """For a call and its operands, the opened node that contains them."""
     recomputed: bool
-    """Whether it is a call of the forward pass that was put into backward."""
+    """Whether it is a call of the forward pass that backward recomputes."""
 
 
 class EdgeModel(TypedDict):
-    """From a node to the producer of one of its inputs: the way gradients flow.
+    """An edge from a node to the producer of one of its inputs: the direction of gradients.
 
-    Those along which gradients can flow come first: between autograd nodes, then inside of opened
-    nodes, where they lead to a call, which takes the gradient as its operand ``output_nr``. Of the
-    others ``input_nr`` may be None.
+    Edges that carry gradients come first: those between autograd nodes, then those inside opened
+    nodes. An edge inside leads to a call that takes the gradient as its operand ``output_nr``.
     """
 
     source: NodeId
     target: NodeId
     argument: str | None
-    """Which forward input of the source this is, "self", "mat2"; None when torch does not tell."""
+    """The forward argument of the source, "self", "mat2"; None if unknown."""
     input_nr: Count | None
-    """None where it is not known, which can be on an edge of another kind than "gradient"."""
+    """None where unknown; never for an edge that carries gradients."""
     output_nr: Count
-    """Which output of the target was that input."""
+    """The output of the target that is this input."""
     kind: EdgeKind
-    """No gradient flows along the other two: from an operation to a constant, and from a cut to its
+    """The other two kinds carry no gradient: from an operation to a constant, and from a cut to its
     source."""
     via: NodeId | None
-    """Of an opened source the call inside of it that gives this gradient; None of all others."""
+    """The call inside an opened source that produces this gradient; None for other edges."""
 
 
 class RootModel(TypedDict):
-    """One tensor handed to the widget."""
+    """One tensor that was passed to the widget."""
 
     node: NodeId
     output_nr: Count
@@ -103,7 +100,7 @@ class RootModel(TypedDict):
 
 
 class ModulesModel(TypedDict):
-    """The classes of modules; ``classes`` has, per namespace, a place in ``names``."""
+    """The classes of modules; ``classes`` has one index into ``names`` per namespace."""
 
     namespaces: list[str]
     classes: list[Count]
@@ -111,104 +108,103 @@ class ModulesModel(TypedDict):
 
 
 class CheckpointModel(TypedDict):
-    """A part of the program that runs forward again in backward."""
+    """A checkpointed region, which backward recomputes."""
 
     parent: CheckpointPlace | None
-    """The region that it lies in."""
+    """The enclosing region."""
     box: str | None
-    """The namespace whose box it is; None where its operations have no box for themselves."""
+    """The namespace of its box; None where its operations have no box of their own."""
     saves: str
-    """Such as "saves 38 MiB"; empty where that is not known."""
+    """Such as "saves 38 MiB"; empty where unknown."""
     about: str
     """A sentence or two."""
 
 
 class DerivativeModel(TypedDict):
-    """That one node gave the derivative of what another gave, as the program was seen to compute.
+    """A derivative that the program computed: ``node`` is the derivative of ``of``.
 
-    It is no edge of the graph.
+    It is not an edge of the graph.
     """
 
     node: AutogradNodeId
-    """Which gave the derivative."""
     of: AutogradNodeId
 
 
 class NodeRanksModel(TypedDict):
-    """The gradient that arrives at a node, over the ranks of a run: a strip of bars."""
+    """The gradient norms at a node on the ranks of a run: a strip of bars."""
 
     node: AutogradNodeId
     most: list[JsonNumber | None]
-    """Its largest finite norm on the ranks of each bar, in four digits; None where none is."""
+    """The largest finite norm on the ranks of each bar, in four digits; None without one."""
     least: list[JsonNumber | None] | None
-    """The least; None where each bar stands for one rank."""
+    """The smallest; None where each bar is one rank."""
     not_finite: list[Count]
-    """Places of the bars that have a NaN or an infinity."""
+    """Indices of the bars with a NaN or infinite gradient."""
     without: list[Count]
-    """Places of those that have a rank where none arrives."""
+    """Indices of the bars with a rank without a gradient."""
     beyond: list[Count]
-    """Places of those whose ranks do something else, as another stage of a pipeline does."""
+    """Indices of the bars whose ranks run another program, such as another pipeline stage."""
     odd: list[Count]
-    """Places of those that have a rank that is not as most are."""
+    """Indices of the bars with a rank that differs from most."""
     only: str | None
-    """Which ranks have the node, where not all have it: "only on rank 0"."""
+    """The ranks that have the node, unless all have it: "only on rank 0"."""
     here: bool
-    """Whether the rank that is shown has it."""
+    """Whether the shown rank has it."""
 
 
 class EdgeRanksModel(TypedDict):
-    """An edge that not all ranks have."""
+    """An edge that some ranks lack."""
 
     edge: EdgePlace
     here: bool
-    """Whether the rank that is shown has it."""
+    """Whether the shown rank has it."""
 
 
 class ElsewhereModel(TypedDict):
-    """Nodes of other ranks that are not drawn here, where there are too many kinds of graphs."""
+    """Nodes of other ranks that are not drawn, because there are too many different graphs."""
 
     rank: Count
     """The first of these ranks."""
     ranks: str
-    """All of them in words: "ranks 1 and 3"."""
+    """All of them: "ranks 1 and 3"."""
     count: Count
-    """How many autograd nodes each has beyond those that are drawn."""
+    """Number of autograd nodes on each that are not drawn."""
     names: list[str]
-    """Of the leaves among them, the first few. User text."""
+    """Names of the first few leaves among them. User text."""
 
 
 class RanksModel(TypedDict):
     """The ranks of a run."""
 
     shown: Count
-    """Whose graph it is."""
+    """The shown rank."""
     count: Count
     first: list[Count]
-    """The first rank of each bar, and the last; of many ranks several share a bar."""
+    """The first rank of each bar; with many ranks, one bar covers several."""
     last: list[Count]
     nodes: list[NodeRanksModel]
-    """The autograd nodes of which there is something to say."""
+    """The autograd nodes with bars."""
     edges: list[EdgeRanksModel]
-    """Those that not all ranks have."""
+    """Edges that some ranks lack."""
     elsewhere: list[ElsewhereModel]
-    """What is not drawn here, the first few kinds of other graphs."""
+    """The first few of the graphs that are not drawn."""
 
 
 class GraphModel(TypedDict):
-    """What the browser draws."""
+    """The graph that the browser draws."""
 
     static: bool
-    """Whether it is a static graph: written down before it runs, without gradients."""
+    """Whether it is a static graph: a program that has not run, without gradients."""
     modules: ModulesModel
     nodes: list[NodeModel]
     edges: list[EdgeModel]
     roots: list[RootModel]
     checkpoints: list[CheckpointModel]
-    """A region comes after the one that it lies in."""
+    """Each region comes after its enclosing one."""
     derivatives: list[DerivativeModel]
     """Each pair once."""
     ranks: RanksModel | None
-    """Of a graph that the files of several ranks were loaded for."""
+    """None unless the files of several ranks were loaded."""
 
 
 class DtypesModel(TypedDict):
@@ -217,4 +213,4 @@ class DtypesModel(TypedDict):
     names: list[str]
     """Such as "float32"."""
     nodes: list[int]
-    """Per graph node, the place of its dtype in ``names``; -1 where torch does not tell."""
+    """Per graph node, the index of its dtype in ``names``; -1 if unknown."""

@@ -1,4 +1,4 @@
-"""A captured graph as plain JSON values that networkx reads, and back."""
+"""Convert a captured graph to JSON values in networkx's node-link format, and back."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ if TYPE_CHECKING:
 _OF_CALLS = ("inside", "recomputed")
 
 DRAWN_NODE = ("id", "kind", "op", "name", "shape", "no_grad_inputs", *_OF_CALLS)
-"""What the wire model tells of a node in the captured graph's own words."""
+"""The fields of `NodeModel` that are also attributes of the captured graph."""
 
 DRAWN_EDGE = tuple(EdgeModel.__annotations__)
 
 
 def drawing_order(nodes: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], int]:
-    """What the edges of a graph are sorted by: first those that gradients flow along.
-
-    Of these those between autograd nodes come first, as the graph without anything else has them,
-    then those inside of compiled code.
+    """Return the sort key of edges: between autograd nodes, inside compiled code, without gradient.
 
     Args:
         nodes: The nodes, each with ``id`` and ``kind``.
@@ -38,13 +35,13 @@ def drawing_order(nodes: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, 
 
 
 def graph_to_data(graph: nx.MultiDiGraph) -> dict[str, Any]:
-    """A graph as ``networkx.node_link_data(graph, edges="edges")`` gives it, in JSON values only.
+    """Convert a graph as ``networkx.node_link_data(graph, edges="edges")``, with JSON values only.
 
     Args:
-        graph: What `gradwalk.capture` gave, with or without annotations.
+        graph: A graph from `gradwalk.capture`, with or without annotations.
 
     Returns:
-        Plain values; tuples have become lists.
+        Plain values, with lists for tuples.
     """
     return {
         "directed": True,
@@ -59,13 +56,14 @@ def graph_to_data(graph: nx.MultiDiGraph) -> dict[str, Any]:
 
 
 def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
-    """The graph again; `graph_to_data` undone, but for lists under keys of other modules' own.
+    """Convert the data of `graph_to_data` back to a graph.
 
     Args:
-        data: As `graph_to_data` gave it, checked.
+        data: The data, checked.
 
     Returns:
-        A graph with tuples for shapes and roots, as `gradwalk.capture` gives it.
+        A graph with tuples for shapes and roots, as `gradwalk.capture` returns it. Other lists stay
+        lists.
     """
     import networkx as nx  # noqa: PLC0415  slow to import
 
@@ -79,7 +77,7 @@ def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
             {**output, "shape": _shape(output["shape"])} for output in attributes["outputs"]
         ]
         graph.add_node(node["id"])
-        graph.nodes[node["id"]].update(attributes)  # not as keywords: they may be called anything
+        graph.nodes[node["id"]].update(attributes)  # not as keywords: a name may collide
     for edge in data["edges"]:
         attributes = {k: v for k, v in edge.items() if k not in {"source", "target", "key"}}
         graph.add_edges_from([(edge["source"], edge["target"], edge["key"], attributes)])
@@ -87,10 +85,10 @@ def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
 
 
 def beyond_drawn(data: dict[str, Any]) -> dict[str, Any]:
-    """What `graph_to_data` gave, without what the wire model of the same graph has.
+    """Return the data of `graph_to_data` without the fields that `GraphModel` has, too.
 
     Args:
-        data: As `graph_to_data` gave it.
+        data: The data.
 
     Returns:
         The attributes of the graph, and one record for each of the model's nodes and edges.
@@ -105,17 +103,17 @@ def beyond_drawn(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_drawn(drawn: GraphModel, beyond: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `beyond_drawn`, for `graph_from_data`.
+    """Undo `beyond_drawn`, for `graph_from_data`.
 
     Args:
-        drawn: The wire model of the graph.
-        beyond: As `beyond_drawn` gave it, checked.
+        drawn: The model of the graph.
+        beyond: The result of `beyond_drawn`, checked.
     """
     nodes = zip(drawn["nodes"], beyond["nodes"], strict=True)
     edges = zip(drawn["edges"], beyond["edges"], strict=True)
     return {
         "graph": beyond["graph"],
-        "nodes": [{**_told(node), **more} for node, more in nodes],
+        "nodes": [{**_attributes(node), **more} for node, more in nodes],
         "edges": [
             {**(edge if edge["via"] is not None else _without(edge, ("via",))), **more}
             for edge, more in edges
@@ -123,10 +121,10 @@ def with_drawn(drawn: GraphModel, beyond: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _told(node: NodeModel) -> dict[str, Any]:
-    """What the captured graph says of a node; of one that is inside of none it does not say so."""
-    told = {name: value for name, value in node.items() if name in DRAWN_NODE}
-    return told if node["inside"] is not None else _without(told, _OF_CALLS)
+def _attributes(node: NodeModel) -> dict[str, Any]:
+    """Return the attributes that a node has in the captured graph."""
+    drawn = {name: value for name, value in node.items() if name in DRAWN_NODE}
+    return drawn if node["inside"] is not None else _without(drawn, _OF_CALLS)
 
 
 def _without(record: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

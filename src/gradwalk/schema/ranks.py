@@ -1,4 +1,4 @@
-"""What the file of one rank says beside its graph, to be laid beside those of the other ranks."""
+"""The second part of a rank's file: data to compare with other ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RANK_VERSION = 4
 OLDEST_RANK_VERSION = 4  # as in `gradwalk.schema.file_format`
 
 _END = b"gwrank1\n"
-_LENGTH = 8  # bytes of the number before it
+_LENGTH = 8  # bytes of the length before the end mark
 
 _MOST_BYTES = 64 * 2**20  # of text
 _MOST_VALUES = 10_000_000
@@ -21,14 +21,14 @@ _FEW = 8
 
 
 class StatisticsModel(TypedDict):
-    """A tensor's statistics, as `TensorSummary` has them, and its values if they are few."""
+    """The statistics of a `TensorSummary`, and the values of a short vector."""
 
     shape: list[Count]
     dtype: str
     device: str
     numel: Count
     few: list[JsonNumber] | None
-    """All of its numbers, if it has one dimension and at most 8 of them."""
+    """All values, if the tensor has one dimension and at most 8 of them."""
     min: JsonNumber | None
     max: JsonNumber | None
     mean: JsonNumber | None
@@ -40,68 +40,67 @@ class StatisticsModel(TypedDict):
 
 
 class RankLeafModel(TypedDict):
-    """What a leaf is on one rank."""
+    """A leaf on one rank."""
 
     node: Count
     name: str | None
     is_parameter: bool
     parallel: Literal["DDP", "FSDP2"] | None
-    """Who reduces its gradient, as far as that is known."""
+    """The wrapper that reduces its gradient, if known."""
     bucket: Count | None
-    """In which bucket of DistributedDataParallel, from 0, as far as its log tells."""
+    """Its DistributedDataParallel bucket, from 0; None where DDP's log does not have it."""
     ready: Count | None
-    """Which of its gradients it was, from 0, in the order in which they were there."""
+    """Its position, from 0, in the order in which the gradients were ready."""
     line: SourceModel | None
-    """Where it is used first, if that was watched."""
+    """The line that uses it first, if watched."""
     branch: SourceModel | None
-    """The condition that this line stands under, if there is one."""
+    """The condition around this line, if any."""
     copies: list[Count] | None
-    """Of a DTensor the ranks that hold the same of it and of its ``.grad`` as this one, by their
-    placement; None of any other tensor."""
+    """For a DTensor, the ranks whose placement gives them the same part of it and of its ``.grad``;
+    None for any other tensor."""
     value: StatisticsModel | None
     local: StatisticsModel | None
-    """What arrived at it in the pass that is shown: the gradient of this rank alone."""
+    """This rank's own gradient in the shown pass, before the reduction."""
     reduced: StatisticsModel | None
-    """Its ``.grad``; under FSDP2 this rank's part of it."""
+    """Its ``.grad``; under FSDP2 this rank's shard."""
     difference: StatisticsModel | None
-    """``local`` less ``reduced``, number by number; under FSDP2 of that part. None where the rank
-    did not have both, with their values, when it saved."""
+    """``local - reduced``; under FSDP2 of the shard. None where the rank did not have the values
+    of both when it saved."""
 
 
 class RankOutputModel(TypedDict):
-    """One tensor that was handed to the widget, on one rank."""
+    """One output of the graph, on one rank."""
 
     node: Count
     output_nr: Count
     grad: StatisticsModel | None
-    """The gradient that arrived at it in the pass that is shown: in a stage of a pipeline what the
-    next stage sent."""
+    """Its gradient in the shown pass; in a pipeline stage, the one that the next stage sent."""
 
 
 class RankModel(TypedDict):
-    """Everything that a rank says beside its graph."""
+    """The data of one rank beside its graph."""
 
     format: Literal["gradwalk rank"]
     version: int
     rank: Count
     world_size: Count
     stage: Count | None
-    """The pipeline stage that `gradwalk.save` was given."""
+    """The pipeline stage that was passed to `gradwalk.save`."""
     run: str | None
-    """What the launcher says of the run, the same on all its ranks; None where it says nothing."""
+    """The launcher's id of the run, the same on all ranks; None without one."""
     torch_version: str
     structure: str
-    """The same for graphs of the same operations, edges and names of leaves."""
+    """A hash of operations, edges and leaf names: equal for equal graphs."""
     recorded: bool
     """Whether a backward pass was recorded."""
     leaves: list[RankLeafModel]
     outputs: list[RankOutputModel]
     norms: list[JsonNumber | None]
-    """Per node, the norm of the gradient that arrived at it; of several outputs the largest."""
+    """Per node, the norm of its incoming gradient; the largest if it has several outputs."""
 
 
 def statistics_of(summary: TensorSummary | None) -> StatisticsModel | None:
-    """A summary without most of its values, of which there would be many on many ranks."""
+    """Drop most values of a summary, because many ranks would store many."""
     if summary is None:
         return None
     values = summary["values"]
@@ -124,7 +123,7 @@ def statistics_of(summary: TensorSummary | None) -> StatisticsModel | None:
 
 
 def summary_of(found: StatisticsModel | None) -> TensorSummary | None:
-    """The statistics as a summary; its ``values`` are None where they were not kept."""
+    """Return the statistics as a summary; ``values`` is None where they were dropped."""
     if found is None:
         return None
     return {
@@ -147,23 +146,20 @@ def summary_of(found: StatisticsModel | None) -> TensorSummary | None:
 
 
 def with_rank(graph: bytes, rank: RankModel) -> bytes:
-    """The contents of a file that holds a graph, and what a rank says beside it.
-
-    It stands at the end, so that it is read without the graph, and the graph without it.
-    """
-    said = encode(rank)
-    return b"".join([graph, said, len(said).to_bytes(_LENGTH, "little"), _END])
+    """Append a rank's data to the contents of a graph file. Each part can be read alone."""
+    data = encode(rank)
+    return b"".join([graph, data, len(data).to_bytes(_LENGTH, "little"), _END])
 
 
 def rank_in(data: bytes, name: str) -> RankModel | None:
-    """What a rank says in a file, checked; None where the file has nothing of the kind.
+    """Read and check the rank's data in a file; None for a file without any.
 
     Args:
         data: The contents of the file.
-        name: Its name, for errors.
+        name: The file's name, for errors.
 
     Raises:
-        ValueError: It is damaged, or of another version.
+        ValueError: The data is damaged, or of a version that this gradwalk does not read.
     """
     if not data.endswith(_END):
         return None
@@ -171,15 +167,15 @@ def rank_in(data: bytes, name: str) -> RankModel | None:
     length = int.from_bytes(data[max(end, 0) : end + _LENGTH], "little")
     again = "Copy the file again, or save the graph again on that rank."
     if length > end:
-        raise ValueError(f"{name!r} is damaged: what its rank says is cut off. {again}")
+        raise ValueError(f"{name!r} is damaged: the data of its rank is cut off. {again}")
     try:
         value: Any = decode(memoryview(data)[end - length : end], _MOST_BYTES, _MOST_VALUES)
     except ValueError as error:
         raise ValueError(f"{name!r} is damaged: {error}. {again}") from None
     version = value.get("version") if isinstance(value, dict) else None
-    check_version(version, OLDEST_RANK_VERSION, RANK_VERSION, f"what the rank says in {name!r}")
+    check_version(version, OLDEST_RANK_VERSION, RANK_VERSION, f"the data of the rank in {name!r}")
     try:
-        check(value, RankModel, "what its rank says")
+        check(value, RankModel, "the data of its rank")
         if not 0 <= value["rank"] < value["world_size"]:
             raise ValueError(f"it says rank {value['rank']} of {value['world_size']}")
     except ValueError as error:

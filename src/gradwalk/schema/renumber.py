@@ -1,4 +1,4 @@
-"""Giving nodes and edges other places: every value that is such a place, wherever it stands."""
+"""Renumber nodes and edges: replace every index of them in nested values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _Mapper = Callable[[Any, _Places], Any]
 
 
 def renumbered(value: Any, expected: Any, places: _Places) -> Any:
-    """A value with other places in it; what holds none is shared with the value given.
+    """Return a value with new indices. Parts without indices are shared with the given value.
 
     Args:
         value: Plain values, checked against ``expected``.
         expected: Their type, as for `gradwalk.schema.validate.check`.
-        places: The new place of each old one, by what `gradwalk.schema.values.Whole` names.
+        places: For each list of `gradwalk.schema.values.Whole`, the new index of each old one.
 
     Example::
 
@@ -35,7 +35,7 @@ def renumbered(value: Any, expected: Any, places: _Places) -> Any:
 
 @cache
 def _mapper(expected: Any) -> _Mapper | None:
-    """What renumbers a type; None for one that holds no places."""
+    """Return the function that renumbers a type; None for a type without indices."""
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if typing.is_typeddict(expected):
         return _fields_mapper(expected)
@@ -47,7 +47,7 @@ def _mapper(expected: Any) -> _Mapper | None:
     if origin in {Union, types.UnionType}:
         found = [mapper for each in inner if (mapper := _mapper(each)) is not None]
         if len(found) > 1:
-            raise TypeError(f"{expected} has several choices that hold places")
+            raise TypeError(f"{expected} has several choices with indices")
         return _optional_mapper(found[0]) if found else None
     each = _mapper(inner[-1]) if origin in {list, dict} else None
     if each is None:

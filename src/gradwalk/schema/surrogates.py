@@ -1,19 +1,19 @@
-"""Texts that no encoding can write: Python's strings may hold halves of characters."""
+"""Lone surrogates: characters of a Python string that UTF-8 cannot encode."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-_HALVES = re.compile("[\ud800-\udfff]")
-_NO_TEXT = frozenset({int, float, bool, type(None)})  # what most of a list of numbers is
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_NO_TEXT = frozenset({int, float, bool, type(None)})  # most entries of most lists
 
 
 def well_formed(value: Any) -> Any:
-    r"""A text, or plain values with texts in them, with a mark where half a character stood.
+    r"""Replace lone surrogates by U+FFFD, in a text or in the texts of nested values.
 
     Args:
-        value: A text, or what JSON can carry, bytes among it.
+        value: A text, JSON values or bytes.
 
     Example::
 
@@ -21,12 +21,12 @@ def well_formed(value: Any) -> Any:
         True
     """
     if isinstance(value, str):
-        if value.isascii():  # known without a look at it, as of the script that each widget carries
+        if value.isascii():  # a stored flag, so fast for a widget's script
             return value
         try:
-            value.encode()  # in a third of the time: the style sheet has a check mark
+            value.encode()  # takes a third of the pattern's time
         except UnicodeEncodeError:
-            return _HALVES.sub("\ufffd", value)
+            return _SURROGATES.sub("\ufffd", value)
         return value
     if isinstance(value, list):
         return [each if type(each) in _NO_TEXT else well_formed(each) for each in value]
@@ -39,9 +39,5 @@ def well_formed(value: Any) -> Any:
 
 
 def escaped(json_text: str) -> str:
-    """JSON with halves of characters as it escapes them, so that whoever reads it has them again.
-
-    Args:
-        json_text: What ``json.dumps(..., ensure_ascii=False)`` gave.
-    """
-    return _HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", json_text)
+    """Escape lone surrogates in the result of ``json.dumps(..., ensure_ascii=False)``."""
+    return _SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", json_text)

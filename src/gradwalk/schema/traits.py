@@ -1,4 +1,4 @@
-"""What Python and the browser share of a widget, by the names of traits, and what they ask."""
+"""The traits and messages that Python and the browser exchange."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .what_if import EditModel, ShareModel, WhatIfModel
 
 
 class AskedTraits(TypedDict, total=False):
-    """What takes a while on a large graph; None or left out while it is not known."""
+    """Traits that are slow to compute on a large graph; None or absent until requested."""
 
     _memory: MemoryModel | None
     _dtypes: DtypesModel | None
@@ -30,64 +30,64 @@ class AskedTraits(TypedDict, total=False):
 
 
 class LaboratoryTraits(TypedDict, total=False):
-    """What is asked of a graph's gradients; left out where nobody can."""
+    """The experiments on a graph's gradients; absent for a graph without any."""
 
     edits: list[EditModel]
-    """What is changed about gradients on their way, in order. Either side sets it."""
+    """The edits of gradients, in order. Either side sets it."""
     what_if: WhatIfModel | None
-    """What comes of that; None without edits."""
+    """The effect of the edits; None without edits."""
     _checked: CheckedModel | None
-    """What a check of a custom backward found, once one was asked for."""
+    """The last result of a check of a custom backward."""
     _shares: list[ShareModel]
-    """Of the selected node's gradient, the largest first; none where it has no parts."""
+    """The contributions to the selected node's gradient, largest first."""
 
 
 class LiveTraits(TypedDict, total=False):
-    """What a graph has that follows what happens; None or left out of one that does not."""
+    """Traits of a graph that follows the program; None or absent for other graphs."""
 
     _update: UpdateModel | None
-    """What became of the graph that was shown before."""
+    """The change from the graph that was shown before."""
     _values: list[Values | None] | None
-    """What the nodes of ``graph`` hold now, instead of what stands in it; None when that is so."""
+    """The current values of the nodes; None when ``graph`` has them."""
     _openable: list[NodeId] | None
-    """The nodes that can be opened and closed."""
+    """Nodes that can be opened and closed."""
     _inner: list[Count]
-    """A cursor, and after how many of the calls inside of the open node that ran there we stand;
-    0 of them after all of its step. It says nothing of another cursor. Either side sets it."""
+    """A cursor, and the number of completed calls inside the open node that ran at it; 0 when its
+    whole step is complete. It applies to that cursor only. Either side sets it."""
     _knobs: list[KnobModel] | None
-    """The leaves whose numbers can be set in the picture."""
+    """The leaf values that the reader can set in the drawing."""
     _differences: list[DifferenceModel] | None
-    """What finite differences say of leaves, once that was asked."""
+    """The finite differences of leaves, once requested."""
     _quiz: QuizModel | None
-    """What the reader is asked now."""
+    """The current quiz."""
     score: ScoreModel | None
-    """How the reader fares in it."""
+    """The reader's score in the quiz."""
     rank: int | None
-    """Of a graph of several ranks, whose numbers are shown. Either side sets it."""
+    """The rank whose values are shown. Either side sets it."""
     _ranks: list[Count]
-    """Those that can be shown instead; none where nobody could show them."""
+    """The ranks that can be shown; empty where the rank cannot change."""
 
 
 class SharedTraits(TypedDict):
-    """Those of a graph and of a comparison alike."""
+    """The traits that a graph and a comparison share."""
 
     _fault: str | None
-    """A sentence from Python to be shown as an error."""
+    """An error message from Python."""
     selected: int | None
-    """A node; in a comparison a place in ``members``."""
+    """A node; in a comparison an index in ``members``."""
     direction: DirectionChoice
     constants: bool
-    """Whether operands that need no grad, and cuts, are drawn."""
+    """Whether cuts, and operands that do not require grad, are drawn."""
     cursor: int
-    """How many steps of the recorded backward have run in what is shown."""
+    """Number of completed steps of the recorded backward pass."""
 
 
 class Traits(SharedTraits, AskedTraits, LaboratoryTraits, LiveTraits):
-    """Those of a graph."""
+    """The traits of a graph."""
 
     graph: GraphModel
     details: DetailsModel | None
-    """Of the selected node; while none is, of the node that runs."""
+    """The details of the selected node, or of the running node if none is selected."""
     state: StateModel
     steps: list[StepModel]
     run: RunModel | None
@@ -95,37 +95,37 @@ class Traits(SharedTraits, AskedTraits, LaboratoryTraits, LiveTraits):
 
 
 class CompareTraits(SharedTraits):
-    """Those of a comparison."""
+    """The traits of a comparison."""
 
     panes: list[PaneModel]
     members: list[list[int | None]]
-    """For each node of all graphs laid on top of each other its number in each graph, or None."""
+    """For each node of the merged graphs, its id in each graph, or None."""
     details: list[DetailsModel | None]
-    """One per pane; None where the selected node is not."""
+    """One per pane; None where the pane lacks the selected node."""
     passes: list[PassModel]
     """One per pane."""
     steps: list[MergedStepModel]
     table: LeafTableModel
     errors: ErrorsModel | None
-    """How far the numbers of two graphs are apart; None where none were compared."""
+    """The numerical errors between two graphs; None where they were not compared."""
     compiled: list[CompiledModel]
 
 
 class StartMessage(TypedDict):
-    """Runs the real backward once and records it, then puts the cursor there; None for the end."""
+    """Run and record the real backward, then move the cursor; None for the end."""
 
     kind: Literal["start"]
     cursor: int | None
 
 
 class AskMessage(TypedDict):
-    """Asks for what is not told unasked, because it takes a while on a large graph."""
+    """Request a trait of `AskedTraits`."""
 
     kind: Literal["memory", "diagnose"]
 
 
 class TurnMessage(TypedDict):
-    """The reader set a number of a leaf in the picture."""
+    """Set a value of a leaf from the drawing."""
 
     kind: Literal["turn"]
     node: AutogradNodeId
@@ -134,21 +134,21 @@ class TurnMessage(TypedDict):
 
 
 class OpenMessage(TypedDict):
-    """Shows what is inside of a node in its place, or hides it again."""
+    """Replace a node by its inner graph, or close it again."""
 
     kind: Literal["expand", "collapse"]
     node: NodeId
 
 
 class CheckMessage(TypedDict):
-    """Asks whether the backward of a custom Function is right."""
+    """Check the backward of a custom Function."""
 
     kind: Literal["check"]
     node: AutogradNodeId
 
 
 class AnswerMessage(TypedDict):
-    """The reader answered at a node: with what was typed, or None for a click on it."""
+    """The reader's answer at a node: the typed text, or None for a click."""
 
     kind: Literal["answer"]
     node: AutogradNodeId
@@ -156,7 +156,7 @@ class AnswerMessage(TypedDict):
 
 
 class RevealMessage(TypedDict):
-    """The reader gave up at a node, or the whole quiz: None."""
+    """Reveal the answer at a node; None for all answers."""
 
     kind: Literal["reveal"]
     node: AutogradNodeId | None

@@ -1,4 +1,4 @@
-"""What travels of a graph that follows what happens: updates, knobs, differences and a quiz."""
+"""Updates of a graph that follows the program: changes, knobs, differences, the quiz."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CheckedModel(TypedDict):
 
 
 class ChangeModel(TypedDict):
-    """A number that became another."""
+    """A value before and after an update."""
 
     name: str
     """User text."""
@@ -25,68 +25,68 @@ class ChangeModel(TypedDict):
 
 
 class UpdateModel(TypedDict):
-    """What became of the graph that was shown before."""
+    """The change from the graph that was shown before."""
 
     number: Count
-    """How many updates there were."""
+    """Number of updates so far."""
     before: list[int | None] | None
-    """Per node, which it was in the graph before; None of a new one. None as a whole where the
-    structure is equal, so that nothing moves."""
+    """The previous id of each node; None for a new node. None as a whole if the structure did not
+    change, so that nothing moves."""
     words: str
-    """What changed of the structure; "" where the same graph is opened or closed. User text."""
+    """The change of the structure; "" where a node was opened or closed. User text."""
     changes: list[ChangeModel]
-    """Leaves and outputs that hold another number."""
+    """Leaves and outputs with a new value."""
 
 
 class KnobModel(TypedDict):
-    """A number of a leaf, which can be set in the picture, like with a slider."""
+    """A value of a leaf that the reader can set in the drawing, as with a slider."""
 
     node: AutogradNodeId
     name: str
     """User text."""
     at: list[Count]
-    """Which number of the leaf it is, a place for each dimension."""
+    """Its index in the leaf, one entry per dimension."""
     min: float
     max: float
     step: float
 
 
 class DifferenceModel(TypedDict):
-    """What a finite difference says of the gradient of a leaf."""
+    """A finite difference for the gradient of a leaf."""
 
     node: AutogradNodeId
     quotient: str
     """"Δloss/Δw". User text."""
     value: JsonNumber
     agrees: bool
-    """Whether it says the same as the gradient."""
+    """Whether it agrees with the gradient."""
 
 
 class QuestionModel(TypedDict):
-    """What the reader is asked at one node."""
+    """A quiz question at one node."""
 
     node: AutogradNodeId
     name: str
-    """What the node is called. User text."""
+    """The node's label. User text."""
     state: Literal["open", "wrong", "right", "revealed"]
     hint: str | None
-    """After a wrong answer, what may help. User text."""
+    """A hint after a wrong answer. User text."""
     answer: str | None
-    """The number, once it is right or revealed."""
+    """The number, once answered correctly or revealed."""
 
 
 class QuizModel(TypedDict):
-    """What the reader is asked."""
+    """A quiz."""
 
     what: Literal["grad", "value", "order"]
     questions: list[QuestionModel]
 
 
 class ScoreModel(TypedDict):
-    """How the reader fares; a question answered wrongly first, and then rightly, is right."""
+    """The reader's score; a question counts as right even after wrong answers."""
 
     right: Count
     wrong: Count
-    """Answers that were wrong."""
+    """Number of wrong answers."""
     revealed: Count
     of: Count

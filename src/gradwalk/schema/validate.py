@@ -1,4 +1,4 @@
-"""Whether plain values are what the wire format says: of its types, and within its bounds."""
+"""Check plain values against the types and bounds of the schema."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Union
 
 from .values import Nested, SomeOf, Whole, Written
 
-_DEEPEST = 80  # torch's tensors have at most 64 dimensions
+_DEEPEST = 80  # a tensor has at most 64 dimensions
 _LONGEST_NUMBER = 100  # characters of a number that is written as text
-_LARGEST = 2**64  # no whole number of torch's is larger; a browser takes it as a float
+_LARGEST = 2**64  # no integer of torch is larger; a browser reads it as a float
 
 _PLAIN = (bool, int, float, str)
 
@@ -25,12 +25,12 @@ _CheckMany = Callable[[Sequence[Any], _Sizes], None]
 
 @dataclass(frozen=True)
 class _Checker:
-    """What checks values of one type.
+    """Checks values of one type.
 
     Attributes:
-        one: Raises `_Wrong` for a value that is not of the type, with the path within it.
-        many: Raises it if any of several is not, without a path. It looks at records by columns,
-            and of the numbers in one at the least and the largest.
+        one: Raises `_Wrong` for a value of another type, with the path within it.
+        many: Raises it if any of several values is wrong, without a path. It is faster: it checks
+            records by column, and only the extremes of a column of numbers.
     """
 
     one: _Check
@@ -38,7 +38,7 @@ class _Checker:
 
 
 class _Wrong(ValueError):  # noqa: N818  only ever seen as the ValueError of `check`
-    """What is wrong with a value; ``path`` grows on the way out, from the innermost part."""
+    """A wrong value; ``path`` grows from its innermost part outwards."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -70,10 +70,10 @@ def check(value: Any, expected: Any, where: str, sizes: _Sizes | None = None) ->
     Args:
         value: Plain JSON values.
         expected: A ``TypedDict``, a list or dict of types, a union, a ``Literal``, a plain type, or
-            one of those annotated with a word of `gradwalk.schema.values`.
-        where: What to call the value, for the error: "the file".
-        sizes: How many there are of "nodes" and what else `gradwalk.schema.values.Whole` names;
-            places in a list that is not among them are not compared with anything.
+            one of those annotated with a mark of `gradwalk.schema.values`.
+        where: The value's name in the error, "the file".
+        sizes: The length of each list that `gradwalk.schema.values.Whole` names; indices of other
+            lists are not checked.
 
     Raises:
         ValueError: A value is of another type, out of bounds, or nested too deeply, or a field
@@ -87,7 +87,7 @@ def check(value: Any, expected: Any, where: str, sizes: _Sizes | None = None) ->
 
 @cache
 def _checker(expected: Any) -> _Checker:
-    """What checks a type; made once for each."""
+    """Return the checker of a type."""
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if typing.is_typeddict(expected):
         fields = _Fields(expected)
@@ -95,7 +95,7 @@ def _checker(expected: Any) -> _Checker:
     if origin is Annotated:
         return _annotated_checker(inner[0], inner[1])
     if origin is Literal:
-        return _by_what_tells(_literal_check(inner))
+        return _by_extremes(_literal_check(inner))
     if origin in {Union, types.UnionType}:
         return _union_checker(inner)
     if origin is list:
@@ -103,22 +103,22 @@ def _checker(expected: Any) -> _Checker:
     if origin is dict:
         return _dict_checker(inner[1])
     if expected not in {bool, int, float, str, types.NoneType}:
-        raise TypeError(f"{expected} has nothing that could be checked")
-    return _by_what_tells(_plain_check(expected))
+        raise TypeError(f"{expected} is not a type that can be checked")
+    return _by_extremes(_plain_check(expected))
 
 
-def _by_what_tells(check_one: _Check) -> _Checker:
-    """Of plain values: where those of `_telling` are right, all are."""
+def _by_extremes(check_one: _Check) -> _Checker:
+    """Return a checker of plain values, which are all right if their `_extremes` are."""
 
     def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
-        for value in _telling(values):
+        for value in _extremes(values):
             check_one(value, sizes)
 
     return _Checker(check_one, check_many)
 
 
-def _telling(values: Sequence[Any]) -> Iterator[Any]:
-    """The least and the largest whole number, a number, each text once, and whatever else."""
+def _extremes(values: Sequence[Any]) -> Iterator[Any]:
+    """Yield the extremes of integers, one float, each text once, and everything else."""
     kinds = {*map(type, values)}
     for kind in kinds:
         found = values if len(kinds) == 1 else [each for each in values if type(each) is kind]
@@ -153,7 +153,7 @@ def _literal_check(values: tuple[Any, ...]) -> _Check:
 def _union_checker(choices: tuple[Any, ...]) -> _Checker:
     *first, last = (_checker(each) for each in choices if each is not types.NoneType)
     is_optional = types.NoneType in choices
-    # Most values are numbers and texts, whose type says which choice they are.
+    # The type of a number or text selects its choice.
     plain = {each: _checker(each) for each in choices if each in _PLAIN}
 
     def check_union(value: Any, sizes: _Sizes) -> None:
@@ -175,7 +175,7 @@ def _union_checker(choices: tuple[Any, ...]) -> _Checker:
         if is_optional:
             values = [each for each in values if each is not None]
         if first:
-            for value in _telling(values):
+            for value in _extremes(values):
                 check_union(value, sizes)
         else:
             last.many(values, sizes)
@@ -203,7 +203,7 @@ def _list_checker(inner: Any) -> _Checker:
 
 
 def _one_by_one(values: Sequence[Any], check_one: _Check, sizes: _Sizes) -> None:
-    """To find out which is wrong, and say so."""
+    """Check each value, to report the index of a wrong one."""
     done = 0
     try:
         for each in values:
@@ -252,7 +252,7 @@ def fill_in(record: dict[str, Any], expected: Any) -> None:
 
 @cache
 def _defaults(expected: Any) -> dict[str, type]:
-    """What makes the value of each required field that may be missing."""
+    """Return the type of the default of each field that may be missing."""
     hints = typing.get_type_hints(expected, include_extras=True)
     found = {name: _default(hints[name]) for name in expected.__required_keys__}
     return {name: default for name, default in found.items() if default is not None}
@@ -317,15 +317,15 @@ class _Fields:
             fill_in(value, self._expected)
 
 
-def _annotated_checker(plain: Any, word: Any) -> _Checker:
-    if isinstance(word, SomeOf):
-        part = _Fields(word.whole, is_partial=True)
+def _annotated_checker(plain: Any, mark: Any) -> _Checker:
+    if isinstance(mark, SomeOf):
+        part = _Fields(mark.whole, is_partial=True)
         return _Checker(part.one, part.many)
-    if isinstance(word, Nested):
-        return _by_what_tells(_nested_check(word.kinds))
+    if isinstance(mark, Nested):
+        return _by_extremes(_nested_check(mark.kinds))
     check_kind = _checker(plain).one
-    if isinstance(word, Whole):
-        place_in = word.place_in
+    if isinstance(mark, Whole):
+        place_in = mark.place_in
 
         def check_whole(value: Any, sizes: _Sizes) -> None:
             check_kind(value, sizes)
@@ -334,9 +334,9 @@ def _annotated_checker(plain: Any, word: Any) -> _Checker:
                 among = f" {limit} {place_in}" if limit < _LARGEST else " numbers from 0"
                 raise _Wrong(f"is {value}, which is none of the{among}")
 
-        return _by_what_tells(check_whole)
-    assert isinstance(word, Written)
-    read = word.number
+        return _by_extremes(check_whole)
+    assert isinstance(mark, Written)
+    read = mark.number
 
     def check_written(value: Any, sizes: _Sizes) -> None:
         check_kind(value, sizes)
@@ -344,9 +344,9 @@ def _annotated_checker(plain: Any, word: Any) -> _Checker:
             try:
                 read(value if len(value) <= _LONGEST_NUMBER else "")
             except ValueError:
-                raise _Wrong(f"is {_shown(value)}, which is no number") from None
+                raise _Wrong(f"is {_shown(value)}, which is not a number") from None
 
-    return _by_what_tells(check_written)
+    return _by_extremes(check_written)
 
 
 def _nested_check(kinds: frozenset[type]) -> _Check:
@@ -359,7 +359,7 @@ def _nested_check(kinds: frozenset[type]) -> _Check:
             if type(inner) is list:
                 waiting += [(each, depth + 1) for each in inner]
             elif type(inner) not in kinds:
-                raise _Wrong(f"holds {_shown(inner)}, which is no such value")
+                raise _Wrong(f"holds {_shown(inner)}, which is not allowed there")
             elif type(inner) is int and not -_LARGEST <= inner < _LARGEST:
                 raise _Wrong("holds a number of more than 64 bits")
 

@@ -1,4 +1,4 @@
-"""Numbers and words that the wire format is made of."""
+"""Types of fields, with what `gradwalk.schema.validate` checks about them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, get_args
 
 @dataclass(frozen=True)
 class Whole:
-    """Says of an ``int`` that it is not negative.
+    """Marks an ``int`` that is not negative.
 
     Attributes:
-        place_in: The list of the graph that it is a place in, "nodes"; None for no place.
+        place_in: The list of the graph that it is an index of, such as "nodes"; None for a count.
     """
 
     place_in: str | None = None
@@ -20,10 +20,10 @@ class Whole:
 
 @dataclass(frozen=True)
 class Written:
-    """Says of a text that it is a number, if it is there instead of one.
+    """Marks a text that is a number, such as "nan".
 
     Attributes:
-        number: What Python reads it with.
+        number: The type that parses it.
     """
 
     number: type
@@ -31,7 +31,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Nested:
-    """Says of a value that it is of one of some types, or lists of them, lists in lists included.
+    """Marks a value of some types, or nested lists of them.
 
     Attributes:
         kinds: The types.
@@ -42,7 +42,7 @@ class Nested:
 
 @dataclass(frozen=True)
 class SomeOf:
-    """Says of a dict that it has some of the fields of a TypedDict.
+    """Marks a dict with some of the fields of a TypedDict.
 
     Attributes:
         whole: The TypedDict.
@@ -52,47 +52,47 @@ class SomeOf:
 
 
 Direction = Literal["down", "right", "up", "left"]
-"""Which way gradients flow in the drawing."""
+"""The direction of gradients in the drawing."""
 
 DIRECTIONS = get_args(Direction)
 
 DirectionChoice = Literal["auto", "down", "right", "up", "left"]
-"""The same, or whichever shows most of the graph at once."""
+"""A direction, or "auto": the one that shows most of the graph at once."""
 
 DIRECTION_CHOICES = get_args(DirectionChoice)
 
 Count = Annotated[int, Whole()]
-"""A whole number from 0."""
+"""An integer from 0."""
 
 NodeId = Annotated[int, Whole("nodes")]
-"""A node: its place in ``nodes``."""
+"""A node: its index in ``nodes``."""
 
 AutogradNodeId = Annotated[int, Whole("autograd nodes")]
-"""One of the autograd nodes, which come first."""
+"""An autograd node; these come first in ``nodes``."""
 
 EdgePlace = Annotated[int, Whole("edges")]
-"""An edge: its place in ``edges``."""
+"""An edge: its index in ``edges``."""
 
 GradientEdgePlace = Annotated[int, Whole("edges with gradients")]
-"""One of the edges along which gradients can flow, which come first."""
+"""An edge that can carry gradients; these come first in ``edges``."""
 
 CheckpointPlace = Annotated[int, Whole("checkpoints")]
-"""A checkpointed region: its place in ``checkpoints``."""
+"""A checkpointed region: its index in ``checkpoints``."""
 
 JsonNumber = Annotated[int | float | str, Written(complex)]
-"""A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings."""
+"""A number in JSON: integers beyond 2**53, NaN and infinities are strings."""
 
 RealNumber = Annotated[int | float | str, Written(float)]
-"""The same, never a complex one."""
+"""A `JsonNumber` that is not complex."""
 
 Values = Annotated[Any, Nested(frozenset({bool, int, float, str}))]
-"""Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor."""
+"""The values of a tensor: nested lists, one level per dimension; a bare value for a 0-dim one."""
 
 Plain = Annotated[Any, Nested(frozenset({bool, int, float, str, NoneType}))]
-"""A number, flag, text, nothing, or lists of them."""
+"""A number, flag, text, None, or nested lists of them."""
 
 Kind = Literal["leaf", "op", "call", "constant", "cut", "outside"]
-"""What a node stands for; only the first two are autograd nodes."""
+"""The kind of a node; only leaves and operations are autograd nodes."""
 
 EdgeKind = Literal["gradient", "constant", "cut"]
 

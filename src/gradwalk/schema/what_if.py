@@ -1,4 +1,4 @@
-"""What travels of gradients that would be others, and of where one comes from."""
+"""Edits of gradients and their effect, and the contributions to a gradient."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from .values import AutogradNodeId, Count, Values
 
 
 class EditModel(TypedDict):
-    """A change to a gradient on its way. The trait ``edits`` is a list of these."""
+    """A change of a gradient on an edge. The trait ``edits`` is a list of these."""
 
     kind: Literal["cut", "scale", "replace"]
     edge: list[int] | str
-    """[consumer, input_nr], with the ids of the graph; or the name of a tensor, for all edges that
-    flow to it, as one. User text."""
+    """[consumer, input_nr] with the graph's ids; or a tensor's name, for all edges into it as one.
+    User text."""
     value: Values | None
-    """The factor; the numbers that replace the gradient; None of a cut."""
+    """The factor, or the values that replace the gradient; None for a cut."""
     name: str | None
-    """What the reader calls it; edits of one name are one, compared with those of another. User
+    """The reader's name for it. Edits with the same name form a group; groups are compared. User
     text."""
     off: bool
-    """Whether it is not made now: it is only listed and, by its name, compared."""
+    """Whether the edit is disabled: listed and compared by its name, but not applied."""
 
 
 class EditedModel(TypedDict):
-    """What an edit does."""
+    """The effect of an edit on its edge."""
 
     label: str
-    """Where it is, "out → h". User text."""
+    """Its edge, "out → h". User text."""
     was: FewModel | None
-    """What flows there; None for nothing, and for both where it is off."""
+    """The gradient before the edit; None where there is none, and if the edit is disabled."""
     now: FewModel | None
 
 
 class NamedChangeModel(TypedDict):
-    """The gradient of a leaf with the edits of one name alone."""
+    """The gradient of a leaf with only the edits of one name."""
 
     after: FewModel | None
     changed: bool
-    """Whether it is another than without edits."""
+    """Whether it differs from the gradient without edits."""
 
 
 class LeafChangeModel(TypedDict):
@@ -53,37 +53,37 @@ class LeafChangeModel(TypedDict):
     difference: FewModel | None
     """After minus before; None where they are the same."""
     rest: float | None
-    """The part of it that is left, as a norm over a norm; None of nothing."""
+    """The norm after divided by the norm before; None if it was zero or did not change."""
     named: list[NamedChangeModel]
-    """The same with the edits of each of ``names`` alone."""
+    """The gradient with only the edits of each of ``names``."""
 
 
 class WhatIfModel(TypedDict):
-    """What the edits do."""
+    """The effect of the edits."""
 
     failed: str | None
-    """A sentence where it could not be worked out; the rest is then empty."""
+    """Why the effect could not be computed; the other fields are then empty."""
     edits: list[EditedModel]
     leaves: list[LeafChangeModel]
-    """The first of them, those that change before all others."""
+    """The first leaves; changed ones come first."""
     leaf_count: Count
     names: list[str]
-    """Of the edits that are compared, in order; none where there are not two. User text."""
+    """The names of the compared edits, in order; empty if there are fewer than two. User text."""
     reached: list[AutogradNodeId]
-    """The nodes below an edit, which ran again or got another gradient."""
+    """The nodes below an edit, which were replayed or received another gradient."""
     ran: Count
-    """How many of the graph's nodes ran again."""
+    """Number of replayed nodes."""
     code: str
-    """The change of the program that does it for real. User text."""
+    """Code that makes the same change in the program. User text."""
     notes: list[str]
 
 
 class ShareModel(TypedDict):
-    """How much of a node's gradient came along one edge, in the backward pass that is shown."""
+    """One edge's contribution to a node's gradient in the backward pass that is shown."""
 
     consumer: AutogradNodeId
     input_nr: Count
     label: str
-    """What passed it on. User text."""
+    """The consumer's label. User text."""
     share: float
-    """Along the gradient's own direction: those of a node add up to 1."""
+    """The component along the total gradient, relative to it: the shares of a node add up to 1."""
