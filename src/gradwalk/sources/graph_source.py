@@ -31,10 +31,9 @@ _S = TypeVar("_S", bound="ReadOnlySource")
 class GraphSource(Protocol):
     """A graph that can be shown, and what is known of backward through it.
 
-    Three stand behind it: a graph of tensors that are alive
-    (`gradwalk.sources.live_graph.LiveGraph`), a
-    program written down (`gradwalk.sources.static_graph.StaticGraph`), and a file
-    (`gradwalk.sources.saved_graph.SavedGraph`). Nobody who shows one asks which it is.
+    Three adapters implement it: `gradwalk.sources.live_graph.LiveGraph` for live tensors,
+    `gradwalk.sources.static_graph.StaticGraph` for an exported program, and
+    `gradwalk.sources.saved_graph.SavedGraph` for a file. Its members are documented here only.
 
     Attributes:
         graph: The graph, as `gradwalk.capture` gives it.
@@ -60,42 +59,42 @@ class GraphSource(Protocol):
     """
 
     @property
-    def openable(self) -> Sequence[int]: ...  # noqa: D102
+    def openable(self) -> Sequence[int]: ...
 
     @property
-    def autograd(self) -> Annotated | None: ...  # noqa: D102  described above, as all of these
+    def autograd(self) -> Annotated | None: ...
     @property
-    def recording(self) -> RecordedPass | None: ...  # noqa: D102
+    def recording(self) -> RecordedPass | None: ...
     @property
-    def graph(self) -> nx.MultiDiGraph: ...  # noqa: D102
+    def graph(self) -> nx.MultiDiGraph: ...
     @property
-    def drawn(self) -> nx.MultiDiGraph: ...  # noqa: D102
+    def drawn(self) -> nx.MultiDiGraph: ...
     @property
-    def size(self) -> int: ...  # noqa: D102
+    def size(self) -> int: ...
     @property
-    def is_watched(self) -> bool: ...  # noqa: D102
+    def is_watched(self) -> bool: ...
     @property
-    def runs_backward(self) -> bool: ...  # noqa: D102
+    def runs_backward(self) -> bool: ...
     @property
-    def direction(self) -> str: ...  # noqa: D102
+    def direction(self) -> str: ...
     @property
-    def model(self) -> GraphModel: ...  # noqa: D102
+    def model(self) -> GraphModel: ...
     @property
-    def recorded(self) -> object | None: ...  # noqa: D102
+    def recorded(self) -> object | None: ...
     @property
-    def steps(self) -> list[StepModel]: ...  # noqa: D102
+    def steps(self) -> list[StepModel]: ...
     @property
-    def run(self) -> RunModel | None: ...  # noqa: D102
+    def run(self) -> RunModel | None: ...
     @property
-    def cursor(self) -> int: ...  # noqa: D102
+    def cursor(self) -> int: ...
     @property
-    def grads(self) -> LeafGrads | None: ...  # noqa: D102
+    def grads(self) -> LeafGrads | None: ...
     @property
-    def fault(self) -> str | None: ...  # noqa: D102
+    def fault(self) -> str | None: ...
     @property
-    def loaded_ranks(self) -> Sequence[int]: ...  # noqa: D102
+    def loaded_ranks(self) -> Sequence[int]: ...
     @property
-    def on_rank(self) -> Callable[[int], GraphSource] | None: ...  # noqa: D102
+    def on_rank(self) -> Callable[[int], GraphSource] | None: ...
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Watch what runs through the graph from now on.
@@ -269,47 +268,30 @@ class ReadOnlySource:
         """Nothing changes it."""
 
     def poll(self) -> bool:
-        """No pass ends here."""
         return False
 
     def leaf(self, node: int) -> torch.Tensor | None:  # noqa: ARG002
-        """No tensor gets a ``.grad`` of it."""
         return None
 
     def accumulated(self) -> list[torch.Tensor]:
-        """Nor does any grow."""
         return []
 
     def paused(self) -> AbstractContextManager[None]:
-        """There is nothing to pause."""
         return nullcontext()
 
     def rank(self) -> RankModel | None:
-        """It runs on no rank."""
         return None
 
     def expand(self, node: int) -> None:  # noqa: ARG002
-        """There is nothing behind its nodes.
-
-        Raises:
-            ValueError: Always.
-        """
         raise ValueError(_NOTHING_BEHIND)
 
     def all_open(self) -> Opening | None:
-        """Nothing can be opened."""
         return None
 
     def collapse(self, node: int) -> None:
-        """The same.
-
-        Raises:
-            ValueError: Always.
-        """
         self.expand(node)
 
     def clone(self: _S) -> _S:
-        """The same, with a cursor of its own."""
         return copy.copy(self)
 
     def close(self) -> None:

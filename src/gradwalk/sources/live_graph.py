@@ -79,27 +79,22 @@ class LiveGraph:
 
     @property
     def autograd(self) -> Annotated | None:
-        """The graph itself."""
         return self.captured
 
     @property
     def graph(self) -> nx.MultiDiGraph:
-        """The autograd nodes alone."""
         return self.captured.graph
 
     @property
     def drawn(self) -> nx.MultiDiGraph:
-        """With constants and cuts."""
         return self.captured.drawn
 
     @property
     def size(self) -> int:
-        """How many nodes are drawn; told before ``drawn`` is made."""
         return self.captured.first_extra + len(self.captured.extras)
 
     @property
     def is_watched(self) -> bool:
-        """Whether `watch` saw any of the nodes made."""
         return bool(self.captured.annotations)
 
     @property
@@ -109,12 +104,10 @@ class LiveGraph:
 
     @property
     def model(self) -> GraphModel:
-        """What is drawn."""
         return self._picture.model
 
     @property
     def recording(self) -> RecordedPass | None:
-        """The pass that is shown; None before any."""
         return self._passes.shown
 
     @recording.setter
@@ -135,63 +128,44 @@ class LiveGraph:
 
     @property
     def openable(self) -> Sequence[int]:
-        """The compiled nodes, and those whose operations the pass that is shown has noted."""
         return self._opening.openable
 
     def all_open(self) -> Opening:
-        """All compiled code open, beside what is shown."""
         return self._opening.wide()
 
     def expand(self, node: int) -> None:
-        """Show what is inside of a node.
-
-        Raises:
-            ValueError: It has nothing inside that can be shown.
-        """
         self._picture.expand(node)
         self._passes.drawn_anew()
 
     def collapse(self, node: int) -> None:
-        """Hide it again.
-
-        Raises:
-            ValueError: It has nothing inside.
-        """
         self._picture.collapse(node)
         self._passes.drawn_anew()
 
     @property
     def recorded(self) -> object | None:
-        """The recording."""
         return self.recording
 
     @property
     def steps(self) -> list[StepModel]:
-        """Those of the recording."""
         return [] if self.recording is None else self.recording.models
 
     @property
     def run(self) -> RunModel | None:
-        """What flowed in the recording."""
         return self._passes.run
 
     @property
     def cursor(self) -> int:
-        """That of the recording."""
         return 0 if self.recording is None else self.recording.cursor
 
     @property
     def grads(self) -> LeafGrads | None:
-        """Those of a pass that gradwalk ran."""
         return self._passes.grads
 
     @property
     def fault(self) -> str | None:
-        """What went wrong within a hook."""
         return self._passes.fault
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
-        """Put a hook on every node."""
         self._passes.follow(changed, begun)
         announce(self)
 
@@ -210,20 +184,10 @@ class LiveGraph:
         return other
 
     def close(self) -> None:
-        """Remove every hook and let go of what was recorded."""
         self._passes.close()
         self._opening.forget()
 
     def backward(self, **asked: Any) -> None:
-        """Run the real backward; `poll` then finds it.
-
-        Args:
-            **asked: As for `gradwalk.backward.run_backward.run_backward`.
-
-        Raises:
-            RuntimeError: Tensors that backward needs were freed by an earlier one.
-            Exception: What `gradwalk.backward.run_backward.run_backward` raises.
-        """
         if self.freed:
             raise RuntimeError(why_freed(self.captured, self.freed))
         run_backward(self.captured, self._passes.observer, operations=self.is_watched, **asked)
@@ -242,14 +206,12 @@ class LiveGraph:
         return is_news
 
     def state(self) -> StateModel:
-        """What has been seen of backward."""
         inside = self._opening.node_of_edges()
         return state_model(
             self._passes.observer, self.freed, self.graph, inside, self._passes.held()
         )
 
     def memory(self) -> MemoryModel:
-        """The bytes that the nodes hold for backward."""
         return memory_model(saved_memory(self.captured, self.namespaces))
 
     @grad_mode_kept
@@ -261,7 +223,6 @@ class LiveGraph:
         is_explicit: bool = False,
         optimizers: Sequence[torch.optim.Optimizer] = (),
     ) -> list[Finding]:
-        """What may be wrong with the graph and the pass that is shown."""
         evidence = CheckContext(
             self.captured,
             self.recording,
@@ -274,7 +235,6 @@ class LiveGraph:
         return run_checks(evidence, limits or Limits())
 
     def transport(self) -> TransportModel:
-        """Whether travelling moves ``.grad``, and why not."""
         shown = self.recording
         return {
             "owned": shown is not None and shown.owned,
@@ -288,20 +248,16 @@ class LiveGraph:
         return why.blocked(self.captured)
 
     def reopened(self) -> TransportModel:
-        """That it moves nothing, and what there is to say about the pass."""
         shown = self.recording
         return replayed(self.graph, shown is not None, None if shown is None else shown.note)
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
-        """What the panel shows of a node; where a part cannot be made, a sentence says so."""
         return self.looking()(node, cursor)
 
     def looking(self) -> Callable[[int, int | None], DetailsModel]:
-        """`details`; what several calls read is read once."""
         return self._details.looking(self.recording)
 
     def rank(self) -> RankModel | None:
-        """What this process says of its leaves, when the pass that is shown is over."""
         if not is_one_of_several():
             return None
         looking, end = self.looking(), len(self.steps)
@@ -316,21 +272,17 @@ class LiveGraph:
             )
 
     def changes(self, node: int) -> list[int]:
-        """Where the node runs, where something arrives at it, where its ``.grad`` changes."""
         return cursors_of_changes(self.recording, self._opening, node)
 
     def seek(self, cursor: int) -> None:
-        """Move the cursor of the recording."""
         if self.recording is not None and self.recording.cursor != cursor:
             self.recording.seek(cursor)
 
     def find(self, node: int | str) -> int:
-        """After which step of the recording a node has just run."""
         found = find_node(self.graph, node)
         return 0 if self.recording is None else self.recording.find(found)
 
     def leaf(self, node: int) -> torch.Tensor | None:
-        """The leaf tensor of an AccumulateGrad, or of a constant, a cut or a cut's source."""
         if node < len(self.captured.nodes):
             return leaf_tensor(self.captured.nodes[node])
         if self._opening.places.get(node) is not None:
@@ -339,7 +291,6 @@ class LiveGraph:
         return tensor if tensor is not None and tensor.is_leaf else None
 
     def accumulated(self) -> list[torch.Tensor]:
-        """The leaves, and the tensors that retain their gradient."""
         leaves = map(leaf_tensor, self.captured.nodes)
         others = (reference() for reference in self.captured.tensors.values())
         return [
@@ -348,10 +299,8 @@ class LiveGraph:
         ]
 
     def paused(self) -> AbstractContextManager[None]:
-        """Within it the hooks see nothing."""
         return self._passes.observer.paused()
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """The graph with what `watch` saw, and without what was inferred; a copy."""
         graph = self.captured.watched()
         return tied(graph) if self._opening.inside else graph

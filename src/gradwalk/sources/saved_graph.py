@@ -47,61 +47,45 @@ class SavedGraph(ReadOnlySource):
 
     @property
     def size(self) -> int:
-        """How many nodes are drawn."""
         return len(self.drawn)
 
     @property
     def is_watched(self) -> bool:
-        """Whether the program was watched that made it."""
         return self.saved["watched"]
 
     @property
     def direction(self) -> str:
-        """As it was shown."""
         return self.saved["direction"]
 
     @property
     def model(self) -> GraphModel:
-        """What is drawn."""
         return self.saved["graph"]
 
     @property
     def recorded(self) -> object | None:
-        """The pass that was saved along."""
         return self.run
 
     @property
     def steps(self) -> list[StepModel]:
-        """Those that were saved."""
         return self.saved["steps"]
 
     @property
     def run(self) -> RunModel | None:
-        """What flowed in them."""
         return self.saved["run"]
 
     def backward(self, **_: Any) -> None:
-        """There is nothing to run.
-
-        Raises:
-            RuntimeError: Always.
-        """
         raise RuntimeError(_blocked(self.drawn))
 
     def state(self) -> StateModel:
-        """What had been seen of backward."""
         return self.saved["state"]
 
     def transport(self) -> TransportModel:
-        """That travelling moves nothing, and what there was to say about the pass."""
         return self.saved["transport"]
 
     def reopened(self) -> TransportModel:
-        """The same."""
         return self.saved["transport"]
 
     def memory(self) -> MemoryModel:
-        """The bytes that the nodes held for backward."""
         return self.saved["memory"]
 
     def findings(
@@ -112,30 +96,24 @@ class SavedGraph(ReadOnlySource):
         is_explicit: bool = False,  # noqa: ARG002
         optimizers: Sequence[torch.optim.Optimizer] = (),  # noqa: ARG002
     ) -> list[Finding]:
-        """What was found where it was made."""
         return findings_from(self.saved["findings"])
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
-        """What the panel showed of a node; of a large graph, that of later nodes is not there."""
         found = self.saved["details"][node]
         if found is None:
             return undetailed(self.drawn, node)
         return details_at(found, self.cursor if cursor is None else cursor)
 
     def looking(self) -> Callable[[int, int | None], DetailsModel]:
-        """`details`."""
         return self.details
 
     def changes(self, node: int) -> list[int]:
-        """Where a stage of them begins."""
         return [stage["from_step"] for stage in self.saved["details"][node] or ()] or [0]
 
     def seek(self, cursor: int) -> None:
-        """Move the cursor, and no ``.grad``."""
         self.cursor = cursor
 
     def find(self, node: int | str) -> int:
-        """After which of the saved steps a node has just run."""
         found = find_node(self.graph, node)
         if self.run is None:
             return 0
@@ -145,7 +123,6 @@ class SavedGraph(ReadOnlySource):
         raise ValueError(f"run_to was given {node!r}, which did not run in the saved pass.")
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """The graph without what was inferred; a copy."""
         drawn = _of_shown_rank(self.drawn)
         opened = any(kind == "call" for _, kind in drawn.nodes(data="kind"))
         if not self.is_watched and not opened:

@@ -51,30 +51,21 @@ class StaticGraph(ReadOnlySource):
 
     @property
     def graph(self) -> nx.MultiDiGraph:
-        """The calls of the program, its inputs and its tensors."""
         return self.captured.graph
 
     @property
     def drawn(self) -> nx.MultiDiGraph:
-        """With the numbers that are written into it."""
         return self.captured.drawn
 
     @property
     def size(self) -> int:
-        """How many nodes are drawn."""
         return len(self.drawn)
 
     @functools.cached_property
     def model(self) -> GraphModel:
-        """What is drawn."""
         return graph_model(self.drawn, modules=modules_model(self.captured.modules))
 
     def backward(self, **_: Any) -> None:
-        """There is nothing to run.
-
-        Raises:
-            RuntimeError: Always.
-        """
         raise RuntimeError(self._no_backward)
 
     @property
@@ -82,20 +73,16 @@ class StaticGraph(ReadOnlySource):
         return no_backward(self.captured.made_by)
 
     def state(self) -> StateModel:
-        """That nothing was seen, and why."""
         note = _note(self.captured)
         return {"runs": 0, "reached": [], "flowed": [], "freed": [], "held": [], "note": note}
 
     def transport(self) -> TransportModel:
-        """That no backward can be started."""
         return {"owned": False, "note": None, "blocked": self._no_backward}
 
     def reopened(self) -> TransportModel:
-        """The same."""
         return self.transport()
 
     def memory(self) -> MemoryModel:
-        """That nothing is held for backward."""
         return {
             "nodes": [],
             "bytes": [],
@@ -113,11 +100,9 @@ class StaticGraph(ReadOnlySource):
         is_explicit: bool = False,  # noqa: ARG002
         optimizers: Sequence[torch.optim.Optimizer] = (),  # noqa: ARG002
     ) -> list[Finding]:
-        """Nothing: there are no gradients to judge."""
         return []
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:  # noqa: ARG002
-        """What the panel shows of a node: no gradients, and a sentence why."""
         captured, drawn = self.captured, self.drawn
         held = captured.tensors_held.get(node)
         namespace = drawn.nodes[node]["namespace"]
@@ -143,23 +128,19 @@ class StaticGraph(ReadOnlySource):
         }
 
     def looking(self) -> Callable[[int, int | None], DetailsModel]:
-        """`details`."""
         return self.details
 
     def changes(self, node: int) -> list[int]:  # noqa: ARG002
-        """They are always the same."""
         return [0]
 
     def seek(self, cursor: int) -> None:
         """There is nowhere to go."""
 
     def find(self, node: int | str) -> int:
-        """No node ever runs; but it can be asked for wrongly."""
         find_node(self.graph, node)
         return 0
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """The graph; a copy."""
         return self.graph.copy()
 
 
