@@ -123,7 +123,7 @@ def test_moving():
         (lambda r: r.step("two"), TypeError, "'two', of type str"),
         (lambda r: r.step(1.5), TypeError, "a number of steps"),
         (lambda r: setattr(r, "cursor", 9), ValueError, "has 2 steps"),
-        (lambda r: r.run_to("z"), ValueError, "no node called 'z'"),
+        (lambda r: r.run_to("z"), ValueError, "No node is called 'z'"),
         (lambda r: r.run_to(7), ValueError, "nodes 0 to 1 only"),
         (lambda r: r.run_to(None), TypeError, "None, of type NoneType"),
     ],
@@ -141,7 +141,7 @@ def test_running_to_a_name_that_several_nodes_have():
     x = torch.ones(2, requires_grad=True)
     recording = record({"a": [x * 2, x * 3]}, gradient=[torch.ones(2)] * 2)
     recording.graph.nodes[0]["name"] = recording.graph.nodes[1]["name"] = "same"
-    with pytest.raises(ValueError, match="that of 2 nodes: 0, 1"):
+    with pytest.raises(ValueError, match="2 nodes have the name 'same': 0, 1"):
         recording.run_to("same")
 
 

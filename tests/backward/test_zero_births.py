@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gradwalk import GraphWidget
-from gradwalk.backward.first_zeros import zero_births
+from gradwalk.backward.first_zeros import first_zeros
 
 DEPTH = 6
 
@@ -56,7 +56,7 @@ def test_it_is_told_wherever_it_is(how: str, place: int) -> None:
     after = {f"l{i}.{which}" for i in range(place + 1, DEPTH) for which in ("weight", "bias")}
     for layer in layers[: place + 1]:
         assert torch.equal(layer.weight.grad, torch.zeros(3, 3)), "torch's own"
-    births = zero_births(captured, run, [names[name] for name in before])
+    births = first_zeros(captured, run, [names[name] for name in before])
     assert {birth.how for birth in births.values()} == {how}
     assert set(births) >= {names[name] for name in before}
     (birth,) = set(births.values())
@@ -89,13 +89,13 @@ def test_no_node_is_looked_at_twice(length: int, monkeypatch: pytest.MonkeyPatch
     widget.backward()
     subject = widget._shown().subject
     asked: list[int] = []
-    real = module._Seen.birth_at
+    real = module._Seen.first_zero_at
 
     def counted(self: Any, node: int) -> Any:
         asked.append(node)
         return real(self, node)
 
-    monkeypatch.setattr(module._Seen, "birth_at", counted)
+    monkeypatch.setattr(module._Seen, "first_zero_at", counted)
     run = subject.recording.run
-    zero_births(subject.captured, run, list(run.steps)[2:])
+    first_zeros(subject.captured, run, list(run.steps)[2:])
     assert len(asked) == len(set(asked)) <= len(run.steps)

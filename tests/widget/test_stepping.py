@@ -132,7 +132,7 @@ class TestMoving:
             (lambda w: w.step(-1), ValueError, "call step_back"),
             (lambda w: w.step_back(-1), ValueError, "call step"),
             (lambda w: w.step("two"), TypeError, "'two', of type str"),
-            (lambda w: w.run_to("nobody"), ValueError, "no node called 'nobody'"),
+            (lambda w: w.run_to("nobody"), ValueError, "No node is called 'nobody'"),
             (lambda w: w.run_to(99), ValueError, "nodes 0 to 4 only"),
             (lambda w: w.run_to(2.5), TypeError, "2.5, of type float"),
         ],

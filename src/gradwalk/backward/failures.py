@@ -1,4 +1,4 @@
-"""Where backward went wrong: the node that raised, and the node that made the first NaN."""
+"""Find where backward went wrong: the node that raised, or that made the first NaN."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: RecordedRun) -> int | None:
-    """The node whose turn it was when a run stopped.
+    """Return the node that was about to run when a run stopped.
 
-    The engine runs, of the nodes whose gradients have all arrived, the one with the highest
-    sequence number; leaves come before all others.
+    Among nodes whose gradients have all arrived, the engine runs leaves first, then the highest
+    sequence number.
 
     Args:
         graph: The captured graph.
@@ -37,10 +37,10 @@ def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: RecordedRun) -> 
         run: A run that stopped.
 
     Returns:
-        The node's id; None when none was ready (the error came from outside the graph).
+        The node's id; None if no node was ready (the error came from outside the graph).
     """
     roots = [node for node, _ in graph.graph["roots"]]
-    if run.seeds is None:  # only watched: it may have started at some of the outputs only
+    if run.seeds is None:  # only watched: it may have started from some of the outputs
         roots = list(run.steps)[:1]
     within = _reachable(graph, roots)
     ready = [
@@ -53,16 +53,16 @@ def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: RecordedRun) -> 
 
 
 def _turn(node: Node) -> tuple[bool, bool, int]:
-    """The larger, the sooner the engine runs a node."""
+    """Return a sort key: the engine runs the node with the largest first."""
     leaf = leaf_tensor(node)
     if leaf is None:
         return False, False, sequence_nr(node)
-    # Leaves raise only in their hooks, so of several one with hooks is meant.
+    # Leaves raise only in their hooks, so prefer one with hooks.
     return True, has_hooks(leaf), 0
 
 
 def _reachable(graph: nx.MultiDiGraph, roots: Iterable[int]) -> dict[int, None]:
-    """The nodes that gradients reach from some roots; a dict, so that the order is fixed."""
+    """Return the nodes that gradients reach from some roots, in a fixed order."""
     found = dict.fromkeys(roots)
     waiting = list(found)
     for node in waiting:
@@ -73,7 +73,7 @@ def _reachable(graph: nx.MultiDiGraph, roots: Iterable[int]) -> dict[int, None]:
 
 
 def error_note(graph: nx.MultiDiGraph, run: RecordedRun, failed: int | None) -> str:
-    """Where a run stopped and why, in a sentence or two."""
+    """Describe where a run stopped and why."""
     why = (
         f"The error was {run.error.rstrip('.')}."
         if run.error
@@ -84,16 +84,16 @@ def error_note(graph: nx.MultiDiGraph, run: RecordedRun, failed: int | None) -> 
     return f"Backward stopped at {described(graph, failed)}. {why}"
 
 
-def nan_birth(captured: Capture, run: RecordedRun) -> tuple[int, str] | None:
-    """The first node, in the engine's order, that made NaN or Inf out of finite gradients.
+def first_nan(captured: Capture, run: RecordedRun) -> tuple[int, str] | None:
+    """Return the first node, in the engine's order, that made NaN or Inf from finite gradients.
 
     Args:
         captured: The graph.
         run: A run.
 
     Returns:
-        The node's id and a sentence; None when every gradient was finite, or the first that was
-        not came from outside.
+        The node's id and a sentence; None if every gradient was finite, or the first NaN or Inf
+        came from outside.
     """
     steps = list(run.steps.values())
     passed = [kept for step in steps for kept in step.grad_inputs]
@@ -114,7 +114,7 @@ def nan_birth(captured: Capture, run: RecordedRun) -> tuple[int, str] | None:
 
 
 def is_finite(kept: KeptGradient) -> bool:
-    """Whether a gradient has neither NaN nor Inf in it."""
+    """Return whether a gradient is free of NaN and Inf."""
     if kept.tensor is None:
         summary = kept.summarise()
         return not summary["nan"] and not summary["inf"]
@@ -139,7 +139,7 @@ def _birth_note(captured: Capture, node: int, kept: KeptGradient) -> str:
 
 
 def _odd(name: str, value: object) -> str | None:
-    """What may be behind it: zeros, NaN or Inf in what the node had saved."""
+    """Describe a possible cause: zeros, NaN or Inf in a saved tensor."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
     if not (value.is_floating_point() or value.is_complex()):
@@ -154,7 +154,7 @@ def _odd(name: str, value: object) -> str | None:
 
 
 def marks(captured: Capture, run: RecordedRun) -> list[MarkModel]:
-    """The nodes where a pass went wrong, each with a sentence."""
+    """Return the nodes where a pass went wrong, each with a sentence."""
     found: list[MarkModel] = []
     failed = run.failed
     if failed is None and run.state == "stopped" and run.grads is None:
@@ -162,7 +162,7 @@ def marks(captured: Capture, run: RecordedRun) -> list[MarkModel]:
     if failed is not None:
         note = error_note(captured.graph, run, failed)
         found.append({"node": failed, "kind": "error", "note": note})
-    birth = nan_birth(captured, run)
+    birth = first_nan(captured, run)
     if birth is not None:
         found.append({"node": birth[0], "kind": "nan", "note": birth[1]})
     return found

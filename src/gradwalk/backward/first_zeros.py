@@ -1,4 +1,4 @@
-"""Where, in a pass, gradients became zero everywhere: measured, not inferred."""
+"""Find where gradients became zero in a recorded pass."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from .recorded_run import RecordedRun
 
 
 @dataclass(frozen=True)
-class ZeroBirth:
+class FirstZero:
     """Where a gradient became zero.
 
     Attributes:
-        node: The node that passed on nothing but zeros, although what came to it was not zero; or,
-            where zeros arrived although something else was sent, the node that it was sent to.
-        how: "passed" in the first case. In the other "hook", of what a single edge brought: only a
-            hook can stand between; or "sum", of several, whose sum is zero.
-        towards: Of "passed", the node that it was passed on to.
-        sender: Of "hook", the node that sent it.
-        norm: The 2-norm of what came to the node in the first case, else of what was sent by the
-            one edge or the first; None where it is not known.
+        node: The node that got a gradient that is not zero and passed on only zeros. For "hook" and
+            "sum": the node that received zeros.
+        how: "passed" in the first case. "hook" if one edge carried a gradient and zeros arrived:
+            only a hook can be in between. "sum" if the gradients of several edges sum to zero.
+        towards: For "passed", the node that received the zeros.
+        sender: For "hook", the node that sent the gradient.
+        norm: The 2-norm of the node's incoming gradient, or of the first one sent; None if unknown.
     """
 
     node: int
@@ -34,10 +33,10 @@ class ZeroBirth:
     norm: float | None = None
 
 
-def zero_births(
+def first_zeros(
     captured: Capture, run: RecordedRun, targets: Iterable[int]
-) -> dict[int, ZeroBirth]:
-    """Where the gradients of nodes to which nothing but zeros came became zero.
+) -> dict[int, FirstZero]:
+    """Find where the gradients of nodes that received only zeros became zero.
 
     Args:
         captured: The graph.
@@ -45,15 +44,15 @@ def zero_births(
         targets: The nodes.
 
     Returns:
-        By target, the birth nearest to the outputs by one of the ways to it; none where the pass
-        began with zeros, or what flowed cannot be looked at.
+        For each target, the nearest origin to the outputs on one path; none if the pass started
+        with zeros or the gradients cannot be read.
     """
     seen = _Seen(captured, run)
     order = list(targets)
     above: dict[int, list[int]] = {node: [] for node in order}
-    births: dict[int, ZeroBirth] = {}
+    births: dict[int, FirstZero] = {}
     for node in order:  # grows while we walk, towards the outputs
-        birth, senders = seen.birth_at(node)
+        birth, senders = seen.first_zero_at(node)
         if birth is not None:
             births[node] = birth
             continue
@@ -77,7 +76,7 @@ def zero_births(
 
 
 class _Seen:
-    """What flowed, edge by edge."""
+    """The gradients of a pass, edge by edge."""
 
     def __init__(self, captured: Capture, run: RecordedRun) -> None:
         self._before = captured.predecessors
@@ -89,10 +88,10 @@ class _Seen:
             id(kept): norm for kept, norm in zip(every, norms(every), strict=True)
         }
 
-    def birth_at(self, node: int) -> tuple[ZeroBirth | None, list[int]]:
-        """The birth at a node to which zeros came; else those that sent it zeros."""
+    def first_zero_at(self, node: int) -> tuple[FirstZero | None, list[int]]:
+        """Return the origin of zeros at a node; else the nodes that sent it zeros."""
         senders: list[int] = []
-        sent: dict[int, list[tuple[int, float | None]]] = {}  # by output: from whom, how much
+        sent: dict[int, list[tuple[int, float | None]]] = {}  # by output: sender and norm
         for source, edges in self._before[node].items():
             step = self._steps.get(source)
             if step is None:
@@ -109,19 +108,19 @@ class _Seen:
         for several in sent.values():
             source, norm = several[0]
             if several[1:] or node in self._begun:
-                return ZeroBirth(node, "sum", norm=norm), []
-            return ZeroBirth(node, "hook", sender=source, norm=norm), []
+                return FirstZero(node, "sum", norm=norm), []
+            return FirstZero(node, "hook", sender=source, norm=norm), []
         senders = list(dict.fromkeys(senders))
         for source in senders:
             came = _of(self._steps[source].grad_outputs)
             if not all(map(self._is_zero, came)):
                 known = [norm for kept in came if (norm := self._norms[id(kept)])]
                 norm = max(known, default=None)
-                return ZeroBirth(source, "passed", towards=node, norm=norm), []
+                return FirstZero(source, "passed", towards=node, norm=norm), []
         return None, senders
 
     def _is_zero(self, kept: KeptGradient) -> bool:
-        """Whether a gradient is zero itself: tiny squares vanish from its norm before it does."""
+        """Return whether a gradient is zero: the norm of tiny numbers underflows before them."""
         norm = self._norms[id(kept)]
         if norm is None or norm != 0:
             return False
@@ -129,7 +128,7 @@ class _Seen:
 
 
 def is_zero(kept: KeptGradient | None) -> bool:
-    """Whether a gradient whose norm is zero is so itself, or has no number."""
+    """Return whether a gradient with zero norm is all zeros or empty."""
     if kept is None:
         return False
     if kept.tensor is not None:

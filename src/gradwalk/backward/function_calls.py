@@ -1,8 +1,7 @@
-"""What the backward of a custom Function does, call by call, while a recorded pass runs it.
+"""Record the operations of a custom Function's backward while a recorded pass runs it.
 
-Only these nodes are looked into: what a node of torch's own does is known by its formula. The node
-of a part checkpointed with ``use_reentrant=True`` is one of them: what it computes again, and the
-backward pass of its own that it runs, are told without running anything twice.
+Only custom nodes are recorded; a formula describes torch's own nodes. A reentrant checkpoint counts
+as custom: its recomputation and inner backward are recorded without running anything twice.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ from .kept_gradients import LARGEST_COPY, GradientStore, KeptGradient
 from .provenance import Producer, Provenance, memory_of
 
 MOST = 5_000
-"""So many operations of a node are told one by one."""
+"""Operations that are listed per node."""
 
-_MOST_WRITTEN = 200  # characters of an argument that is no tensor
+_MOST_WRITTEN = 200  # characters of an argument that is not a tensor
 
 
 @dataclass
-class Given:
-    """A tensor that an operation gave, or that was there before.
+class TensorRecord:
+    """A tensor that an operation returned, or that existed before.
 
     Attributes:
         shape: Its shape.
         dtype: As torch prints it.
-        device: Likewise.
-        kept: Its values, as far as the budget of the pass allows.
+        device: As torch prints it.
+        kept: Its values, if the budget of the pass allows.
     """
 
     shape: tuple[int, ...] | None
@@ -55,16 +54,16 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A tensor that an operation took.
+class ArgumentRecord:
+    """A tensor argument of an operation.
 
     Attributes:
-        argument: What torch calls that argument.
-        giver: Where the tensor is from.
+        argument: torch's name for the argument.
+        producer: The producer of the tensor.
     """
 
     argument: str | None
-    giver: Producer
+    producer: Producer
 
 
 @dataclass(frozen=True)
@@ -72,22 +71,22 @@ class Operation:
     """One operation that ran.
 
     Attributes:
-        called: What torch calls it, "aten.mul.Tensor".
-        behind: The node of a pass within the node's own backward that asked for it; None for none.
-        again: Whether a checkpointed part of the forward pass asked for it, which runs again.
-        written: The arguments as a program would write them, each tensor as where it is from.
-        taken: The tensors among them.
-        gave: What it gave; None for what is no tensor.
-        left: Behind that, what others read of the memory that it wrote into.
+        called: torch's name, "aten.mul.Tensor".
+        behind: The node of an inner backward pass that ran it; None for none.
+        again: Whether it belongs to a checkpoint's recomputed forward.
+        written: The arguments as code, each tensor as its producer.
+        taken: The tensor arguments.
+        gave: Its outputs; None for one that is not a tensor.
+        left: After ``gave``: the storages that it wrote, as later operations read them.
     """
 
     called: str
     behind: str | None
     again: bool
     written: list[str | Producer]
-    taken: list[Taken]
-    gave: list[Given | None] = field(default_factory=list)
-    left: list[Given] = field(default_factory=list)
+    taken: list[ArgumentRecord]
+    gave: list[TensorRecord | None] = field(default_factory=list)
+    left: list[TensorRecord] = field(default_factory=list)
 
 
 @dataclass
@@ -95,24 +94,24 @@ class Operations:
     """The operations of one node.
 
     Attributes:
-        listed: The first of them.
-        count: How many there were.
-        held: The tensors that they took from elsewhere: saved ones, and any other.
-        names: What these are called, as far as it is known.
-        returned: Place among what the backward returned -> where that is from.
-        note: Why not all is known; None where it is.
+        listed: The first operations.
+        count: The number of operations.
+        held: The tensors that they took from outside: saved ones and others.
+        names: The known names of ``held``.
+        returned: Index in the backward's result -> the producer of that tensor.
+        note: Why the record is incomplete; None if it is complete.
     """
 
     listed: list[Operation] = field(default_factory=list)
     count: int = 0
-    held: list[Given] = field(default_factory=list)
+    held: list[TensorRecord] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     returned: dict[int, Producer] = field(default_factory=dict)
     note: str | None = None
 
 
-def is_looked_into(node: Node) -> bool:
-    """Whether a node's backward is Python of somebody's own, or a reentrant checkpoint."""
+def is_recorded(node: Node) -> bool:
+    """Return whether a node's backward is custom Python or a reentrant checkpoint."""
     cls: type = type(node)
     custom = custom_function(node) if node_class(cls).is_function else None
     if custom is None:
@@ -121,23 +120,23 @@ def is_looked_into(node: Node) -> bool:
 
 
 @contextmanager
-def noting_operations(
+def record_operations(
     captured: Capture, into: dict[int, Operations], max_bytes: int
 ) -> Iterator[None]:
-    """Within it the operations of custom backwards are noted; afterwards the nodes are as before.
+    """Record the operations of custom backwards within the block; restore the nodes afterwards.
 
     Args:
         captured: The graph that backward runs through.
-        into: Gets those of each node that runs.
-        max_bytes: Of large tensors to keep; of others only statistics are kept.
+        into: Receives the operations of each node that runs.
+        max_bytes: Bytes of large tensors to keep; for others only statistics are kept.
     """
     looked_into: list[Any] = []
     pass_ = _Pass(captured, GradientStore(max_bytes))
     try:
         for i, node in enumerate(captured.nodes):
-            if is_looked_into(node):
-                # The engine asks the node for it, so the node's own comes before its class's. Until
-                # it is taken away again the node holds itself by it.
+            if is_recorded(node):
+                # The engine looks `apply` up on the node before its class. It is a reference cycle
+                # until it is removed.
                 node.apply = _noted(node, i, into, pass_)  # type: ignore[attr-defined]
                 looked_into.append(node)
         yield
@@ -162,16 +161,16 @@ def _noted(node: Any, i: int, into: dict[int, Operations], pass_: _Pass) -> Call
 
 
 class _Pass:
-    """What the nodes of one pass share: the budget, and what the user calls tensors."""
+    """State that the nodes of one pass share: the budget and the names of tensors."""
 
     def __init__(self, captured: Capture, keeper: GradientStore) -> None:
         self.keeper = keeper
-        self.lock = threading.RLock()  # nodes of several devices run on threads of their own
+        self.lock = threading.RLock()  # each device runs its nodes in its own thread
         self._captured = captured
 
     @functools.cached_property
     def names(self) -> Mapping[tuple[Any, ...], str]:
-        """Memory -> what a leaf, or another tensor of the graph, is called that shows it."""
+        """Memory -> the name of a leaf or other tensor of the graph that uses it."""
         graph = self._captured.graph
         found: dict[tuple[Any, ...] | None, str] = {}
         for (node, nr), reference in self._captured.tensors.items():
@@ -187,7 +186,7 @@ class _Pass:
 
 
 class _Noting:
-    """Notes what the backward of one node does."""
+    """Records the backward of one node."""
 
     def __init__(self, node: Any, pass_: _Pass, grads: tuple[Any, ...]) -> None:
         self.found = Operations()
@@ -196,43 +195,43 @@ class _Noting:
         self._is_checkpoint = reentrant_function(node) is not None
         self._pass = pass_
         self._givers = Provenance()
-        self._of_memory: dict[int, list[Given]] = {}
+        self._of_memory: dict[int, list[TensorRecord]] = {}
         self._of_held: list[tuple[Any, ...] | None] = []
-        with self._carefully():
+        with self._guarded():
             for nr, grad in enumerate(grads):
                 if isinstance(grad, torch.Tensor):
                     self._givers.note(grad, Producer("gradient", nr))
 
     @contextmanager
-    def _carefully(self) -> Iterator[None]:
-        """Within it nothing that goes wrong is the program's, and no mode of the user's sees it."""
+    def _guarded(self) -> Iterator[None]:
+        """Keep errors and user modes away from the recording code in the block."""
         try:
             with self._pass.lock, unseen():
                 yield
-        except Exception as error:  # a class of the user's may refuse anything
+        except Exception as error:  # a user's class may raise anywhere
             self.found.note = (
-                "What this backward ran could not be noted to its end "
+                "The operations of this backward were recorded only in part "
                 f"({type(error).__name__}: {first_line(error)})."
             )
 
     def begin(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[Any], None]:
-        """An operation is about to run; gives what to tell of what it gave."""
+        """Record the start of an operation; return the function that records its result."""
         found = self.found
         found.count += 1
         if found.note is None and len(found.listed) == MOST:
             found.note = f"Only the first {MOST:,} operations of this backward were noted."
         told: Callable[[Any], None] = _ignored
         if found.note is None:
-            with self._carefully():
+            with self._guarded():
                 told = self._begun(func, args, kwargs)
         return told
 
     def _begun(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[Any], None]:
-        taken: list[Taken] = []
+        taken: list[ArgumentRecord] = []
         written: list[str | Producer] = []
         known = isinstance(func, Operator)
         names: list[str | None] = [*declared_arguments(func)] if known else []
@@ -257,7 +256,7 @@ class _Noting:
         return functools.partial(self._ended, operation, changed)
 
     def _ended(self, operation: Operation, changed: list[torch.Tensor], result: Any) -> None:
-        with self._carefully():
+        with self._guarded():
             number = len(self.found.listed)
             self._pass.keeper.begin_step()
             self.found.listed.append(operation)
@@ -272,13 +271,13 @@ class _Noting:
                     self._givers.note(each, Producer("operation", number, part))
 
     def _written(
-        self, name: str | None, value: Any, taken: list[Taken]
+        self, name: str | None, value: Any, taken: list[ArgumentRecord]
     ) -> Iterator[str | Producer]:
-        """An argument as a program would write it; the tensors of it are taken."""
+        """Yield the code of an argument; add its tensors to ``taken``."""
         if isinstance(value, torch.Tensor):
-            giver = self._giver(value)
-            taken.append(Taken(name, giver))
-            yield giver
+            producer = self._producer(value)
+            taken.append(ArgumentRecord(name, producer))
+            yield producer
         elif isinstance(value, (list, tuple)) and any(
             isinstance(each, torch.Tensor) for each in value
         ):
@@ -291,47 +290,47 @@ class _Noting:
             text = repr(value)
             yield text if len(text) <= _MOST_WRITTEN else f"{text[:_MOST_WRITTEN]}…"
 
-    def _giver(self, tensor: torch.Tensor) -> Producer:
-        """Where a tensor is from, that is taken now."""
-        giver = self._givers.of(tensor)
-        writer = self._givers.writer(tensor, giver)
-        if writer is not None:  # which changed it by way of another tensor of the same memory
+    def _producer(self, tensor: torch.Tensor) -> Producer:
+        """Return the producer of a tensor that is used now."""
+        producer = self._givers.of(tensor)
+        writer = self._givers.writer(tensor, producer)
+        if writer is not None:  # it changed the tensor through another one of the same memory
             operation = self.found.listed[writer]
-            giver = Producer("operation", writer, len(operation.gave) + len(operation.left))
+            producer = Producer("operation", writer, len(operation.gave) + len(operation.left))
             operation.left.append(self._given(tensor))
-        elif giver is not None:
-            return giver
+        elif producer is not None:
+            return producer
         else:
-            giver = Producer("held", len(self.found.held))
+            producer = Producer("held", len(self.found.held))
             self.found.held.append(self._given(tensor))
             self._of_held.append(memory_of(tensor))
-        self._givers.note(tensor, giver)
-        return giver
+        self._givers.note(tensor, producer)
+        return producer
 
     def _given(
         self,
         tensor: torch.Tensor,
         by: Operation | None = None,
         changed: Sequence[torch.Tensor] = (),
-    ) -> Given:
-        """Note a tensor; what an operation has just given, which changed some in place."""
-        # What is made of nothing torch hands out as another tensor, unless its count of changes is
-        # its own; what writes there is seen here.
+    ) -> TensorRecord:
+        """Record a tensor, possibly the result of an operation that changed some in place."""
+        # With a shared version counter torch would return a different tensor for one made from no
+        # input. Later writes into it are seen here.
         is_new = by is not None and not by.taken
         held = tensor.detach() if is_new else detached(tensor)
         kept = self._pass.keeper.keep(held, version_of(held), is_large_leafs=False)
         assert kept is not None
-        if changed:  # torch counts that only once the operation has returned
+        if changed:  # torch counts the change only after the operation has returned
             kept = self._copied(kept)
         shape = None if tensor.is_nested else tuple(tensor.shape)
-        given = Given(shape, str(tensor.dtype), str(tensor.device), kept)
+        given = TensorRecord(shape, str(tensor.dtype), str(tensor.device), kept)
         memory = memory_of(tensor)
         if memory is not None:
             self._of_memory.setdefault(memory[0], []).append(given)
         return given
 
     def _copy(self, tensor: torch.Tensor) -> None:
-        """Keep what was given in a tensor's memory as it is: something may change it there."""
+        """Copy a recorded tensor's values before something may change them in place."""
         memory = memory_of(tensor)
         for given in self._of_memory.pop(memory[0], ()) if memory is not None else ():
             given.kept = self._copied(given.kept)
@@ -346,22 +345,22 @@ class _Noting:
         return KeptGradient(copied(there))
 
     def finish(self, result: Any) -> None:
-        """The backward has returned."""
+        """Record the result of the backward."""
         if self.found.note is not None:
             return
-        with self._carefully():
+        with self._guarded():
             for place, each in enumerate(result if isinstance(result, tuple) else (result,)):
                 if not isinstance(each, torch.Tensor):
                     continue
-                giver = self.found.returned[place] = self._giver(each)
-                # torch may make it a `.grad`, and that be changed.
-                of = self.found.listed[giver.number] if giver.kind == "operation" else None
+                producer = self.found.returned[place] = self._producer(each)
+                # torch may use it as a `.grad`, which may change.
+                of = self.found.listed[producer.number] if producer.kind == "operation" else None
                 if each.nbytes <= LARGEST_COPY or (of is not None and not of.taken):
                     self._copy(each)
             self._name_held()
 
     def _name_held(self) -> None:
-        """Call the tensors from elsewhere as the user does, or as what the node saved."""
+        """Name the tensors from outside after the user's variables or the saved attributes."""
         names, found = self._pass.names, self.found.names
         missing: dict[tuple[Any, ...] | None, int] = {}
         for i, memory in enumerate(self._of_held):
@@ -369,7 +368,7 @@ class _Noting:
                 found[i] = names[memory]
             elif memory is not None:
                 missing[memory] = i
-        # Reading what a class lets go of when it is read would do just that.
+        # Reading would free the saved tensors of such a class.
         lets_go = getattr(custom_function(self._node), "clear_saved_tensors_on_access", False)
         for saved in read_saved(self._node) if missing and not lets_go else ():
             if saved.value is not None and memory_of(saved.value) in missing:

@@ -1,4 +1,4 @@
-"""The ``.grad`` of one tensor through a backward pass: what it was when, and going back to that."""
+"""The ``.grad`` of one tensor through a backward pass, and setting it back to an earlier step."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _FEW = 16
 
 
 class Moment(NamedTuple):
-    """What a tensor's ``.grad`` was from some step on.
+    """A tensor's ``.grad`` from some step on.
 
     Attributes:
-        step: After how many steps it was so.
-        grad: The ``.grad`` itself, the very object.
+        step: The number of completed steps.
+        grad: The ``.grad`` object itself.
         version: How often it had been changed in place.
-        values: A copy of what it held. None for a large ``.grad`` that was not there before the
-            pass, so that no other moment can change it.
-        norm: What its norm was, where there is no copy to compare with.
+        values: A copy of its values. None for a large ``.grad`` that the pass created, which no
+            other moment can change.
+        norm: Its norm, if there is no copy.
     """
 
     step: int
@@ -39,11 +39,11 @@ class GradTimeline:
     """The ``.grad`` of one tensor through a backward pass.
 
     Attributes:
-        node: The node that accumulates into the tensor or, of an intermediate one, that made it.
-        name: What to call the tensor.
-        tensor: Gives the tensor, or None once it is gone.
-        moments: What its ``.grad`` was, in the order of steps; the first is from before the pass.
-        now: Which of the moments the tensor is in.
+        node: The node that accumulates into the tensor, or the node that made it.
+        name: The name of the tensor.
+        tensor: Returns the tensor, or None once it is gone.
+        moments: The states of ``.grad``, in step order; the first is from before the pass.
+        now: The index of the tensor's current moment.
     """
 
     __slots__ = ("_called", "moments", "node", "now", "tensor")
@@ -51,12 +51,12 @@ class GradTimeline:
     def __init__(
         self, node: int, called: Callable[[int], str], tensor: Callable[[], torch.Tensor | None]
     ) -> None:
-        """Remember what ``.grad`` is before the pass.
+        """Record ``.grad`` before the pass.
 
         Args:
             node: The node that accumulates into the tensor, or that made it.
-            called: What to call the tensor of a node.
-            tensor: Gives the tensor, or None once it is gone.
+            called: Returns the name of a node's tensor.
+            tensor: Returns the tensor, or None once it is gone.
         """
         self.node = node
         self._called = called
@@ -67,33 +67,32 @@ class GradTimeline:
 
     @property
     def name(self) -> str:
-        """What to call the tensor."""
+        """The name of the tensor."""
         return self._called(self.node)
 
     def note(self, step: int, arrived: torch.Tensor | None = None) -> None:
-        """Add a moment: what ``.grad`` is now.
+        """Add the current ``.grad`` as a moment.
 
         Args:
-            step: After how many steps.
-            arrived: What arrived at the leaf, in its own step. When ``.grad`` was empty that is now
-                in it, unless a hook has changed it: then ``.grad`` itself, or a copy that torch
-                made of what arrived.
+            step: The number of completed steps.
+            arrived: The incoming gradient of the leaf, in its own step. An empty ``.grad`` now
+                holds it or a copy of it, unless a hook has changed it.
         """
         tensor = self.tensor()
         if tensor is None:
             return
-        # The leaf's own step: nothing else in this pass adds to what is now in an empty `.grad`.
+        # In the leaf's own step: nothing else in this pass adds to an empty `.grad`.
         if len(self.moments) > 1 or self.moments[0].grad is not None:
             arrived = None
         self.moments.append(_moment(step, tensor, arrived))
         self.now = len(self.moments) - 1
 
     def at(self, step: int) -> int:
-        """Which moment is the one after ``step`` steps."""
+        """Return the index of the moment after ``step`` steps."""
         return bisect_right([moment.step for moment in self.moments], step) - 1
 
     def is_untouched(self, closely: bool) -> bool:
-        """Whether ``.grad`` is as this timeline left it; ``closely`` compares every value."""
+        """Return whether ``.grad`` is as left here; ``closely`` compares every value."""
         tensor, expected = self.tensor(), self.moments[self.now]
         if tensor is None:
             return True
@@ -102,12 +101,12 @@ class GradTimeline:
             return False
         if grad is None:
             return True
-        # Two leaves that were joined by cat() share one memory, and so one count of changes.
+        # Two leaves that cat() joined share one memory, and so one version counter.
         changed = version_of(grad) != expected.version
         return _is_as(grad, expected) if closely or changed else True
 
     def go(self, index: int) -> None:
-        """Make ``.grad`` what it was at a moment, bit for bit and the same object."""
+        """Set ``.grad`` to a moment: the same object with the same bits."""
         tensor, moment = self.tensor(), self.moments[index]
         if tensor is not None:
             grad = moment.grad
@@ -116,35 +115,35 @@ class GradTimeline:
                 if moment.values is not None:
                     with torch.no_grad(), torch.inference_mode(grad.is_inference()):
                         grad.copy_(moment.values)
-                # With its values the version returns too: who saved this tensor finds it unchanged.
+                # Reset the version, too: a node that saved this tensor finds it unchanged.
                 set_version(grad, moment.version)
             tensor.grad = grad
         self.now = index
 
-    def try_to_go(self, index: int) -> Exception | None:
-        """`go`; why torch refused, when it did."""
+    def try_go(self, index: int) -> Exception | None:
+        """Call `go`; return torch's error, if any."""
         try:
             self.go(index)
         except (RuntimeError, TypeError) as error:
             return error
         return None
 
-    def why_taken(self) -> str | None:
-        """Say that ``.grad`` is None at the end of a pass that had added to it; None otherwise."""
+    def explain_removed(self) -> str | None:
+        """Say that ``.grad`` was None after a pass that had set it; None otherwise."""
         if self.moments[-1].grad is None and any(
             moment.grad is not None for moment in self.moments
         ):
             return f"{self.name}.grad was None when this backward pass ended, though it had set it"
         return None
 
-    def why_stuck(self) -> str | None:
-        """Why torch would not let anyone set the ``.grad`` that is there now; None when it does."""
+    def explain_stuck(self) -> str | None:
+        """Say why torch forbids setting the present ``.grad``; None if it does not."""
         tensor = self.tensor()
         grad = None if tensor is None else _grad(tensor)
         if tensor is None or grad is None:
             return None
         try:
-            tensor.grad = grad  # what it is already: this changes nothing
+            tensor.grad = grad  # the same object: this changes nothing
         except (RuntimeError, TypeError):
             kind = f"{_kind(tensor)} tensor"
             if grad.layout == tensor.layout:
@@ -154,12 +153,12 @@ class GradTimeline:
 
 
 def _grad(tensor: torch.Tensor) -> torch.Tensor | None:
-    # torch warns when the .grad of a tensor is read that never keeps one.
+    # torch warns when reading the .grad of a tensor that never keeps one.
     return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
 
 
 def _kind(tensor: torch.Tensor) -> str:
-    """A tensor's layout in a word."""
+    """Return a tensor's layout as a word."""
     if tensor.is_nested:
         return "nested"
     if tensor.layout is torch.strided:
@@ -171,12 +170,12 @@ _EMPTY = Moment(0, None, 0, None)
 
 
 def _moment(step: int, tensor: torch.Tensor, last: torch.Tensor | None = None) -> Moment:
-    """What a tensor's ``.grad`` is now.
+    """Return a tensor's ``.grad`` as a moment.
 
     Args:
-        step: After how many steps.
+        step: The number of completed steps.
         tensor: The tensor.
-        last: What has arrived in its empty ``.grad``, to which nothing else in this pass adds.
+        last: The gradient that arrived in its empty ``.grad``, if nothing else will be added.
     """
     grad = _grad(tensor) if last is None else tensor.grad  # it is a leaf
     if grad is None:
@@ -202,7 +201,7 @@ def _moment(step: int, tensor: torch.Tensor, last: torch.Tensor | None = None) -
 
 
 def _is_as(grad: torch.Tensor, moment: Moment) -> bool:
-    """Whether a ``.grad`` still holds what it did, also when it was changed behind torch's back."""
+    """Return whether a ``.grad`` holds the moment's values, even if changed through ``.data``."""
     with torch.no_grad():
         if moment.values is not None:
             return same_values(grad, moment.values)
@@ -213,20 +212,20 @@ def _is_as(grad: torch.Tensor, moment: Moment) -> bool:
 
 
 def is_small(tensor: torch.Tensor | None) -> bool:
-    """Whether every number of it can be looked at, without waiting for a device."""
+    """Return whether all numbers of a tensor can be compared without waiting for a device."""
     if tensor is None or not has_data(tensor):
         return False
     return tensor.device.type == "cpu" and tensor.numel() <= _FEW
 
 
 def same_values(now: torch.Tensor, before: torch.Tensor) -> bool:
-    """Whether a tensor holds what it held before; True where that cannot be compared."""
+    """Return whether a tensor is unchanged; True if the values cannot be compared."""
     if not has_data(now):
         return True
-    if why_unreadable(now) is not None or why_unreadable(before) is not None:  # freed since
+    if why_unreadable(now) is not None or why_unreadable(before) is not None:  # freed meanwhile
         return False
     try:
-        # The first is quicker by far, but to it NaN is no NaN, and it cannot take nested tensors.
+        # torch.equal is much faster, but NaN differs from NaN, and nested tensors fail.
         if not now.is_nested and torch.equal(now, before):
             return True
         return torch.allclose(now, before, rtol=0, atol=0, equal_nan=True)

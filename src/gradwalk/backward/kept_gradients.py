@@ -1,8 +1,8 @@
-"""Keeping gradients as they were when they flowed, within a budget of memory.
+"""Keep the gradients of a pass within a memory budget.
 
-What flows is referred to, not copied. Where torch would add to a gradient in place, it makes a new
-tensor because of that. What torch hands over to a leaf as its ``.grad`` is copied; or, if it is
-large, its norm is taken. A user's hook may change what flows; torch counts that.
+Gradients are referred to, not copied; torch then makes a new tensor where it would add in place. A
+gradient that torch moves into a leaf's ``.grad`` is copied; if it is large, only its norm is taken.
+A user's hook may change a gradient, which torch's version counter shows.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..torch_api.reading import PART, PLAIN, copied, has_data, storage_id, why_u
 from ..torch_api.summary import MOST_VALUES, Summarise, summarise, without_values
 from ..torch_api.tensors import two_norms, version_of
 from .statistics import Statistics, has_norm, norm_of, padded, statistics_of
-from .stolen import Memory, Stolen, has_memory, memory_of
+from .stolen import Memory, StolenGrads, has_memory, memory_of
 
 DEFAULT_BUDGET = 256 * 2**20
-"""Bytes of large gradients kept alive per run; beyond that only their statistics are kept."""
+"""Bytes of large gradients kept per run; beyond that only their statistics are kept."""
 LARGEST_COPY = 2**20
-"""Bytes of a leaf's gradient that is copied once it has become ``.grad``."""
+"""Gradients of a leaf up to this many bytes are copied when they become ``.grad``."""
 
 _NOT_TAKEN = -1.0  # no norm is negative
 _READ_AT_ONCE = {torch.float32, torch.float64}
@@ -40,11 +40,11 @@ class KeptGradient:
     """A gradient as it was when it flowed.
 
     Attributes:
-        version: How often it had been changed in place by then.
-        summary: What is left without the values; None while there are values.
+        version: How often it had been changed in place then.
+        summary: Its summary without the values; None while the values are there.
         statistics: The numbers missing from ``summary``.
-        taken: Its 2-norm, where it was taken while the gradient flowed; left on its device.
-        number: Of a gradient without dimensions what it was, once `norms` has read it; else None.
+        taken: Its 2-norm, on its device, if taken while the gradient flowed.
+        number: The value of a 0-dimensional gradient, once `norms` has read it; else None.
     """
 
     __slots__ = ("_flowed", "_norm", "number", "statistics", "summary", "taken", "version")
@@ -61,12 +61,12 @@ class KeptGradient:
         """Refer to a gradient.
 
         Args:
-            flowed: The gradient; None when the budget was spent.
-            version: How often it had been changed in place when it flowed; None for as often as
-                now.
-            summary: What is left without the values.
+            flowed: The gradient; None if the budget was spent.
+            version: How often it had been changed in place when it flowed; None for the present
+                version.
+            summary: Its summary without the values.
             statistics: The numbers missing from ``summary``.
-            norm: Its 2-norm, where it was taken.
+            norm: Its 2-norm, if taken.
         """
         self._flowed = flowed
         self._norm: float | None = _NOT_TAKEN
@@ -80,17 +80,17 @@ class KeptGradient:
 
     @property
     def tensor(self) -> torch.Tensor | None:
-        """Its values; None when they are not known: the budget was spent, or they were changed."""
+        """Its values; None if the budget was spent or the tensor was changed."""
         flowed = self._flowed
         return None if flowed is None or version_of(flowed) != self.version else flowed
 
     @property
     def changed(self) -> bool:
-        """Whether it was changed in place since."""
+        """Whether it has been changed in place since."""
         return self._flowed is not None and version_of(self._flowed) != self.version
 
     def is_of(self, grad: torch.Tensor, version: int) -> bool:
-        """Whether this is a gradient in that version."""
+        """Return whether this is the gradient ``grad`` in that version."""
         return self._flowed is grad and self.version == version
 
     def hold(self, other: torch.Tensor) -> None:
@@ -98,7 +98,7 @@ class KeptGradient:
         self._flowed, self.version = other, version_of(other)
 
     def summarise(self, summarised: Summarise = summarise) -> TensorSummary:
-        """The gradient as plain values, with a note if it was changed in place since."""
+        """Return a summary of the gradient, with a note if it was changed in place since."""
         if self._flowed is None:
             return self._without_values()
         summary = summarised(self._flowed)
@@ -123,10 +123,10 @@ class KeptGradient:
 
 
 class GradientStore:
-    """Keeps the gradients of one run."""
+    """The gradients of one run."""
 
     def __init__(self, max_bytes: int) -> None:
-        """Start with nothing kept.
+        """Start empty.
 
         Args:
             max_bytes: Bytes of large gradients to keep alive.
@@ -134,28 +134,28 @@ class GradientStore:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._storages: set[int] = set()
-        # One node's grad_input is the next one's grad_output: the same tensor, kept once.
+        # One node's grad_input is the next node's grad_output: one tensor, kept once.
         self._known: dict[int, KeptGradient] = {}
         self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int, KeptGradient]] = {}
-        # Views of one memory that one step has at hand: their numbers are the same.
+        # Views of one memory within one step hold the same numbers.
         self._at_hand: dict[Memory, KeptGradient] = {}
         self._norms: dict[tuple[Any, ...], torch.Tensor | None] = {}
-        self._stolen = Stolen()
+        self._stolen = StolenGrads()
         self._by_memory: dict[Memory, list[KeptGradient]] = {}
-        self._new: list[KeptGradient] = []  # not yet there
+        self._new: list[KeptGradient] = []  # of the current step
         self._summaries: dict[tuple[Any, ...], TensorSummary] = {}
 
     @property
     def bytes_left(self) -> int:
-        """How many more may be kept alive."""
+        """Bytes that may still be kept."""
         return self._max_bytes - self._bytes
 
     def count(self, size: int) -> None:
-        """So many bytes are kept alive by somebody else, as a part of the same."""
+        """Count bytes that other code keeps against the budget."""
         self._bytes += size
 
     def begin_step(self) -> None:
-        """A node's gradients are about to be kept."""
+        """Start keeping the gradients of another node."""
         self._at_hand.clear()
 
     def keep(
@@ -164,10 +164,10 @@ class GradientStore:
         """Keep a gradient.
 
         Args:
-            grad: What flowed.
-            version: How often it had been changed in place by then.
-            is_large_leafs: Whether it goes into a leaf, and is so large that torch hands it over as
-                its ``.grad``: that keeps it alive, not we.
+            grad: The gradient.
+            version: How often it had been changed in place then.
+            is_large_leafs: Whether it becomes the ``.grad`` of a leaf without a copy, because it is
+                large: then the leaf keeps it alive.
 
         Returns:
             The gradient, or None for None.
@@ -182,16 +182,16 @@ class GradientStore:
             return spent[2]
         try:
             copy = self._stolen.copy_of(grad, version)
-            if copy is None and grad.layout is torch.sparse_coo:  # its values are counted apart
+            if copy is None and grad.layout is torch.sparse_coo:  # its values have a version each
                 copy = copied(grad)
             if copy is None:
                 kept = self._keep(grad, version, is_large_leafs)
             else:
                 kept = self._keep(copy, version_of(copy), is_large_leafs)
-        except Exception:  # a class of the user's may refuse anything
+        except Exception:  # a user's class may raise anywhere
             return KeptGradient(None, summary=summarise(grad))
         if kept.is_of(grad, version):
-            self._known[id(grad)] = kept  # it holds the tensor, so the id stays its own
+            self._known[id(grad)] = kept  # it holds the tensor, so the id stays valid
             self._new.append(kept)
         elif kept.statistics is not None or copy is not None:
             self._spent[id(grad)] = weakref.ref(grad), version, kept
@@ -200,13 +200,13 @@ class GradientStore:
         return kept
 
     def let_go(self, grad: torch.Tensor, alias: torch.Tensor) -> None:
-        """Hold another tensor of the same memory in the place of a gradient."""
+        """Refer to another tensor of the same memory in place of a gradient."""
         kept = self._known.pop(id(grad), None)
         if kept is not None and kept.is_of(grad, version_of(grad)):
             kept.hold(alias)
 
     def note_stolen(self, grad: torch.Tensor, copy: torch.Tensor) -> None:
-        """A gradient has become a ``.grad``: keep its copy in its place, until `forget_stolen`."""
+        """Use the copy of a gradient that became a ``.grad``, until `forget_stolen`."""
         if type(grad) not in PLAIN or grad.layout is not torch.strided:
             return
         self._stolen.add(grad, version_of(grad), copy)
@@ -223,14 +223,14 @@ class GradientStore:
                 kept.hold(instead)
 
     def forget_stolen(self) -> None:
-        """All gradients that were seen so far are kept."""
-        self._stolen = Stolen()
+        """Forget the copies: all gradients seen so far are kept."""
+        self._stolen = StolenGrads()
 
     def _keep(self, grad: torch.Tensor, version: int, is_large_leafs: bool) -> KeptGradient:
         if version_of(grad) == version and type(grad) in PLAIN and _is_small(grad):
             return KeptGradient(grad, version)
         storage = storage_id(grad)
-        if storage is None:  # sparse, nested; or hidden by torch.func, with no values to look at
+        if storage is None:  # sparse, nested; or hidden by torch.func, without readable values
             hidden = grad.layout is torch.strided and not grad.is_nested
             return (
                 KeptGradient(None, summary=summarise(grad))
@@ -259,19 +259,19 @@ class GradientStore:
         return KeptGradient(grad, version)
 
     def _norm_of_leafs(self, grad: torch.Tensor, version: int) -> torch.Tensor | None:
-        # An optimizer, or clipping, changes it in place as soon as the pass is over.
+        # An optimizer or clipping changes it in place right after the pass.
         if why_unreadable(grad) is not None:
             return None
         key = grad.data_ptr(), grad.shape, grad.stride(), grad.dtype, version
-        if key not in self._norms:  # the node that hands it over has seen it, then the leaf's own
+        if key not in self._norms:  # both the node that passes it on and the leaf see it
             self._norms[key] = norm_of(grad)
         return self._norms[key]
 
     def has_room(self, gradients: Iterable[torch.Tensor | None]) -> bool:
-        """Count gradients that are to be kept as they are; whether there is room for all.
+        """Count gradients that will be kept unchanged; return whether all fit the budget.
 
         Args:
-            gradients: Plain ones, which live until they are kept.
+            gradients: Plain tensors, which live until they are kept.
         """
         seen: set[int] = set()
         for grad in gradients:
@@ -292,16 +292,16 @@ class GradientStore:
     def keep_padded(
         self, grad: torch.Tensor | None, version: int, middle: KeptGradient | None
     ) -> KeptGradient | None:
-        """Keep a gradient that is another one with zeros around it.
+        """Keep a gradient that is another one padded with zeros.
 
         Args:
-            grad: What flowed, a plain one.
-            version: How often it had been changed in place by then.
-            middle: The other one.
+            grad: The gradient, a plain tensor.
+            version: How often it had been changed in place then.
+            middle: The gradient without the zeros.
 
         Returns:
-            The gradient. Where its values are not kept its statistics are those of the other one,
-            so that the zeros need not be read.
+            The gradient. If its values are not kept, its statistics come from ``middle``, so the
+            zeros need not be read.
         """
         if grad is None or middle is None:
             return self.keep(grad, version, False)
@@ -317,7 +317,7 @@ class GradientStore:
         return kept
 
     def without_values(self, grad: torch.Tensor) -> KeptGradient:
-        """The statistics of a gradient alone."""
+        """Return the statistics of a gradient alone."""
         if storage_id(grad) is None or why_unreadable(grad) is not None:
             return KeptGradient(None, summary=summarise(grad))
         summary = self.only_statistics(grad)
@@ -328,7 +328,7 @@ class GradientStore:
         return KeptGradient(None, summary=summary, statistics=found or statistics_of(grad))
 
     def only_statistics(self, grad: torch.Tensor) -> TensorSummary:
-        """What is left of a gradient without its numbers; of those that are alike the same."""
+        """Return a summary without numbers, shared by gradients alike."""
         key = (grad.shape, grad.dtype, grad.device) if type(grad) in PLAIN else None
         summary = self._summaries.get(key) if key is not None else None
         if summary is None:
@@ -343,7 +343,7 @@ class GradientStore:
 
 
 def _is_small(grad: torch.Tensor) -> bool:
-    """Whether a gradient of a common kind has few numbers, and its memory hardly more."""
+    """Return whether a gradient is of a common kind and small, also in memory."""
     try:
         return (
             grad.numel() <= MOST_VALUES
@@ -351,19 +351,19 @@ def _is_small(grad: torch.Tensor) -> bool:
             and grad.layout is torch.strided
             and not grad.is_nested
         )
-    except (NotImplementedError, RuntimeError):  # it has no one memory: to be looked at closely
+    except (NotImplementedError, RuntimeError):  # it has no single memory
         return False
 
 
 def norms(kept: Sequence[KeptGradient | None]) -> list[float | None]:
-    """The 2-norms of gradients, read from each device at once, and remembered.
+    """Return the 2-norms of gradients, read once per device and remembered.
 
     Args:
         kept: Gradients; None where none flowed.
 
     Returns:
-        One norm per gradient, NaN or infinite if a value is; None for None and for gradients that
-        have no values to look at.
+        One norm per gradient, NaN or infinite if a value is; None for None and for gradients
+        without readable values.
     """
     missing = {id(each): each for each in kept if each is not None and each._norm == _NOT_TAKEN}
     groups: dict[tuple[torch.device, torch.dtype, bool], _Group] = {}
@@ -380,7 +380,7 @@ def norms(kept: Sequence[KeptGradient | None]) -> list[float | None]:
         rest = _without_numbers(group) if dtype in _READ_AT_ONCE and not taken else group
         values = _stacked(rest) if taken else _norms([tensor for _, tensor in rest])
         for (each, _), norm in zip(rest, values, strict=True):
-            # The squares may overflow where the numbers do not: then in float64.
+            # The squares may overflow although the numbers do not: use float64.
             overflowed = (norm is None or math.isinf(norm)) and each.tensor is not None
             each._norm = _as_float(each.summarise()["norm"]) if overflowed else norm
     return [None if each is None else each._norm for each in kept]
@@ -390,7 +390,7 @@ _Group = list[tuple[KeptGradient, torch.Tensor]]
 
 
 def _without_numbers(group: _Group) -> _Group:
-    """Read the gradients that are a number each, whose norm is its absolute value; the others."""
+    """Read gradients of a single number, whose norm is the absolute value; return the others."""
     rest: _Group = []
     ones: _Group = []
     for one in group:
@@ -410,7 +410,7 @@ def _stacked(group: _Group) -> list[float | None]:
 
 
 def _norms(tensors: list[torch.Tensor]) -> list[float | None]:
-    """The norms of tensors of one dtype on one device; None where torch refuses."""
+    """Return the norms of tensors of one dtype on one device; None where torch refuses."""
     if not tensors:
         return []
     narrow = tensors[0].itemsize < 4
@@ -424,7 +424,7 @@ def _norms(tensors: list[torch.Tensor]) -> list[float | None]:
             if norm is not None:
                 apart[i] = norm
             continue
-        # A contiguous tensor and its views hold the same numbers.
+        # A contiguous tensor and its views of the same size hold the same numbers.
         key = (tensor.data_ptr(), tensor.numel()) if tensor.is_contiguous() else (i,)
         if key not in places:
             at_once.append(tensor)

@@ -1,4 +1,4 @@
-"""The `.grad` of tensors during a backward pass that gradwalk runs, and travelling in its time."""
+"""The `.grad` of tensors during a backward pass that gradwalk runs, and seeking through it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .grad_timeline import GradTimeline, is_small
 from .statistics import has_norm
 
 MOST_LOOKED_AT = 100_000
-"""Objects that are looked at for one node; a function can refer to most of a program."""
+"""Objects that are searched for one node; a function can refer to most of a program."""
 
 
 def inner_leaves(node: Node) -> list[torch.Tensor]:
-    """The leaf tensors that a custom Function can reach from what it keeps for backward.
+    """Return the leaves that a custom Function can reach from its saved objects.
 
     Args:
         node: An autograd node.
 
     Returns:
-        Leaves that require grad, from its functions, their variables, modules and containers. None
-        for any node that is not the backward of a Python ``autograd.Function``.
+        Leaves that require grad, from its functions, their variables, modules and containers.
+        Empty for nodes of torch's own functions.
     """
     if not node_class(type(node)).is_function:
         return []
@@ -50,7 +50,7 @@ def inner_leaves(node: Node) -> list[torch.Tensor]:
 
 
 def _referred(each: Any) -> Iterable[Any]:
-    """What an object uses when it is called or looked into."""
+    """Return the objects that calling or reading an object uses."""
     if isinstance(each, torch.nn.Module):
         return _instance_variables(each)
     if isinstance(each, MethodType):
@@ -73,14 +73,14 @@ def _instance_variables(each: Any) -> list[Any]:
 
 
 def _variables(function: FunctionType) -> Iterator[Any]:
-    """The variables from outside that a function uses."""
+    """Yield the free and global variables that a function uses."""
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # not assigned yet
             yield cell.cell_contents
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     if function.__module__ is not None and function.__module__.split(".")[0] == "torch":
-        return  # torch's own globals hold nobody's parameters
+        return  # torch's own globals hold no user parameters
     space = function.__globals__
     for name in _names(function.__code__):
         if name in space:
@@ -99,19 +99,18 @@ class LeafGrads:
 
     Attributes:
         timelines: One per leaf, and per intermediate tensor that retains its gradient.
-        inner: One per leaf that is no node of the graph, but that a node may accumulate into by a
-            backward pass of its own (reentrant checkpoint).
-        fixed: A sentence why travelling leaves every ``.grad`` alone; None as long as it moves
-            them.
+        inner: One per leaf outside the graph that a node may accumulate into by an inner backward
+            pass (reentrant checkpoint).
+        fixed: A clause on why seeking leaves every ``.grad`` unchanged; None while it moves them.
     """
 
     def __init__(self, captured: Capture, inputs: Iterable[torch.Tensor] = ()) -> None:
-        """Remember what every ``.grad`` is before the pass.
+        """Record every ``.grad`` before the pass.
 
         Args:
             captured: The graph and its tensors.
-            inputs: Tensors that the pass was asked to accumulate into; intermediate ones among
-                them retain their gradient for it.
+            inputs: The tensors that the pass accumulates into; intermediate ones retain their
+                gradient.
         """
         asked = {id(tensor) for tensor in inputs}
         self.fixed: str | None = None
@@ -128,8 +127,8 @@ class LeafGrads:
         self._by_node: dict[int, list[GradTimeline]] = {}
         for timeline in self.timelines:
             self._by_node.setdefault(timeline.node, []).append(timeline)
-        # torch may have given one memory to the .grad of several leaves, in the pass before (the
-        # backward of stack().sum(0) does): then a step of one changes them all.
+        # Leaves may share the memory of their .grad after an earlier pass (the backward of
+        # stack().sum(0) does that): then a step of one changes them all.
         self._sharing: dict[tuple[int, ...], list[GradTimeline]] = {}
         for timeline in self.timelines:
             if (memory := _memory(timeline.moments[0].grad)) is not None:
@@ -143,7 +142,7 @@ class LeafGrads:
         return frozenset([*self._by_node, *self._run_within])
 
     def _add_inner(self, captured: Capture) -> None:
-        """Find the leaves that nodes may accumulate into by a backward pass of their own."""
+        """Find the leaves that nodes may accumulate into by an inner backward pass."""
         functions = {cls for cls in set(map(type, captured.nodes)) if node_class(cls).is_function}
         if not functions:
             return
@@ -157,23 +156,23 @@ class LeafGrads:
                 self._run_within.setdefault(i, []).append(known[id(leaf)])
 
     def of(self, node: int) -> Sequence[GradTimeline]:
-        """The timelines of the tensors that a node accumulates into, or makes."""
+        """Return the timelines of the tensors that a node makes or accumulates into."""
         return self._by_node.get(node, ())
 
     def touched(self) -> list[GradTimeline]:
-        """Those of which something else has changed the ``.grad`` since we left it."""
+        """Return the timelines whose ``.grad`` something else has changed."""
         return [each for each in self._moved if not each.is_untouched(is_small(each.tensor()))]
 
-    def lend(self, tensors: Iterable[torch.Tensor]) -> list[GradTimeline]:
-        """Leave the ``.grad`` of some tensors to another pass: travelling moves it no more.
+    def release_grads(self, tensors: Iterable[torch.Tensor]) -> list[GradTimeline]:
+        """Leave the ``.grad`` of some tensors to another pass: seeking no longer moves them.
 
-        What it was stays in the timelines.
+        The timelines stay as they are.
 
         Args:
-            tensors: The tensors; those that this pass does not know are passed over.
+            tensors: The tensors; unknown ones are ignored.
 
         Returns:
-            The timelines of those that it does know.
+            The timelines of the known tensors.
         """
         given = {id(tensor) for tensor in tensors}
         lent = [timeline for timeline in self._moved if id(timeline.tensor()) in given]
@@ -181,12 +180,12 @@ class LeafGrads:
         return lent
 
     def note(self, node: int, step: int, arrived: torch.Tensor | None = None) -> None:
-        """A node's step is over: remember the ``.grad`` it may have changed.
+        """Record the ``.grad`` that a node's step may have changed.
 
         Args:
             node: The node.
             step: The number of its step.
-            arrived: What came in.
+            arrived: The incoming gradient.
         """
         for timeline in self._by_node.get(node, ()):
             timeline.note(step, arrived if node in self._leaves else None)
@@ -199,39 +198,38 @@ class LeafGrads:
                 timeline.note(step)
 
     def finish(self, steps: int) -> None:
-        """The pass is over: remember also what hooks of the user's changed after a step."""
+        """Record the end of the pass, with what user hooks changed after a step."""
         for timeline in [*self.timelines, *self.inner]:
             if not timeline.is_untouched(closely=False):
                 timeline.note(steps)
             if self.fixed is None:
-                self.fixed = timeline.why_taken() or timeline.why_stuck()
+                self.fixed = timeline.explain_removed() or timeline.explain_stuck()
 
     def put_back(self) -> str | None:
-        """Make every ``.grad`` what it was before the pass, which failed.
+        """Set every ``.grad`` to its state before the pass, which failed.
 
         Returns:
-            None; where torch does not let us, a sentence without its full stop. ``fixed`` is then
-            the same.
+            None; if torch forbids it, a clause that says so, which ``fixed`` then holds, too.
         """
         failed: str | None = None
         for timeline in self._moved:
-            if timeline.at(0) != timeline.now and (error := timeline.try_to_go(0)) is not None:
+            if timeline.at(0) != timeline.now and (error := timeline.try_go(0)) is not None:
                 failed = self.fixed = f"{timeline.name}.grad could not be put back ({error})"
         return failed
 
     def changed_by(self, node: int) -> GradTimeline | None:
-        """The timeline that a node's step added a moment to."""
+        """Return the timeline that a node's step added a moment to."""
         for timeline in self._by_node.get(node, ()):
             if len(timeline.moments) > 1:
                 return timeline
         return None
 
     def go(self, step: int) -> bool:
-        """Make every ``.grad`` what it was after ``step`` steps.
+        """Set every ``.grad`` to its state after ``step`` steps.
 
         Returns:
-            Whether it did. It does nothing, now and ever after, when something else has changed
-            one of them: ``fixed`` then says so.
+            Whether it did. Once something else has changed a ``.grad`` it does nothing, and
+            ``fixed`` says so.
         """
         moves = [(timeline, timeline.at(step)) for timeline in self._moved]
         for timeline, index in moves:

@@ -1,11 +1,10 @@
-"""Watching backward passes, whoever runs them: what flowed into and out of every node.
+"""Observe backward passes, the user's too: record the gradients into and out of every node.
 
 A hook on every node sees its gradients, in the engine's own order. Hooks hold the observer weakly:
 a hook lives in a C++ node, where Python's collector cannot see it, so a strong reference would keep
 the whole graph alive.
 
-While a pass runs, a hook only notes what it was handed. All that is said of it is worked out when
-somebody asks.
+While a pass runs, a hook only stores the tensors. They are processed when read.
 """
 
 from __future__ import annotations
@@ -38,22 +37,22 @@ from ..torch_api.nodes import AccumulateGrad
 from ..torch_api.reading import own_part, storage_id
 from .kept_gradients import DEFAULT_BUDGET, LARGEST_COPY
 from .leaf_grads import LeafGrads
-from .padded_gradients import Gradients, are_added_up, are_padding, without_padding
+from .padded_gradients import Gradients, as_padding, padding_nodes, summed_nodes
 from .recorded_run import Note, Passed, RecordedRun
 from .stolen import ends_of
 
 _OWNER = "gradwalk: the backward pass that it runs"
-_here = threading.local()  # the same, in the thread that asked for it
+_here = threading.local()  # the same, in the thread that started it
 
 
 class Observer:
-    """Watches every backward pass through some nodes until it is closed.
+    """Observes every backward pass through some nodes until it is closed.
 
     Attributes:
         runs: How many passes were seen.
-        last: The last of them to end, or while none has, to begin; None before any.
-        fault: A sentence when observing itself failed; the user's backward never fails for it.
-        compiled: Whether compiled autograd ran a pass, as one program in which nothing is seen.
+        last: The last completed pass; while there is none, the running one; None before any.
+        fault: A sentence if observing failed. The user's backward continues.
+        compiled: Whether compiled autograd ran a pass, as one program without visible steps.
     """
 
     def __init__(
@@ -69,12 +68,12 @@ class Observer:
 
         Args:
             nodes: The nodes, by id.
-            on_end: Called when a pass has ended that touched the graph or one of its leaves. Held
-                weakly when it is a bound method.
-            roots: The outputs. A pass that starts at a leaf among them is one through this graph.
+            on_end: Called after a pass that touched the graph or one of its leaves. Held weakly if
+                it is a bound method.
+            roots: The outputs. A pass that starts at a leaf among them counts for this graph.
             max_bytes: Bytes of large gradients to keep per run.
-            on_begin: Called when a pass through the graph has begun, before it has changed the
-                ``.grad`` of anything but an output. Held like ``on_end``.
+            on_begin: Called when a pass through the graph starts, before it changes a ``.grad``
+                except an output's. Held like ``on_end``.
         """
         self.runs = 0
         self.last: RecordedRun | None = None
@@ -87,20 +86,20 @@ class Observer:
         self._on_begin = weakly(on_begin or _nothing)
         self._paused = False
         self._running: dict[int, RecordedRun] = {}
-        self._own: RecordedRun | None = None  # the pass that gradwalk is running now
+        self._own: RecordedRun | None = None  # the pass that gradwalk runs now
         self._leaves = {i for i, node in enumerate(nodes) if type(node) is AccumulateGrad}
         self._ends = ends_of(nodes)
         self._large = large = {nodes[i] for i in self._leaves if _is_large(nodes[i])}
-        into_large = [  # those that hand a large gradient to a leaf, and these leaves
+        into_large = [  # nodes that pass a large gradient to a leaf, and these leaves
             i
             for i, into in self._ends.items()
             if nodes[i] in large or any(leaf in large for _, leaf in into)
         ]
-        # What notes the passes that are quick to note, by the number of the engine's task.
+        # Fast recording functions by the number of the engine's task.
         self._quick: Quick = {}
         see, pad, look = _hooks(weakref.ref(self), self._quick)
-        padding = list(are_padding(nodes))
-        added_up = are_added_up(nodes, padding)
+        padding = list(padding_nodes(nodes))
+        added_up = summed_nodes(nodes, padding)
         with collector_paused():
             self._ids: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
             hooks = dict.fromkeys(added_up, pad) | dict.fromkeys(into_large, look)
@@ -112,7 +111,7 @@ class Observer:
                     replace_hook(self._handles[i], see)
 
     def close(self) -> None:
-        """Remove every hook and forget what was seen."""
+        """Remove every hook and all records."""
         remove_hooks(self._handles)
         self._handles.clear()
         self._quick.clear()
@@ -122,7 +121,7 @@ class Observer:
     def own(
         self, grads: LeafGrads, seeds: list[torch.Tensor], *, once: bool = False
     ) -> RecordedRun:
-        """A run for `owning`: the next one, started by gradwalk."""
+        """Return a run for `owning`: the next one, which gradwalk starts."""
         return RecordedRun(
             self._max_bytes,
             grads=grads,
@@ -134,15 +133,15 @@ class Observer:
 
     @contextmanager
     def owning(self, run: RecordedRun, *, on_devices: bool) -> Iterator[None]:
-        """Within it, the pass through the graph that the block starts is this run.
+        """Record the pass that the block starts as ``run``.
 
-        Passes of other threads are not. The engine runs nodes of the CPU in the thread that asked;
-        for other devices it has threads of its own, and what is carried follows it there.
+        Passes of other threads are not included. CPU nodes run in the calling thread; other devices
+        have their own threads, which inherit torch's thread-local state.
 
         Args:
             run: The run.
-            on_devices: Whether a node of the graph runs elsewhere than on the CPU. What is carried
-                stays with the thread, whose end can then meet the interpreter's: so only if needed.
+            on_devices: Whether a node of the graph runs elsewhere than on the CPU. Only then set
+                thread-local state: its cleanup may meet the interpreter's shutdown.
         """
         outer = _owner()
         self._own = run
@@ -156,13 +155,13 @@ class Observer:
             if on_devices:
                 carry(_OWNER, outer)
             self._own = None
-            if run.number == 0:  # it failed before its first step was over
+            if run.number == 0:  # it failed within its first step
                 self._count(run)
             self.last = run
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Within it nothing is seen, and nothing tells of it afterwards."""
+        """Record nothing in the block."""
         self._paused = True
         try:
             yield
@@ -170,7 +169,7 @@ class Observer:
             self._paused = False
 
     def _look(self, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
-        """What a hook does where there is more to do than to note."""
+        """Process a node's hook when more than storing is needed."""
         node = self._ids[current_node()]
         if is_watched():
             with unseen():
@@ -181,13 +180,13 @@ class Observer:
     def _see(
         self, node: int, grad_inputs: Gradients, grad_outputs: Gradients, *, watched: bool
     ) -> None:
-        """What a hook does in a pass that is not known to be quick to note, and of large leaves.
+        """Record a step the slow way: new passes, large leaves, unusual gradients.
 
         Args:
             node: The node.
-            grad_inputs: What it passed on.
-            grad_outputs: What came in.
-            watched: Whether a mode of the user's sees what torch does.
+            grad_inputs: The outgoing gradients.
+            grad_outputs: The incoming gradients.
+            watched: Whether a user mode sees torch's calls.
         """
         if self._paused:
             return
@@ -196,8 +195,8 @@ class Observer:
         if not run.total:
             own = self._own
             if node in self._leaves and node not in self._roots:
-                # Another graph's backward, arriving at a leaf that the two share; perhaps one that
-                # a node of this graph runs as part of its own step (checkpoint).
+                # Another graph's backward reached a shared leaf; perhaps as part of a step of this
+                # graph (reentrant checkpoint).
                 if own is not None and own.grads is not None and _owner() is own:
                     own.grads.note(node, own.total + 1)
                 return
@@ -207,10 +206,10 @@ class Observer:
             self._count(run)
             if not watched and _are_plain([*grad_inputs, *grad_outputs]):
                 self._quick[task] = run.noting(self._ids)
-        run.note_carefully(node, grad_inputs, grad_outputs, self._into_large(node))
+        run.note_any(node, grad_inputs, grad_outputs, self._into_large(node))
 
     def _into_large(self, node: int) -> list[bool]:
-        """Which gradients at a node go into a large leaf."""
+        """Return which gradients at a node go into a large leaf."""
         if not self._large:
             return []
         behind = self._nodes[node]
@@ -230,7 +229,7 @@ class Observer:
         run.keeps_graph = keeps_graph()
         self._running[task] = run
         end = _EndOfRun(weakref.ref(self), task)
-        # The engine calls `end` when the pass is complete, and drops it uncalled when it failed.
+        # The engine calls `end` after a complete pass, and only frees it after a failure.
         weakref.finalize(end, _stopped, weakref.ref(self), self._quick, task).atexit = False
         when_done(end)
         return run
@@ -243,13 +242,13 @@ class Observer:
         run.state = "done"
         if run.number:
             self.last = run
-        # Whoever started the run itself looks at it afterwards, and may hold a lock until then.
+        # Code that started a run itself reads it afterwards, and may hold a lock until then.
         on_end = self._on_end() if self._own is None else None
         if on_end is None:
             return
         try:
             on_end()
-        except Exception as error:  # the user's backward must go on
+        except Exception as error:  # the user's backward must continue
             self.fault = (
                 "Showing this backward pass failed, so what is shown of it is incomplete: "
                 f"{type(error).__name__}: {error}"
@@ -257,7 +256,7 @@ class Observer:
 
 
 def weakly(call: Callable[[], None]) -> Callable[[], Callable[[], None] | None]:
-    """Gives a callback, a bound method for as long as its object lives."""
+    """Return a callback that holds a bound method weakly."""
     return weakref.WeakMethod(call) if hasattr(call, "__self__") else lambda: call
 
 
@@ -266,21 +265,21 @@ def _nothing() -> None:
 
 
 def _owner() -> RecordedRun | None:
-    """The pass of gradwalk's own that the running code belongs to."""
+    """Return gradwalk's own pass that the running code belongs to."""
     found: RecordedRun | None = getattr(_here, "run", None) or carried(_OWNER)
     return found
 
 
 def _is_large(leaf: Any) -> bool:
-    """Whether torch hands its gradient over to a leaf without a copy: a DTensor, or a large one."""
+    """Return whether torch moves a leaf's gradient into ``.grad``: a DTensor, or a large one."""
     try:
         return bool(leaf.variable.nbytes > LARGEST_COPY) or own_part(leaf.variable) is not None
-    except Exception:  # sparse, nested, a class that refuses to tell
+    except Exception:  # sparse, nested, or a class that raises
         return True
 
 
 def _are_plain(grads: Gradients) -> bool:
-    """Whether the gradients of a pass, judged by its first, can be noted as they are."""
+    """Return whether a pass with these first gradients can be recorded the fast way."""
     return not torch.is_grad_enabled() and all(
         grad is None
         or (not grad.requires_grad and not grad.is_inference() and storage_id(grad) is not None)
@@ -289,14 +288,14 @@ def _are_plain(grads: Gradients) -> bool:
 
 
 Quick = dict[int, Note]
-"""The number of a pass -> what notes a step of it."""
+"""The number of a pass -> the function that records a step of it."""
 
 
 def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
-    """The hooks: of most nodes, of padding, and of what hands a leaf a large gradient.
+    """Return the hooks: for most nodes, for padding nodes, and for sources of large leaf gradients.
 
-    All nodes share the three, which ask the engine for the node: to make a function for each takes
-    as long as half a backward pass of small tensors.
+    All nodes share the three, which ask the engine for the node: one function per node would cost
+    as much as half a backward pass of small tensors.
     """
 
     def look(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
@@ -304,11 +303,11 @@ def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
         if observer is None:
             return
         if is_compiling() or current_node() is None:
-            observer.compiled = True  # compiled autograd, which makes this a part of a program
+            observer.compiled = True  # compiled autograd, which makes this part of a program
             return
         try:
             observer._look(grad_inputs, grad_outputs)
-        except Exception as error:  # the user's backward must go on
+        except Exception as error:  # the user's backward must continue
             failed(error)
 
     def failed(error: Exception) -> None:
@@ -322,16 +321,16 @@ def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
 
     def padded(grad_inputs: Gradients, grad_outputs: Gradients) -> tuple[Passed, Gradients]:
         observer, node = me(), current_node()
-        # A hook that came since runs after this one, and may change what is passed on in place.
+        # A later hook of the user runs after this one and may change the gradient in place.
         if observer is None or not is_alone(observer._handles[observer._ids[node]]):
             return grad_inputs, grad_outputs
-        return without_padding(node, grad_inputs, grad_outputs), grad_outputs
+        return as_padding(node, grad_inputs, grad_outputs), grad_outputs
 
     noting = functools.partial(_noting, quick, look, failed)
     return noting(), noting(padded), look
 
 
-# It runs once per node and pass, so it is all that a pass costs while nobody asks.
+# It runs once per node and pass: this is the whole cost of observing.
 def _noting(
     quick: Quick,
     look: Note,
@@ -348,7 +347,7 @@ def _noting(
                 note(grad_inputs, grad_outputs)
             else:
                 note(*instead(grad_inputs, grad_outputs))
-        except Exception as error:  # the user's backward must go on
+        except Exception as error:  # the user's backward must continue
             failed(error)
 
     return see
@@ -366,7 +365,7 @@ class _EndOfRun:
 
 
 def _stopped(observer: weakref.ref[Observer], quick: Quick, task: int) -> None:
-    # Runs while torch unwinds an exception: note it and leave; readers look at `state` later.
+    # Runs while torch unwinds an exception: store it and return; `state` is read later.
     quick.pop(task, None)
     found = observer()
     if found is None:

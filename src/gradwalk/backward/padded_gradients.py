@@ -1,7 +1,7 @@
-"""Gradients that are another one with zeros around it, as what picks a part of a tensor passes on.
+"""Gradients that are a smaller gradient padded with zeros, as an indexing operation passes on.
 
-They are as large as what was picked from. Where torch adds several of them up, nobody but us would
-hold them: so what is kept is how to make them again, by the operation that torch ran.
+They are as large as the indexed tensor. Where torch adds several of them up, only gradwalk would
+keep them alive. So it keeps the smaller gradient, and pads it with torch's own operation if needed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ Gradients = Sequence[torch.Tensor | None]
 _SELECT, _SLICE = "SelectBackward0", "SliceBackward0"
 
 
-def are_padding(nodes: Sequence[Node]) -> Iterator[int]:
-    """The nodes, by id, that pass on what came in with zeros around it, as long as no hook does."""
+def padding_nodes(nodes: Sequence[Node]) -> Iterator[int]:
+    """Yield the ids of nodes that pad their incoming gradient with zeros and have no other hook."""
     classes = {cls for cls in set(map(type, nodes)) if cls.__name__ in (_SELECT, _SLICE)}
     for i, node in enumerate(nodes if classes else ()):
         if type(node) in classes:
             yield i
 
 
-def are_added_up(nodes: Sequence[Node], padding: Sequence[int]) -> set[int]:
-    """Of these nodes those of which torch adds up what they pass on, and then lets go of it."""
+def summed_nodes(nodes: Sequence[Node], padding: Sequence[int]) -> set[int]:
+    """Return the padding nodes whose gradients torch sums and then frees."""
     places = {i: nodes[i].next_functions[0] for i in padding}
     count = Counter(places.values())
     return {i for i, place in places.items() if count[place] > 1}
@@ -46,15 +46,15 @@ def are_added_up(nodes: Sequence[Node], padding: Sequence[int]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Stands for a padded gradient that flowed, and is not held.
+    """Represents a padded gradient that is not kept.
 
     Attributes:
         node: The node that passed it on.
         shape: Its shape.
         dtype: Its dtype.
-        device: Where it was.
-        nbytes: How large it was.
-        _version: Nobody can have changed it: when it was seen it was new.
+        device: Its device.
+        nbytes: Its size.
+        _version: Always 0: it was new when it was seen.
     """
 
     node: Node | None
@@ -65,13 +65,13 @@ class Padding:
     _version: int = 0
 
 
-def without_padding(node: Node | None, passed: Gradients, came: Gradients) -> Any:
-    """What a node of `are_padding` passed on, without what can be made again.
+def as_padding(node: Node | None, passed: Gradients, came: Gradients) -> Any:
+    """Replace the outgoing gradient of a padding node by a `Padding`, if that can be remade.
 
     Args:
         node: The node.
-        passed: The gradients that it passed on: one.
-        came: Those that came in: one.
+        passed: Its outgoing gradients: one.
+        came: Its incoming gradients: one.
     """
     (one,), (other,) = passed, came
     if (
@@ -80,20 +80,20 @@ def without_padding(node: Node | None, passed: Gradients, came: Gradients) -> An
         and one.layout is other.layout is torch.strided
         and one.dtype is other.dtype
         and one.is_contiguous()
-        and not (one.is_inference() or other.is_inference())  # to be looked at closely
+        and not (one.is_inference() or other.is_inference())  # recorded the slow way
     ):
         return (Padding(node, one.shape, one.dtype, one.device, one.nbytes),)
     return passed
 
 
 def keep_padding(keeper: GradientStore, padding: Padding, middle: KeptGradient) -> KeptGradient:
-    """Keep a padded gradient, by way of the other one.
+    """Keep a padded gradient as the smaller one.
 
     Args:
-        keeper: Knows how much may be kept. This counts as if it were held: it is, once its values
-            have been asked for.
-        padding: What stands for it.
-        middle: What came in.
+        keeper: The store. The budget counts the padded size, which is needed once the values are
+            read.
+        padding: The padded gradient.
+        middle: The smaller gradient.
     """
     like = torch.empty((), dtype=padding.dtype, device=padding.device).expand(padding.shape)
     there, known = middle.tensor, middle.statistics
@@ -113,18 +113,18 @@ def keep_padding(keeper: GradientStore, padding: Padding, middle: KeptGradient) 
 
 
 class Padded(KeptGradient):
-    """A padded gradient, made when its values are asked for, and then held."""
+    """A padded gradient, made and kept when its values are read."""
 
     __slots__ = ("_like", "_make", "_middle")
 
     def __init__(
         self, middle: KeptGradient, make: Callable[[torch.Tensor], torch.Tensor], like: torch.Tensor
     ) -> None:
-        """Remember how to make it.
+        """Store how to make it.
 
         Args:
-            middle: What is in the middle of it.
-            make: Puts the zeros around that.
+            middle: The smaller gradient.
+            make: Pads it with zeros.
             like: A tensor of its shape, dtype and device.
         """
         super().__init__(None)
@@ -134,7 +134,7 @@ class Padded(KeptGradient):
 
     @property
     def tensor(self) -> torch.Tensor | None:
-        """Its values; None when they are not known: what is in the middle was changed before."""
+        """Its values; None if the smaller gradient was changed before."""
         there = self._middle.tensor if self._flowed is None else None
         if there is not None:
             with torch.inference_mode(False), torch.no_grad(), unseen():
@@ -145,30 +145,30 @@ class Padded(KeptGradient):
 
     @property
     def changed(self) -> bool:
-        """Whether it was changed in place since; or what is in the middle, before it was made."""
+        """Whether it was changed in place, or the smaller gradient before it was made."""
         return self._middle.changed if self._flowed is None else super().changed
 
     def summarise(self, summarised: Summarise = summarise) -> TensorSummary:
-        """The gradient as plain values."""
+        """Return the gradient as plain values."""
         if self.tensor is None and self._flowed is None:
             return _without_values(self._like, self._middle)
         return super().summarise(summarised)
 
 
 def _without_values(like: torch.Tensor, middle: KeptGradient) -> TensorSummary:
-    """What is left of a padded gradient where what is in the middle of it is not known."""
+    """Summarise a padded gradient whose smaller gradient is unknown."""
     summary = without_values(like)
     summary["note"] = CHANGED if middle.changed or not middle.summary else middle.summary["note"]
     return summary
 
 
 def _making(padding: Padding) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What torch's backward of the node calls; it holds numbers alone, and not the node."""
+    """Return torch's backward function for the node; it holds numbers and not the node."""
 
     def number(name: str, otherwise: int) -> int:
         value = plain_value(padding.node, name)
         value = otherwise if value is None else int(value)
-        return value - 2**64 if value >= 2**63 else value  # torch tells it without a sign
+        return value - 2**64 if value >= 2**63 else value  # torch gives it unsigned
 
     sizes = list(padding.shape)
     if type(padding.node).__name__ == _SELECT:

@@ -1,4 +1,4 @@
-"""How the outputs of a graph lead to its nodes: along how many paths, and over how many edges."""
+"""Count the paths and edges from the outputs of a graph to its nodes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MOST_COUNTED = 10**15
-"""Paths are counted up to here: an unrolled loop can have more than fit on a screen."""
+"""Paths are counted up to this number: an unrolled loop can have very many."""
 
-_known: weakref.WeakKeyDictionary[nx.MultiDiGraph, Reach] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[nx.MultiDiGraph, PathCounts] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
-class Reach:
-    """What does not depend on the leaf that is looked at, and takes a walk over the whole graph.
+class PathCounts:
+    """Path counts that need a walk over the whole graph and serve all leaves.
 
     Attributes:
-        paths: Per node, along how many paths the outputs lead to it, at most `MOST_COUNTED`.
-        depths: The nodes near the outputs: over how many edges they are reached at least.
-        first_edge: Per node, the place of its first edge among the edges of the graph.
+        paths: Per node, the number of paths from the outputs, at most `MOST_COUNTED`.
+        depths: For nodes near the outputs, the smallest number of edges from an output.
+        first_edge: Per node, the index of its first edge among the edges of the graph.
     """
 
     paths: list[int]
@@ -34,23 +34,23 @@ class Reach:
     first_edge: list[int]
 
     def place(self, graph: nx.MultiDiGraph, source: int, target: int, input_nr: int) -> int:
-        """The place of an edge among the edges of the graph."""
+        """Return the index of an edge among the edges of the graph."""
         own = [(to, nr) for to, edges in successors(graph)[source].items() for nr in edges]
         return self.first_edge[source] + own.index((target, input_nr))
 
 
-def reach(graph: nx.MultiDiGraph, longest: int) -> Reach:
-    """How the outputs of a captured graph lead to its nodes; computed once for each graph.
+def count_paths(graph: nx.MultiDiGraph, longest: int) -> PathCounts:
+    """Count the paths from the outputs of a captured graph; computed once for each graph.
 
     Args:
-        graph: What `gradwalk.capture` gave. It does not change any more.
-        longest: Up to how many edges from the outputs a node is near; the same in all calls.
+        graph: The result of `gradwalk.capture`. It must not change any more.
+        longest: The number of edges up to which a node is near; the same in all calls.
     """
     known = _known.get(graph)
     if known is None:
         roots = list(dict.fromkeys(graph.graph["roots"]))
         degrees = (sum(map(len, following.values())) for following in successors(graph).values())
-        known = _known[graph] = Reach(
+        known = _known[graph] = PathCounts(
             _count_paths(graph, [node for node, _ in roots]),
             distances(successors(graph), {node for node, _ in roots}, longest),
             [0, *accumulate(degrees)],
@@ -61,15 +61,15 @@ def reach(graph: nx.MultiDiGraph, longest: int) -> Reach:
 def distances(
     following: Mapping[int, Mapping[int, object]], starts: Iterable[int], longest: int
 ) -> dict[int, int]:
-    """Over how many edges nodes are reached at least, from the nearest of some nodes.
+    """Return the smallest number of edges from some nodes to every near node.
 
     Args:
-        following: Per node, where its edges lead.
+        following: The successors of each node.
         starts: The nodes to start from.
         longest: The most edges to follow.
 
     Returns:
-        The number of edges, for each node that is near enough.
+        The number of edges by node.
     """
     found = dict.fromkeys(starts, 0)
     waiting = list(found)
@@ -88,7 +88,7 @@ def _count_paths(graph: nx.MultiDiGraph, roots: list[int]) -> list[int]:
     paths = [0] * len(graph)
     for root in roots:
         paths[root] += 1
-    # Ids are breadth-first, not topological, so a node waits until all that lead to it are counted.
+    # Ids are breadth-first, not topological, so a node waits until all predecessors are counted.
     waiting = [sum(map(len, before.values())) for before in predecessors(graph).values()]
     done = [node for node, before in enumerate(waiting) if before == 0]
     for node in done:  # grows while we walk

@@ -1,4 +1,4 @@
-"""`record`: the real backward, run once, and every step of it."""
+"""`record`: run the real backward once and record every step of it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Recording:
 
     Attributes:
         graph: The captured graph, a ``networkx.MultiDiGraph`` as `gradwalk.capture` gives it.
-        steps: What ran, in the engine's order: see `gradwalk.backward.steps.RecordedStep`.
+        steps: The steps, in the engine's order: see `gradwalk.backward.steps.RecordedStep`.
         cursor: The number of completed steps, from 0 to ``len(steps)``. Set it, or use the methods.
         note: A sentence on whether moving the cursor changes ``.grad``, and which ``.grad`` already
-            held a gradient before the pass; None where there is nothing to say.
+            held a gradient before the pass; None if neither applies.
 
     Raises:
         ValueError: ``cursor`` is set to a number that is not from 0 to ``len(steps)``.
-        RuntimeError: It is moved by a hook while a backward pass runs.
+        RuntimeError: A hook moves it while a backward pass runs.
 
     Example::
 
@@ -65,7 +65,7 @@ class Recording:
 
     @functools.cached_property
     def steps(self) -> list[RecordedStep]:
-        """What ran, in the engine's order."""
+        """The steps, in the engine's order."""
         return recorded_steps(self._pass.graph, self._pass.run)
 
     @property
@@ -84,7 +84,7 @@ class Recording:
         self._go(read_int(cursor, "cursor was given ", instead))
 
     def step(self, n: int = 1) -> None:
-        """Move ``n`` steps on, at most to the end."""
+        """Move forward ``n`` steps, at most to the end."""
         self._go(min(self.cursor + read_count(n, "step"), self._pass.run.total))
 
     def step_back(self, n: int = 1) -> None:
@@ -92,14 +92,14 @@ class Recording:
         self._go(max(self.cursor - read_count(n, "step_back"), 0))
 
     def run_to(self, node: int | str) -> None:
-        """Move to where a node has just run.
+        """Move to the step after which a node has run.
 
         Args:
             node: Its id, or the name of its tensor.
 
         Raises:
             TypeError: ``node`` is neither.
-            ValueError: No node is called so, several are, or it did not run in this pass.
+            ValueError: No node has the name, several have it, or it did not run in this pass.
         """
         self._go(self._pass.find(node))
 
@@ -129,14 +129,14 @@ def record(
 
     Args:
         *outputs: As for `gradwalk.capture`.
-        gradient: What to start from, as for ``Tensor.backward``: a tensor of the output's shape,
-            or a list of them, one per output. None for outputs of one number.
+        gradient: The gradient to start from, as for ``Tensor.backward``: a tensor of the output's
+            shape, or a list of them, one per output. None for outputs of one number.
         retain_graph: Whether the nodes keep their saved tensors, so that backward can run again.
             None keeps them, unless a compiled part of the graph can run only once.
         create_graph: Whether the gradients get a graph of their own.
         inputs: The tensors to accumulate into; None for every leaf.
-        names: What to call tensors, as for `gradwalk.GraphWidget`: by default names are looked up
-            among the caller's variables.
+        names: The names of tensors, as for `gradwalk.GraphWidget`; by default the caller's
+            variables are searched.
         max_bytes: Bytes of gradients to keep; beyond that only their statistics are kept.
 
     Returns:
@@ -146,8 +146,8 @@ def record(
         TypeError: An output carries no autograd graph, ``names`` is neither a mapping nor a
             module, or another argument is of the wrong kind.
         ValueError: ``gradient`` is missing or does not fit, or there is no output.
-        Exception: What backward itself raises, with a note where it happened. Every ``.grad`` is
-            then as it was before.
+        Exception: The error of backward itself, with a note where it happened. Every ``.grad`` is
+            then as before the pass.
 
     Example::
 
@@ -182,7 +182,7 @@ def _recorded(outputs: Any, called: Names, max_bytes: int, **asked: Any) -> Reco
 
 
 def record_captured(captured: Capture, max_bytes: int = DEFAULT_BUDGET, **asked: Any) -> Recording:
-    """`record` for a graph that was captured.
+    """Run `record` on a captured graph.
 
     Args:
         captured: The graph.

@@ -1,4 +1,4 @@
-"""A backward pass that was recorded, and where a cursor stands in it."""
+"""A recorded backward pass with a cursor."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 class RecordedPass:
-    """What was seen of one backward pass, and a cursor over its steps.
+    """One recorded backward pass, and a cursor over its steps.
 
     A pass that gradwalk ran owns the ``.grad`` of the graph's leaves (and of intermediate tensors
     that retain theirs): with the cursor at k, each is what the engine had after k steps, bit for
-    bit. A pass that was only watched, or whose ``.grad`` something else has changed since, is
-    travelled through without touching any.
+    bit. Seeking changes no ``.grad`` if the pass was only watched, or if something else has changed
+    one since.
 
     Attributes:
-        captured: The graph, with the autograd nodes behind it.
-        run: What was seen of the pass.
-        cursor: After how many steps we are; `seek` moves it.
+        captured: The graph, with its autograd nodes.
+        run: The recorded run.
+        cursor: The number of completed steps; `seek` moves it.
     """
 
     def __init__(self, captured: Capture, run: RecordedRun) -> None:
-        """Stand at the end of a run; at the start of one that stopped with an error.
+        """Start at the end of a run, or at the start of a run that stopped with an error.
 
         Args:
             captured: The graph.
@@ -63,8 +63,8 @@ class RecordedPass:
 
     @property
     def note(self) -> str | None:
-        """What there is to say about this pass: who ran it, what ``.grad`` it added to."""
-        return about_run(self.run)
+        """What to say about this pass: who ran it, which ``.grad`` it added to."""
+        return describe_run(self.run)
 
     @functools.cached_property
     def marks(self) -> list[MarkModel]:
@@ -73,17 +73,17 @@ class RecordedPass:
 
     @functools.cached_property
     def models(self) -> list[StepModel]:
-        """The steps as plain JSON values, without what flowed."""
+        """The steps as plain JSON values, without gradients."""
         return step_models(self.graph, self.run)
 
     def state(self, node: int) -> NodeState:
-        """How far a node is at the cursor: "waiting", "ready", "running", "done", "not reached"."""
+        """Return a node's state at the cursor, such as "waiting" or "done"."""
         number = self.run.numbers.get(node)
         return state_at(None if number is None else self.models[number - 1], self.cursor)
 
-    def seen_from(self, cursor: int) -> RecordedPass:
-        """The same pass with its cursor elsewhere, which moves no ``.grad``."""
-        _ = self.models  # worked out once, not for every cursor that is asked about
+    def at_cursor(self, cursor: int) -> RecordedPass:
+        """Return a copy with another cursor, which moves no ``.grad``."""
+        _ = self.models  # computed once, not for every cursor
         other = copy.copy(self)
         other.cursor = cursor
         return other
@@ -92,10 +92,10 @@ class RecordedPass:
         """Move the cursor, and every ``.grad`` that the pass owns.
 
         Args:
-            cursor: After how many steps to stand.
+            cursor: The number of completed steps.
 
         Raises:
-            ValueError: The pass has not as many steps.
+            ValueError: The pass does not have that many steps.
         """
         total = self.run.total
         if not 0 <= cursor <= total:
@@ -109,14 +109,14 @@ class RecordedPass:
         self.cursor = cursor
 
     def find(self, node: int | str) -> int:
-        """After which step a node has just run.
+        """Return the step after which a node has run.
 
         Args:
             node: Its id, or the name of its tensor.
 
         Raises:
             TypeError: ``node`` is neither.
-            ValueError: No node is called so, several are, or it did not run in this pass.
+            ValueError: No node has the name, several have it, or it did not run in this pass.
         """
         found = find_node(self.graph, node)
         if found in self.run.numbers:
@@ -127,8 +127,8 @@ class RecordedPass:
         )
 
 
-def about_run(run: RecordedRun) -> str | None:
-    """What there is to say about a backward pass on the bar: who ran it, what it added to."""
+def describe_run(run: RecordedRun) -> str | None:
+    """Describe a backward pass for the bar: who ran it, which ``.grad`` it added to."""
     if run.grads is None:
         return (
             "Your program ran this backward pass, so stepping shows the recorded gradients and "
@@ -151,7 +151,7 @@ def about_run(run: RecordedRun) -> str | None:
     if run.seeds is not None and any(seed.numel() > 1 for seed in run.seeds):
         sentences.append(
             "It started from the gradient= you gave: the weights with which the output's numbers "
-            "count, so each .grad is that of their weighted sum."
+            "count, so each .grad is the gradient of their weighted sum."
         )
     if run.once and run.state == "done":
         sentences.append(
@@ -175,19 +175,19 @@ def about_run(run: RecordedRun) -> str | None:
 
 
 def _were(names: list[str]) -> str:
-    """For one tensor, or for the first of several."""
+    """Return "x.grad was" for one tensor, a plural for several."""
     more = len(names) - 1
     return f"{names[0]}.grad and {more} more were" if more else f"{names[0]}.grad was"
 
 
 def refuse_within_backward(what: str) -> None:
-    """Raise when the running code is a hook of a backward pass.
+    """Raise if the running code is a hook of a backward pass.
 
     Args:
-        what: What was asked for, to begin a sentence with: "step()", "Moving the cursor".
+        what: The request, to begin a sentence with: "step()", "Moving the cursor".
 
     Raises:
-        RuntimeError: It is.
+        RuntimeError: A backward pass is running.
     """
     if current_task() != NO_TASK:
         raise RuntimeError(
@@ -198,11 +198,11 @@ def refuse_within_backward(what: str) -> None:
 
 
 def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
-    """A node by its id or by the name of its tensor.
+    """Return a node by its id or by the name of its tensor.
 
     Raises:
         TypeError: ``node`` is neither.
-        ValueError: There is no such node, or several have the name.
+        ValueError: No node or several nodes match.
     """
     total = len(graph)
     if isinstance(node, str):
@@ -211,18 +211,16 @@ def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
             return found[0]
         if found:
             listed = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
-            raise ValueError(
-                f"The name {node!r} is that of {len(found)} nodes: {listed}. Give an id."
-            )
+            raise ValueError(f"{len(found)} nodes have the name {node!r}: {listed}. Give an id.")
         names = [name for _, name in graph.nodes(data="name") if name]
         if not names:
             raise ValueError(
-                f"There is no node called {node!r}: no tensor of this graph has a name. Give an id "
+                f"No node is called {node!r}: no tensor of this graph has a name. Give an id "
                 f"from 0 to {total - 1}, or names, as in names={{'w': w}}, where the graph is read."
             )
         near = nearest(node, names)
         raise ValueError(
-            f"There is no node called {node!r} in this graph. {f'{near} ' if near else ''}Give the "
+            f"No node is called {node!r} in this graph. {f'{near} ' if near else ''}Give the "
             f"name of a tensor as the widget shows it, or an id from 0 to {total - 1}."
         )
     instead = f"Give its id, 0 to {total - 1}, or the name of its tensor."
@@ -235,7 +233,7 @@ def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
 
 
 def read_count(n: Any, caller: str) -> int:
-    """How many steps, checked."""
+    """Check and return a number of steps."""
     count = read_int(n, f"{caller}() was given ", "Give a number of steps.")
     if count < 0:
         other = "step_back" if caller == "step" else "step"
@@ -246,7 +244,7 @@ def read_count(n: Any, caller: str) -> int:
 
 
 def read_max_bytes(max_bytes: Any) -> int:
-    """A number of bytes to keep, checked."""
+    """Check and return a number of bytes to keep."""
     instead = "Give a whole number of bytes, such as 256 * 2**20."
     count = read_int(max_bytes, "max_bytes was given ", instead)
     if count < 0:

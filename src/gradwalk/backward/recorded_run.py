@@ -1,4 +1,4 @@
-"""One backward pass: what its hooks noted, and the steps made of it when they are asked for."""
+"""One backward pass: the data of its hooks, and the steps made of it when read."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from .function_calls import Operations
 from .kept_gradients import LARGEST_COPY, GradientStore, KeptGradient
 from .leaf_grads import LeafGrads
 from .padded_gradients import Gradients, Padding, keep_padding
-from .stolen import Ends, Lender, copied_if_stolen, has_memory
+from .stolen import Ends, GradAliases, copy_if_stolen, has_memory
 
 _AT_HAND = 2**20
-"""Bytes of gradients that wait to be read once the budget is spent: one at a time takes longer."""
+"""Bytes of gradients to read together once the budget is spent: reading one by one is slower."""
 
 Passed = Sequence[Any]
-"""What a node passed on: gradients, or the `Padding` that stands for one."""
+"""A node's outgoing gradients, or the `Padding` that represents them."""
 
 Note = Callable[[Passed, Gradients], None]
-"""Notes what the node that runs has passed on, and what came in."""
+"""Records the outgoing and incoming gradients of the running node."""
 
 Noted = tuple[int, Passed, Gradients, list[int] | None]
-"""A node, the gradients that it passed on and that came in, and the version of each but None: of
-those that came in first. None where all are 0."""
+"""A node, its outgoing and incoming gradients, and their versions, incoming ones first and None
+skipped. None if all versions are 0."""
 
 
 class Step(NamedTuple):
-    """One node's backward: the gradients of its outputs came in, those of its inputs went on.
+    """One node's backward.
 
     Attributes:
         node: The node's id.
-        grad_outputs: One per output of the node.
-        grad_inputs: One per entry of ``next_functions``; empty for a leaf.
+        grad_outputs: The incoming gradients, one per output of the node.
+        grad_inputs: The outgoing ones, one per entry of ``next_functions``; empty for a leaf.
     """
 
     node: int
@@ -53,17 +53,17 @@ class RecordedRun:
     """One backward pass through the graph.
 
     Attributes:
-        number: Which pass this is, from 1.
-        state: "running", "done", or "stopped" when an exception ended it.
-        keeps_graph: Whether it was asked to retain the graph's buffers.
-        once: Whether it could not be asked for that: compiled code in it can run only once.
-        grads: The ``.grad`` that the pass changed, when gradwalk started it; None when it was
-            only watched.
-        seeds: The gradients it started from, one per output, when gradwalk started it.
-        error: The exception that ended it, in words, when gradwalk started it.
-        failed: The node that raised it, if one did.
+        number: The number of the pass, from 1.
+        state: "running", "done", or "stopped" if an exception ended it.
+        keeps_graph: Whether it retains the graph's buffers.
+        once: Whether it cannot: compiled code in it can run only once.
+        grads: The ``.grad`` that the pass changed, if gradwalk started it; None if it was only
+            watched.
+        seeds: The gradients it started from, one per output, if gradwalk started it.
+        error: The exception that ended it, in words, if gradwalk started it.
+        failed: The node that raised it, if any.
         max_bytes: Bytes of large gradients to keep.
-        operations: What custom backwards did, by node id, where that was noted.
+        operations: The operations of custom backwards by node id, if they were recorded.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class RecordedRun:
         padding: frozenset[int] = frozenset(),
         ends: Ends | None = None,
     ) -> None:
-        """A pass that has not begun.
+        """Create a pass that has not started.
 
         Args:
             max_bytes: Bytes of large gradients to keep.
-            padding: The nodes that pass on what came in with zeros around it.
-            grads: The ``.grad`` that it changes, when gradwalk starts it.
-            seeds: What it then starts from.
+            padding: The nodes that pad their incoming gradient with zeros.
+            grads: The ``.grad`` that it changes, if gradwalk starts it.
+            seeds: The gradients that it then starts from.
             once: Whether it can run only once.
             ends: Which of its gradients go into leaves.
         """
@@ -99,29 +99,29 @@ class RecordedRun:
         self._touched = frozenset[int]() if grads is None else grads.nodes
         self._padding = padding
         self._keeper = GradientStore(max_bytes)
-        self._noted: deque[Noted] = deque()  # appended to by one thread, taken by another
+        self._noted: deque[Noted] = deque()  # one thread appends, another reads
         self._ends = {} if ends is None else ends
-        self._lender = Lender(self._noted)
+        self._lender = GradAliases(self._noted)
         self._room = max_bytes // 2
-        self._counted = 0  # how many of those that were noted are counted by the keeper
+        self._counted = 0  # entries of `_noted` that the budget already counts
         self._steps: dict[int, Step] = {}
         self._numbers: dict[int, int] = {}
         self._reading = threading.RLock()
 
     @property
     def total(self) -> int:
-        """How many steps there were."""
+        """The number of steps."""
         return len(self._steps) + len(self._noted)
 
     @property
     def steps(self) -> dict[int, Step]:
-        """What ran, by node id, in the engine's order."""
+        """The steps by node id, in the engine's order."""
         if self._noted:
             self._read()
         return self._steps
 
     def arrived(self, node: int, output_nr: int = 0) -> torch.Tensor | None:
-        """The gradient that came to an output of a node, while its values are known."""
+        """Return the gradient that arrived at a node's output, while its values are known."""
         step = self.steps.get(node)
         came = [] if step is None else step.grad_outputs
         kept = came[output_nr] if output_nr < len(came) else None
@@ -129,21 +129,21 @@ class RecordedRun:
 
     @property
     def numbers(self) -> dict[int, int]:
-        """Each node that ran, and the number of its step, from 1."""
+        """The step number, from 1, of each node that ran."""
         steps = self.steps
         if len(self._numbers) != len(steps):
             self._numbers = {node: number for number, node in enumerate(steps, 1)}
         return self._numbers
 
     def noting(self, ids: dict[Node | None, int]) -> Note:
-        """What notes that a node has run, in a microsecond; called by the hook of that node.
+        """Return the hook function that records a node's step in a microsecond.
 
         Args:
-            ids: The number of each node.
+            ids: The id of each node.
         """
         append, touched, ends = self._noted.append, self._touched, self._ends
 
-        # All of it in one function, with plain loops: it runs once per node and pass.
+        # One function with plain loops, because it runs once per node and pass.
         def note(grad_inputs: Passed, grad_outputs: Gradients) -> None:
             node = ids[current_node()]
             changes = size = 0
@@ -155,8 +155,8 @@ class RecordedRun:
                     if grad is not None:
                         changes |= grad._version
                         size += grad.nbytes
-            except Exception:  # sparse, of an inference mode, of a class that refuses to tell
-                self.note_carefully(node, grad_inputs, grad_outputs)
+            except Exception:  # sparse, inference mode, or a class that raises
+                self.note_any(node, grad_inputs, grad_outputs)
                 return
             if node in ends:
                 grad_inputs, grad_outputs = self._let_go(node, grad_inputs, grad_outputs)
@@ -164,27 +164,27 @@ class RecordedRun:
             append((node, grad_inputs, grad_outputs, versions))
             if node in touched:
                 self._note_grad(node, grad_outputs)
-            # What comes in was passed on by others, or is the sum of that: at most as much again.
+            # Incoming gradients were passed on by others or are their sum: at most as much again.
             self._room -= size
             if self._room < 0:
                 self._make_room()
 
         return note
 
-    def note_carefully(
+    def note_any(
         self,
         node: int,
         grad_inputs: Gradients,
         grad_outputs: Gradients,
         handed_over: Sequence[bool] = (),
     ) -> None:
-        """The same for gradients of any kind, in passes of any kind.
+        """Record a step with gradients of any kind, in a pass of any kind.
 
         Args:
             node: The node's id.
-            grad_inputs: What it passed on.
-            grad_outputs: What came in.
-            handed_over: Which of the gradients, those passed on first, go into a large leaf.
+            grad_inputs: The outgoing gradients.
+            grad_outputs: The incoming gradients.
+            handed_over: Which of the gradients, outgoing first, go into a large leaf.
         """
         count = len(grad_inputs) + len(grad_outputs)
         flags = [*handed_over, *[False] * (count - len(handed_over))]
@@ -205,14 +205,14 @@ class RecordedRun:
     def _let_go(
         self, node: int, grad_inputs: Passed, grad_outputs: Gradients
     ) -> tuple[Passed, Gradients]:
-        """Let torch hand over to a leaf what a node passed on; copy it where it has."""
+        """Let torch move an outgoing gradient into a leaf; copy it where it has."""
         with self._reading:
             if not self._ends[node]:
                 (came,) = grad_outputs
-                copy = copied_if_stolen(current_node(), came)
+                copy = copy_if_stolen(current_node(), came)
                 if came is None or (copy is None and not has_memory(came)):
                     return grad_inputs, grad_outputs
-                if copy is None:  # torch may hand the same tensor over to another leaf
+                if copy is None:  # torch may move the same tensor into another leaf
                     return grad_inputs, (came.detach(),)
                 self._keeper.note_stolen(came, copy)
                 return grad_inputs, (copy,)
@@ -226,7 +226,7 @@ class RecordedRun:
         self.grads.note(node, self.total, grad_outputs[0] if len(grad_outputs) == 1 else None)
 
     def _make_room(self) -> None:
-        """Count what was noted more closely; where that is not all kept, make steps of it now."""
+        """Count new gradients against the budget; process them now if not all fit."""
         with self._reading, unseen():
             noted = list(self._noted)
             new = islice(noted, self._counted, None)
@@ -237,7 +237,7 @@ class RecordedRun:
                 self._read()
 
     def _read(self) -> None:
-        """Make steps of what was noted."""
+        """Make steps of the recorded data."""
         with self._reading, unseen():
             noted, keep = self._noted, self._keeper.keep
             while noted:
@@ -269,7 +269,7 @@ class RecordedRun:
 
 
 def _is_padded(went: Gradients, came: Gradients) -> bool:
-    """Whether the gradient that a node passed on has more numbers than the one that came in."""
+    """Return whether a node's outgoing gradient has more numbers than its incoming one."""
     one, other = went[0], came[0]
     return one is not None and other is not None and one.numel() > other.numel()
 
@@ -281,9 +281,9 @@ def _keep(
         return None
     try:
         large = handed_over and grad.numel() * grad.element_size() > LARGEST_COPY
-        if large or grad.requires_grad:  # nobody else may refer to it, or to its own graph
+        if large or grad.requires_grad:  # keep no reference to the tensor or its own graph
             grad = grad.detach()
-        if (handed_over and not large) or grad.is_inference():  # which tells of no change
+        if (handed_over and not large) or grad.is_inference():  # it has no version counter
             grad = copied(grad)
         return keeper.keep(grad, version_of(grad), large)
     except RuntimeError:

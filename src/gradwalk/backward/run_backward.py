@@ -1,4 +1,4 @@
-"""Running the real backward once, its input checked first and `.grad` put back after an error."""
+"""Run the real backward once: check its input first, and restore `.grad` after an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..torch_api.modes import unseen
 from ..torch_api.nodes import COMPILED, donates_buffers, leaf_tensor, outputs_metadata
 from ..torch_api.reading import fake_mode_of, has_data
 from .failures import error_note, failed_node
-from .function_calls import noting_operations
+from .function_calls import record_operations
 from .leaf_grads import LeafGrads
 from .observe import Observer
 from .recorded_run import RecordedRun
@@ -37,23 +37,24 @@ def run_backward(
 
     Args:
         captured: The graph.
-        observer: Watches its nodes.
-        gradient: What to start from, as for ``Tensor.backward``; a list for several outputs.
+        observer: The observer of its nodes.
+        gradient: The gradient to start from, as for ``Tensor.backward``; a list for several
+            outputs.
         retain_graph: Whether the nodes keep their saved tensors, so that backward can run again.
             None keeps them, unless a compiled part of the graph can run only once.
         create_graph: Whether the gradients get a graph of their own.
         inputs: The tensors to accumulate into; None for every leaf.
-        operations: Whether to note what custom backwards do, which makes these slower.
+        operations: Whether to record the operations of custom backwards, which slows them down.
 
     Returns:
-        The run. It knows what every ``.grad`` was after each step.
+        The run, with every ``.grad`` after each step.
 
     Raises:
         TypeError: An argument is of the wrong kind.
         ValueError: ``gradient`` is missing for an output that is not one real number, or does not
             fit, or one of ``inputs`` requires no grad.
-        Exception: What backward itself raises, with a note where it happened. Every ``.grad`` is
-            then as it was before.
+        Exception: The error of backward itself, with a note where it happened. Every ``.grad`` is
+            then as before the pass.
     """
     given = read_gradient(captured, gradient)
     wanted = _read_inputs(inputs)
@@ -70,12 +71,12 @@ def run_backward(
     try:
         looking: AbstractContextManager[None] = nullcontext()
         if operations:
-            looking = noting_operations(captured, run.operations, run.max_bytes // 2)
-        mode = _fake_mode(captured) or nullcontext()  # some backwards make new tensors
+            looking = record_operations(captured, run.operations, run.max_bytes // 2)
+        mode = _fake_mode(captured) or nullcontext()  # some backwards create tensors
         with observer.owning(run, on_devices=_on_devices(captured)), looking, mode:
             torch.autograd.backward(
                 roots,
-                given,  # None for one number: torch makes it like the output
+                given,  # None for one number: torch fills it in
                 retain_graph=not once if retain_graph is None else retain_graph,
                 create_graph=create_graph,
                 inputs=wanted,
@@ -107,30 +108,30 @@ def _runs_once(captured: Capture) -> bool:
 
 
 def _on_devices(captured: Capture) -> bool:
-    """Whether a node of the graph may run elsewhere than on the CPU."""
+    """Return whether a node of the graph may run elsewhere than on the CPU."""
     if torch.accelerator.current_accelerator() is None:
         return any(leaf.device.type != "cpu" for _, leaf in captured.leaves())
-    # Asked of the nodes: the graph, and networkx, are not made for that.
+    # Read from the nodes: building the graph only for this would be slow.
     for node in captured.nodes:
-        with contextlib.suppress(RuntimeError):  # an output without one shape
+        with contextlib.suppress(RuntimeError):  # an output without a single shape
             if any(each.device.type != "cpu" for each in outputs_metadata(node)):
                 return True
     return False
 
 
 def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor | None]:
-    """The gradient to start from, one per output.
+    """Return the gradient to start from, one per output.
 
     Args:
         captured: The graph.
         gradient: None, a tensor, or a sequence of these, one per output.
 
     Returns:
-        A tensor per output; None for an output of one number that was given none.
+        A tensor per output; None for an output of one number without a gradient.
 
     Raises:
         TypeError: It is of another kind.
-        ValueError: There are not as many as outputs, one is missing, or one does not fit.
+        ValueError: The number of gradients is wrong, one is missing, or one does not fit.
     """
     roots = captured.roots
     if gradient is None:
@@ -156,10 +157,10 @@ def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor | None]
 
 
 def _output(captured: Capture, node: int, output_nr: int) -> torch.Tensor | GradientEdge:
-    """Where backward starts: the tensor, as long as it lives and is still this output."""
+    """Return the start of backward: the tensor, if it lives and is still this output."""
     behind, alive = captured.nodes[node], captured.tensors.get((node, output_nr))
     tensor = leaf_tensor(behind) if alive is None else alive()
-    # A tensor that was changed in place since is the output of another node.
+    # A tensor changed in place since is the output of another node.
     same = tensor is not None and (tensor.grad_fn is None or tensor.grad_fn is behind)
     return tensor if same and tensor is not None else GradientEdge(behind, output_nr)
 
@@ -178,7 +179,7 @@ def _fake_mode(captured: Capture) -> Any:
 
 
 def _is_one_number(output: torch.Tensor | GradientEdge) -> bool:
-    """Whether an output is known to be one real number, so that torch starts from it by itself."""
+    """Return whether an output is one real number, so that torch creates the start gradient."""
     return (
         type(output) is torch.Tensor
         and output.layout is torch.strided
@@ -191,7 +192,7 @@ def _is_one_number(output: torch.Tensor | GradientEdge) -> bool:
 def _described(
     captured: Capture, node: int, output_nr: int
 ) -> tuple[str, tuple[int, ...] | None, str]:
-    """An output's name, shape and dtype, without asking torch: there can be very many outputs."""
+    """Return an output's name, shape and dtype, from the capture: there can be many outputs."""
     outputs = captured.graph.nodes[node]["outputs"]
     if output_nr >= len(outputs):
         return _UNNAMED, None, "unknown"
@@ -200,7 +201,7 @@ def _described(
 
 
 def starting_gradients(captured: Capture, gradient: Any) -> list[torch.Tensor]:
-    """What a pass starts from, one per output; where none was given, what torch then takes.
+    """Return the gradients that a pass starts from, one per output, with torch's defaults.
 
     Args:
         captured: The graph.
@@ -260,7 +261,7 @@ def _read_seed(captured: Capture, node: int, output_nr: int, given: Any) -> torc
 
 
 def missing_gradient(captured: Capture, node: int, output_nr: int) -> str | None:
-    """Why backward cannot start at an output without ``gradient=``; None when it can."""
+    """Say why backward needs ``gradient=`` at an output; None if it does not."""
     name, shape, dtype = _described(captured, node, output_nr)
     called = "output" if name == _UNNAMED else name  # in code
     if shape is None:
@@ -328,5 +329,5 @@ def _in_words(error: BaseException) -> str:
 
 def _add_note(error: BaseException, note: str, restored: str | None) -> None:
     after = restored or "Every .grad is as it was before this backward pass"
-    # What add_note() does, which Python 3.10 has not; IPython prints notes there, too.
+    # The same as add_note(), which Python 3.10 lacks; IPython prints notes there, too.
     error.__notes__ = [*getattr(error, "__notes__", ()), f"{note} {after}."]

@@ -1,4 +1,4 @@
-"""Numbers about a large gradient, taken while backward runs and it is at hand."""
+"""Compute statistics of a large gradient during backward."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _DTYPES_WITH_NORM = {
 
 @dataclass(frozen=True)
 class Statistics:
-    """Numbers about a gradient, left on its device so that nothing waits for it during backward.
+    """Statistics of a gradient, left on its device so that backward does not wait.
 
     Attributes:
         norm: Its 2-norm.
-        low: Its smallest value; None of complex numbers, as all that follow.
+        low: Its smallest value; None for complex numbers, as are the following.
         high: Its largest value.
-        nan: How many are NaN; None where there is none.
-        inf: How many are infinite; None where there is none.
+        nan: The number of NaN values; None for none.
+        inf: The number of infinite values; None for none.
     """
 
     norm: torch.Tensor
@@ -39,7 +39,7 @@ class Statistics:
 
 
 def has_norm(tensor: torch.Tensor) -> bool:
-    """Whether torch computes the norm of a tensor as it is: its values are in memory."""
+    """Return whether torch computes the norm of a tensor directly: its values are in memory."""
     return (
         tensor.layout is torch.strided
         and not tensor.is_nested
@@ -49,14 +49,14 @@ def has_norm(tensor: torch.Tensor) -> bool:
 
 
 def norm_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The 2-norm of a tensor, left on its device; None where torch has none."""
+    """Return the 2-norm of a tensor on its device; None if torch has none."""
     return _norm(*distinct(tensor)) if has_norm(tensor) else None
 
 
 def _norm(once: torch.Tensor, repeats: int) -> torch.Tensor:
     norm: torch.Tensor
     if once.itemsize < 4 and once.is_floating_point():
-        # A sum of squares soon overflows half precision; wider numbers are made some at a time.
+        # A sum of squares may overflow half precision; convert part by part.
         some = [torch.linalg.vector_norm(part, dtype=torch.float32) for part in parts(once)]
         norm = some[0] if len(some) == 1 else torch.linalg.vector_norm(torch.stack(some))
     else:
@@ -65,13 +65,13 @@ def _norm(once: torch.Tensor, repeats: int) -> torch.Tensor:
 
 
 def statistics_of(tensor: torch.Tensor) -> Statistics:
-    """All the numbers of a tensor that has a norm, and whose values are in memory."""
+    """Return the statistics of a tensor that `has_norm`."""
     once, repeats = distinct(tensor) if 0 in tensor.stride() else (tensor, 1)
     norm = _norm(once, repeats)
     if tensor.is_complex():
         return Statistics(norm)
     low, high = once.aminmax()
-    if tensor.is_cpu and math.isfinite(norm.item()):  # elsewhere looking would have to wait
+    if tensor.is_cpu and math.isfinite(norm.item()):  # reading another device would wait
         return Statistics(norm, low, high)
     nan = torch.stack([part.isnan().sum() for part in parts(once)]).sum() * repeats
     inf = torch.stack([part.isinf().sum() for part in parts(once)]).sum() * repeats
@@ -79,7 +79,7 @@ def statistics_of(tensor: torch.Tensor) -> Statistics:
 
 
 def padded(statistics: Statistics) -> Statistics:
-    """The numbers of a tensor to which zeros were added."""
+    """Return the statistics after padding with zeros."""
     low, high = statistics.low, statistics.high
     if low is None or high is None:
         return statistics

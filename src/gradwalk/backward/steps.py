@@ -1,4 +1,4 @@
-"""A backward pass as a list of steps: order, readiness, and what arrived from whom."""
+"""A backward pass as a list of steps: order, readiness, and the contributions of consumers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Contribution:
-    """One consumer's share of the gradient that arrives at a node.
+    """One consumer's contribution to a node's incoming gradient.
 
     Attributes:
         step: The consumer's step, from 1; 0 for the gradient that backward started from.
-        consumer: The id of the node that passed it on; None for what backward started from.
-        input_nr: Which input of the consumer it is the gradient of; None without a consumer.
-        output_nr: Which output of the receiving node it is the gradient of.
-        grad: The share; None when the consumer passed None, or its values were not kept.
-        total: The sum of all shares for this output up to this one, added in the engine's order.
+        consumer: The id of the consumer; None for the gradient that backward started from.
+        input_nr: The consumer's input number; None without a consumer.
+        output_nr: The output number of the receiving node.
+        grad: The contribution; None if the consumer passed None, or its values were not kept.
+        total: The sum of the contributions so far to this output, in the engine's order.
     """
 
     step: int
@@ -49,12 +49,12 @@ class RecordedStep:
         step: Its place in the engine's order, from 1.
         node: The node's id in the graph.
         op: The Node's class name, "MulBackward0".
-        name: What the user calls the tensor, or None.
-        accumulated: What grew by it, "x.grad"; None when nothing did.
-        ready: After how many steps all its gradients had arrived.
-        grad_outputs: The gradients that came in, one per output of the node; detached.
-        grad_inputs: The gradients it passed on, one per entry of ``next_functions``; detached.
-        contributions: What each consumer's share of the incoming gradient was.
+        name: The name of the tensor, or None.
+        accumulated: The name of the ``.grad`` that it changed, "x.grad"; None for none.
+        ready: The number of steps after which all its gradients had arrived.
+        grad_outputs: The incoming gradients, one per output of the node; detached.
+        grad_inputs: The outgoing gradients, one per entry of ``next_functions``; detached.
+        contributions: The contributions to the incoming gradients.
 
     A gradient is None where torch passed None. It is also None where its values are not known,
     because the pass exceeded the budget or the tensor was changed in place since; ``kept`` says so.
@@ -73,7 +73,7 @@ class RecordedStep:
 
 
 def recorded_steps(graph: nx.MultiDiGraph, run: RecordedRun) -> list[RecordedStep]:
-    """The steps of a run, with the tensors that flowed."""
+    """Return the steps of a run with their gradients."""
     models = step_models(graph, run)
     return [
         RecordedStep(
@@ -90,7 +90,7 @@ def recorded_steps(graph: nx.MultiDiGraph, run: RecordedRun) -> list[RecordedSte
 
 
 def step_models(graph: nx.MultiDiGraph, run: RecordedRun) -> list[StepModel]:
-    """The steps of a run, as plain JSON values."""
+    """Return the steps of a run, as plain JSON values."""
     numbers = run.numbers
     nodes, takers = attributes(graph), predecessors(graph)
     return [
@@ -107,7 +107,7 @@ def step_models(graph: nx.MultiDiGraph, run: RecordedRun) -> list[StepModel]:
 
 
 def _accumulated(data: dict[str, Any], run: RecordedRun, node: int) -> str | None:
-    """What grew by a node's step."""
+    """Return the name of the ``.grad`` that a node's step changed."""
     timeline = run.grads.changed_by(node) if run.grads is not None else None
     grew = timeline is not None or (
         data["kind"] == "leaf" and run.steps[node].grad_outputs != [None]
@@ -118,7 +118,7 @@ def _accumulated(data: dict[str, Any], run: RecordedRun, node: int) -> str | Non
 
 
 def state_at(step: StepModel | None, cursor: int) -> NodeState:
-    """The state of a node when the cursor stands after ``cursor`` steps."""
+    """Return the state of a node after ``cursor`` steps."""
     if step is None:
         return "not reached"
     if cursor > step["step"]:
@@ -131,20 +131,20 @@ def state_at(step: StepModel | None, cursor: int) -> NodeState:
 def contributions(
     graph: nx.MultiDiGraph, run: RecordedRun, node: int, largest: float = math.inf
 ) -> Iterator[Contribution]:
-    """What arrived at a node, in the order in which the engine added it up.
+    """Yield the contributions to a node's gradient in the order in which the engine summed them.
 
     Args:
         graph: The captured graph.
         run: The backward pass.
         node: The receiving node.
-        largest: Gradients of more bytes are not added up: their total is None.
+        largest: Gradients of more bytes are not summed: their total is None.
 
     Yields:
-        What backward started from, if the node is an output; then each consumer's share. Without
-        hooks on the tensor the last total is bitwise the node's incoming gradient.
+        The gradient that backward started from, if the node is an output; then each consumer's
+        contribution. Without hooks the last total is bitwise the node's incoming gradient.
     """
     totals: dict[int, torch.Tensor | None] = {}
-    unknown: set[int] = set()  # outputs to which something came whose values were not kept
+    unknown: set[int] = set()  # outputs with a contribution whose values were not kept
     for step, consumer, input_nr, output_nr, kept in _arrivals(graph, run, node):
         grad, total = _tensor(kept), totals.get(output_nr)
         if kept is not None and (grad is None or why_unreadable(grad) is not None):
@@ -178,9 +178,9 @@ def _arrivals(graph: nx.MultiDiGraph, run: RecordedRun, node: int) -> Iterator[A
 def seeds(
     graph: nx.MultiDiGraph, run: RecordedRun, node: int
 ) -> Iterator[tuple[int, torch.Tensor]]:
-    """What backward started from at one node: (output_nr, gradient).
+    """Yield the gradients that backward started from at one node: (output_nr, gradient).
 
-    Of a pass that was only watched this is known for an output that nothing else consumes.
+    For a pass that was only watched it is known if nothing else consumes the output.
     """
     roots = graph.graph["roots"]
     if run.seeds is not None:
@@ -199,7 +199,7 @@ def _sum(before: torch.Tensor, grad: torch.Tensor, largest: float) -> torch.Tens
     with torch.no_grad():
         if not (is_plain(before) and is_plain(grad) and before.shape == grad.shape):
             return grad + before if before.is_sparse else before + grad
-        # What both repeat is added once.
+        # Both repeat the same numbers: add them once.
         shape = grad.shape
         for dim, strides in enumerate(zip(before.stride(), grad.stride(), strict=True)):
             if strides == (0, 0) and shape[dim] > 1:

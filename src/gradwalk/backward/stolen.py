@@ -1,8 +1,7 @@
-"""Gradients that torch hands over to a leaf, so that they are its ``.grad`` from then on.
+"""Handle gradients that torch moves into a leaf's ``.grad`` instead of copying them.
 
-AccumulateGrad does so where nobody else refers to the tensor that arrives, and copies it otherwise.
-So gradwalk refers to another tensor of the same memory, and copies it once it is ``.grad``, which
-others change in place.
+AccumulateGrad moves a tensor that nothing else refers to, and copies others. So gradwalk refers to
+another tensor of the same memory, and copies that once it is ``.grad``, which may change in place.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _STRIDED = torch.strided
 Gradients = Sequence[torch.Tensor | None]
 
 Ends = Mapping[int, Sequence[tuple[int, Any]]]
-"""Node -> which of the gradients that it passes on go into which leaves; of a leaf none."""
+"""Node -> which of its outgoing gradients go into which leaves; empty for a leaf."""
 
 Memory = tuple[int, int, torch.dtype]
 
@@ -49,39 +48,39 @@ def ends_of(nodes: Sequence[Node]) -> Ends:
 
 
 def memory_of(grad: torch.Tensor) -> Memory:
-    """Which memory a tensor shows."""
+    """Return a key for a tensor's memory."""
     return grad.data_ptr(), grad.numel(), grad.dtype
 
 
 def has_memory(grad: torch.Tensor) -> bool:
-    """Whether `memory_of` can be asked of a tensor."""
+    """Return whether `memory_of` accepts a tensor."""
     return type(grad) in PLAIN and storage_id(grad) is not None
 
 
-class Stolen:
-    """What has become a ``.grad`` of late, with a copy of each."""
+class StolenGrads:
+    """Gradients that recently became a ``.grad``, with a copy of each."""
 
     def __init__(self) -> None:
-        """Start with none."""
-        # The tensor keeps its memory from being given to another one.
+        """Start empty."""
+        # Holding the tensor keeps its memory from being reused.
         self._copies: dict[Memory, tuple[torch.Tensor, int, torch.Tensor]] = {}
 
     def add(self, grad: torch.Tensor, version: int, copy: torch.Tensor) -> None:
-        """Remember a gradient.
+        """Store a copy.
 
         Args:
-            grad: What has become a ``.grad``.
+            grad: The gradient that became a ``.grad``.
             version: How often it had been changed in place when it was copied.
             copy: The copy.
         """
         self._copies[memory_of(grad)] = grad, version, copy
 
     def copy_of(self, grad: torch.Tensor, version: int) -> torch.Tensor | None:
-        """The copy of a gradient, or of another one of the same memory; None where there is none.
+        """Return the copy of a gradient, or of another tensor of the same memory, if any.
 
         Args:
             grad: The gradient.
-            version: In which version it is wanted.
+            version: The wanted version.
         """
         if not self._copies or not has_memory(grad):
             return None
@@ -97,47 +96,47 @@ class Stolen:
         return copy.as_strided(shape, stride) if 0 <= last < copy.numel() else None
 
 
-class Lender:
-    """Lets torch hand gradients over, of one pass."""
+class GradAliases:
+    """Replaces the gradients of one pass by aliases, so that torch can move them into leaves."""
 
     def __init__(self, noted: deque[Any]) -> None:
-        """Start with none.
+        """Start empty.
 
         Args:
-            noted: What holds gradients: per node its id, those that it passed on, those that came
-                in, and anything else.
+            noted: The recorded steps: node id, outgoing gradients, incoming gradients, and
+                anything else.
         """
         self._noted = noted
         self._aliases: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
 
     def forget(self) -> None:
-        """Nothing is noted any more."""
+        """Forget the aliases."""
         self._aliases.clear()
 
     def alias(
         self, ends: Sequence[tuple[int, Any]], passed: Gradients, came: Gradients
     ) -> tuple[Gradients, Gradients, list[tuple[torch.Tensor, torch.Tensor]]]:
-        """Replace the gradients that go into leaves by others of the same memory.
+        """Replace the gradients that go into leaves by aliases of the same memory.
 
         Args:
-            ends: Which go into which leaves.
-            passed: Those that a node passed on.
-            came: Those that came in.
+            ends: Which gradients go into which leaves.
+            passed: The outgoing gradients of a node.
+            came: Its incoming gradients.
 
         Returns:
-            The two, and each gradient that others may still hold, with the other one.
+            Both, and each gradient that is also recorded elsewhere, with its alias.
         """
         held: list[tuple[torch.Tensor, torch.Tensor]] = []
         for place, leaf in ends:
             grad = passed[place]
-            # A post-accumulate hook may change .grad before anybody could copy it.
+            # A post-accumulate hook may change .grad before it can be copied.
             if grad is None or not has_memory(grad) or has_hooks_on_grad(leaf.variable):
                 continue
             known = self._aliases.get(id(grad)) if self._aliases else None
             alias = known[1] if known is not None and known[0]() is grad else grad.detach()
             passed = [alias if each is grad else each for each in passed]
             for each in came:
-                if each is grad:  # the node passed it on as it came
+                if each is grad:  # the node passed it on unchanged
                     came = [alias if each is grad else each for each in came]
                     held.append((grad, alias))
                     self._let_go(grad, alias)
@@ -145,7 +144,7 @@ class Lender:
         return passed, came, held
 
     def _let_go(self, grad: torch.Tensor, alias: torch.Tensor) -> None:
-        """Replace a gradient where it was noted since the node that made it."""
+        """Replace a gradient in all records since the node that made it."""
         self._aliases[id(grad)] = weakref.ref(grad), alias
         for i in range(len(self._noted) - 1, -1, -1):
             node, passed, came, rest = self._noted[i]
@@ -162,8 +161,8 @@ class Lender:
                 return
 
 
-def copied_if_stolen(leaf: Any, came: torch.Tensor | None) -> torch.Tensor | None:
-    """A copy of what came in at a leaf, where torch has made it ``.grad`` itself; else None."""
+def copy_if_stolen(leaf: Any, came: torch.Tensor | None) -> torch.Tensor | None:
+    """Return a copy of a leaf's incoming gradient if torch made it ``.grad`` itself; else None."""
     try:
         held = leaf.variable.grad
         if came is None or held is None:
@@ -175,10 +174,10 @@ def copied_if_stolen(leaf: Any, came: torch.Tensor | None) -> torch.Tensor | Non
             return copied(came) if came.requires_grad else came.clone()
         mine, its = own_part(came), own_part(held)
         one, other = came if mine is None else mine, held if its is None else its
-        if one.layout is torch.sparse_coo:  # of which every gradient is copied
+        if one.layout is torch.sparse_coo:  # every sparse gradient is copied
             return None
         if one.layout is torch.strided and has_data(one) and one.data_ptr() != other.data_ptr():
             return None
         return copied(came)
-    except Exception:  # a class of the user's may refuse anything
+    except Exception:  # a user's class may raise anywhere
         return None

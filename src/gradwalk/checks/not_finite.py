@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..backward.failures import is_finite, nan_birth
+from ..backward.failures import first_nan, is_finite
 from ..graph.adjacency import successors
 from ..graph.labels import described
 from ..torch_api.nodes import keeps_tensors, leaf_tensor
@@ -197,7 +197,7 @@ def _word_of(value: Any) -> str | None:
 def _birth(evidence: CheckContext) -> list[Finding]:
     """The operation that made NaN or Inf of finite gradients; nothing without such a one."""
     run = evidence.run
-    birth = None if run is None else nan_birth(evidence.captured, run)
+    birth = None if run is None else first_nan(evidence.captured, run)
     if birth is None or run is None:
         return []
     node, note = birth

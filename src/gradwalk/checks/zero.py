@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ..backward.first_zeros import ZeroBirth, is_zero, zero_births
+from ..backward.first_zeros import FirstZero, first_zeros, is_zero
 from ..backward.kept_gradients import norms
 from ..backward.recorded_run import RecordedRun
 from ..english import list_some, plural
@@ -81,7 +81,7 @@ def _measured(
     evidence: CheckContext, run: RecordedRun, rest: list[int], severity: Severity, *, unknown: bool
 ) -> Iterator[Finding]:
     """Of leaves that nothing known blocks, where the pass shows that gradients became zero."""
-    births = zero_births(evidence.captured, run, rest)
+    births = first_zeros(evidence.captured, run, rest)
     groups: dict[tuple[str, int] | None, list[int]] = defaultdict(list)
     for node in rest:
         birth = births.get(node)
@@ -99,7 +99,7 @@ def _measured(
         yield _zero_finding(evidence, nodes, severity, f"{why}.")
 
 
-def _born(evidence: CheckContext, birth: ZeroBirth) -> str:
+def _born(evidence: CheckContext, birth: FirstZero) -> str:
     """Where a gradient became zero, in words for after a colon."""
     words = evidence.place(birth.node)
     came = "a gradient" if not birth.norm else f"a gradient of norm {birth.norm:.3g}"

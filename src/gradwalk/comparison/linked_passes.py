@@ -210,7 +210,7 @@ class LinkedPasses:
         subject.poll()
         subject.seek(0)
         assert subject.grads is not None
-        return [timeline.name for timeline in subject.grads.lend(lent)]
+        return [timeline.name for timeline in subject.grads.release_grads(lent)]
 
     def _where(self) -> int:
         """The step at which passes that are being travelled in stand; the end when there is none.

@@ -10,7 +10,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..backward.kept_gradients import KeptGradient
-from ..backward.path_counts import MOST_COUNTED, Reach, reach
+from ..backward.path_counts import MOST_COUNTED, PathCounts, count_paths
 from ..backward.recorded_run import RecordedRun
 from ..backward.steps import seeds
 from ..graph.adjacency import predecessors
@@ -79,7 +79,7 @@ def chain_model(along: Along, end: int) -> ChainModel | None:
     graph = along.captured.graph
     if end in {node for node, _ in graph.graph["roots"]}:
         return None
-    known = reach(graph, LONGEST_PATH)
+    known = count_paths(graph, LONGEST_PATH)
     total = known.paths[end]
     within = _distances_to(graph, end, known)
     roots = [root for root in dict.fromkeys(graph.graph["roots"]) if root[0] in within]
@@ -103,7 +103,7 @@ def chain_model(along: Along, end: int) -> ChainModel | None:
     }
 
 
-def _distances_to(graph: nx.MultiDiGraph, end: int, known: Reach) -> dict[int, int]:
+def _distances_to(graph: nx.MultiDiGraph, end: int, known: PathCounts) -> dict[int, int]:
     """How many edges it is to a node at least, for the nodes on paths that are short enough."""
     before, depths = predecessors(graph), known.depths
     found = {end: 0}
@@ -225,7 +225,7 @@ class Along:
         """What the panel says of an edge."""
         if hop not in self.factors:
             graph, value = self.captured.graph, self.derivative(hop)
-            place = reach(graph, LONGEST_PATH).place
+            place = count_paths(graph, LONGEST_PATH).place
             self.factors[hop] = {
                 "edge": place(graph, hop.source, hop.target, hop.input_nr),
                 "node": hop.source,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..backward.function_calls import is_looked_into
+from ..backward.function_calls import is_recorded
 from ..backward.record import Recording
 from ..backward.recorded_run import RecordedRun
 from ..graph.capture import Capture, capture_nodes
@@ -139,7 +139,7 @@ def _opened(captured: Annotated, run: RecordedRun | None) -> nx.MultiDiGraph:
         openers = opened_by(captured.nodes)
         for i, node in enumerate(captured.nodes):
             opener = openers.get(i)
-            if opener is None and (run is None or not is_looked_into(node)):
+            if opener is None and (run is None or not is_recorded(node)):
                 continue
             try:
                 found.append(

@@ -94,7 +94,7 @@ def _details_at(
     """
     told: _Told | None = None
     if shown is not None and cursor is not None:
-        shown = shown.seen_from(cursor)
+        shown = shown.at_cursor(cursor)
         told = _told_at(shown, node) if shown.owned else None
     place = opening.places.get(node)
     if place is not None:

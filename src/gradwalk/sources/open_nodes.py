@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch.autograd.graph import Node
 
-from ..backward.function_calls import is_looked_into
+from ..backward.function_calls import is_recorded
 from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_pass import RecordedPass
 from ..backward.recorded_run import RecordedRun
@@ -100,7 +100,7 @@ class Opening:
     @functools.cached_property
     def _looked_into(self) -> set[int]:
         """The nodes of which a pass notes what they ran; asked for once one is opened."""
-        return {i for i, node in enumerate(self._closed.nodes) if is_looked_into(node)}
+        return {i for i, node in enumerate(self._closed.nodes) if is_recorded(node)}
 
     @property
     def openable(self) -> list[int]:

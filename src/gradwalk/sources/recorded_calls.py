@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..backward.function_calls import Given, Operation, Operations
+from ..backward.function_calls import Operation, Operations, TensorRecord
 from ..backward.kept_gradients import KeptGradient
 from ..backward.provenance import Producer
 from ..backward.recorded_run import RecordedRun, Step
@@ -47,18 +47,24 @@ def recorded_inside(captured: Capture, node: int, run: RecordedRun | None) -> In
     names = _Names(found)
     carrying: set[int] = set()
     for i, operation in enumerate(found.listed):
-        provenance = [taken.giver for taken in operation.taken]
-        if any(_carries(giver, carrying) for giver in provenance):
+        provenance = [taken.producer for taken in operation.taken]
+        if any(_carries(producer, carrying) for producer in provenance):
             carrying.add(i)
     calls = [_call(names, i, operation, i in carrying) for i, operation in enumerate(found.listed)]
     held = [_held(found.names.get(i), given) for i, given in enumerate(found.held)]
     made: dict[str, Callable[[Producer], Inner | int]] = {
-        "gradient": lambda giver: giver.number,
-        "operation": lambda giver: calls[giver.number],
-        "held": lambda giver: held[giver.number],
+        "gradient": lambda producer: producer.number,
+        "operation": lambda producer: calls[producer.number],
+        "held": lambda producer: held[producer.number],
     }
     flows = [
-        Flow(made[taken.giver.kind](taken.giver), taken.giver.part, calls[i], place, taken.argument)
+        Flow(
+            made[taken.producer.kind](taken.producer),
+            taken.producer.part,
+            calls[i],
+            place,
+            taken.argument,
+        )
         for i, operation in enumerate(found.listed)
         for place, taken in enumerate(operation.taken)
     ]
@@ -70,9 +76,9 @@ def recorded_inside(captured: Capture, node: int, run: RecordedRun | None) -> In
         flows,
         frozenset(calls[i] for i in carrying),
         {
-            numbers[place]: calls[giver.number]
-            for place, giver in found.returned.items()
-            if giver.kind == "operation" and place in numbers
+            numbers[place]: calls[producer.number]
+            for place, producer in found.returned.items()
+            if producer.kind == "operation" and place in numbers
         },
         {},
         {},
@@ -93,8 +99,10 @@ def why_closed(node: int, op: str, run: RecordedRun | None, found: Operations | 
     )
 
 
-def _carries(giver: Producer, carrying: set[int]) -> bool:
-    return giver.kind == "gradient" or (giver.kind == "operation" and giver.number in carrying)
+def _carries(producer: Producer, carrying: set[int]) -> bool:
+    return producer.kind == "gradient" or (
+        producer.kind == "operation" and producer.number in carrying
+    )
 
 
 class _Names:
@@ -109,10 +117,10 @@ class _Names:
             count = used[name] = used.get(name, -1) + 1
             self._operations.append(f"{name}_{count}" if count else name)
         gradients = {
-            taken.giver.number
+            taken.producer.number
             for operation in found.listed
             for taken in operation.taken
-            if taken.giver.kind == "gradient"
+            if taken.producer.kind == "gradient"
         }
         self._is_one = gradients <= {0}
 
@@ -120,15 +128,15 @@ class _Names:
         """What an operation is called."""
         return self._operations[i]
 
-    def of(self, giver: Producer) -> str:
+    def of(self, producer: Producer) -> str:
         """What a tensor is called."""
-        if giver.kind == "gradient":
-            return "grad_output" if self._is_one else f"grad_output[{giver.number}]"
-        if giver.kind == "held":
-            return self._found.names.get(giver.number) or f"tensor_{giver.number}"
-        name = self._operations[giver.number]
-        several = 1 < len(self._found.listed[giver.number].gave) > giver.part
-        return f"{name}[{giver.part}]" if several else name
+        if producer.kind == "gradient":
+            return "grad_output" if self._is_one else f"grad_output[{producer.number}]"
+        if producer.kind == "held":
+            return self._found.names.get(producer.number) or f"tensor_{producer.number}"
+        name = self._operations[producer.number]
+        several = 1 < len(self._found.listed[producer.number].gave) > producer.part
+        return f"{name}[{producer.part}]" if several else name
 
 
 def _call(names: _Names, i: int, operation: Operation, carries: bool) -> Inner:
@@ -168,7 +176,7 @@ def _call(names: _Names, i: int, operation: Operation, carries: bool) -> Inner:
     )
 
 
-def _held(name: str | None, given: Given) -> Inner:
+def _held(name: str | None, given: TensorRecord) -> Inner:
     output = _output(0, given)
     saved = name is not None and name.startswith("saved_tensors[")
     about = "A tensor that was there before backward ran"
@@ -194,7 +202,7 @@ def _held(name: str | None, given: Given) -> Inner:
     )
 
 
-def _few(gave: Sequence[Given | None]) -> Values | None:
+def _few(gave: Sequence[TensorRecord | None]) -> Values | None:
     """The numbers of what was given, where it is one tensor of few."""
     tensor = gave[0].kept.tensor if len(gave) == 1 and gave[0] is not None else None
     if tensor is None or tensor.is_nested or tensor.numel() > MOST_COPIED:
@@ -202,7 +210,7 @@ def _few(gave: Sequence[Given | None]) -> Values | None:
     return None if tensor.dtype == torch.bool else plain_values(tensor)
 
 
-def _output(nr: int, given: Given | None) -> dict[str, Any]:
+def _output(nr: int, given: TensorRecord | None) -> dict[str, Any]:
     return {
         "output_nr": nr,
         "name": None,

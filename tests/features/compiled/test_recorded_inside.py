@@ -163,7 +163,7 @@ def seen_in(run):
     captured = capture_nodes(read_outputs((loss,), "test"), Names())
     found = []
     for i, node in enumerate(captured.nodes):
-        if operations.is_looked_into(node):
+        if operations.is_recorded(node):
             apply = node.apply
 
             def noting(*grads, apply=apply, i=i):
