@@ -8,7 +8,7 @@ _ASSETS = Path(__file__).parent / "assets"
 
 
 def bundle(name: str) -> str:
-    """The text of a file of the built front end."""
+    """Return the text of a file of the built front end."""
     path = _ASSETS / name
     if not path.exists():
         raise ImportError(

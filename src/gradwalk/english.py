@@ -1,4 +1,4 @@
-"""Lists and counts as a sentence has them."""
+"""Lists and counts in sentences."""
 
 from __future__ import annotations
 

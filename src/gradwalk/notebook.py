@@ -1,4 +1,4 @@
-"""What gradwalk asks of its notebook: the user's variables, and when a cell has ended."""
+"""Access to the notebook: the user's variables, cells and their widgets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def shell() -> Any | None:
-    """The running IPython shell, or None in a plain Python program."""
+    """Return the running IPython shell; None in a plain Python program."""
     ipython = sys.modules.get("IPython")  # not imported yet means not running
     return ipython.get_ipython() if ipython is not None else None
 
@@ -25,7 +25,7 @@ _FRAME_AND_WE = 3  # the frame, a variable here, and the argument of getrefcount
 
 
 def caller_variables(frame: FrameType) -> dict[str, Any]:
-    """The variables a piece of code sees, its own first.
+    """Return the variables that a piece of code sees, its own first.
 
     Args:
         frame: The frame of the code that called gradwalk.
@@ -36,16 +36,15 @@ def caller_variables(frame: FrameType) -> dict[str, Any]:
     snapshot = frame.f_locals
     variables = dict(snapshot)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        # A function's locals are handed out as a copy that stays with the frame: left as it is, it
-        # would keep alive what the function deletes from now on. It is not ours to clear when the
-        # function itself holds it, from a call of locals().
+        # f_locals is a copy that the frame keeps: it would keep alive what the function deletes
+        # later. Do not clear it if the function itself has it, from a call of locals().
         if sys.getrefcount(snapshot) <= _FRAME_AND_WE:
             snapshot.clear()
     return with_outer(variables, frame)
 
 
 def with_outer(variables: dict[str, Any], frame: FrameType) -> dict[str, Any]:
-    """A frame's own variables, and after them its module's and the notebook's."""
+    """Add a frame's globals and the notebook's variables to its own."""
     running = shell()
     for outer in (frame.f_globals, running.user_ns if running is not None else {}):
         for name, value in list(outer.items()):
@@ -54,13 +53,13 @@ def with_outer(variables: dict[str, Any], frame: FrameType) -> dict[str, Any]:
 
 
 def after_each_cell(method: Callable[[], None]) -> Callable[[], None]:
-    """Call a bound method after every cell, for as long as its object lives.
+    """Call a bound method after every cell, as long as its object lives.
 
     Args:
         method: A bound method; held weakly.
 
     Returns:
-        A function that ends it. Outside IPython nothing is ever called.
+        A function that stops the calls. Outside IPython there are none.
     """
     running = shell()
     if running is None:
@@ -82,11 +81,11 @@ def after_each_cell(method: Callable[[], None]) -> Callable[[], None]:
 
 
 def open_widgets() -> dict[str, Any]:
-    """Where ipywidgets keeps every widget until it is closed, by its id."""
+    """Return ipywidgets' dict of open widgets by id."""
     module = sys.modules.get("ipywidgets.widgets.widget")
     if module is None:  # nothing has made a widget yet
         return {}
-    # Asking a release that has the first for the second would warn.
+    # Newer releases warn about the second name.
     kept: dict[str, Any] = (
         module._instances if hasattr(module, "_instances") else module.Widget.widgets
     )
@@ -94,23 +93,23 @@ def open_widgets() -> dict[str, Any]:
 
 
 class IdleCallback:
-    """Calls a bound method when the program next rests, however often it was asked to meanwhile.
+    """Calls a bound method once when the event loop is next idle, however often it was requested.
 
-    The method runs in the event loop that ran when this was made, as in a notebook's kernel: after
-    the cell that is running, or at once when none is.
+    It uses the event loop that was running at its creation. In a notebook's kernel the method runs
+    after the current cell, or at once when none is running.
     """
 
     def __init__(self, method: Callable[[], None], longest: float = 1.0) -> None:
-        """Call nothing yet.
+        """Store the method.
 
         Args:
             method: A bound method; held weakly.
-            longest: After so many seconds the next request calls it itself, so that a cell that
-                runs for long is followed.
+            longest: After this many seconds the next request calls the method directly, so that
+                it also runs during a long cell.
         """
         self._method = weakref.WeakMethod(method)
         self._longest = longest
-        self._waiting = False  # whether the loop has been asked and has not called yet
+        self._waiting = False  # whether a call is scheduled
         self._last = 0.0
         try:
             self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
@@ -118,11 +117,10 @@ class IdleCallback:
             self._loop = None
 
     def ask(self) -> bool:
-        """Have it called, from whatever thread.
+        """Request a call, from any thread.
 
         Returns:
-            Whether it will be, or just was: a loop that has ended, and a program that has none,
-            call nothing.
+            Whether it will be called or just was; False without a running event loop.
         """
         waited = self._waiting
         if not self.wait():
@@ -136,10 +134,10 @@ class IdleCallback:
         return True
 
     def wait(self) -> bool:
-        """Have it called when the program rests, and not before.
+        """Request a call when the event loop is idle, and not before.
 
         Returns:
-            Whether it will be.
+            Whether it will be called.
         """
         if self._loop is None or not self._loop.is_running():
             return False
@@ -161,18 +159,18 @@ class IdleCallback:
 def _rest(asked: weakref.ref[IdleCallback]) -> None:
     soon = asked()
     if soon is not None:
-        soon._waiting = False  # first, for whoever asks from now on
+        soon._waiting = False  # first, so that the method can request another call
         soon._call()
 
 
 def is_heard(channel: Any | None) -> bool:
-    """Whether anything listens at the other end of a widget's channel.
+    """Whether a widget's comm has a front end.
 
     Args:
-        channel: What ipywidgets calls a comm; None of a widget that is closed.
+        channel: The comm; None for a closed widget.
 
     Returns:
-        False in a plain Python program, where all that is sent is dropped.
+        False in a plain Python program, where messages are dropped.
     """
     dropping = getattr(sys.modules.get("comm"), "DummyComm", None)
     return channel is not None and type(channel) is not dropping
@@ -188,22 +186,22 @@ _MANY_MADE = (
     "capture(loss) is the graph alone."
 )
 
-# By notebook cell, the widgets it made, each with the number of the execution that made it.
+# By notebook cell, the widgets it created, each with its execution count.
 _made_in: dict[str, list[tuple[int, weakref.ref[Any]]]] = {}
 
 
 def replaced_by(widget: Any) -> list[Any]:
-    """Widgets that an earlier run of the running cell made and that nobody can reach any more.
+    """Return the unreachable widgets that an earlier run of the current cell created.
 
     ipywidgets keeps every widget until ``close()``, and IPython every result in ``Out``. Without
-    this, each re-run of a cell would keep one more graph, and its tensors, alive.
+    this, each run of a cell would keep one more graph and its tensors alive.
 
     Args:
-        widget: The widget just made in the running cell.
+        widget: The widget just created in the current cell.
 
     Returns:
-        Those that only ipywidgets and IPython's history of results still hold. They are taken out
-        of the history; the caller closes them.
+        The widgets that only ipywidgets and IPython's history refer to. They are removed from the
+        history; the caller closes them.
     """
     running, cell = shell(), _running_cell()
     if running is None:
@@ -211,7 +209,7 @@ def replaced_by(widget: Any) -> list[Any]:
     if cell is None:
         return []
     now = running.execution_count
-    # Weak references only: a widget in a variable or a container of ours would count as held.
+    # Weak references only: a reference of our own would count as held.
     made = [(run, ref) for run, ref in _made_in.get(cell, []) if ref() is not None]
     replaced = [ref for run, ref in made if run != now and not _is_held(running, ref)]
     kept = [(run, ref) for run, ref in made if ref not in replaced]
@@ -224,12 +222,12 @@ def replaced_by(widget: Any) -> list[Any]:
     return found
 
 
-# Where there is no IPython: the widgets that were made.
+# The created widgets, used only without IPython.
 _made: list[weakref.ref[Any]] = []
 
 
 def _left_behind(widget: Any) -> list[Any]:
-    """Widgets whose channel the host has closed, as marimo does when their cell runs again."""
+    """Return the widgets whose comm the host has closed, as marimo does on a cell's next run."""
     left = [ref for ref in _made if _is_cut_off(ref) and not _is_held(None, ref)]
     _made[:] = [ref for ref in _made if ref() is not None and ref not in left]
     _made.append(weakref.ref(widget))
@@ -251,7 +249,7 @@ def _running_cell() -> str | None:
 
 
 def _history(running: Any | None) -> list[tuple[dict[Any, Any], str]]:
-    """Where IPython keeps the results of cells: namespaces, and a pattern of the names it uses."""
+    """Return the namespaces with IPython's results of cells, each with a pattern of the names."""
     if running is None:
         return []
     names = r"_{1,3}|_\d+"
@@ -265,12 +263,12 @@ def _history(running: Any | None) -> list[tuple[dict[Any, Any], str]]:
 
 
 def _is_held(running: Any | None, widget: weakref.ref[Any]) -> bool:
-    """Whether anything but ipywidgets and IPython's history of results refers to a widget."""
+    """Whether anything except ipywidgets and IPython's history refers to a widget."""
     return any(not _is_known(running, holder, widget) for holder in gc.get_referrers(widget()))
 
 
 def _is_known(running: Any | None, holder: Any, widget: weakref.ref[Any]) -> bool:
-    # Some versions of Python count what is in an object's dict as held by the object itself.
+    # Some versions of Python report an object's dict as the object itself.
     owners = (
         open_widgets(),
         getattr(running, "displayhook", None),

@@ -1,8 +1,7 @@
-"""networkx' own dictionaries, the one place that reads them.
+"""Direct access to networkx' dictionaries; no other file uses them.
 
-Its public views check and wrap at every step, which costs more than everything that is done with
-what they give. The dictionaries are shared with the graph: read them, and write them only while
-the graph is being built.
+Its public views check and wrap at every step, which takes most of the time. The dictionaries belong
+to the graph: write them only while the graph is built.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ Neighbours = dict[int, dict[int, dict[int, dict[str, Any]]]]
 def copied(
     graph: nx.MultiDiGraph, more: Callable[[int], Mapping[str, Any]], edges: dict[str, Any]
 ) -> nx.MultiDiGraph:
-    """A graph that can be changed without changing the one it is a copy of.
+    """Copy a graph so that changes do not affect the original.
 
     Args:
-        graph: What to copy.
+        graph: The graph.
         more: Further attributes of each node.
         edges: Further attributes of every edge.
     """
@@ -43,23 +42,23 @@ def copied(
 
 
 def attributes(graph: nx.MultiDiGraph) -> dict[int, dict[str, Any]]:
-    """The attributes of every node."""
+    """Return the attributes of every node."""
     found: dict[int, dict[str, Any]] = graph._node
     return found
 
 
 def successors(graph: nx.MultiDiGraph) -> Neighbours:
-    """The edges out of every node: the way gradients flow, to what it takes."""
+    """Return the outgoing edges of every node, in the direction of gradients."""
     found: Neighbours = graph._succ
     return found
 
 
 def predecessors(graph: nx.MultiDiGraph) -> Neighbours:
-    """The edges into every node: from the nodes that take what it gives."""
+    """Return the incoming edges of every node, from its consumers."""
     found: Neighbours = graph._pred
     return found
 
 
 def edge_count(graph: nx.MultiDiGraph) -> int:
-    """How many edges there are."""
+    """Return the number of edges."""
     return sum(len(between) for to in successors(graph).values() for between in to.values())

@@ -1,4 +1,4 @@
-"""The networkx graph of a walk: what is said of every node, and of every edge."""
+"""Make the networkx graph: the attributes of every node and edge."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     import networkx as nx
 
 Place = tuple[int, int]
-"""The id of a node, and which of its outputs."""
+"""The id of a node, and the number of one of its outputs."""
 
 _MOST_NAMES = 100  # outputs that a node is named after
 
 
 class Description:
-    """The graph of a walk, made once somebody asks for it: `record` may never need it.
+    """The graph of a walk, made at the first access: `record` may never need it.
 
-    What may change until then, the names of tensors, is noted before. Shapes are those that torch
-    noted in the forward pass.
+    Names of tensors may change until then, so they are read before. Shapes are those that torch
+    recorded in the forward pass.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Description:
         leaf_names: dict[int, str],
         roots: list[Place],
     ) -> None:
-        """Note what to describe.
+        """Store what to describe.
 
         Args:
             ids: The id of each node, in the order of the ids.
@@ -96,8 +96,8 @@ def _describe_all(  # noqa: C901
 ) -> None:
     """Fill ``graph`` with nodes and edges.
 
-    This loop is what capturing costs, so it fills networkx' dictionaries directly (its own methods
-    take longer than all the rest) and describes nodes that differ in nothing but their number once.
+    This loop takes most of the time of a capture. So it fills networkx' dictionaries directly, and
+    describes nodes that differ only in their number once.
     """
     attributes, successors, predecessors = (
         attributes_of(graph),
@@ -165,7 +165,7 @@ def _name(data: dict[str, Any], names: Mapping[int, str]) -> None:
 
 
 def _describe(node: Any, only: Any) -> dict[str, Any]:
-    """The attributes of a node, but for what numbers it.
+    """Return the attributes of a node, except its numbers.
 
     Args:
         node: The autograd node.
@@ -192,10 +192,10 @@ def _describe(node: Any, only: Any) -> dict[str, Any]:
 
 
 def described_outputs(node: Any) -> list[dict[str, Any]]:
-    """What ``graph`` says of the outputs of a node, without their names."""
+    """Describe the outputs of a node, without their names."""
     is_leaf = type(node) is AccumulateGrad
     described = [as_taken(node, node.variable)] if is_leaf else outputs_metadata(node)
-    with without_function_subclasses():  # a subclass may refuse to tell
+    with without_function_subclasses():  # a subclass may raise
         return [
             _output(nr, _shape(each), each.dtype, each.device) for nr, each in enumerate(described)
         ]
@@ -204,7 +204,7 @@ def described_outputs(node: Any) -> list[dict[str, Any]]:
 def _shape(like: Any) -> tuple[Any, ...] | None:
     try:
         return tuple(like.shape)
-    except Exception:  # a nested tensor has no one shape, a class of the user's may refuse
+    except Exception:  # a nested tensor has no single shape, a user's class may raise
         return None
 
 
@@ -227,4 +227,4 @@ def is_plain_shape(shape: tuple[Any, ...] | None) -> bool:
 
 
 as_text = functools.cache(str)
-"""How torch prints a dtype or a device: slow, and there are few of them."""
+"""The text of a dtype or a device; cached, because torch takes long for it."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MOST_NODES = 200_000
-"""Nodes of a graph that is drawn without asking."""
+"""The most nodes that are drawn by default."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Capture:
         nodes: The autograd nodes; ``nodes[i]`` is node ``i`` of ``graph``.
         roots: (node id, output_nr) of the outputs, in the order given.
         tensors: (node id, output_nr) -> an intermediate tensor of the user, while it lives.
-        described: Makes ``graph``, or gives the one that it has made.
-        transforms: The transforms of ``torch.func`` within which it was made, the outermost first.
-        holders: What keeps nodes that are not kept by being in ``nodes``.
+        described: Returns ``graph``, made by the first call.
+        transforms: The ``torch.func`` transforms around it, outermost first.
+        holders: Objects that keep nodes which ``nodes`` alone does not keep.
     """
 
     nodes: list[Node]
@@ -54,7 +54,7 @@ class Capture:
 
     @property
     def graph(self) -> nx.MultiDiGraph:
-        """The public structure, plain values only; made when it is first asked for."""
+        """The public graph, with plain values only; made at the first access."""
         return self.described()
 
     @property
@@ -64,35 +64,32 @@ class Capture:
 
     @property
     def successors(self) -> Neighbours:
-        """The edges of ``graph`` out of every node: the way gradients flow, to what it takes."""
+        """The outgoing edges of every node, in the direction of gradients."""
         return successors_of(self.graph)
 
     @property
     def predecessors(self) -> Neighbours:
-        """The edges of ``graph`` into every node: from the nodes that take what it gives."""
+        """The incoming edges of every node, from its consumers."""
         return predecessors_of(self.graph)
 
     @functools.cached_property
     def operations(self) -> list[int]:
-        """Ids of the operations in the order in which they were made, as torch numbered them.
-
-        Of graphs made by several threads it is the order of each thread.
-        """
+        """Ids of the operations in the order in which torch created them, for each thread."""
         data = self.attributes
         made = [node for node, each in data.items() if each["kind"] == "op"]
         return sorted(made, key=lambda node: (data[node]["sequence_nr"], -node))
 
     @functools.cached_property
     def taken(self) -> dict[int, Any]:
-        """Id of each leaf -> the shape, dtype and device that it was taken with; None for unknown.
+        """Id of each leaf -> its shape, dtype and device at its first use; None for unknown.
 
-        torch noted them when the leaf was first used, and another tensor may stand in its place.
+        Another tensor may have replaced the leaf since.
         """
         nodes = enumerate(self.nodes)
         return {i: _taken(node) for i, node in nodes if type(node) is AccumulateGrad}
 
     def takers(self) -> dict[int, list[int]]:
-        """Node -> the nodes that take what it gives, in their order; told without ``graph``."""
+        """Return the consumers of each node, in their order; it does not need ``graph``."""
         ids = {node: i for i, node in enumerate(self.nodes)}
         found: dict[int, list[int]] = {}
         for i, node in enumerate(self.nodes):
@@ -105,23 +102,22 @@ class Capture:
         return found
 
     def leaves(self) -> Iterator[tuple[int, torch.Tensor]]:
-        """(node id, tensor) of every leaf; whoever keeps these keeps what the program may free."""
+        """Yield (node id, tensor) of every leaf. Do not keep them: the program may free them."""
         for i, node in enumerate(self.nodes):
             if type(node) is AccumulateGrad:
                 yield i, node.variable  # type: ignore[attr-defined]
 
 
 def capture_nodes(outputs: list[Output], names: Names, most: int | None = None) -> Capture:
-    """The autograd graph behind some outputs: one node per autograd ``Node``.
+    """Capture the autograd graph behind some outputs: one node per autograd ``Node``.
 
-    An AccumulateGrad and the leaf tensor it accumulates into are one node. The walk is iterative
-    and reads metadata only: no gradient, random state or tensor is touched, and it works after the
-    buffers were freed.
+    An AccumulateGrad and its leaf tensor are one node. The walk is iterative and reads metadata
+    only, so it changes nothing and works after backward has freed the saved tensors.
 
     Args:
-        outputs: Where to start.
-        names: What the user calls the tensors.
-        most: How many nodes the graph may have; None for any number.
+        outputs: The start of the walk.
+        names: The user's names for tensors.
+        most: The most nodes to accept; None for any number.
 
     Returns:
         The graph and its nodes.
@@ -138,7 +134,7 @@ def capture_nodes(outputs: list[Output], names: Names, most: int | None = None) 
 
 
 def read_most(max_nodes: Any) -> int | None:
-    """The most nodes to draw, checked."""
+    """Check the argument ``max_nodes``."""
     if max_nodes is None:
         return None
     instead = "Give the most nodes to draw, such as 1_000_000, or None for any number."
@@ -190,10 +186,9 @@ def _leaf_names(nodes: list[Node], names: Names) -> dict[int, str]:
 
 
 def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> None:
-    """Find all that gradients can reach from some roots, breadth-first.
+    """Find all nodes that gradients can reach from some roots, breadth-first.
 
-    Iterative, so that depth is limited by memory alone. It ends when it knows of more than ``most``
-    nodes.
+    Iterative, so that only memory limits the depth. It stops after ``most`` nodes.
 
     Args:
         ids: The roots; gets each node's id, in the order of the ids.
@@ -214,13 +209,13 @@ def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> 
 
 
 def is_replaced(taken: Any, leaf: torch.Tensor) -> bool:
-    """Whether another tensor was put in the place of a leaf since, as ``half()`` of a module does.
+    """Whether another tensor has replaced a leaf, as ``half()`` of a module does.
 
     Args:
-        taken: What `Capture.taken` says of it.
-        leaf: The leaf as it is now.
+        taken: Its entry in `Capture.taken`.
+        leaf: The current leaf.
     """
-    now = _told(leaf)
+    now = _type_of(leaf)
     return taken is not None and now is not None and taken != now
 
 
@@ -229,12 +224,12 @@ def _taken(node: Any) -> Any:
         (noted,) = outputs_metadata(node)
     except Exception:  # a nested tensor
         return None
-    return _told(noted)
+    return _type_of(noted)
 
 
-def _told(like: Any) -> Any:
-    """The shape, dtype and device of a leaf, or of what torch noted of it; None for unknown."""
+def _type_of(like: Any) -> Any:
+    """Return the shape, dtype and device of a leaf or of torch's metadata; None for unknown."""
     try:
         return tuple(like.shape), like.dtype, like.device
-    except Exception:  # a nested tensor, sizes that are symbols, a class that refuses to tell
+    except Exception:  # a nested tensor, symbolic sizes, a class that raises
         return None

@@ -1,4 +1,4 @@
-"""Python's garbage collector, kept out of the way while a graph is built."""
+"""Pause Python's garbage collector while a graph is built."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _was_enabled = False
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Within it no garbage is collected, by any thread.
+    """Return a context in which no thread collects garbage.
 
-    A graph is many small long-lived objects: collecting while they are made doubles the time.
-    Nothing else is touched: what was made counts towards the next collection as ever.
+    A graph has many small long-lived objects: collecting while they are created doubles the time.
+    The new objects still count towards the next collection.
     """
     global _pausing, _was_enabled  # noqa: PLW0603
     with _lock:

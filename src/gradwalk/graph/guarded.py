@@ -1,4 +1,4 @@
-"""Parts that are built one by one: one that fails becomes a sentence and takes no other with it."""
+"""Build parts independently: a part that fails becomes a sentence."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Part = TypeVar("Part")
 
 @dataclass
 class Guarded:
-    """Builds the parts of something.
+    """Builds parts, and collects the failures.
 
     Attributes:
-        failed: The parts that could not be built, and why. One that is built again leaves them.
+        failed: The parts that could not be built, and why. Building a part again clears its entry.
 
     Example::
 
@@ -31,12 +31,12 @@ class Guarded:
     failed: list[FailedModel] = field(default_factory=list)
 
     def build(self, part: str, made_by: Callable[[], Part], instead: Part) -> Part:
-        """One part.
+        """Build one part.
 
         Args:
-            part: What it is called.
-            made_by: Makes it.
-            instead: What to take when that fails.
+            part: Its name.
+            made_by: Returns it.
+            instead: The result if that fails.
         """
         self.failed[:] = [each for each in self.failed if each["part"] != part]
         try:
@@ -47,16 +47,16 @@ class Guarded:
 
     @property
     def first(self) -> str | None:
-        """The sentence why the first of the parts that failed did; None when none has."""
+        """The sentence about the first failure; None without one."""
         return self.failed[0]["sentence"] if self.failed else None
 
     def why(self, part: str) -> str | None:
-        """The sentence why a part failed; None where it did not."""
+        """Return the sentence about a part's failure; None if it did not fail."""
         return next((each["sentence"] for each in self.failed if each["part"] == part), None)
 
 
 def could_not(part: str, error: BaseException) -> str:
-    """A sentence that says which part is missing, and why."""
+    """Return a sentence about a missing part and its error."""
     kind = type(error).__name__
     said = first_line(error)
     said = kind if said == kind else f"{kind}: {said}"

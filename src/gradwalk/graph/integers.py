@@ -1,4 +1,4 @@
-"""Numbers that somebody hands over."""
+"""Read integers that a user passed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 
 def read_int(value: Any, given: str, instead: str) -> int:
-    """A whole number of whatever kind, checked.
+    """Convert any kind of integer to ``int``.
 
     Args:
-        value: What was given.
-        given: How to say that it was, up to the value itself: "cursor was given ".
-        instead: What to give instead, as a sentence.
+        value: The argument.
+        given: The start of the error message, before the value: "cursor was given ".
+        instead: The end of the error message: what to pass instead.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is not an integer.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""A node, or a small tensor's values, in a few words."""
+"""Short texts for nodes, values and sizes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _MOST = 28  # characters
 
 
 def described(graph: nx.MultiDiGraph, node: int) -> str:
-    """A node in words: its name, its operation and its number."""
+    """Describe a node by its operation, name and number."""
     data = graph.nodes[node]
     name = f" of {data['name']}" if data["name"] else ""
     return f"{data['op']}{name} (node {node})"
 
 
 def label(data: dict[str, Any]) -> str:
-    """What to write on a node: its name if it has one, else its op; of a constant its value."""
+    """Return a node's text: its name if it has one, else its op, or a constant's value."""
     if data["kind"] == "constant":
         return str(data["name"] or data.get("value") or data["op"])
     if data["kind"] == "outside":
@@ -29,13 +29,13 @@ def label(data: dict[str, Any]) -> str:
 
 
 def short_value(values: Any) -> str | None:
-    """Values as they fit beside a node: "2", "[1, 2.5]".
+    """Format values to fit beside a node: "2", "[1, 2.5]".
 
     Args:
-        values: A number, or nested lists of them as ``Tensor.tolist()`` gives.
+        values: A number, or nested lists from ``Tensor.tolist()``.
 
     Returns:
-        Floats with four digits; None for no values, and for those that take too much room.
+        The text, with floats to four digits; None for no values, and for a text that is too long.
 
     Example::
 
@@ -55,7 +55,7 @@ def _text(values: Any) -> str:
 
 
 def in_bytes(size: int) -> str:
-    """A number of bytes in words: "1.5 MiB"."""
+    """Format a number of bytes: "1.5 MiB"."""
     power = min(int(math.log2(max(size, 1))) // 10, 4)
     unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
     return f"{size} {unit}" if power == 0 else f"{size / 2 ** (10 * power):.3g} {unit}"

@@ -1,15 +1,15 @@
-"""Paths of modules, dotted; or namespaces, with slashes."""
+"""Paths of modules: dotted, or with slashes as namespaces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 OUTSIDE = "()"
-"""Stands for a path where there is none: outside of every module."""
+"""The path of operations outside all modules."""
 
 
 def ancestors(path: str, by: str = ".") -> list[str]:
-    """A path and the paths around it, innermost first, the root's at the end."""
+    """Return a path and its ancestors, innermost first, ending with the root."""
     found = [path]
     while path:
         path = path.rpartition(by)[0]
@@ -18,17 +18,17 @@ def ancestors(path: str, by: str = ".") -> list[str]:
 
 
 def below(path: str, name: str) -> str:
-    """The path of what stands below a module under a dotted name."""
+    """Return the path of a dotted name below a module."""
     return f"{path}.{name}" if path and name else path or name
 
 
 def means(ref: str, name: str, *, around: bool = False) -> bool:
-    """Whether a dotted name with "*" for any part means another.
+    """Whether a dotted pattern, with "*" for any part, matches a name.
 
     Args:
-        ref: The one: "blocks.*.weight".
-        name: The other: "blocks.3.weight".
-        around: Whether what stands below the other will do: "blocks.3".
+        ref: The pattern: "blocks.*.weight".
+        name: The name: "blocks.3.weight".
+        around: Whether the pattern may also match a name below it: "blocks.3".
 
     Example::
 
@@ -46,7 +46,7 @@ def means(ref: str, name: str, *, around: bool = False) -> bool:
 
 
 def common_ancestor(paths: Iterable[str], by: str = ".") -> str:
-    """The innermost module around all of these; of one path, itself."""
+    """Return the innermost module around all paths; a single path itself."""
     first, *others = dict.fromkeys(paths)
     if OUTSIDE in others or (first == OUTSIDE and others):
         return ""
@@ -61,7 +61,7 @@ def common_ancestor(paths: Iterable[str], by: str = ".") -> str:
 
 
 def innermost(paths: set[str]) -> str:
-    """The innermost of some modules inside each other; else the module around all of them."""
+    """Return the innermost of nested modules; else the module around all of them."""
     deepest = max(paths, key=len)
     around = ancestors(deepest)
     return deepest if all(path in around for path in paths) else common_ancestor(paths)

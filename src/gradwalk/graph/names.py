@@ -22,7 +22,7 @@ from ..torch_api.tensors import own_buffers, own_parameters, submodules
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
 _HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
 
-# What marimo calls a cell's own `_name` among the variables of all cells.
+# marimo's name for a cell's own `_name` among the variables of all cells.
 _CELL_LOCAL = re.compile(r"_cell_[A-Za-z0-9-]+(_\w*)")
 
 # A container with more items than this is data, not a handful of named tensors.
@@ -33,24 +33,24 @@ _NAMED = (torch.Tensor, torch.nn.Module)
 
 @dataclass
 class Names:
-    """What the user calls the tensors of a graph.
+    """The user's names for the tensors of a graph.
 
     Attributes:
         leaves: ``id`` of a leaf tensor -> its name.
         edges: (node, output_nr) of an intermediate tensor -> its name.
         tensors: (node, output_nr) -> the intermediate tensor itself, while it lives.
-        known: ``id`` of a leaf, or of a tensor that needs no grad -> its name, and the tensor
-            itself while it lives.
+        known: ``id`` of a leaf, or of a tensor that does not require grad -> its name, and the
+            tensor itself while it lives.
         modules: Dotted path of a module -> the module, while it lives.
         classes: Dotted path of a module -> the name of its class.
-        places: ``id`` of a module -> itself while it lives, the variable that it was found by, and
-            its dotted path there. The first place given to a module stays.
+        places: ``id`` of a module -> the module while it lives, its variable, and its dotted path
+            there. The first place of a module stays.
         parameters: Variable of a module -> ``id`` of each of its parameters -> its dotted path.
-        tied: ``id`` of a parameter that stands in several places of one module -> its names there.
-        sharded: ``id`` of a tensor that FSDP2 gathered -> itself while it lives, and the parameter
-            that it gathered.
-        replicated: ``id`` of each parameter within a DistributedDataParallel -> that, while it
-            lives.
+        tied: ``id`` of a parameter with several names in one module -> these names.
+        sharded: ``id`` of a tensor that FSDP2 gathered -> the tensor while it lives, and its
+            sharded parameter.
+        replicated: ``id`` of a parameter within a DistributedDataParallel -> that wrapper, while
+            it lives.
     """
 
     leaves: dict[int, str] = field(default_factory=dict)
@@ -66,12 +66,12 @@ class Names:
     replicated: dict[int, weakref.ref[DistributedDataParallel]] = field(default_factory=dict)
 
     def place_of(self, module: torch.nn.Module) -> tuple[str, str] | None:
-        """The variable that a module was found by, and its dotted path; None for neither."""
+        """Return a module's variable and its dotted path; None for an unknown module."""
         reference, variable, path = self.places.get(id(module), (None, "", ""))
         return (variable, path) if reference is not None and reference() is module else None
 
     def name_of(self, tensor: torch.Tensor) -> str | None:
-        """What the user calls a tensor, of any kind; None for no name."""
+        """Return the user's name for any tensor; None without one."""
         name, reference = self.known.get(id(tensor), (None, None))
         if reference is not None and reference() is tensor:
             return name
@@ -81,19 +81,19 @@ class Names:
         return None
 
     def tied_to(self, tensor: torch.Tensor) -> list[str]:
-        """The names of a tensor that stands in several places of a module, its own name first."""
+        """Return all names of a tensor with several names in a module, its own name first."""
         name, reference = self.known.get(id(tensor), ("", None))
         places = self.tied.get(id(tensor), ())
         is_it = reference is not None and reference() is tensor
         return list(dict.fromkeys([name, *places])) if is_it and places else []
 
     def sharded_as(self, tensor: torch.Tensor) -> Sharded | None:
-        """The parameter in parts that FSDP2 gathered in a tensor; None for any other tensor."""
+        """Return the sharded parameter that FSDP2 gathered in a tensor; None for other tensors."""
         reference, found = self.sharded.get(id(tensor), (None, None))
         return found if reference is not None and reference() is tensor else None
 
     def leaves_of_parameters(self) -> dict[int, int]:
-        """``id`` of a parameter that FSDP2 keeps in parts -> that of the leaf of the graph."""
+        """Map the ``id`` of each sharded parameter to the ``id`` of its leaf in the graph."""
         found: dict[int, int] = {}
         for key, (_, sharded) in self.sharded.items():
             parameter = sharded.parameter()
@@ -121,7 +121,7 @@ class Names:
 
 
 def read_names(names: Any, caller: str) -> Names:
-    """Names from what the user passed as ``names=``.
+    """Read the argument ``names=``.
 
     Args:
         names: A mapping name -> tensor or ``nn.Module`` (its parameters get dotted names), a
@@ -178,10 +178,10 @@ def caller_names(names: Any, caller: str, without: Any = None) -> Names:
 
 
 def names_among(variables: Mapping[str, Any]) -> Names:
-    """Names from the variables of a program: tensors, modules, and flat containers of them.
+    """Find names among variables: of tensors, modules, and flat containers of them.
 
-    A variable's own name wins over a place in a module or a container, so that ``w`` is called
-    ``w`` even when it also stands in ``params[0]``.
+    A variable's own name takes precedence over a place in a module or a container: ``w`` is named
+    ``w`` even if it is also ``params[0]``.
 
     Args:
         variables: Name -> value, as in ``locals()`` or a notebook's namespace.
@@ -206,18 +206,18 @@ def names_among(variables: Mapping[str, Any]) -> Names:
 
 
 def _of_kind(kind: type, places: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Those of some places that hold a value of a kind."""
+    """Yield the places with a value of a type."""
     for place, value in places:
         try:
             is_one = isinstance(value, kind)
-        except Exception:  # any object may stand in a variable, also one that raises when asked
+        except Exception:  # a variable may hold an object whose class raises here
             continue
         if is_one:
             yield place, value
 
 
 def _as_written(name: str) -> str:
-    """A variable's name as it stands in the user's code."""
+    """Return a variable's name as the user's code has it."""
     if "marimo" in sys.modules and (local := _CELL_LOCAL.fullmatch(name)) is not None:
         return local[1]
     return name
@@ -235,7 +235,7 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
     elif type(value) is dict and len(value) <= _MOST_ITEMS:
         for key, item in list(value.items()):
-            # A key may raise when it is written, and a tensor as a key takes long to write.
+            # The repr of a key may raise, and the repr of a tensor is slow.
             with contextlib.suppress(Exception):
                 if isinstance(item, _NAMED) and not isinstance(key, _NAMED):
                     yield f"{name}[{key!r}]", item
@@ -250,8 +250,8 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
         if id(below) not in found.places:
             found.places[id(below)] = reference, prefix, path
     leaf_of: dict[int, int] = {}
-    if any(map(_is_shared_out, {type(below) for _, below in modules})):
-        _add_shared_out(found, module)
+    if any(map(_is_distributed, {type(below) for _, below in modules})):
+        _add_distributed(found, module)
         leaf_of = found.leaves_of_parameters()
     parameters = _members(module, prefix, modules, "named_parameters")
     named: dict[int, str] = {}
@@ -271,12 +271,12 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
         found.tied.setdefault(key, of_tensor)
 
 
-def _is_shared_out(kind: type) -> bool:
-    """Whether several processes have together what modules of a class hold."""
+def _is_distributed(kind: type) -> bool:
+    """Whether modules of a class share parameters with other processes."""
     return issubclass(kind, DistributedDataParallel) or is_sharded_by_fsdp2(kind)
 
 
-def _add_shared_out(found: Names, module: torch.nn.Module) -> None:
+def _add_distributed(found: Names, module: torch.nn.Module) -> None:
     for below in module.modules():
         if isinstance(below, DistributedDataParallel):
             found.replicated.update(dict.fromkeys(map(id, reduced(below)), weakref.ref(below)))
@@ -298,13 +298,13 @@ def _members(
     modules: Sequence[tuple[str, torch.nn.Module]],
     asked: str,
 ) -> list[tuple[str, torch.Tensor]]:
-    """(dotted name, tensor) of what a module and those below it hold, under each of its names.
+    """Return (dotted name, tensor) of a module and its submodules, under each name.
 
     Args:
         module: The module.
-        prefix: What it is called.
-        modules: It and those below it, as `modules_by_path` gives them.
-        asked: The method of the module that tells the same, in several times the time.
+        prefix: Its name.
+        modules: It and its submodules, from `modules_by_path`.
+        asked: The module's slower method for the same, used where a class overrides it.
     """
     if getattr(type(module), asked) is not getattr(torch.nn.Module, asked):  # a class of its own
         named = getattr(module, asked)(remove_duplicate=False)
@@ -319,7 +319,7 @@ def _members(
 
 
 def modules_by_path(modules: Mapping[str, Any]) -> list[tuple[str, torch.nn.Module]]:
-    """(dotted path, module) of the modules among some values, and of those in them."""
+    """Return (dotted path, module) of the modules among some values, and of their submodules."""
     found: list[tuple[str, torch.nn.Module]] = []
     for name, module in modules.items():
         if isinstance(module, torch.nn.Module):
@@ -330,7 +330,7 @@ def modules_by_path(modules: Mapping[str, Any]) -> list[tuple[str, torch.nn.Modu
 def _add_below(
     found: list[tuple[str, torch.nn.Module]], path: str, module: torch.nn.Module
 ) -> None:
-    """Add a module and those in it, in the order of ``named_modules``, which takes far longer."""
+    """Add a module and its submodules in the order of ``named_modules``, which is slower."""
     if type(module).named_modules is not torch.nn.Module.named_modules:  # a class of its own
         named = module.named_modules(remove_duplicate=False)
         found += [(_joined(path, name), below) for name, below in named]
@@ -346,7 +346,7 @@ def _joined(path: str, name: str) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """A sentence on which names are most like one that nothing has; None where none is."""
+    """Return a sentence with the names that are most similar to an unknown one, or None."""
     near = [repr(each) for each in difflib.get_close_matches(name, set(names), n=3, cutoff=0.5)]
     if not near:
         return None

@@ -1,4 +1,4 @@
-"""What a user may hand to gradwalk, checked, as a flat list of places in the autograd graph."""
+"""Check the arguments of public functions, and flatten them to outputs of the autograd graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..english import plural
 from ..torch_api.func_transforms import transforms_around, unwrapped
 from ..torch_api.nodes import gradient_edge, holder_of, is_gone, op_name
 
-_MOST_STEPS = 40  # of the way to a value in nested lists, that are told
+_MOST_STEPS = 40  # steps of a nested place in a message
 
 Program = GraphModule | ExportedProgram
 
@@ -27,14 +27,14 @@ def is_program(value: Any) -> TypeGuard[Program]:
 
 @dataclass(frozen=True)
 class Output:
-    """One place in the graph that the user asked to see.
+    """One output of a node, from which a graph is shown.
 
     Attributes:
         node: The autograd node.
-        output_nr: Which of the node's outputs.
-        key: Where it stood in a dict of outputs ("loss", "heads[0]"), None when not in a dict.
+        output_nr: The number of the output.
+        key: Its key in a dict of outputs ("loss", "heads[0]"); None when not in a dict.
         tensor: The tensor itself, when a tensor was given.
-        holder: What to keep so that the node stays; None where the node is enough.
+        holder: An object to keep so that torch keeps the node; None where the node is enough.
     """
 
     node: Node
@@ -45,7 +45,7 @@ class Output:
 
 
 def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
-    """Flatten and check what was given.
+    """Flatten and check the arguments.
 
     Args:
         given: Tensors, ``GradientEdge``s, ``Node``s, or lists, tuples and dicts of them.
@@ -68,17 +68,17 @@ def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
 
 
 def read_given(given: tuple[Any, ...], caller: str) -> Program | list[Output]:
-    """What was given: one static graph, or outputs as `read_outputs` reads them.
+    """Read one static graph, or outputs as `read_outputs` does.
 
     Args:
-        given: What a user handed over.
+        given: The arguments of the public function.
         caller: The public name to use in messages.
 
     Returns:
         The static graph, or the outputs.
 
     Raises:
-        TypeError: There is something else along with a static graph, or of no kind to draw.
+        TypeError: There is another value beside a static graph, or one that cannot be drawn.
         ValueError: Nothing was given, or a tensor that no gradient can flow from.
     """
     programs = [value for value in given if is_program(value)]
@@ -96,19 +96,18 @@ def read_given(given: tuple[Any, ...], caller: str) -> Program | list[Output]:
 
 
 def values_in(given: Any) -> list[Any]:
-    """What stands in a value and in the lists, tuples and dicts within it."""
+    """Return the values in nested lists, tuples and dicts."""
     return [value for _, value in _flatten((given,))]
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a value stands.
+    """The place of a value in the arguments.
 
     Attributes:
-        around: The place of what holds it; None for an argument of the call.
-        step: How it is reached from there: "[0]", "['loss']"; of an argument its number in words.
-        called: How it is reached from the outermost dict by keys: "loss", "[0]", ".a"; None where
-            there is no dict around it.
+        around: The place of its container; None for an argument of the call.
+        step: Its step from there: "[0]", "['loss']"; for an argument, "argument 2".
+        called: The same for a message, by keys: "loss", "[0]", ".a"; None outside of dicts.
     """
 
     around: _Place | None
@@ -116,7 +115,7 @@ class _Place:
     called: str | None = None
 
     def _way(self) -> list[_Place]:
-        """The places around it, the last steps of the way to it at most, outermost first."""
+        """Return its containers' places and its own, outermost first; at most the last steps."""
         found: list[_Place] = []
         place: _Place | None = self
         while place is not None and len(found) < _MOST_STEPS:
@@ -125,18 +124,18 @@ class _Place:
         return [*([_Place(None, "...", "...")] if place is not None else []), *reversed(found)]
 
     def in_call(self) -> str:
-        """The place in the call, "argument 2[0]['loss']"; empty for the only argument."""
+        """Return the place in the call, "argument 2[0]['loss']"; empty for the only argument."""
         return "".join(place.step for place in self._way())
 
     def key(self) -> str | None:
-        """What it is called by the keys of the dicts it stands in, "heads[0]"; None without one."""
+        """Return its keys in the dicts around it, "heads[0]"; None outside of dicts."""
         if self.called is None:
             return None
         return "".join(place.called or "" for place in self._way())
 
 
 def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[_Place, Any]]:
-    """Every value that is not a container, and where it stands. Iterative: lists may be deep."""
+    """Yield each value that is not a container, with its place. Iterative: lists may be deep."""
     one = len(given) == 1
     arguments = (
         (_Place(None, "" if one else f"argument {i}"), value) for i, value in enumerate(given, 1)
@@ -160,7 +159,7 @@ def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[_Place, Any]]:
 
 
 def _within(place: _Place, value: Any) -> Iterator[tuple[_Place, Any]] | None:
-    """What stands in a container; None for a value that is none."""
+    """Yield the entries of a container; None for another value."""
     if isinstance(value, Mapping):
         dot = "" if place.called is None else "."
         return ((_Place(place, f"[{k!r}]", f"{dot}{k}"), v) for k, v in value.items())
@@ -177,7 +176,7 @@ def _where(place: str, caller: str) -> str:
 
 
 def _call(caller: str) -> str:
-    """A call in words: "capture()"; one that says more than its name is in words already."""
+    """Return the call for a message: "capture()"; a name with arguments stays as it is."""
     return caller if "(" in caller else f"{caller}()"
 
 
@@ -196,7 +195,7 @@ def _read_one(value: Any, place: _Place, caller: str) -> Output:
 
 
 def gone_sentence(node: Node) -> str:
-    """What there is to say of a node that `is_gone`, and what to do."""
+    """Return the message about a node that `is_gone`."""
     return (
         f"{op_name(node)}, a node that torch has freed: torch {torch.__version__} keeps the node "
         "of a custom autograd.Function only as long as the tensor that it gave, or what was "

@@ -1,9 +1,8 @@
-"""Which nodes are plumbing: they hand a tensor on, rearranged or in another type, and no more.
+"""Pass-through nodes: they only rearrange or convert a tensor.
 
-The test for membership is what backward does. Plumbing only moves, reshapes, casts or sums the
-gradient: it multiplies it by nothing. So an operation that drops numbers (a slice, a select) is
-plumbing too, its gradient is the same numbers among zeros, but ``mean`` and ``sum`` are not: they
-compute. So is ``cat`` not: it joins several tensors, which is worth seeing.
+The criterion is backward: it only moves, reshapes, casts or sums the gradient, without a factor.
+So a slice or a select is included, because its gradient is the same numbers among zeros. ``mean``
+and ``sum`` compute, and ``cat`` joins several tensors, so they are excluded.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ EXPANDS = frozenset({"ExpandBackward0", "RepeatBackward0"})
 """The same numbers several times: the gradient is summed over the copies."""
 
 COPIES = frozenset({"CloneBackward0", "CopyBackwards", "LiftBackward0"})
-"""The same numbers in other memory: the gradient is handed on as it is."""
+"""The same numbers in other memory: the gradient does not change."""
 
 CASTS = frozenset({"ToCopyBackward0"})
 """The same numbers in another dtype or on another device: the gradient is cast back."""
@@ -55,13 +54,13 @@ PLUMBING = VIEWS | EXPANDS | COPIES | CASTS
 
 
 def is_pass_through(op: str) -> bool:
-    """Whether a node only hands a tensor on.
+    """Whether a node only passes a tensor through.
 
     Args:
         op: The class name of an autograd node, as in the attribute ``op`` of a captured graph.
 
     Returns:
-        True for views, transposes, expands, clones and dtype casts, and for their copying twins
+        True for views, transposes, expands, clones and dtype casts, and for their copying variants
         ("ViewBackward0_copy").
 
     Example::

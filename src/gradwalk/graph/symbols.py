@@ -1,4 +1,4 @@
-"""What an operation is called on a board: "+", "×", "x²", "conv 3×3"."""
+"""Symbols of operations: "+", "×", "x²", "conv 3×3"."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ _LONG = {
     "redistribute": "place anew",
     "registerpostbackwardfunction": "reduce-scatter",
 }
-"""Signs of operations whose names are longer than a card is wide."""
+"""Symbols of operations whose names are too long for a node."""
 
 _FACTORS = ("alpha", "beta", "value")
-"""What torch calls the numbers that an operation multiplies an operand by."""
+"""torch's names for the factors of an operation."""
 
 _OPERATORS = {"+", "−", "×", "÷", "( ) −"}
-"""Those of two operands, one of which may be written into the sign."""
+"""Symbols of two operands, one of which the symbol may contain."""
 
 _BACKWARD = re.compile(r"Backward\d*$")
 _OF_BACKWARD = re.compile(r"_backward(_data)?(?=\.)")
@@ -113,13 +113,13 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 @functools.cache
 def symbol_of(op: str) -> str:
-    """The sign of an operation, by the name of its class alone.
+    """Return the symbol of an operation, by the name of its class.
 
     Args:
-        op: What torch calls it, "MulBackward0" or "aten.mul.Tensor".
+        op: Its name in torch, "MulBackward0" or "aten.mul.Tensor".
 
     Returns:
-        A sign or a word or two.
+        A symbol, or a word or two.
 
     Example::
 
@@ -135,11 +135,11 @@ def symbol_of(op: str) -> str:
 
 
 def symbol_of_call(op: str, *, recomputed: bool = False) -> str:
-    """The sign of a call inside of compiled code.
+    """Return the symbol of a call inside compiled code.
 
     Args:
-        op: What torch calls it.
-        recomputed: Whether it is a call of the forward pass that runs in backward.
+        op: Its name in torch.
+        recomputed: Whether it is a call of the forward pass that backward recomputes.
 
     Example::
 
@@ -156,17 +156,17 @@ def symbol_of_call(op: str, *, recomputed: bool = False) -> str:
 def node_symbols(
     graph: nx.MultiDiGraph, behind: Sequence[Node] = ()
 ) -> tuple[list[str | None], dict[int, int]]:
-    """The signs of the nodes of a graph.
+    """Return the symbols of the nodes of a graph.
 
     Args:
-        graph: What `gradwalk.capture` gave, with constants where they are known.
-        behind: The autograd nodes behind its first nodes, where there are any.
+        graph: A graph from `gradwalk.capture`, with constants where they are known.
+        behind: The autograd nodes of its first nodes, if any.
 
     Returns:
-        By node its sign, with the exponent of a power, the window of a convolution or a pooling
-        (its size, and its step where that is not 1: "max pool 3×3 /2") and an operand that is a
-        number nobody named, "× 2"; None for what is no operation. Then, by the constant that is
-        said so, the node whose sign says it.
+        The symbol of each node; None for a node that is not an operation. A symbol includes the
+        exponent of a power, the window of a convolution or pooling ("max pool 3×3 /2" with its
+        stride), and an unnamed operand of one number ("× 2"). Then a dict from each constant that
+        a symbol contains to the node with that symbol.
 
     Example::
 
@@ -195,7 +195,7 @@ def node_symbols(
 
 
 def _sign_of_code(data: dict[str, Any], behind: Node | None) -> str:
-    """The sign of a custom Function, of compiled code, and of a call inside."""
+    """Return the symbol of a custom Function, of compiled code, or of a call inside it."""
     if data["kind"] == "call":
         return symbol_of_call(data["op"], recomputed=data["recomputed"])
     if data["op"] != COMPILED:
@@ -207,8 +207,8 @@ def _sign_of_code(data: dict[str, Any], behind: Node | None) -> str:
 def _sign_at(
     graph: nx.MultiDiGraph, node: int, data: dict[str, Any], behind: Node | None
 ) -> tuple[str, int | None]:
-    """The sign of an operation, and the constant that it says."""
-    if data["kind"] != "op" or data["op"] == COMPILED or _is_somebodys_own(behind):
+    """Return the symbol of an operation, and the constant that it contains."""
+    if data["kind"] != "op" or data["op"] == COMPILED or _is_custom(behind):
         return _sign_of_code(data, behind), None
     sign = symbol_of(data["op"])
     if sign == "conv":
@@ -228,13 +228,13 @@ def _sign_at(
     if found is None:
         return sign, None
     constant, number, is_first = found
-    if sign == "( ) −":  # the operand after the sign is the one with a gradient
+    if sign == "( ) −":  # the second operand is the one with a gradient
         return f"{number} −", constant
     return (f"{number} {sign}" if is_first else f"{sign} {number}"), constant
 
 
-def _is_somebodys_own(behind: Node | None) -> bool:
-    """Whether it is of a custom Function, which may do anything, whatever it is called."""
+def _is_custom(behind: Node | None) -> bool:
+    """Whether it is of a user's Function, whose name says nothing about what it computes."""
     if behind is None or not node_class(type(behind)).is_function:
         return False
     custom = custom_function(behind)
@@ -242,7 +242,7 @@ def _is_somebodys_own(behind: Node | None) -> bool:
 
 
 def _is_plain(behind: Node | None) -> bool:
-    """Whether an operation is what its sign says: nothing multiplied or rounded besides."""
+    """Whether an operation is exactly its symbol, without further factors or rounding."""
     for name in () if behind is None else _may_multiply(type(behind)):
         if name == "rounding_mode" and plain_value(behind, name) is not None:
             return False
@@ -253,21 +253,21 @@ def _is_plain(behind: Node | None) -> bool:
 
 @functools.cache
 def _may_multiply(cls: type) -> tuple[str, ...]:
-    """What nodes of a class may keep that makes an operation another than its sign says."""
+    """Return the saved factors and rounding modes that nodes of a class may have."""
     names = *_FACTORS, "rounding_mode"
-    if node_class(cls).is_function:  # of which each keeps what it likes
+    if node_class(cls).is_function:  # each node may have other attributes
         return names
     return tuple(name for name in names if name in saved_names(cls))
 
 
 def _factor(behind: Node | None, name: str) -> Any:
-    """A number that an operation multiplies an operand by; 1 where there is none."""
+    """Return a factor of an operation; 1 without one."""
     found = plain_value(behind, name, 1)
     return found if isinstance(found, (int, float, complex)) else 1
 
 
 def _with_factor(sign: str, behind: Node | None) -> str:
-    """A sign with the factor of its second operand, or how it rounds: "+ 3 ×", "÷ floor"."""
+    """Add the factor of the second operand or the rounding mode: "+ 3 ×", "÷ floor"."""
     alpha, beta, value = (f"{_factor(behind, name):.4g}".replace("-", "−") for name in _FACTORS)
     if sign in ("+", "−", "( ) −"):
         return f"{sign} {alpha} ×"
@@ -282,10 +282,10 @@ def _with_factor(sign: str, behind: Node | None) -> str:
 
 
 def _literal(graph: nx.MultiDiGraph, node: int) -> tuple[int, str, bool] | None:
-    """The constant of one number that only this operation takes and that has no name.
+    """Return the unnamed constant of one number that only this operation uses.
 
     Returns:
-        It, the number as it is written, and whether it is the first operand.
+        The constant, its text, and whether it is the first operand.
     """
     edges = [
         (target, edge)
@@ -306,7 +306,7 @@ def _literal(graph: nx.MultiDiGraph, node: int) -> tuple[int, str, bool] | None:
 
 
 def _number(data: dict[str, Any]) -> str | None:
-    """The number that a constant holds, as it is written on a board; None for anything else."""
+    """Return the text of a constant of one number; None for any other node."""
     text = data.get("value")
     if data["kind"] != "constant" or text is None or any(size != 1 for size in data["shape"]):
         return None
@@ -314,7 +314,7 @@ def _number(data: dict[str, Any]) -> str | None:
 
 
 def _power_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[str, int | None]:
-    """The sign of a power, and the constant in it: an exponent, or a base."""
+    """Return the symbol of a power, and the constant in it: an exponent or a base."""
     found = _literal(graph, node)
     if found is not None:
         constant, number, is_first = found
@@ -324,7 +324,7 @@ def _power_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[s
             return _power(float(number.replace("−", "-"))) or "( )ⁿ", constant
         except ValueError:
             return "( )ⁿ", None
-    # Where the base or the exponent is a tensor, it is known as an operand, or not at all.
+    # A base or exponent that is a tensor is known only as an operand.
     op = graph.nodes[node]["op"]
     if op == "PowBackward2":
         base = plain_value(behind, "self")
@@ -335,7 +335,7 @@ def _power_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[s
 
 
 def _power(exponent: Any) -> str | None:
-    """A power with its exponent."""
+    """Return a power with its exponent."""
     if isinstance(exponent, bool) or not isinstance(exponent, (int, float)):
         return None
     if abs(exponent) < 1000 and exponent == int(exponent):
@@ -345,7 +345,7 @@ def _power(exponent: Any) -> str | None:
 
 
 def _kernel(graph: nx.MultiDiGraph, node: int) -> str:
-    """How many dimensions a convolution has and how large its kernel is: "2d 3×3"."""
+    """Return a convolution's dimensions and kernel size: "2d 3×3"."""
     for _, target, argument in graph.out_edges(node, data="argument"):
         shape = graph.nodes[target]["shape"]
         if argument == "weight" and shape is not None and len(shape) > 2:
@@ -354,14 +354,14 @@ def _kernel(graph: nx.MultiDiGraph, node: int) -> str:
 
 
 def _window(behind: Node | None) -> str:
-    """How large the window of a pooling is, and its step: " 3×3 /2"."""
+    """Return a pooling's window and stride: " 3×3 /2"."""
     size = _sizes(behind, "kernel_size")
     return f" {'×'.join(map(str, size))}{_step(behind)}" if size else ""
 
 
 def _step(behind: Node | None) -> str:
-    """The step of a window, " /2", where it is not 1; of a transposed convolution " ↑2"."""
-    # A pooling without a step goes on by the size of its window.
+    """Return a stride other than 1: " /2"; for a transposed convolution " ↑2"."""
+    # The default stride of a pooling is its window.
     step = _sizes(behind, "stride") or _sizes(behind, "kernel_size")
     if all(size == 1 for size in step):
         return ""
@@ -371,6 +371,6 @@ def _step(behind: Node | None) -> str:
 
 
 def _sizes(behind: Node | None, name: str) -> tuple[int, ...]:
-    """Sizes that a node keeps, one per dimension; none where it keeps none."""
+    """Return the sizes that a node saved, one per dimension, if any."""
     found = plain_value(behind, name)
     return tuple(found) if isinstance(found, (tuple, list)) else ()
