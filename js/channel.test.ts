@@ -2,7 +2,7 @@ import type { AnyModel } from "@anywidget/types";
 import { expect, it, vi } from "vitest";
 import { channelOf, type Traits } from "./channel";
 
-/** What a host is given to call back. */
+/** The callbacks that a host receives. */
 type Callbacks = (() => void) & { iopub: { status(told: object): void } };
 
 it("is told that Python is done by Jupyter, and not by a host that calls back at once", () => {

@@ -36,31 +36,33 @@ export type Message =
   | AnswerMessage
   | RevealMessage;
 
-/** All the widget knows of the world outside: a notebook's model, or the demo's. */
+/** The widget's interface to its host: a notebook's model, or the demo's. */
 export interface Channel<T = Traits, S extends keyof T = Settable & keyof T> {
   get<K extends keyof T>(trait: K): T[K];
-  /** A model as it travelled, for those who hand it on. */
+  /** A model as it was sent, still packed. */
   raw<K extends keyof T>(trait: K): Travelled<T[K]>;
   set<K extends S>(trait: K, value: T[K]): void;
-  /** Calls back after each change of the trait, from either side, until the returned function is called. */
+  /** Call `changed` after each change of the trait, from either side. Returns the function that ends it. */
   on(trait: keyof T, changed: () => void): () => void;
-  /** Asks Python to do something. Hosts that can tell call back when Python is done with it. */
+  /** Send a request to Python. Hosts that support it call `done` when Python has finished. */
   send(message: Message, done?: () => void): void;
 }
 
-/** The note on a picture whose kernel restarted or ended, so that no process can move a `.grad`. */
+/** The note on a picture whose kernel restarted or ended. */
 export const GONE =
   "The kernel that made this picture has gone, and its tensors with it: stepping shows what was " +
   "recorded and moves no .grad. Run the cell again for a new picture.";
 
-/** Jupyter's hosts tell the model once nobody in a kernel is behind it any more, and mark views made from then on. */
+/** Jupyter's hosts set this on the model when its kernel has gone, and mark later views. */
 const LIVENESS = "comm_live_update";
 const DISCONNECTED = ".jupyter-widgets-disconnected";
 
-/** What VS Code's renderer puts round a widget. */
+/** The element that VS Code's renderer puts around a widget. */
 const VSCODE_OUTPUT = ".cell-output-ipywidget-background";
 
-/** What anywidget calls for each view of a model, from what fills an element and returns its end. */
+/**
+ * Return the `render` that anywidget calls for each view, from a function that fills an element and returns its end.
+ */
 export function drawnBy<T extends object>(
   draw: (el: HTMLElement, model: AnyModel<T>) => () => void,
 ) {
@@ -82,8 +84,8 @@ export function drawnBy<T extends object>(
 }
 
 /**
- * VS Code takes the output of a cell that runs again out of the page before its widget ends. Its renderer then detaches
- * the widget, which fails outside of a page, so for that moment the output is back in.
+ * When a cell runs again, VS Code removes its output from the page before the widget ends. Its renderer then detaches
+ * the widget, which fails outside a page, so this puts the output back for that moment.
  */
 function putBack(el: HTMLElement): void {
   if (el.isConnected || !el.closest(VSCODE_OUTPUT)) return;
@@ -94,10 +96,8 @@ function putBack(el: HTMLElement): void {
 }
 
 /**
- * The channel to Python. This file is the only one that knows anywidget.
- *
- * Where `el` is in a view whose kernel has gone, no pass owns a `.grad`. A host that does not tell is believed to
- * have its kernel.
+ * Return the channel to Python. Only this file knows anywidget. When the kernel of the view has gone, no pass owns a
+ * `.grad`. A host that does not report this counts as having its kernel.
  */
 export function channelOf<T extends object = Traits>(
   model: AnyModel<T>,
@@ -137,15 +137,15 @@ export function channelOf<T extends object = Traits>(
   };
 }
 
-/** What anywidget calls back as `this`: the view. Its mark does not change, because anywidget makes it deaf. */
+/** The view, which anywidget passes as `this`. Its mark does not change, because anywidget removes its listeners. */
 interface View {
   model?: { comm_live?: boolean };
 }
 
-/** The traits that say what Python does: whether stepping moves `.grad`, of one graph and of several; and other ranks. */
+/** Traits that depend on Python: whether stepping moves `.grad` (one graph, several graphs), and the other ranks. */
 const TELLS_OWNER: ReadonlySet<unknown> = new Set(["transport", "passes", "_ranks"]);
 
-/** The value of a trait as it is true once the kernel has gone. */
+/** The value of a trait after the kernel has gone. */
 function withoutKernel<V>(trait: unknown, value: V): V {
   const transport: TransportModel = { owned: false, note: null, blocked: GONE };
   if (trait === "transport") return transport as V;
@@ -155,10 +155,10 @@ function withoutKernel<V>(trait: unknown, value: V): V {
   return value;
 }
 
-/** The values unpacked so far, by their bytes: the same bytes give the same object. */
+/** Unpacked values by their bytes, so that the same bytes give the same object. */
 const known = new WeakMap<ArrayBufferView, object>();
 
-/** The value of a trait, from how it travelled. */
+/** Unpack the value of a trait. */
 function opened<V>(value: V): V {
   if (!ArrayBuffer.isView(value)) return value;
   const found = known.get(value) ?? plain<object>(value);
@@ -166,12 +166,12 @@ function opened<V>(value: V): V {
   return found as V;
 }
 
-/** Jupyter's messages about the state of the kernel. */
+/** Jupyter's messages about the kernel's state. */
 interface Told {
   content?: { execution_state?: string };
 }
 
-/** Jupyter wants an object of callbacks; marimo calls what it is given, as soon as the message has left. */
+/** Jupyter wants an object of callbacks. marimo calls a function once the message has been sent. */
 function callbacks(done: () => void): object {
   return Object.assign(() => {}, {
     iopub: { status: (told: Told) => isIdle(told) && done() },
@@ -182,7 +182,7 @@ function isIdle({ content }: Told): boolean {
   return content?.execution_state === "idle";
 }
 
-/** A channel without a kernel: the values live here. `change` and `receive` play Python's part. */
+/** Return a channel without a kernel, which keeps the values itself. `change` and `receive` stand in for Python. */
 export function localChannel<T = Traits>(
   traits: T,
   receive: (message: Message, done: () => void) => void = () => {},

@@ -2,7 +2,7 @@ import { channelOf, drawnBy } from "./channel";
 import type { CompareTraits } from "./compare/traits";
 import { createComparison } from "./compare/view";
 
-/** `CompareWidget`: several graphs. A module of its own, so that a widget of one graph carries none of it. */
+/** `CompareWidget`: several graphs. A separate module, so that a single graph's widget does not carry it. */
 export default {
   render: drawnBy<CompareTraits>((el, model) =>
     createComparison(el, channelOf<CompareTraits>(model, el)),

@@ -31,7 +31,7 @@ async function view(graph: GraphModel, constants: boolean) {
   return { channel, host, kinds, control };
 }
 
-/** The key is written while it is shown. */
+/** Open the legend; it is written while visible. */
 function openLegend(host: HTMLElement) {
   host.querySelector<HTMLElement>('[aria-label="Legend and keys"]')?.click();
 }

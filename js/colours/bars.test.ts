@@ -20,7 +20,7 @@ const folding = toDepth(grouped.tree, firstFolding(grouped.tree), 2);
 const scene = foldedScene(grouped, folding, "left", tableMeasure);
 const bars = scene.nodes.filter(({ bar }) => bar);
 
-/** The bars after a pass in which one parameter of each layer has this gradient, and all others none but zeros. */
+/** The bars after a pass: one parameter of each layer has this gradient, all others have zeros. */
 function passOf(norms: readonly (JsonNumber | null)[]) {
   const { steps, run } = fakeRun(graph, "fine");
   const recording = recordingOf(graph, steps, {

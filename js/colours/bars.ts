@@ -4,24 +4,24 @@ import type { Measure } from "../text/measure";
 import { normText } from "../text/number";
 import { logScale, placeOn } from "./scale";
 
-/** Norms further apart than this would leave the least of them no height on a linear scale. */
+/** The largest ratio of norms for a linear scale; beyond it the smallest bar would have no height. */
 const FAR_APART = 50;
-/** On a logarithmic scale the least norm still has this much. */
+/** The height of the smallest norm on a logarithmic scale. */
 const LOG_LEAST = 0.06;
-/** Between a number and the rims of its bar, px. */
+/** Space between a number and the edges of its bar, px. */
 const APART = 1;
-/** A bar that lies on its side has a number where it is so thick, px. */
+/** The least thickness of a horizontal bar with a number, px. */
 const THICK = 15;
 
-/** A bar whose gradient is known, with its norm; Infinity also for a NaN in it. */
+/** A bar with a known gradient and its norm. NaN counts as Infinity. */
 interface KnownBar {
   node: SceneNode;
   norm: number;
 }
 
 /**
- * How the known bars of one strip are filled, in order: as high as the gradient of their parameters is large beside the
- * others of the strip, on a linear scale from 0, or a logarithmic one where they are far apart.
+ * The fills of one strip's bars. A bar's height is the norm of its parameters' gradient, on a linear scale from 0, or
+ * on a logarithmic one when the norms are far apart.
  */
 export function fillsOf(
   bars: readonly KnownBar[],
@@ -48,7 +48,7 @@ export function heightsOf(norms: readonly number[]) {
   return { isLog, shareOf };
 }
 
-/** The numbers of a strip, in as many digits as there is room for on all of its bars; none where there is for one on none. */
+/** The numbers of a strip, with as many digits as fit on all of its bars; none if one digit does not fit. */
 function textsFor(bars: readonly KnownBar[], measure: Measure): string[] {
   const { bar } = bars[0].node;
   const room = bar?.room ?? 0;

@@ -11,9 +11,9 @@ import type { TileGrads } from "./tile_grads";
 
 export type ColourBy = "none" | "parameters" | "gradient" | "memory" | "dtype" | "module";
 
-/** What colours can say, as far as it is known. */
+/** The data that colours can show, as far as it is known. */
 export interface ColourSources {
-  /** What arrived at the parameters in closed boxes. */
+  /** Gradients of the parameters in closed boxes. */
   tiles: TileGrads | null;
   norms: GradientNorms | null;
   memory: MemoryModel | null;
@@ -21,19 +21,19 @@ export interface ColourSources {
   tree: GroupTree | null;
 }
 
-/** What explains the colours. */
+/** The legend of the colours. */
 export interface ColourLegend {
   title: string;
   /** Whether the title is written beside it. */
   isNamed?: boolean;
-  /** Of a scale, values and where on it they are, 0 to 1; null for categories. */
+  /** The values of a scale and their positions, 0 to 1; null for categories. */
   ticks: { at: number; text: string }[] | null;
-  /** Colours with a meaning of their own: categories, and what is not on the scale. */
+  /** Colours with their own meaning: categories, and values outside the scale. */
   entries: { name: string; text: string }[];
 }
 
 interface Colouring {
-  /** Per drawn node and edge, its class; and what the colour of a node says, in words. */
+  /** The class of each drawn node and edge, and the words for a node's colour. */
   tint: { nodes: string[]; edges: string[]; words(node: SceneNode): string | null } | null;
   legend: ColourLegend | null;
 }
@@ -42,7 +42,7 @@ export const NOTHING = "is-c-none";
 export const ZERO = "is-c-zero";
 export const NOT_FINITE = "is-c-alarm";
 
-/** Whether there is something to colour by. */
+/** Whether data for this colouring exists. */
 export function isKnown(
   by: ColourBy,
   { tiles, norms, memory, dtypes, tree }: ColourSources,
@@ -64,10 +64,7 @@ export function colouringOf(by: ColourBy, scene: Scene, sources: ColourSources):
   return { tint: null, legend: null };
 }
 
-/**
- * What is alarming about the gradients that a drawn node stands for: NaN or Inf among them, or nothing but zeros; null if
- * nothing. Where zeros are only a part of it, that is told by what is inside.
- */
+/** The problem with a drawn node's gradients: NaN or Inf in one of them, or all of them zero; null if neither. */
 export function alarmOf(node: SceneNode, { nodes }: GradientNorms): "NaN" | "0" | null {
   const norms = membersOf(node)
     .map((id) => nodes[id])
@@ -93,7 +90,7 @@ function byGradient(scene: Scene, norms: GradientNorms): Colouring {
   };
 }
 
-/** Of closed boxes, which have their own numbers and so their own colours. */
+/** The legend of the closed boxes, which have their own scale. */
 export function tilesLegend({ tiles, scale }: TileGrads): ColourLegend | null {
   if (tiles.size === 0) return null;
   const tints = new Set(Array.from(tiles.values(), ({ tint }) => tint));
@@ -105,7 +102,7 @@ export function tilesLegend({ tiles, scale }: TileGrads): ColourLegend | null {
   return { title, isNamed: true, ticks: logTicks(scale, normText), entries };
 }
 
-/** What to write beside a scale. */
+/** The values to write beside a scale. */
 export function logTicks(scale: LogScale | null, write = short): { at: number; text: string }[] {
   if (!scale) return [];
   const isPower = (value: number) => Math.abs(Math.log10(value) % 1) < 1e-9;
@@ -130,7 +127,7 @@ function normWords(node: SceneNode, { nodes }: GradientNorms): string | null {
   return `gradient norms from ${write(least)} to ${write(most)}`;
 }
 
-/** The largest of several norms decides, but a NaN or Inf among them comes first. */
+/** Name the colour of the largest norm; NaN and Inf come first. */
 function nameOf(values: readonly number[], scale: LogScale | null): string {
   let largest = -1;
   for (const value of values) if (value > largest) largest = value;
@@ -184,7 +181,7 @@ function byModule(scene: Scene, tree: GroupTree): Colouring {
   };
 }
 
-/** A power of ten as such, other values in a few digits. */
+/** Write powers of ten as such, other values with a few digits. */
 function short(value: number): string {
   const power = Math.log10(value);
   if (Math.abs(power - Math.round(power)) > 1e-9) return formatNumber(value);

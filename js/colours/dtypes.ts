@@ -9,7 +9,7 @@ export type Dtypes = DtypesModel;
 /** The class of a box whose nodes differ. */
 export const MIXED = "is-c-mixed";
 
-/** The class of a drawn node: that of its dtype, or of a mixture inside a box. */
+/** The class of a drawn node: its dtype's, or the mixed one. */
 export function dtypeClass(node: SceneNode, { nodes }: Dtypes): string {
   const met = new Set(membersOf(node).map((id) => nodes[id] ?? -1));
   met.delete(-1);
@@ -18,7 +18,7 @@ export function dtypeClass(node: SceneNode, { nodes }: Dtypes): string {
   return only === undefined ? "is-c-none" : `is-k${only % KINDS}`;
 }
 
-/** The dtypes that a drawn node stands for; null if none is known. */
+/** The dtypes of a drawn node's members; null if none is known. */
 export function dtypeWords(node: SceneNode, { names, nodes }: Dtypes): string | null {
   const met = new Set(membersOf(node).map((id) => nodes[id] ?? -1));
   const words = names.filter((_, i) => met.has(i));

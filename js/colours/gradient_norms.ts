@@ -1,11 +1,10 @@
 import { normOf } from "../scene/parameters";
 import type { GraphModel, RunModel } from "../wire";
 
-/** Norms of the gradients of one backward pass; NaN where it is not known, Infinity also for a NaN or Inf in it. */
+/** Norms of the gradients of one backward pass. NaN: not known. Infinity: the gradient contains NaN or Inf. */
 export interface GradientNorms {
-  /** Per graph edge. */
   edges: Float64Array;
-  /** Per graph node, of the largest gradient that arrives; of a leaf, of its `.grad`. */
+  /** Per graph node, the norm of its largest incoming gradient; for a leaf, of its `.grad`. */
   nodes: Float64Array;
 }
 

@@ -1,9 +1,9 @@
 import type { GroupTree } from "../fold/tree";
 
-/** How many colours there are to tell modules apart; their classes are "is-k0" to "is-k7". */
+/** The number of module colours; their classes are "is-k0" to "is-k7". */
 export const KINDS = 8;
 
-/** Colours modules by the first level of the tree that has several; more modules than colours take turns. */
+/** Colour modules by the first level of the tree that has several. Colours repeat when there are more modules. */
 export function moduleColours(tree: GroupTree): {
   /** The class of a graph node. */
   nameOf(node: number): string;

@@ -22,7 +22,7 @@ function strips(given: GraphModel, shown: number | null = 0) {
   return { scene, ranks: rankStrips(given, scene, null, shown) };
 }
 
-/** The classes of all parts, at every depth. */
+/** The classes of all parts, nested ones included. */
 function classes(parts: readonly Part[]): string[] {
   return parts.flatMap(({ attributes, content }) => [
     `${attributes.class ?? ""}`,
@@ -139,7 +139,7 @@ describe("strips over ranks", () => {
         );
         expect(classes(nodeParts(node))).toContain("gw-only-ground");
       }
-      // From afar, where a head says little else.
+      // Seen from so far away that a head has few words.
       const all = { left: 0, top: 0, right: scene.width, bottom: scene.height };
       const titles = headsIn(scene, all, 0.6).filter(({ says }) => says !== undefined);
       expect(titles.length).toBeGreaterThan(0);

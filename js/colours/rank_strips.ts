@@ -7,10 +7,10 @@ import { counted, normText } from "../text/number";
 import type { GraphModel, NodeRanksModel, RanksModel } from "../wire";
 import { heightsOf } from "./bars";
 
-/** Of more ranks that stand out the first are named. */
+/** The most ranks to name as outliers. */
 const MOST_NAMED = 4;
 
-/** By the index of a drawn node what arrives at it on each rank, of which one is shown; null without ranks. */
+/** The gradients of each drawn node on every rank, by the node's index; null without ranks. */
 export function rankStrips(
   graph: GraphModel,
   scene: Scene,
@@ -31,12 +31,12 @@ export function rankStrips(
   return strips;
 }
 
-/** The nodes that a strip is about: of a closed box its parameters. */
+/** The nodes that a strip describes: the parameters of a closed box, else the node. */
 function membersWith({ id, group }: SceneNode, over: ReadonlyMap<number, NodeRanksModel>) {
   return (group ? group.leaves : [id]).filter((one) => over.has(one));
 }
 
-/** The bars of several nodes as one vector: of bars for several ranks, bounds within which it lies. */
+/** Combine the bars of several nodes as one vector. A bar for several ranks gives bounds. */
 function stripOf(
   nodes: readonly NodeRanksModel[],
   { first, last }: RanksModel,

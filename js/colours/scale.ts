@@ -1,4 +1,4 @@
-/** How many colours a scale has; their classes are "is-c0" (least) to "is-c8" (most). */
+/** The number of colours on a scale; their classes are "is-c0" (least) to "is-c8" (most). */
 export const STEPS = 9;
 
 /** A scale in equal steps of the logarithm. */
@@ -7,7 +7,7 @@ export interface LogScale {
   most: number;
 }
 
-/** The scale from the least to the most of the positive, finite values; null when there is none. */
+/** The scale over the positive, finite values; null if there is none. */
 export function logScale(values: Iterable<number>): LogScale | null {
   let least = Number.POSITIVE_INFINITY;
   let most = 0;
@@ -19,20 +19,20 @@ export function logScale(values: Iterable<number>): LogScale | null {
   return most > 0 ? { least, most } : null;
 }
 
-/** Where on the scale a positive value is, 0 to 1; the middle if all values are the same. */
+/** The position of a positive value on the scale, 0 to 1; 0.5 if all values are the same. */
 export function placeOn({ least, most }: LogScale, value: number): number {
-  // As differences of logarithms: the ratio of the largest to the smallest float would overflow.
+  // Subtract logarithms, because the ratio of two floats could overflow.
   const range = Math.log(most) - Math.log(least);
   if (range <= 0) return 0.5;
   return Math.max(0, Math.min(1, (Math.log(value) - Math.log(least)) / range));
 }
 
-/** Which of the scale's colours a positive value has. */
+/** The index of a positive value's colour. */
 export function stepOn(scale: LogScale, value: number): number {
   return Math.min(STEPS - 1, Math.floor(placeOn(scale, value) * STEPS));
 }
 
-/** Round values on the scale to write beside it, at most `most`: powers of `base`, else the ends. */
+/** At most `most` round values to write beside the scale: powers of `base`, else the ends. */
 export function ticksOn(scale: LogScale, base: number, most = 5): number[] {
   const first = Math.ceil(Math.log(scale.least) / Math.log(base) - 1e-9);
   const last = Math.floor(Math.log(scale.most) / Math.log(base) + 1e-9);

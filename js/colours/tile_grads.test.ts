@@ -22,7 +22,7 @@ const scenes = [0, 1, 2].map((depth) => {
   return makeScene(graph, foldedPlan(grouped, folding), "left", estimate);
 });
 
-/** A pass that brings these norms to the parameters, null for none; in the order of their ids. */
+/** A pass with these norms of the parameters' gradients, in the order of their ids; null for none. */
 function pass(norms: readonly (JsonNumber | null)[], before = false) {
   const reached = parameters.filter((_, i) => norms[i] !== null);
   const steps = reached.map(

@@ -9,22 +9,22 @@ import type { GraphModel } from "../wire";
 import { fillsOf } from "./bars";
 import { type LogScale, logScale, stepOn } from "./scale";
 
-/** What arrived at the parameters in closed boxes, with the scale of their colours; null where none are positive. */
+/** Gradients of the parameters in closed boxes, with their colour scale; null if none is positive. */
 export interface TileGrads {
-  /** By the index of a closed box, or of a bar. */
+  /** By the index of a closed box or a bar. */
   tiles: ReadonlyMap<number, TileGrad>;
   scale: LogScale | null;
 }
 
-/** A closed box or bar whose gradient is known, and how many parameters it has. */
+/** A closed box or bar with a known gradient, and its number of parameters. */
 interface Known extends ParametersGradient {
   node: SceneNode;
   all: number;
 }
 
 /**
- * The norms of the gradients that one pass brought to the parameters in each closed box and each bar of a strip, all of
- * them as one vector, with colours on one scale.
+ * The gradient norm of the parameters in each closed box and each bar of a strip, taken as one vector. All share one
+ * colour scale.
  */
 export function tileGrads(
   graph: GraphModel,
@@ -65,7 +65,7 @@ export function tileGrads(
   return { tiles, scale };
 }
 
-/** The parameters that a number on a drawn node is about; none of what has no number. */
+/** The parameters whose gradient a drawn node shows as a number. */
 function leavesOf(node: SceneNode, isParameter: (id: number) => boolean): readonly number[] {
   if (node.bar) return node.group?.leaves ?? [];
   return typeof node.shape.tile?.number === "number" ? membersOf(node).filter(isParameter) : [];
@@ -76,7 +76,7 @@ function tintOfNorm(norm: number, scale: LogScale | null): string {
   return norm > 0 && scale ? `is-c${stepOn(scale, norm)}` : "is-c-zero";
 }
 
-/** The same without colours, for who wants none or others. */
+/** Return the same numbers without colours. */
 export function uncoloured(tiles: TileGrads["tiles"]): TileGrads["tiles"] {
   return new Map(Array.from(tiles, ([index, grad]) => [index, { ...grad, tint: "" }]));
 }

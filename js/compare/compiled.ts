@@ -3,10 +3,10 @@ import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { BecameModel, CompiledModel } from "../wire";
 
-/** More operations than this nobody reads; the picture marks them still. */
+/** The most rows of the table; the picture still marks the other operations. */
 const MOST_ROWS = 200;
 
-/** What a sign says at a place: what became of an operation in compiled code, or what a call is of. */
+/** The signs at places: what the compiler did with an operation, or which call a node belongs to. */
 export function compiledSigns(models: readonly CompiledModel[]): ReadonlyMap<number, string> {
   const signs = new Map<number, string>();
   for (const { operations, adding, others } of models) {
@@ -29,7 +29,7 @@ function ownSign({ how, calls }: BecameModel): string | null {
   return how === "several" ? counted(calls.length, "call") : null;
 }
 
-/** What became of every operation, in the order of the forward pass; above it what there is to say of all. */
+/** A table of every operation's fate in compiled code, in forward order, below a summary. */
 export function createCompiledTable(select: (place: number) => void) {
   const section = element("section", { class: "gw-compiled", hidden: true });
   return {

@@ -3,12 +3,12 @@ import { pathData } from "../scene/curve";
 import type { SceneNode } from "../scene/scene";
 import { HALO, type PaneScene, type Tag } from "./scenes";
 
-/** More tags than this nobody reads; the ground of each node shows it still. */
+/** The most tags; other nodes still have a coloured ground. */
 const MOST_TAGS = 400;
-/** More outlines than this are drawn as one, which cannot be clicked. */
+/** The most outlines that can be clicked; more are drawn as one path. */
 const MOST_GHOSTS = 400;
 
-/** Draws under and over a pane's picture what its graph lacks and what others lack. */
+/** Draw the differences under and over a pane: nodes that this graph lacks, and nodes that others lack. */
 export function paintDifferences(
   underlay: SVGGElement,
   overlay: SVGGElement,
@@ -41,7 +41,7 @@ export function paintDifferences(
   overlay.replaceChildren(...tagged.map(({ tag }) => tagPart(tag)));
 }
 
-/** Marks the outline of the selected node where a pane lacks it. */
+/** Mark the outline of the selected node in a pane that lacks it. */
 export function markGhost(underlay: SVGGElement, slot: number | null): void {
   for (const part of underlay.querySelectorAll<SVGElement>(".gw-ghost"))
     part.classList.toggle("is-selected", part.dataset.slot === String(slot));
@@ -73,7 +73,7 @@ function tagPart({ words, x, y, width, height }: Tag): SVGElement {
   );
 }
 
-/** A rectangle with round corners around a node's box. */
+/** A rounded rectangle around a node's box. */
 function boxData({ x, y, leaf, root, shape }: SceneNode, grow: number): string {
   const width = shape.width + 2 * grow;
   const height = shape.height + 2 * grow;

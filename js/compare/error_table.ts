@@ -12,7 +12,7 @@ interface ErrorTable {
 
 const COLUMNS = ["operation", "where", "arises here", "error of its value", "of its gradient"];
 
-/** Where error arises, the most first; above it what there is to say of all, and what the colours say. */
+/** A table of the places where error arises, largest first, below a summary and the colour scale. */
 export function createErrorTable(select: (place: number) => void): ErrorTable {
   const said = element("p", "gw-about");
   const key = element("div", "gw-colour-key");

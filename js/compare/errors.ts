@@ -7,17 +7,17 @@ import type { Scene, SceneNode } from "../scene/scene";
 import type { ErrorModel, ErrorsModel, JsonNumber } from "../wire";
 import type { Pane } from "./united";
 
-/** More numbers than this are not written: their colours are there still. */
+/** The most numbers to write; other nodes are still coloured. */
 const MOST_NUMBERS = 400;
-/** Of a number, px for each character and for its ends. */
+/** The width of a number: px per character, and px for both ends. */
 const CHARACTER = 5.4;
 const ENDS = 10;
 const HEIGHT = 14;
 
-/** The scale is at least so long: errors that are about alike look alike. */
+/** The least range of the scale, so that similar errors have similar colours. */
 const LEAST_RANGE = 10;
 
-/** The errors of two graphs, by place, with the colours that they have. */
+/** The errors between two graphs, by place, with their colours. */
 export interface Errors {
   of: ReadonlyMap<number, ErrorModel>;
   first: number | null;
@@ -33,13 +33,13 @@ export function readErrors(model: ErrorsModel): Errors {
   };
 }
 
-/** The larger of the errors of value and gradient; null where neither is known. */
+/** The larger of the value's and the gradient's error; null if neither is known. */
 function largest({ value, grad }: ErrorModel): number | null {
   const known = [value, grad].filter((error) => error !== null).map(normOf);
   return known.length > 0 ? Math.max(...known) : null;
 }
 
-/** An error as it is written: in two digits. */
+/** Write an error with two digits. */
 export function errorText(error: JsonNumber | null): string {
   if (error === null) return "–";
   const number = normOf(error);
@@ -47,7 +47,7 @@ export function errorText(error: JsonNumber | null): string {
   return Number.isFinite(number) ? number.toExponential(1).replace("e-", "e−") : "∞";
 }
 
-/** The colours of a pane's nodes, none where all is equal or nothing is known; and what they say. */
+/** The colours of a pane's nodes and their words; empty if all nodes are equal or nothing is known. */
 export function errorTint(errors: Errors, pane: Pane, scene: Scene): Marks["tint"] {
   const errorOf = ({ id }: SceneNode) => errors.of.get(pane.place[id]);
   return {
@@ -57,7 +57,7 @@ export function errorTint(errors: Errors, pane: Pane, scene: Scene): Marks["tint
   };
 }
 
-/** Of the two errors the one that is out of tolerance, else the larger. */
+/** The error that exceeds its tolerance, else the larger one. */
 function outOf(model: ErrorModel): JsonNumber | null {
   const { leaves, value, grad } = model;
   return leaves === "value" ? value : leaves === "gradient" ? grad : largest(model);
@@ -81,7 +81,6 @@ function wordsOf(model: ErrorModel | undefined): string | null {
   return said.filter(Boolean).join(", ") || null;
 }
 
-/** What explains the colours. */
 export function errorLegend({ scale, of }: Errors): ColourLegend {
   const isInfinite = [...of.values()].some((model) => largest(model) === Number.POSITIVE_INFINITY);
   return {
@@ -92,7 +91,6 @@ export function errorLegend({ scale, of }: Errors): ColourLegend {
   };
 }
 
-/** The errors as signs at the top left of the nodes of a pane; the first that is out of tolerance says so, and how far. */
 export function errorSigns(errors: Errors, pane: Pane, scene: Scene): SVGElement[] {
   const signs: SVGElement[] = [];
   for (const node of scene.nodes) {

@@ -3,7 +3,7 @@ import { fewText } from "../text/gradient";
 import { oneLine } from "../text/shorten";
 import type { LeafCellModel, LeafRowModel, LeafTableModel } from "../wire";
 
-/** What the table's last column of each graph shows: "step 2 of 5", "after backward". */
+/** The text of a graph's last column: "step 2 of 5", "after backward". */
 type When = string;
 
 interface LeafTable {
@@ -12,7 +12,7 @@ interface LeafTable {
   select(place: number | null): void;
 }
 
-/** The leaves of all graphs side by side; where graphs differ the values are bold and the row has a sign. */
+/** A table of all graphs' leaves, side by side. Differing values are bold, and their row has a sign. */
 export function createLeafTable(select: (place: number) => void): LeafTable {
   const head = element("thead");
   const body = element("tbody");
@@ -67,7 +67,7 @@ export function createLeafTable(select: (place: number) => void): LeafTable {
   };
 }
 
-/** Which of the rows' buttons the keyboard is on, to put it back into the new rows. */
+/** The row whose button has the focus, so that the new rows can take it over. */
 function focusedRow(body: HTMLElement): number | null {
   const active = (body.getRootNode() as Document | ShadowRoot).activeElement;
   const at = Array.from(body.querySelectorAll("button")).indexOf(active as HTMLButtonElement);

@@ -1,6 +1,6 @@
 import { element, svgElement } from "../dom/element";
 
-/** The signs of a comparison, for the legend. */
+/** The legend's entries for a comparison. */
 export function compareEntries(differs: boolean, hasErrors: boolean): HTMLElement[] {
   return [...(differs ? onlyEntries() : []), ...(hasErrors ? errorEntries() : [])];
 }

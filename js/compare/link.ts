@@ -1,11 +1,11 @@
 import type { Drawing } from "../interact/drawing";
 import type { View } from "../scene/views";
 
-/** Keeps several drawings of the same size on the same view: what moves one moves all. */
+/** Keep several drawings of the same size on the same view. */
 export class LinkedViews {
   private following = false;
 
-  /** The drawing's view changed. */
+  /** React to a changed view of one drawing. */
   moved(from: Drawing, all: readonly Drawing[], view: View): void {
     if (this.following) return;
     this.following = true;
@@ -17,7 +17,7 @@ export class LinkedViews {
     }
   }
 
-  /** Does something to each drawing on its own; then all look where the one with the most nodes does. */
+  /** Change each drawing separately, then show all of them like the one with the most nodes. */
   together(all: readonly Drawing[], change: (drawing: Drawing, i: number) => void): void {
     this.following = true;
     try {

@@ -21,7 +21,7 @@ interface NodeTable {
 
 type Fact = [string, (details: DetailsModel) => string | null];
 
-/** Values of a tensor with more numbers than this are summarized by their norm. */
+/** The most numbers to write for a tensor; larger ones are summarized by their norm. */
 const MOST_NUMBERS = 6;
 
 const FACTS: readonly Fact[] = [
@@ -45,17 +45,20 @@ const FACTS: readonly Fact[] = [
   ],
 ];
 
-/** Shown in the table even where all graphs agree: what happens there is what one came to see. */
+/** Rows that stay when all graphs agree. */
 const GRADIENTS: ReadonlySet<string> = new Set([".grad", "flowed in", "passed on", "backward"]);
 
 interface Row {
   name: string;
-  /** One per graph; null where there is nothing to say. */
+  /** One per graph; null for an empty cell. */
   texts: (string | null)[];
   differs: boolean;
 }
 
-/** The selected node in every graph, a column each; what differs is bold and has a sign, what does not takes one line. */
+/**
+ * A table of the selected node, one column per graph. Differing rows are bold and have a sign; equal facts share one
+ * line.
+ */
 export function createNodeTable(): NodeTable {
   const title = element("h2", "gw-table-title");
   const about = element("p", "gw-about");
@@ -159,7 +162,7 @@ function rowsOf(
     });
 }
 
-/** What all graphs agree on. */
+/** A fact that all graphs agree on. */
 function factView({ name, texts }: Row): HTMLElement {
   return element(
     "div",
@@ -170,8 +173,8 @@ function factView({ name, texts }: Row): HTMLElement {
 }
 
 /**
- * `height` is how many rows a graph without the node leaves empty, 0 in all rows but the first; `instead` is what it has
- * in the node's place.
+ * `height` is the number of rows that a missing node's cell spans, 0 in all rows but the first. `instead` is what the
+ * graph has in the node's place.
  */
 function rowView(
   { name, texts, differs }: Row,

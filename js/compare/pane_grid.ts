@@ -15,22 +15,21 @@ import { areCards, paneScenes } from "./scenes";
 import type { United } from "./united";
 
 interface PaneGridEvents {
-  /** A place was selected. */
   select(place: number | null): void;
   zoomed(scale: number): void;
   escape(): boolean;
 }
 
-/** A pane narrower than this goes below the others. */
+/** The least width of a pane beside another, px. */
 const LEAST_WIDTH = 280;
-/** The same where graphs are drawn as cards. */
+/** The least width of a pane of cards beside another, px. */
 const LEAST_CARDS = 340;
 const LEAST_HEIGHT = 240;
 const MOST_HEIGHT = 560;
 const MOST_HEIGHT_STACKED = 340;
-/** Of the browser's window, also where the widget is in a frame: the table of leaves below is to be seen as well. */
+/** The largest share of the browser's window, so that the table of leaves below is visible too. */
 const MOST_OF_WINDOW = 0.4;
-/** The same where less would make the picture's numbers too small to read. */
+/** The share when less would make numbers too small to read. */
 const MOST_TO_READ = 0.5;
 
 interface ShownPane {
@@ -38,7 +37,7 @@ interface ShownPane {
   head: HTMLElement;
 }
 
-/** How many graphs are side by side. */
+/** The number of graphs side by side. */
 function columnsFor(united: United, width: number): number {
   const count = united.panes.length;
   const least = areCards(united) ? LEAST_CARDS : LEAST_WIDTH;
@@ -46,7 +45,7 @@ function columnsFor(united: United, width: number): number {
   return count === 4 && fitting === 3 ? 2 : fitting;
 }
 
-/** One drawing per graph, side by side; all look at the same part, and what is marked in one is marked in all. */
+/** One drawing per graph. All show the same part, and share their marks. */
 export class PaneGrid {
   readonly element = element("div", "gw-panes");
   progress: (Progress | null)[] = [];
@@ -59,7 +58,7 @@ export class PaneGrid {
     private readonly events: PaneGridEvents,
   ) {}
 
-  /** Draws graphs, from their first view; with the errors of two as colours and numbers, and signs at places. */
+  /** Draw graphs from their first view, with the errors of two as colours and numbers, and with signs at places. */
   show(
     united: United,
     direction: Direction,
@@ -96,7 +95,7 @@ export class PaneGrid {
       });
   }
 
-  /** The largest that the picture of one of the graphs can be here, px; about a notebook's where nothing is on the page yet. */
+  /** The largest size of one graph's picture, px; about a notebook's before the widget is in the page. */
   roomFor(united: United): Size {
     const width = this.element.clientWidth || 1000;
     const columns = columnsFor(united, width);
@@ -104,7 +103,7 @@ export class PaneGrid {
     return { width: width / columns, height: isStacked ? MOST_HEIGHT_STACKED : MOST_HEIGHT };
   }
 
-  /** Sizes panes for a width; `height` is what the reader dragged, NaN for the default. */
+  /** Size the panes for a width. `height` is the reader's choice, NaN for the default. */
   arrange(width: number, narrow: boolean, height: number): void {
     const count = this.shown.length;
     if (count === 0 || width === 0 || !this.united) return;
@@ -127,7 +126,7 @@ export class PaneGrid {
     return this.shown[0]?.drawing;
   }
 
-  /** All pictures, each under its label. */
+  /** All pictures with their labels. */
   get stills(): (Still | null)[] {
     const label = (p: number) => oneLine(this.united?.panes[p].label ?? "");
     return this.drawings.map((drawing, p) => drawing.still(label(p)));
@@ -175,14 +174,14 @@ export class PaneGrid {
     if (place !== null) this.reveal(place, true);
   }
 
-  /** Brings a place into view, in all panes: it lies at the same point of each. */
+  /** Bring a place into view at the same point of every pane. */
   reveal(place: number, centre = false): void {
     const p = this.united?.members[place]?.findIndex((node) => node !== null) ?? -1;
     const node = this.nodeAt(place, p);
     if (node !== null) this.shown[p]?.drawing.viewport.reveal(node, centre);
   }
 
-  /** Moves just so far that the node that a pane runs is in view. */
+  /** Move no further than needed to show the running node of a pane. */
   follow(p: number, cursor: number): void {
     const one = this.progress[p];
     const node = one ? runningAt(one.recording, cursor) : null;
@@ -242,7 +241,7 @@ export class PaneGrid {
     });
   }
 
-  /** High enough for a small graph at its largest, and no higher. */
+  /** High enough for a small graph at its largest scale. */
   private defaultHeight(width: number, stacked: boolean): number {
     const scene = this.first?.scene;
     const most = stacked ? MOST_HEIGHT_STACKED : MOST_HEIGHT;

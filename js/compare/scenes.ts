@@ -19,15 +19,14 @@ import type { GraphModel } from "../wire";
 import type { Members } from "./slots";
 import { onlyWords, type Pane, type United } from "./united";
 
-/** One graph of a comparison with every position known: what all graphs have lies where it lies in the others. */
+/** One laid-out graph of a comparison. Shared places lie at the same position in every graph. */
 export interface PaneScene {
   scene: Scene;
-  /** Slots that other graphs fill and this one does not, as they are laid out. */
+  /** Laid-out slots that only other graphs fill. */
   ghosts: SceneNode[];
   ghostEdges: SceneEdge[];
-  /** What others lack. */
   only: Tagged[];
-  /** What all have, with something to say of it. */
+  /** Nodes of all graphs with a note. */
   noted: Tagged[];
   onlyEdges: SceneEdge[];
 }
@@ -42,23 +41,23 @@ export interface Tag extends Place {
   words: string;
 }
 
-/** How far the ground of a node that others lack reaches beyond its box, px. */
+/** How far the coloured ground of an unshared node reaches beyond its box, px. */
 export const HALO = 7;
 const TAG_HEIGHT = 14;
-/** How much larger a board must be in another direction than from left to right. */
+/** How much larger a board must become for a direction other than left to right. */
 const PREFERRED = 1.15;
-/** Of a tag, px for each character and for its ends. */
+/** The width of a tag: px per character, and px for both ends. */
 const CHARACTER = 5.4;
 const TAG_ENDS = 10;
 
-/** Whether graphs are compared as on boards: as cards, beside each other. */
+/** Whether graphs are compared as cards, as on boards. */
 export function areCards({ slots, panes }: United): boolean {
   return (
     cardSize(slots.nodes.length, slots.static) !== null && panes.every(({ graph }) => !graph.static)
   );
 }
 
-/** Lays all graphs out as one, and hands each its part; `room` is what one of them may fill. Does not touch the DOM. */
+/** Lay out all graphs as one and return each graph's part. `room` is one part's space. Does not touch the DOM. */
 export function paneScenes(
   united: United,
   direction: Direction,
@@ -82,7 +81,6 @@ export function paneScenes(
       const { module } = together.nodes[slotOf[p][i]];
       return module === undefined ? node : { ...node, module };
     });
-    // Contributions that one graph adds up have rows in all graphs.
     const rows = slotOf[p].subarray(0, nodes.length).map((slot) => shares[slot]);
     const plan = { ...flat, nodes };
     const options = { times: drawn, shares: rows, least };
@@ -114,7 +112,7 @@ export function paneScenes(
   );
 }
 
-/** The direction in which cards are shown largest: from left to right unless another is far larger. */
+/** The direction that shows cards largest: left to right unless another is much larger. */
 export function bestFlow(united: United, measure: Measure, room: Size): Direction {
   if (!areCards(united)) return "down";
   const scale = (direction: Direction) => {
@@ -124,14 +122,14 @@ export function bestFlow(united: United, measure: Measure, room: Size): Directio
   return scale("left") * PREFERRED >= scale("down") ? "left" : "down";
 }
 
-/** All slots, with the boxes of their modules around them where there are any. */
+/** The plan of all slots, with their modules as boxes. */
 function planOf(slots: GraphModel): Plan {
   const grouped = groupedGraph(slots);
   const { tree } = grouped;
   return tree.path.length > 1 ? foldedPlan(grouped, wholeFolding(tree)) : flatPlan(slots);
 }
 
-/** Which frames have something in them that this graph has too. */
+/** The frames that contain a node of this graph. */
 function framesWith({ nodes, frames }: Plan, slots: readonly SceneNode[]): Uint8Array {
   const shows = new Uint8Array(frames.length);
   for (const { id } of slots) {
@@ -140,7 +138,6 @@ function framesWith({ nodes, frames }: Plan, slots: readonly SceneNode[]): Uint8
   return shows;
 }
 
-/** Per slot, the largest size that any graph needs. */
 function largest(
   members: Members,
   shapes: readonly NodeShape[][],
@@ -158,7 +155,7 @@ function largest(
   });
 }
 
-/** Per edge between slots, whether all graphs have it between the same places. */
+/** Whether all graphs have this edge between slots at the same places. */
 function alikeEdges({ panes, slots }: United): boolean[] {
   const held = new Map<number, Set<string>>();
   const count = new Int32Array(slots.edges.length);
@@ -185,7 +182,7 @@ function paneScene(
   const { graph, place, edge: slotEdge } = united.panes[p];
   const drawnAs = slotEdge.map((slot) => plan.edgeOf?.[slot] ?? slot);
   const own = new Set(drawnAs);
-  // A leaf may be drawn once per use: the copies that this graph uses.
+  // A leaf may have one copy per use; keep the copies that this graph uses.
   const used = new Set(Array.from(own, (edge) => whole.edges[edge].target));
   const roots = new Set(graph.roots.map((root) => root.node));
   const drawn: number[][] = graph.nodes.map(() => []);
@@ -249,7 +246,7 @@ function paneScene(
   };
 }
 
-/** Takes the words out of the rows that no edge of this graph leads to. */
+/** Clear the words of rows that no edge of this graph enters. */
 function clearRows(nodes: SceneNode[], edges: readonly SceneEdge[]): void {
   const taken = new Set(edges.map(({ target, row }) => `${target} ${row}`));
   for (const node of nodes)
@@ -258,8 +255,8 @@ function clearRows(nodes: SceneNode[], edges: readonly SceneEdge[]): void {
 }
 
 /**
- * At the bottom right of a box: clear of the middle, where edges leave, and of the step on its top. On a board, where
- * boxes stand close to each other, it stays over its own ground where it would else touch another.
+ * Place a tag at the bottom right of a box, away from edges and from the step on its top. On a board, where boxes are
+ * close, it stays above its own ground if it would touch another box.
  */
 function tagAt(node: SceneNode, words: string, all: readonly SceneNode[]): Tag {
   const { x, y, shape } = node;
@@ -272,7 +269,7 @@ function tagAt(node: SceneNode, words: string, all: readonly SceneNode[]): Tag {
   return isFree ? tag : { ...tag, x: x + shape.width / 2 + HALO - width / 2 };
 }
 
-/** Whether a tag comes as near to a box as its ground would. */
+/** Whether a tag comes closer to a box than the box's ground would. */
 function touches({ x, y, width, height }: Tag, { x: at, y: high, shape }: SceneNode): boolean {
   const near = HALO + 1;
   return (

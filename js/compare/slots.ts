@@ -1,10 +1,10 @@
 import { makeGraph } from "../layout/graph";
 import { topological } from "../layout/rank";
 
-/** For each node of all graphs laid on top of each other its number in each graph, or null. */
+/** For each node of the united graphs, its number in each graph, or null. */
 export type Members = readonly (readonly (number | null)[])[];
 
-/** An edge between places, or an output: source -1 and its number among the outputs. */
+/** An edge between places; for an output, source -1 and the output's number. */
 export interface PlaceEdge {
   source: number;
   target: number;
@@ -13,9 +13,9 @@ export interface PlaceEdge {
 }
 
 /**
- * Per place, the slot that it is drawn in. Places share a slot if they stand for each other: no graph has two of them,
- * and they are used by the same, at the same arguments. A constant then lies where another graph has a leaf. A slot has
- * a higher number than those that use it, so that slots make no cycle.
+ * The slot of each place. Places share a slot if no graph has two of them and the same places use them at the same
+ * arguments: a constant then lies where another graph has a leaf. A slot's number is higher than its users', so slots
+ * form no cycle.
  */
 export function slotsOf(members: Members, edges: readonly PlaceEdge[]): Int32Array {
   const n = members.length;
@@ -54,7 +54,6 @@ function isFree(held: readonly (number | null)[], of: readonly (number | null)[]
   return of.every((node, p) => node === null || held[p] === null);
 }
 
-/** Users before what they use. */
 function orderOf(n: number, edges: readonly PlaceEdge[]): Int32Array {
   const inner = edges.filter((edge) => edge.source >= 0);
   return topological(

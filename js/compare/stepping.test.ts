@@ -6,7 +6,7 @@ import { barSteps, mergedRecording, PaneRecordings, sentencesOf, transportOf } f
 import { unite } from "./united";
 
 const united = unite(PANES, MEMBERS);
-/** x and its clone: they meet everywhere but at CloneBackward0. */
+/** x and its clone: they share every step except CloneBackward0. */
 const STEPS: MergedStepModel[] = [
   { node: 0, passes: [0, 1] },
   { node: 1, passes: [0, 1] },

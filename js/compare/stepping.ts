@@ -12,12 +12,12 @@ import type {
 import type { CompareChannel } from "./traits";
 import type { Pane, United } from "./united";
 
-/** The passes of all panes, looked up by node, their steps numbered as all of them together are. */
+/** The passes of all panes by node, with merged step numbers. */
 export class PaneRecordings {
   private known: { pass: PassModel; steps: readonly MergedStepModel[]; recording: Recording }[] =
     [];
 
-  /** One per pane; null where no backward was seen. Kept as long as Python sends the same. */
+  /** One recording per pane; null before any backward. Kept while Python sends the same. */
   read(
     panes: readonly Pane[],
     passes: readonly PassModel[],
@@ -36,7 +36,7 @@ export class PaneRecordings {
   }
 }
 
-/** Whether the steps are made of these passes. */
+/** Whether these passes produced the merged steps. */
 export function areMerged(
   steps: readonly MergedStepModel[],
   passes: readonly PassModel[],
@@ -46,7 +46,7 @@ export function areMerged(
   return passes.every((pass, p) => pass.steps.length === counts[p]);
 }
 
-/** One pane's pass; its `steps` have a hole where only others run. */
+/** One pane's pass; `steps` has a hole where only other panes run. */
 export function mergedRecording(
   graph: GraphModel,
   pass: PassModel,
@@ -69,8 +69,7 @@ export function mergedRecording(
 }
 
 /**
- * The merged steps as a graph of their own, one node per step: a node that passes run in opposite orders has a step,
- * and so a node, for each.
+ * The merged steps as a graph with one node per step. A node that passes run in opposite orders has one step per order.
  */
 export function stepGraph({ graph, panes }: United, steps: readonly MergedStepModel[]): GraphModel {
   const nodes = steps.map((step, id) => ({ ...graph.nodes[step.node], id }));
@@ -78,7 +77,7 @@ export function stepGraph({ graph, panes }: United, steps: readonly MergedStepMo
   return { ...graph, nodes, edges: [], roots: [], static: isStatic };
 }
 
-/** The merged steps as the transport bar reads them. */
+/** The merged steps in the transport bar's format. */
 export function barSteps(
   united: United,
   steps: readonly MergedStepModel[],
@@ -104,7 +103,7 @@ export function barSteps(
   });
 }
 
-/** Each sentence once; one that is not said of all graphs comes with the labels of those that it is about. */
+/** Each sentence once, with labels unless it applies to all graphs. */
 export function sentencesOf(
   panes: readonly Pane[],
   said: readonly (string | null)[],
@@ -122,7 +121,7 @@ function whereWords(passes: readonly number[], panes: readonly Pane[]): string {
   return `only in ${shortenMiddle(oneLine(panes[passes[0]].label), 18, (part) => part.length)}`;
 }
 
-/** What there is to say of all passes; a sentence that is not of all of them tells whose it is. */
+/** The notes of all passes; a note that does not apply to all graphs names its graphs. */
 export function transportOf(panes: readonly Pane[], passes: readonly PassModel[]): TransportModel {
   const sentences = (say: (pass: PassModel, p: number) => string | null) =>
     sentencesOf(panes, passes.map(say));
@@ -138,14 +137,14 @@ export function transportOf(panes: readonly Pane[], passes: readonly PassModel[]
   };
 }
 
-/** Return the run of a pass that stopped, without its gradients: each graph shows its own. */
+/** The run of a stopped pass without its gradients, because each graph shows its own. */
 function whereItStopped(passes: readonly PassModel[]): RunModel | null {
   const run = passes.find((pass) => pass.run?.ended === "stopped")?.run;
   const none = { seeds: [], edges: [], values: [], norms: [], arrived: [], grads: [], marks: [] };
   return run ? { ...run, ...none } : null;
 }
 
-/** Lets the stepper of a single graph step through the merged passes. */
+/** A channel with which a single graph's stepper steps through the merged passes. */
 export function stepperChannel(
   channel: CompareChannel,
   united: () => United | null,

@@ -6,7 +6,6 @@ import { createNodeTable } from "./node_table";
 import type { CompareChannel } from "./traits";
 import type { United } from "./united";
 
-/** The tables below the panes. */
 export class CompareTables {
   readonly element: HTMLElement;
   private readonly node = createNodeTable();
@@ -26,7 +25,7 @@ export class CompareTables {
     this.element = element("div", "gw-tables", ...tables);
   }
 
-  /** Show or hide them; returns whether they are shown now. */
+  /** Show or hide the tables; returns whether they are visible. */
   toggle(): boolean {
     this.element.hidden = !this.element.hidden;
     return !this.element.hidden;
@@ -43,7 +42,7 @@ export class CompareTables {
     this.node.update(united, channel.get("selected"), channel.get("details"), progress);
   }
 
-  /** Show the gradients of the leaves; `cursor` says after how many steps. */
+  /** Show the leaves' gradients after `cursor` steps. */
   showLeaves({ panes }: United, cursor: number): void {
     const { channel } = this;
     const total = channel.get("steps").length;

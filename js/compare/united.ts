@@ -2,34 +2,34 @@ import { shownGraph } from "../scene/shown_graph";
 import type { EdgeModel, GraphModel, NodeModel, PaneModel } from "../wire";
 import { type Members, type PlaceEdge, slotsOf } from "./slots";
 
-/** All graphs of a comparison laid on top of each other. Nodes of all of them together are called places. */
+/** All graphs of a comparison, united. Its nodes are called places. */
 export interface United {
-  /** Every place, from the first graph that has it, for searching and for words. Without edges. */
+  /** Every place as the first graph has it, for search and words. Without edges. */
   graph: GraphModel;
   members: Members;
   panes: readonly Pane[];
-  /** What is laid out: places that stand for each other share a slot, and what is not drawn has none. */
+  /** The graph to lay out: matching places share a slot, and hidden places have none. */
   slots: GraphModel;
   /** Per slot, its node in each graph, or null. */
   slotMembers: Members;
-  /** Per place, its slot; -1 if it is not drawn in any graph. */
+  /** Per place, its slot; -1 if no graph draws it. */
   slot: Int32Array;
 }
 
-/** One of the graphs, and where its parts are in all of them together. */
+/** One graph and the position of its parts in the united graph. */
 export interface Pane {
   label: string;
   graph: GraphModel;
-  /** Per node of it, its place. */
+  /** Per node, its place. */
   place: Int32Array;
-  /** Per edge of it, the edge between slots. */
+  /** Per edge, the edge between slots. */
   edge: Int32Array;
 }
 
-/** Lays the graphs on each other, or throws one whole sentence that says what is wrong with them. */
+/** Unite the graphs, or throw an error with one sentence for the reader. */
 export function unite(given: readonly PaneModel[], members: Members, constants = true): United {
   if (given.length < 2) throw new Error("Python sent fewer than two graphs to compare.");
-  // Of several loaded ranks, compare the one that is shown.
+  // Compare only the loaded rank that is shown.
   const alone = given.map(({ graph }) => ({ ...graph, ranks: null }));
   const whole = alone.map((graph) => shownGraph(graph, true));
   const graphs = constants ? whole : alone.map((graph) => shownGraph(graph, false));
@@ -105,7 +105,7 @@ function placeEdges({ edges, roots }: GraphModel, place: Int32Array): PlaceEdge[
   ];
 }
 
-/** The slots that have a node of some graph, numbered anew in the same order, and per slot the nodes of its places. */
+/** The slots with a node in some graph, renumbered in the same order, and the nodes of their places. */
 function filledSlots(members: Members, slot: Int32Array) {
   const held: (number | null)[][] = [];
   members.forEach((of, place) => {
@@ -137,7 +137,7 @@ function joined(
   return { ...known, nodes, edges, roots: [...roots.values()] };
 }
 
-/** What is known of a place: the node of the first graph that has it, and the first name. */
+/** The node of a place: from the first graph that has it, with the first name. */
 function nodeAt(
   graphs: readonly GraphModel[],
   of: readonly (number | null)[],
@@ -149,7 +149,7 @@ function nodeAt(
   return { ...nodes[0], id, name: named.name, label: named.label };
 }
 
-/** What to say of a node that not all graphs have: "only here", or "in 2 of 3"; null of one that all have. */
+/** The words for a node that some graphs lack: "only here", "in 2 of 3"; null if all have it. */
 export function onlyWords(of: readonly (number | null)[]): string | null {
   const held = of.filter((node) => node !== null).length;
   if (held === of.length) return null;

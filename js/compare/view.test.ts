@@ -47,7 +47,7 @@ describe("static graphs beside each other", () => {
     const { one, host } = await view({ panes, direction: "auto" });
     for (const path of host.querySelectorAll(".gw-pane .gw-edge .gw-line")) {
       const numbers = (path.getAttribute("d")?.match(/-?[\d.]+/g) ?? []).map(Number);
-      // From what uses a tensor up to what makes it.
+      // From a tensor's users up to the node that makes it.
       expect(numbers[1]).toBeGreaterThan(numbers[numbers.length - 1]);
     }
     expect(one(".gw-bar").hidden).toBe(true);
@@ -191,7 +191,7 @@ describe("the comparison", () => {
     expect(one(".gw-bar-text").textContent).toContain("only in <b>clone</b>");
     channel.change("cursor", 4);
     await nextFrame();
-    // All is done then, and cards that are done say no more than their numbers.
+    // All cards are done, so they show only their numbers.
     expect(node(0, 4).classList).toContain("is-reached");
     expect(node(1, 5).classList).toContain("is-reached");
   });

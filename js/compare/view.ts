@@ -39,7 +39,7 @@ const NARROW = 640;
 
 const isStaticPane = ({ graph }: Pick<Pane, "graph">) => graph.static;
 
-/** Fill an element with a comparison: toolbar, a pane per graph, bar, tables. Returns a function that removes everything. */
+/** Fill an element with a comparison: toolbar, panes, bar, tables. Returns a function that removes it. */
 export function createComparison(host: HTMLElement, channel: CompareChannel): () => void {
   const view = new Comparison(channel);
   view.fill(host);
@@ -47,7 +47,6 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   return () => view.destroy();
 }
 
-/** Several graphs side by side. Data flows one way: traits ► united graph ► panes ► bar, legend and tables. */
 class Comparison {
   private readonly shell: Shell<CompareTraits>;
   private readonly grid: PaneGrid;
@@ -103,7 +102,6 @@ class Comparison {
     });
   }
 
-  /** Put all parts into the host. */
   fill(host: HTMLElement): void {
     const { shell, grid, bar, toolbar } = this;
     const { root, cleanup } = shell;
@@ -137,7 +135,6 @@ class Comparison {
     });
   }
 
-  /** Show everything, and follow the traits. */
   follow(): void {
     const { shell, stepper } = this;
     const redraw = shell.guarded(() => this.draw());
@@ -230,7 +227,6 @@ class Comparison {
     this.bottom.update();
   }
 
-  /** Unite the graphs, lay them out as one, and paint a pane for each. */
   private draw(): void {
     const { channel, toolbar, grid } = this;
     this.shell.showPythonFault();
@@ -258,7 +254,7 @@ class Comparison {
   private direction(united: United): Direction {
     const chosen = this.channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
-    // The data of static graphs flows down, as in one alone.
+    // As in a single static graph, data flows down.
     const areStatic = united.panes.every(isStaticPane);
     this.help.setDirection(asked, areStatic);
     return asDirection(asked, () =>
@@ -284,7 +280,7 @@ class Comparison {
     this.showPasses();
   }
 
-  /** Show a step in all panes at once, and keep the running node in view. */
+  /** Show a step in all panes, and keep the running node in view. */
   private followStepping(stepping: Stepping): void {
     const { united, channel, grid } = this;
     if (!united) return;
@@ -292,7 +288,7 @@ class Comparison {
     const steps = channel.get("steps");
     const transport = transportOf(united.panes, passes);
     this.bar.update(stepping, { transport, graph: stepGraph(united, steps) });
-    // Traits that belong together arrive one by one.
+    // Related traits arrive one by one.
     const known = stepping.progress?.recording.steps.length ?? 0;
     if (known !== steps.length || !areMerged(steps, passes)) return;
     const cursor = stepping.progress?.cursor ?? 0;

@@ -8,26 +8,25 @@ import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/
 import type { GraphModel } from "../wire";
 
 const NARROW = 640;
-/** Of the widget, px: where it is narrower, a panel that opens by itself would take too much of the picture. */
+/** The least width of the widget, px, for a panel that opens by itself. */
 const ROOM_TO_FOLLOW = 800;
 const LEAST_HEIGHT = 240;
 const ROOM_TO_OPEN = 480;
-/** Of the drawing, px; of a model as much as a window of 900 px has room for. */
+/** The greatest height of the drawing, px: the part of a model that a window of 900 px can show. */
 const MOST_HEIGHT = 600;
 const MOST_OF_MODEL = 680;
 const LEAST_PANEL = 220;
 
-/** The drawing with the details panel beside it, below it in a narrow cell; both can be dragged to another size. */
+/** The drawing with the details panel beside it, or below it in a narrow cell. Both can be resized. */
 export class Arrangement {
-  /** Holds the drawing and the panel. */
   readonly body = element("div", "gw-body");
-  /** Makes the widget higher. */
+  /** The handle that changes the widget's height. */
   readonly bottom: HTMLElement;
   private panelOpen = false;
   /** What the reader dragged, px; NaN for the default. */
   private height = Number.NaN;
   private panelWidth = Number.NaN;
-  /** The default height for this picture; NaN until it is known. */
+  /** The default height for this picture; NaN before it is known. */
   private fitting = Number.NaN;
   private root: HTMLElement | null = null;
   private readonly width = resizeHandle({
@@ -65,27 +64,26 @@ export class Arrangement {
     this.body.append(drawing.element, this.width.element, panel);
   }
 
-  /** Follows the size of the widget's outermost element from now on. */
   follow(root: HTMLElement, cleanup: Cleanup): void {
     this.root = root;
     cleanup.add(whenResized([root, this.drawing.canvas], () => this.arrange()));
   }
 
-  /** A first picture of a graph or a direction is there: finds the height that suits it. */
+  /** Fit the height to the first picture of a graph or a direction. */
   suit(scene: Scene | null): void {
     const room = this.drawing.canvas.clientWidth;
     this.fitting = room > 0 ? defaultHeight(scene, room) : Number.NaN;
     this.arrange();
   }
 
-  /** The largest that a picture can be here, px; about a notebook's where nothing is on the page yet. */
+  /** The largest size of a picture, px; about a notebook's before the widget is in the page. */
   roomFor({ nodes }: Pick<GraphModel, "nodes">): Size {
     const isModel = nodes.length > MOST_CARDS && nodes.some(({ namespace }) => namespace);
     const height = isModel ? MOST_OF_MODEL : MOST_HEIGHT;
     return { width: this.drawing.canvas.clientWidth || 1000, height };
   }
 
-  /** Whether there is room for the panel to open beside the picture without being asked for. */
+  /** Whether the panel may open beside the picture by itself. */
   get hasRoomToFollow(): boolean {
     return (this.root?.clientWidth || ROOM_TO_FOLLOW) >= ROOM_TO_FOLLOW;
   }
@@ -100,7 +98,7 @@ export class Arrangement {
     this.arrange();
   }
 
-  /** Sizes that depend on the width of the cell and on what the reader dragged. */
+  /** Set the sizes that depend on the cell's width and the reader's choices. */
   arrange(): void {
     const { root, drawing, panel, panelOpen } = this;
     if (!root) return;
@@ -122,12 +120,12 @@ export class Arrangement {
   }
 }
 
-/** High enough for a small graph at its largest, and no higher; a large one gets a window to look through. */
+/** High enough for a small graph at its largest scale; a large graph gets a window to pan in. */
 function defaultHeight(scene: Scene | null, width: number): number {
   if (!scene) return LEAST_HEIGHT;
   const scale = Math.min(LARGEST_FIT, (width - 2 * MARGIN) / Math.max(1, scene.width));
   const readable = scale < READABLE ? FIRST_SCALE : scale;
-  // A closed panel will be opened.
+  // The reader will open closed boxes, so leave room.
   const hasBoxes = scene.nodes.some((node) => node.group);
   const [least, most] = hasBoxes ? [ROOM_TO_OPEN, MOST_OF_MODEL] : [LEAST_HEIGHT, MOST_HEIGHT];
   return Math.max(least, Math.min(most, scene.height * readable + 2 * MARGIN));

@@ -1,7 +1,7 @@
 import type { ColourBy } from "../colours/colouring";
 import type { DirectionChoice } from "../wire";
 
-/** What the reader chose in one widget, and finds in those that follow in the page. */
+/** The reader's choices, shared by all widgets of the page. */
 export const choices: Choices = {
   help: false,
   follows: true,
@@ -14,14 +14,14 @@ export const choices: Choices = {
 interface Choices {
   /** Whether the legend and the keys are shown. */
   help: boolean;
-  /** Whether the panel opens by itself while one steps. */
+  /** Whether the panel opens by itself while stepping. */
   follows: boolean;
   /** Whether local derivatives are written on every edge of a board. */
   derivatives: boolean;
-  /** Which way gradients flow where nobody said it in Python. */
+  /** The direction of gradients if Python sets none. */
   direction: DirectionChoice;
-  /** What colours say, where it is known; null for what suits the picture. */
+  /** The colouring, if its data is known; null for the picture's default. */
   colour: ColourBy | null;
-  /** Whether operations have torch's names rather than a board's. */
+  /** Whether operations have torch's names instead of a board's signs. */
   torchNames: boolean;
 }

@@ -13,14 +13,12 @@ const CHOICES: [ColourBy, string, string][] = [
 ];
 
 interface ColourControls {
-  /** The choice of what to colour by. */
   element: HTMLElement;
-  /** What the colours say. */
   key: HTMLElement;
   update(by: ColourBy, isKnown: (by: ColourBy) => boolean, legend: ColourLegend | null): void;
 }
 
-/** What colours say: a choice, and the colours with their values. */
+/** The choice of colouring, and its scale. */
 export function createColourControls(choose: (by: ColourBy) => void): ColourControls {
   const select = element("select", {
     class: "gw-select gw-colour-by",

@@ -10,10 +10,13 @@ import { Corner } from "./corner";
 const scene = sceneOf(MODELS["h = w * x + b"]());
 const stage = { width: 600, height: 400 };
 const fit = fitView(scene, stage);
-/** Where nothing of the picture is seen, so that every corner is free. */
+/** A view without any of the picture, so that every corner is free. */
 const AWAY: View = { k: 1, x: 5000, y: 5000 };
 
-/** A key in a picture that is seen so, or soon will be; `sizes` are its own in one row, in rows, and in all the more rows. */
+/**
+ * Place a key over a picture seen like this, now and soon. `sizes` are the key's: in one row, in rows, in narrower
+ * rows.
+ */
 function placed(view: View, aim: View, sizes: [number, number][]) {
   const key = element("div", "gw-key", element("i"));
   const viewport = { view, aim, stage };
@@ -39,7 +42,7 @@ it("a key stands below the picture on the left, in one row, where nothing is dra
 
 it("is placed by what is seen once the camera has come to rest", () => {
   const [first] = scene.nodes;
-  // The node in the corner where the key stands else.
+  // A node in the key's usual corner.
   const there = { k: 1, x: 40 - first.x, y: stage.height - 30 - first.y };
   expect(
     placed(there, AWAY, [

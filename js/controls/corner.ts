@@ -2,7 +2,7 @@ import { element } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
 import { emptiestCorner } from "../scene/corners";
 
-/** What stands over a corner of the picture: the keys of its colours. It covers as little of it as it can. */
+/** The keys over a corner of the picture. They cover as little of it as possible. */
 export class Corner {
   readonly element: HTMLElement;
 
@@ -13,9 +13,9 @@ export class Corner {
     this.element = element("div", "gw-corner", ...keys);
   }
 
-  /** Moves to the corner where least is drawn now. */
+  /** Move to the corner that covers the least. */
   place(): void {
-    // To ask for a size, the page lays out all that has changed: only where a key is shown.
+    // Measuring forces a layout, so measure only visible keys.
     if (this.keys.every((key) => key.hidden || key.childElementCount === 0)) return;
     const { scene, viewport } = this.drawing;
     const { classList } = this.element;
@@ -31,7 +31,7 @@ export class Corner {
     };
     let found = best(0);
     let levels = 0;
-    // One below the other the keys are narrower, still more so with what is in them: they may fit where they cover less.
+    // Stacked keys are narrower and may fit in a corner.
     for (let more = 1; more <= 2 && found.covers > 0; more++) {
       const next = best(more);
       if (next.covers < found.covers) [found, levels] = [next, more];

@@ -8,7 +8,6 @@ const MOST_LEVELS = 4;
 
 interface FoldingControls {
   element: HTMLElement;
-  /** Shows how the folder's graph is folded now. */
   update(): void;
 }
 

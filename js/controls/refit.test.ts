@@ -10,7 +10,6 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-/** How often a picture is made again when its place, made for the first width, has the others one after the other. */
 function made(
   widths: number[],
   { folding = true, camera = true, whole = true, nodes = 100 } = {},

@@ -22,7 +22,6 @@ export class Shell<T extends { _fault: string | null }> {
     this.root = rootElement(kind, this.inside);
   }
 
-  /** Puts the parts below each other into the host. */
   fill(host: HTMLElement, ...parts: HTMLElement[]): void {
     this.inside.append(...parts);
     host.append(this.root);
@@ -30,7 +29,6 @@ export class Shell<T extends { _fault: string | null }> {
     this.cleanup.add(followTheme(this.root));
   }
 
-  /** Does something whenever the trait changes. */
   on(trait: keyof T, changed: () => void): void {
     this.cleanup.add(this.channel.on(trait, changed));
   }

@@ -26,18 +26,14 @@ const FLOW = { left: "→←", right: "←→", down: "↑↓", up: "↓↑" };
 /** The widths at which more and more is left out of the row, from all of it on; the style sheet says what. */
 const TIGHTEST = 5;
 
-/** Menus and choices that others make. */
 interface ToolbarParts {
   search: SearchBox;
-  /** The menu that saves the picture. */
   saving?: HTMLElement;
-  /** The menu of how the graph is shown, the choice of what its colours show, and that of its rank. */
   view?: HTMLElement;
   colours?: HTMLElement;
   ranks?: HTMLElement;
 }
 
-/** The row of tools. */
 export class Toolbar {
   readonly element: HTMLElement;
   private readonly crumbs = element("div", {
@@ -88,7 +84,6 @@ export class Toolbar {
     say(this.counts, "title", title);
   }
 
-  /** Show how many boxes and nodes are drawn; null where all are. */
   setDrawn(count: number | null): void {
     this.drawn.textContent = count === null ? "" : `, ${formatCount(count)} drawn`;
   }

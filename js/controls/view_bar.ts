@@ -92,12 +92,10 @@ export class ViewBar {
     this.setOpen(false);
   }
 
-  /** The choice of what colours show. */
   get colours(): HTMLElement {
     return this.choice.element;
   }
 
-  /** The key of the colours, shown beside the picture. */
   get key(): HTMLElement {
     return this.choice.key;
   }

@@ -5,9 +5,7 @@ interface HandleOptions {
   /** Which way it moves. */
   axis: "x" | "y";
   class: string;
-  /** Size in px now, and the least and most it can be. */
   read(): { now: number; least: number; most: number };
-  /** Sets the size in px. */
   set(size: number): void;
   /** Whether dragging right or down makes it larger. */
   grows: boolean;

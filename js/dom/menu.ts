@@ -44,7 +44,6 @@ export function createMenu(label: string, icon: string, items: readonly MenuItem
     if (at !== null) choices.at(at % choices.length)?.focus();
   }
 
-  /** Says something in place of the menu. */
   function say(text: string, isFault = false): void {
     note.hidden = text === "";
     note.textContent = text;

@@ -2,7 +2,6 @@
 export class Remembered {
   private parts: readonly unknown[] | null = null;
 
-  /** Whether any of the parts is another one than the last time; they are remembered for the next. */
   isNew(...parts: readonly unknown[]): boolean {
     const { parts: known } = this;
     this.parts = parts;

@@ -26,7 +26,6 @@ export class NodeExperiments {
     return this.quiz.element;
   }
 
-  /** Shows what there is to be done in the graph now. */
   update(graph: GraphModel | null): void {
     const { channel, quiz } = this;
     if (!graph) return;
@@ -40,7 +39,6 @@ export class NodeExperiments {
     this.place();
   }
 
-  /** Puts it where the nodes are seen. */
   place(): void {
     this.pins.place(this.drawing.scene, this.drawing.viewport.view);
   }

@@ -18,7 +18,6 @@ interface WhatIfEvents {
 
 /** Changing gradients on their way: edges that are picked in the picture, what is done to them, and what comes of it. */
 export class WhatIf {
-  /** Stands in the panel. */
   readonly element = element("div");
   private readonly layer = svgElement("g", "gw-what-if-marks");
   private readonly tools = element("div", { class: "gw-edge-bar", hidden: true });
@@ -62,7 +61,6 @@ export class WhatIf {
     return this.channel.get("edits") ?? [];
   }
 
-  /** Another graph is shown. */
   read(graph: GraphModel): void {
     if (this.edges?.graph === graph) return;
     this.edges = graph.static ? null : new Edges(graph);
@@ -70,7 +68,6 @@ export class WhatIf {
     this.update();
   }
 
-  /** A node was selected, or none. */
   select(node: number | null): void {
     if (node === this.selected) return;
     this.selected = node;
@@ -88,19 +85,16 @@ export class WhatIf {
     return true;
   }
 
-  /** Its part of the panel is closed. */
   close(): void {
     this.isClosed = true;
     this.leave();
   }
 
-  /** The edits are others. */
   edited(): void {
     this.isClosed = false;
     this.update();
   }
 
-  /** Brings all of it up to date. */
   update(): void {
     const { edges, edits, edge, selected, lit } = this;
     if (!edges || !this.isOffered) {
@@ -143,7 +137,6 @@ export class WhatIf {
     this.place();
   }
 
-  /** Puts the tools beside the edge that is picked. */
   place(): void {
     const { scene, viewport } = this.drawing;
     const { view, stage } = viewport;

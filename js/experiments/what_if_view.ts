@@ -19,7 +19,6 @@ import {
 } from "./edits";
 import { changeText, editText, gradText, numbersText, percentText, shareText } from "./words";
 
-/** What the reader does in it. */
 interface WhatIfActions {
   edit(edits: EditModel[]): void;
   /** Lights the way of a share of the selected node's gradient up, or no more. */
@@ -27,7 +26,6 @@ interface WhatIfActions {
   goTo(node: number): void;
 }
 
-/** What there is to show. */
 interface WhatIfShown {
   edges: Edges;
   /** Those that can be edited here: the selected one, or those into the selected node. */

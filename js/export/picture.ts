@@ -65,7 +65,6 @@ export function pictureParts(
   ];
 }
 
-/** A node, with its words for a screen reader. */
 function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
   const { title, lines } = describeDrawn(graph, node, marks);
   const words = lines.filter((line) => line !== HOW_TO_OPEN);

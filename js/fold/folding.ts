@@ -107,7 +107,6 @@ export function openedByHand({ graph, tree }: { graph: GraphModel; tree: GroupTr
   return paths;
 }
 
-/** Close a group. The open groups in it are open again when it is opened. */
 export function closeGroup(folding: Folding, path: string): Folding {
   const open = new Set(folding.open);
   open.delete(path);
@@ -147,7 +146,6 @@ export function keepPeek(folding: Folding): Folding {
   return folding.peek.length === 0 ? folding : { ...folding, open: openPaths(folding), peek: [] };
 }
 
-/** Hides or shows all plumbing. */
 export function setPlumbing(folding: Folding, hides: boolean): Folding {
   return { ...folding, hidesPlumbing: hides, unfolded: new Set() };
 }
@@ -157,7 +155,6 @@ export function unfoldPlumbing(folding: Folding, nodes: Iterable<number>): Foldi
   return { ...folding, unfolded: new Set([...folding.unfolded, ...nodes]) };
 }
 
-/** Draws repeated blocks as strips, or one by one. */
 export function setRepeats(folding: Folding, folds: boolean): Folding {
   return { ...folding, foldsRepeats: folds };
 }

@@ -131,7 +131,6 @@ function withoutSaid({ nodes, edges, nodeOf }: Visible, graph: GraphModel): Visi
   };
 }
 
-/** Whether there is anything to fold: modules, or so many nodes that plumbing is in the way. */
 export function canFold({ tree, graph }: GroupedGraph): boolean {
   return tree.path.length > 1 || graph.nodes.length > LARGEST_WHOLE;
 }

@@ -39,7 +39,6 @@ interface VisibleNode {
   also?: number[];
 }
 
-/** One line between two visible nodes. */
 interface VisibleEdge {
   /** Positions in `Visible.nodes`. */
   source: number;

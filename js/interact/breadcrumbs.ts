@@ -68,7 +68,6 @@ export class Breadcrumbs {
     return true;
   }
 
-  /** Another picture is drawn: forgets the boxes that are not open in it. */
   update(): void {
     const { folding } = this.folds;
     const open = folding && openPaths(folding);

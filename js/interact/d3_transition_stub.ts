@@ -7,7 +7,6 @@ selection.prototype.interrupt = function () {
   return this;
 };
 
-/** Do nothing: there are no transitions. */
 export function interrupt(): void {}
 
 /** Only transitions would call it. */

@@ -113,7 +113,6 @@ export class Drawing {
     this.listen();
   }
 
-  /** Draws another graph, or the same in another direction, from its first view. */
   show(graph: GraphModel, scene: Scene): void {
     this.graph = graph;
     this.take(scene, null);
@@ -175,14 +174,12 @@ export class Drawing {
     this.paintSoon();
   }
 
-  /** Changes some marks and repaints. */
   mark(marks: Partial<Marks>): void {
     this.marks = { ...this.marks, ...marks };
     this.painting.refresh();
     this.paintSoon();
   }
 
-  /** Set the size in px. The middle of the view does not move. */
   resize(size: Size): void {
     const became = this.viewport.resize(size);
     if (became === null) return;

@@ -55,7 +55,6 @@ interface FoldEvents {
   failed(error: unknown): void;
 }
 
-/** All that a picture depends on. */
 interface Shown {
   grouped: GroupedGraph;
   origin: GraphModel;
@@ -99,7 +98,6 @@ export class FoldController {
     return this.wanted?.grouped ?? null;
   }
 
-  /** The graph in the picture that is drawn. */
   get drawnGraph(): GroupedGraph | null {
     return this.drawn?.grouped ?? null;
   }
@@ -110,7 +108,6 @@ export class FoldController {
     return folding !== null && first !== null && isSameFolding(folding, first);
   }
 
-  /** Forgets what is shown: even the same graph is then drawn as at first. */
   forget(): void {
     this.wanted = null;
   }
@@ -252,7 +249,6 @@ export class FoldController {
     return true;
   }
 
-  /** Shows the plumbing that is folded into an edge. */
   unfold(nodes: readonly number[]): void {
     this.change((folding) => unfoldPlumbing(folding, nodes));
   }
@@ -278,7 +274,6 @@ export class FoldController {
     if (!this.work) this.goal = null;
   }
 
-  /** Lets what was only peeked at stay open. */
   keep(): void {
     const { wanted, drawn } = this;
     if (!wanted) return;
@@ -306,7 +301,6 @@ export class FoldController {
     return true;
   }
 
-  /** Makes the picture that was given up. */
   again(): void {
     if (this.wanted) this.draw(this.wanted, () => null);
   }

@@ -2,12 +2,10 @@ import type { Marks } from "../paint/marks";
 import type { Scene, SceneNode } from "../scene/scene";
 import { END, firstStop, stepOf, walk } from "./walk";
 
-/** What keys do in a drawing. */
 interface KeyActions {
   /** A key that opens or closes something at the node; true if it did. */
   keyed(key: string, node: SceneNode): boolean;
   select(node: SceneNode): void;
-  /** Puts the keyboard on a drawn node. */
   stopAt(index: number | null): void;
   /** Tells a screen reader. */
   say(words: string): void;
@@ -17,7 +15,6 @@ interface KeyActions {
 
 const ZOOM: Readonly<Record<string, number>> = { "+": 1.4, "=": 1.4, "-": 1 / 1.4 };
 
-/** Walks a drawing by its keys. */
 export class Keyboard {
   /** The node that the last step along or against the flow came from: a step back returns to it. */
   private cameFrom: number | null = null;
@@ -49,7 +46,6 @@ export class Keyboard {
     return true;
   }
 
-  /** Forgets where it came from: the next step starts anew. */
   forget(): void {
     this.cameFrom = null;
   }

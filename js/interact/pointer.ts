@@ -4,7 +4,6 @@ import type { Press } from "./press";
 
 /** What a pointer does in a drawing. */
 interface PointerActions {
-  /** What lies under the pointer; null before there is a picture. */
   hitAt(event: MouseEvent): (Hit & { at: [number, number] }) | null;
   /** It moved onto something, or off everything. */
   hover(hit: (Hit & { at: [number, number] }) | null): void;

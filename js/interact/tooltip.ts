@@ -6,7 +6,6 @@ import type { Description } from "./describe";
 const GAP = 10;
 const DELAY_MS = 220;
 
-/** What a node is, beside the node, while the pointer rests on it. */
 export class Tooltip {
   readonly element = element("div", { class: "gw-tooltip", role: "tooltip", hidden: true });
   private timer = 0;

@@ -65,7 +65,6 @@ export class Viewport {
     return true;
   }
 
-  /** Shows a scene from a view of it, at once. */
   put(scene: Scene, view: View): void {
     this.scene = scene;
     this.camera.resize(scene, this.stage);
