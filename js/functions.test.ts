@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 const MOST_LINES = 80;
 
-/** The text of every file by its path, tests apart. */
+/** The text of every product file by its path. */
 const FILES = Object.entries(
   import.meta.glob<string>(["./**/*.ts", "!./**/*.test.ts", "!./node_modules/**"], {
     query: "?raw",
@@ -11,10 +11,10 @@ const FILES = Object.entries(
   }),
 );
 
-/** What opens a block of several lines that is not a function: types, classes and tables. */
+/** The start of a block that is not a function: types, classes and tables. */
 const OTHER = /^(export )?(default )?(abstract )?(class|interface|type|enum)\b|[=(:[,]\s*\{$/;
 
-/** Each function of more lines, as its file, first line and length. Relies on the formatter's indentation. */
+/** The functions with more lines: file, first line and length. Relies on the formatter's indentation. */
 function longFunctions([path, text]: [string, string]): string[] {
   const lines = text.split("\n");
   const indentOf = (line: string) => line.length - line.trimStart().length;
@@ -29,7 +29,7 @@ function longFunctions([path, text]: [string, string]): string[] {
         return [`${path.slice(2)}:${first + 1} has ${i - first + 1} lines`];
     }
     if (!line.endsWith("{")) return [];
-    // A signature over several lines begins at the last line indented as its end.
+    // A signature over several lines starts at the last line with its end's indentation.
     let first = i;
     if (line.trimStart().startsWith(")"))
       for (first = i - 1; indentOf(lines[first]) > indent; ) first--;

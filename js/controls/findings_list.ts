@@ -5,7 +5,7 @@ import type { FindingModel, NodeModel } from "../wire";
 
 interface FindingsList {
   element: HTMLElement;
-  /** Shows what was found; null while nothing was looked for. */
+  /** Show the findings; null before any diagnosis. */
   update(findings: readonly FindingModel[] | null): void;
 }
 
@@ -14,10 +14,10 @@ const WORDS: Record<FindingModel["severity"], string> = {
   warning: "Warning",
   info: "Note",
 };
-/** Nodes of a finding that have a link of their own. */
+/** The most links of one finding. */
 const MOST_LINKS = 6;
 
-/** What a diagnosis found, worst first; a click goes to the node that it is about. */
+/** A diagnosis' findings, worst first; a click selects the node. */
 export function createFindingsList(
   show: (node: number) => void,
   labelOf: (node: number) => string,
@@ -43,12 +43,12 @@ export function createFindingsList(
   };
 }
 
-/** The label of a node; where that is but its operation, with the module that ran it. */
+/** A node's label; if that is only the operation, with the module that ran it. */
 export function labelInModule({ label, name, namespace }: NodeModel): string {
   return name === null && namespace ? `${label} in ${namespace.replaceAll("/", ".")}` : label;
 }
 
-/** Worst first; those alike stay in Python's order. */
+/** Worst first; ties keep Python's order. */
 export function bySeverity(findings: readonly FindingModel[]): FindingModel[] {
   const order = Object.keys(WORDS);
   return [...findings].sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));

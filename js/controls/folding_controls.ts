@@ -3,7 +3,7 @@ import { Remembered } from "../dom/remembered";
 import { deepest, depthOf, setPlumbing, setRepeats, toDepth } from "../fold/folding";
 import type { FoldController } from "../interact/fold_controller";
 
-/** Levels that can be chosen one by one; deeper ones are opened box by box. */
+/** The deepest level with a button of its own; boxes below open one by one. */
 const MOST_LEVELS = 4;
 
 interface FoldingControls {
@@ -11,7 +11,7 @@ interface FoldingControls {
   update(): void;
 }
 
-/** How far modules are open, whether plumbing is hidden and whether repeated blocks are folded. */
+/** The controls of open levels, hidden plumbing and folded repeats. */
 export function createFoldingControls(folds: FoldController): FoldingControls {
   const depths = element("select", {
     class: "gw-select gw-depth",

@@ -7,11 +7,11 @@ const ARROW = { down: "↓", right: "→", up: "↑", left: "←" };
 
 interface Help {
   element: HTMLElement;
-  /** `isStatic`: the words are about data, which flows the other way. */
+  /** `isStatic`: the graph shows data, which flows the other way. */
   setDirection(direction: DirectionChoice, isStatic: boolean): void;
 }
 
-/** All that is hidden until somebody asks: what the signs mean, what the keys do, which way gradients flow. */
+/** The help that opens on request: signs, keys, direction. */
 export function createHelp(
   legend: HTMLElement,
   note: HTMLElement,

@@ -9,24 +9,24 @@ import type { Recording } from "../steps/recording";
 import type { GraphModel, NodeModel, StateModel } from "../wire";
 
 interface LegendOptions {
-  /** Whether the graph is a static one; "some" where others beside it are not. */
+  /** Whether the graph is static; "some" if only some of several graphs are. */
   isStatic?: boolean | "some";
   stubs: boolean;
   /** Kinds of nodes that are drawn. */
   kinds?: ReadonlySet<NodeModel["kind"]>;
   copies: boolean;
-  /** What stands for several: closed boxes, merged lines, edges with plumbing folded into them. */
+  /** Whether there are closed boxes, merged lines, and edges with folded plumbing. */
   folded?: { boxes: boolean; merged: boolean; plumbing: boolean };
   ran: boolean;
   unreached: boolean;
   freed: boolean;
-  /** Whether there are strips over the ranks of a run, and nodes that some of them lack. */
+  /** Whether there are strips over ranks, and nodes that some ranks lack. */
   ranks?: { strips: boolean; only: boolean };
-  /** The backward that is stepped through; null when none is. */
+  /** The pass that is stepped through; null for none. */
   recording: Recording | null;
 }
 
-/** One entry per sign that the drawing uses now. */
+/** One entry per sign in the current drawing. */
 export function legendEntries(options: LegendOptions): HTMLElement[] {
   const { isStatic = false } = options;
   const words = (dynamic: string, fixed: string) =>
@@ -65,7 +65,7 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
   return entries;
 }
 
-/** One entry per sign in the picture of a graph that has so many autograd nodes. */
+/** The entries of a graph with this many autograd nodes. */
 export function drawingEntries(
   { scene, progress }: Pick<Drawing, "scene" | "progress">,
   shown: GraphModel,
@@ -126,7 +126,7 @@ function rankEntries({ strips, only }: NonNullable<LegendOptions["ranks"]>): HTM
   return entries;
 }
 
-/** The signs of what stands for several nodes or edges. */
+/** The entries of boxes, merged lines and folded plumbing. */
 function foldedEntries({ boxes, merged, plumbing }: NonNullable<LegendOptions["folded"]>) {
   const entries: HTMLElement[] = [];
   const sheet = { class: "gw-sheet", x: -8, y: -7.5, width: 20, height: 11, rx: 3 };
@@ -151,7 +151,7 @@ function foldedEntries({ boxes, merged, plumbing }: NonNullable<LegendOptions["f
   return entries;
 }
 
-/** The signs of what no gradient flows through. */
+/** The entries of nodes that no gradient flows through. */
 function quietEntries(kinds: ReadonlySet<NodeModel["kind"]>, isStatic: boolean): HTMLElement[] {
   const entries: HTMLElement[] = [];
   const line = (kind: string, from: number, to: number) =>
@@ -173,12 +173,12 @@ function quietEntries(kinds: ReadonlySet<NodeModel["kind"]>, isStatic: boolean):
   return entries;
 }
 
-/** What the states of nodes look like, in few words, while one steps. */
+/** A short key of the states while stepping. */
 export function stateKey(): HTMLElement {
   return element(
     "div",
     { class: "gw-state-key", role: "list", "aria-label": "States of nodes" },
-    // All as wide as the widest, so that their words begin alike below each other.
+    // Equally wide, so that their words are aligned.
     entry("done", 34, stage("is-done")),
     entry("runs now", 34, stage("is-running")),
     entry("next", 34, stage("is-ready")),
@@ -186,7 +186,7 @@ export function stateKey(): HTMLElement {
   );
 }
 
-/** The signs of stepping: they stay the same from step to step, so that nothing below them moves. */
+/** The entries of stepping. They are the same at every step, so that nothing below them moves. */
 function stepEntries({ steps, run, marks }: Recording): HTMLElement[] {
   const entries: HTMLElement[] = [];
   if (steps.length > 0) {

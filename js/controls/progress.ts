@@ -2,19 +2,20 @@ import { button, element } from "../dom/element";
 
 export interface Progress {
   element: HTMLElement;
-  /** Whether it is seen. */
   readonly isVisible: boolean;
-  /** Says what is being done, after half a second or `atOnce`. Said again, only the words change. */
+  /** Show what is being done, after half a second or `atOnce`. A second call changes only the words. */
   show(text: string, cancel: (() => void) | null, atOnce?: boolean): void;
-  /** Says what was not done, with a button that does it. */
+  /** Show what was not done, with a button that does it. */
   offer(text: string, label: string, accept: () => void): void;
   hide(): void;
 }
 
-/** What is done within this time is not worth a word, ms. */
+/** Shorter work needs no message, ms. */
 const SOON_MS = 500;
 
-/** What lies over a drawing that is not there yet: what is being done, and a way out. `left` gets the keyboard back. */
+/**
+ * An overlay for a drawing that is not ready: what is being done, and a button to cancel. `left` takes the focus back.
+ */
 export function createProgress(left: () => void): Progress {
   const words = element("span", { class: "gw-progress-text", role: "status" });
   const line = element("span", { class: "gw-progress-line", "aria-hidden": "true" });
@@ -41,7 +42,7 @@ export function createProgress(left: () => void): Progress {
     window.clearTimeout(timer);
     timer = 0;
     box.hidden = false;
-    // Words that come after the element are read out.
+    // Screen readers read text that is added after its element.
     words.textContent = wanted;
   }
 

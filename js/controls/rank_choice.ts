@@ -5,11 +5,11 @@ import type { RanksModel } from "../wire";
 
 interface RankChoice {
   element: HTMLElement;
-  /** `there` are the ranks that can be shown, `shown` the one that is; null of what is of no rank. */
+  /** `there` are the ranks that can be shown, `shown` the current one; null without ranks. */
   update(ranks: RanksModel | null, shown: number | null, there: readonly number[]): void;
 }
 
-/** Which rank of several is shown: a choice where Python can show another, else words. */
+/** The rank that is shown: a choice if Python can show others, else words. */
 export function createRankChoice(choose: (rank: number) => void): RankChoice {
   const select = element("select", {
     class: "gw-select",
@@ -18,7 +18,7 @@ export function createRankChoice(choose: (rank: number) => void): RankChoice {
   });
   const label = element("label", "gw-rank-choice", element("span", {}, "rank"), select);
   const words = element("span", "gw-rank-words");
-  /** What other ranks have that is not drawn: shown at a click. */
+  /** A click shows the nodes and edges that only other ranks have. */
   const more = element("button", { type: "button", class: "gw-rank-more", ...KEEP_KEYS });
   let next = 0;
   more.addEventListener("click", () => choose(next));

@@ -1,16 +1,16 @@
 import { type FoldController, MOST_AT_ONCE } from "../interact/fold_controller";
 import type { Viewport } from "../interact/viewport";
 
-/** A place that is so many times as wide, or as narrow, is another place. */
+/** The ratio of widths that makes a place count as changed. */
 const MUCH = 1.3;
-/** Until nobody drags the edge of the page any more, ms. */
+/** Wait until the reader stops resizing the page, ms. */
 const SETTLED_MS = 200;
-/** In a graph of more nodes than this it takes too long to find what fits again. */
+/** The most nodes of a graph that is refolded; larger ones take too long. */
 const MOST_NODES = 10 * MOST_AT_ONCE;
 
-/** Has a graph folded anew when its place has another width, as long as nobody has touched the folding or the camera. */
+/** Refold a graph when the width of its place changes, until the reader touches the folding or the camera. */
 export class Refit {
-  /** The width that the first picture was made for, px; 0 before the widget is on the page. */
+  /** The width of the first picture, px; 0 before the widget is in the page. */
   private width = 0;
   private timer = 0;
 
@@ -20,12 +20,12 @@ export class Refit {
     private readonly again: () => void,
   ) {}
 
-  /** A first picture is made for a place of this width. */
+  /** Note the width for which a first picture is made. */
   madeFor(width: number): void {
     this.width = width;
   }
 
-  /** The place has this width now. A picture that was made before there was one is made at once, unless it is large. */
+  /** Take a new width. A picture made before the first width is remade at once, unless it is large. */
   widthIs(width: number): void {
     window.clearTimeout(this.timer);
     const { width: before } = this;

@@ -2,8 +2,8 @@ import { formatShape } from "../text/shape";
 import type { GraphModel, NodeModel } from "../wire";
 
 /**
- * Ids of the nodes that match every word of the query, in the graph's order: in the name, the operation, the module or the shape,
- * whichever way the shape is written ("64,3", "(64, 3, 7, 7)", "64x3", "scalar").
+ * Ids of the nodes that match every word of the query, in the graph's order. A word matches a name, operation, module
+ * or shape in any notation ("64,3", "(64, 3, 7, 7)", "64x3", "scalar").
  */
 export function search(graph: GraphModel, query: string): number[] {
   const words = wordsOf(query);
@@ -17,7 +17,7 @@ export function search(graph: GraphModel, query: string): number[] {
     .map(({ id }) => id);
 }
 
-/** Tells whether a node matches a word. Nodes of a large graph share most texts and shapes: each is looked at once. */
+/** Return a test of one word. Results are cached, because nodes of a large graph share most texts and shapes. */
 function matcher(word: string, rootNames: Map<number, string>): (node: NodeModel) => boolean {
   const isIn = (text: string) => text.toLowerCase().includes(word);
   const inText = remembered(isIn);
@@ -47,7 +47,7 @@ function remembered<K>(find: (key: K) => boolean): (key: K) => boolean {
   };
 }
 
-/** Words in lower case; a shape stays one word however it is spaced. */
+/** Split into lower-case words; a shape with spaces stays one word. */
 function wordsOf(query: string): string[] {
   return query
     .toLowerCase()

@@ -2,23 +2,23 @@ import { button, element, KEEP_KEYS } from "../dom/element";
 import { ICONS } from "../dom/icons";
 
 interface SearchEvents {
-  /** The text changed; returns what it finds. */
+  /** The text changed; returns the matches. */
   find(query: string): number[];
-  /** Moves to one of the finds, or to none. */
+  /** Move to a match, or to none. */
   go(id: number | null): void;
   /** Escape in an empty field. */
   left(): void;
 }
 
-/** In a graph of so many nodes the field is always open. */
+/** From this many nodes on, the field is always open. */
 const MANY = 15;
 
-/** A button that opens a field, which counts its finds ("2 of 17") and steps through them. */
+/** A button that opens a search field with a count of matches ("2 of 17") and steps through them. */
 export class SearchBox {
   readonly element: HTMLElement;
   private found: number[] = [];
   private at = -1;
-  /** Whether the field stays open when nobody searches. */
+  /** Whether the field stays open without a search. */
   private stays = false;
   private readonly field = element("input", {
     type: "text",
@@ -85,7 +85,7 @@ export class SearchBox {
     return true;
   }
 
-  /** Search again, for example in a new graph with so many nodes. */
+  /** Search again, for example in a new graph. */
   refresh(nodes: number): void {
     this.stays = nodes >= MANY;
     this.setOpen(this.stays || this.field.value !== "");

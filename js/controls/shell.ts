@@ -4,7 +4,7 @@ import { faultBox, messageOf } from "../dom/fault";
 import { followTheme } from "../dom/theme";
 import { rootElement } from "../theme/sheet";
 
-/** What a view of one graph and a view of several have in common: the frame, the legend, and where notes and faults stand. */
+/** The frame, the legend, the notes and the faults; shared by views of one graph and of several. */
 export class Shell<T extends { _fault: string | null }> {
   readonly root: HTMLElement;
   readonly cleanup = new Cleanup();
@@ -33,7 +33,7 @@ export class Shell<T extends { _fault: string | null }> {
     this.cleanup.add(this.channel.on(trait, changed));
   }
 
-  /** What does a part of the work and, if that fails, says so: nothing else goes along with it. */
+  /** Wrap a part of the work: its errors are shown, and nothing else fails with it. */
   guarded(part: () => void): () => void {
     return () => {
       try {
@@ -54,7 +54,7 @@ export class Shell<T extends { _fault: string | null }> {
     this.faults.replaceChildren(...(fault ? [faultBox(fault)] : []));
   });
 
-  /** Fills the screen, or at least the window where the page may not have the screen; or goes back. */
+  /** Fill the screen, or the window if the page may not use the screen; or go back. */
   toggleFull(): void {
     const { root } = this;
     if (this.leaveFull()) return;
@@ -62,7 +62,7 @@ export class Shell<T extends { _fault: string | null }> {
     asked.catch(() => this.setFull(true));
   }
 
-  /** Goes back from there; false if it was not there. */
+  /** Leave full screen; false if it was off. */
   leaveFull(): boolean {
     if (!this.root.classList.contains("is-full")) return false;
     if (this.hasScreen) document.exitFullscreen();
@@ -70,7 +70,7 @@ export class Shell<T extends { _fault: string | null }> {
     return true;
   }
 
-  /** Follow full screen, which the browser can also leave; calls back when the widget has another size. */
+  /** Follow full screen, which the browser can also leave. `resized` runs when the widget's size changes. */
   followFull(resized: () => void): void {
     this.resized = resized;
     this.cleanup.listen(this.root, "fullscreenchange", () => this.setFull(this.hasScreen));

@@ -195,7 +195,7 @@ it("plays at the chosen speed, and a large picture module by module", () => {
   speed.value = "4";
   speed.dispatchEvent(new Event("change"));
   one<HTMLElement>('[aria-label="Play"]').click();
-  // The loss, one module, the other, and what is before them: four or five stops of 175 ms.
+  // The loss, two modules and the input: four or five stops of 175 ms.
   vi.advanceTimersByTime(1000);
   expect(one(".gw-bar-text").textContent).toContain("backward done");
 });

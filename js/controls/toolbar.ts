@@ -8,22 +8,22 @@ interface ToolbarEvents {
   zoom(factor: number): void;
   fit(): void;
   toggleConstants(): void;
-  /** Left out where no local derivatives are drawn. */
+  /** Absent if the view draws no local derivatives. */
   toggleDerivatives?: () => void;
   toggleFull(): void;
   toggleHelp(): void;
-  /** Back out of the boxes that were gone into, until so many are left. */
+  /** Leave entered boxes until `depth` are left. */
   leaveTo?(depth: number): void;
-  /** Left out where there is nothing beside the picture to be hidden. */
+  /** Absent if there is no panel. */
   togglePanel?: () => void;
 }
 
 const ZOOM = 1.4;
 
-/** Which way values flow, and which way gradients. */
+/** Arrows for the direction of values, then of gradients. */
 const FLOW = { left: "→←", right: "←→", down: "↑↓", up: "↓↑" };
 
-/** The widths at which more and more is left out of the row, from all of it on; the style sheet says what. */
+/** The number of steps in which the row hides tools; the style sheet says which. */
 const TIGHTEST = 5;
 
 interface ToolbarParts {
@@ -74,7 +74,7 @@ export class Toolbar {
     );
   }
 
-  /** Name the graph, and how much of it is drawn. User text. */
+  /** Name the graph and its visible size. User text. */
   setCrumb(text: string, size: string, title: string): void {
     if (text !== this.name || this.crumbs.childElementCount === 0) {
       this.name = text;
@@ -88,13 +88,13 @@ export class Toolbar {
     this.drawn.textContent = count === null ? "" : `, ${formatCount(count)} drawn`;
   }
 
-  /** Show the boxes that the reader entered, the outermost first. User text. */
+  /** Show the entered boxes, outermost first. User text. */
   setBreadcrumbs(boxes: readonly string[]): void {
     this.way = boxes;
     this.showWay();
   }
 
-  /** Show which way gradients flow; null where the picture shows it itself. */
+  /** Show the direction of gradients; null if the picture shows it itself. */
   setFlow(direction: Direction | null): void {
     this.flow.hidden = direction === null;
     const [value, grad] = direction ? FLOW[direction] : "";
@@ -111,7 +111,7 @@ export class Toolbar {
     setToggle(this.toggles.constants, shown);
   }
 
-  /** Show whether local derivatives are written on every edge; null where the graph is too large for that. */
+  /** Show whether local derivatives are written on all edges; null if the graph is too large. */
   setDerivatives(shown: boolean | null): void {
     setToggle(this.toggles.derivatives, shown);
   }
@@ -124,7 +124,7 @@ export class Toolbar {
     if (this.toggles.panel) setToggle(this.toggles.panel, open);
   }
 
-  /** Hide more and more tools until the rest fits. */
+  /** Hide tools until the rest fits. */
   tighten(): void {
     const { element: bar } = this;
     const levels = Array.from({ length: TIGHTEST }, (_, level) => `is-tight-${level + 1}`);
@@ -135,7 +135,7 @@ export class Toolbar {
     }
   }
 
-  /** The graph, then the boxes that the reader is in; all but the last lead back out. */
+  /** The graph, then the entered boxes; all but the last are links. */
   private showWay(): void {
     const { name, way, events } = this;
     const parts = [name, ...way].map((text, depth) => {
@@ -161,7 +161,7 @@ interface Toggles {
   panel: HTMLButtonElement | undefined;
 }
 
-/** The buttons that show or hide something; hidden until there is something to show. */
+/** The toggle buttons; hidden until they apply. */
 function toggles(events: ToolbarEvents): Toggles {
   const { togglePanel } = events;
   const constants = button(

@@ -9,7 +9,7 @@ import type { GraphModel, TransportModel } from "../wire";
 
 type Stepped = Pick<Stepper, "toStart" | "toEnd" | "by" | "go" | "togglePlay" | "speed">;
 
-/** More marked nodes than this are counted. */
+/** The most marked nodes that are named; more are counted. */
 const MOST_MARKS = 3;
 
 const SPEEDS: [value: number, text: string][] = [
@@ -19,22 +19,25 @@ const SPEEDS: [value: number, text: string][] = [
   [4, "4×"],
 ];
 
-/** What the bar shows of the stepping, beside the steps themselves. */
+/** The state of the bar besides the steps. */
 export interface BarState {
   transport: TransportModel | null;
   graph: GraphModel | null;
-  /** A sentence about the passes; null before any. */
+  /** A note on the passes; null before any. */
   seen?: string | null;
-  /** What the last update changed; shown until somebody steps. */
+  /** The changes of the last update, shown until the reader steps. */
   live?: readonly [name: string, words: string][] | null;
   /** The name of that update: "live", or "rank 1". */
   of?: string;
 }
 
-/** The buttons and the slider that step through a backward pass, and words about it. `show` selects a node and brings it into view. */
+/**
+ * The buttons and the slider that step through a pass, with words about the step. `show` selects a node and brings it
+ * into view.
+ */
 export class TransportBar {
   readonly element: HTMLElement;
-  /** Notes over the picture: nothing moves when one appears. */
+  /** Notes over the picture, so that nothing moves when one appears. */
   readonly notes = element("div", { class: "gw-bar-notes", hidden: true });
   private readonly buttons: Buttons;
   private readonly slider: HTMLInputElement;
@@ -108,13 +111,13 @@ export class TransportBar {
     event.preventDefault();
   }
 
-  /** The slider, and which buttons do something now. */
+  /** Update the slider and the buttons. */
   private showPosition({ progress, playing, starting }: Stepping, blocked: string | null): void {
     const { slider, text } = this;
     const { start, back, play, step, end } = this.buttons;
     const total = progress?.recording.steps.length ?? 0;
     const cursor = progress?.cursor ?? 0;
-    // Also while one starts: a second press does nothing, and the keyboard stays on the button.
+    // Enabled also while a pass starts: the button ignores a second press and keeps the focus.
     const canStart = total === 0 && blocked === null;
     slider.hidden = total === 0;
     text.classList.toggle("is-working", starting);
@@ -134,7 +137,7 @@ export class TransportBar {
     say(text, "aria-live", playing ? "off" : "polite");
   }
 
-  /** The step that runs and what it changed, or why there is none. */
+  /** Show the running step and its changes, or why there is none. */
   private showWords(
     { progress, starting }: Stepping,
     { transport, graph, seen = null, live = null, of = "live" }: BarState,
@@ -155,7 +158,7 @@ export class TransportBar {
     const words = at
       ? changeWords(at.changes)
       : [starting ? " Interrupt the kernel to stop it." : idleText(transport?.blocked ?? seen)];
-    // In threes, the middle one bold.
+    // Groups of three, the middle one bold.
     if (this.written.isNew(words.join("\n")))
       this.after.replaceChildren(
         ...words.map((word, i) => (i % 3 === 1 && word !== "" ? element("b", {}, word) : word)),
@@ -166,7 +169,7 @@ export class TransportBar {
     say(this.slider, "aria-valuetext", said);
   }
 
-  /** A disabled button drops the keyboard to the page: it goes to a neighbour first. */
+  /** Before a button is disabled, move its focus to a neighbour. */
   private enable(wanted: [HTMLButtonElement, boolean][]): void {
     const active = (this.element.getRootNode() as Document | ShadowRoot).activeElement;
     const lost = wanted.some(([control, on]) => control === active && !on);
@@ -182,7 +185,7 @@ export class TransportBar {
   ): void {
     const { notes } = this;
     const marks = progress?.recording.run?.marks ?? [];
-    // For a pass that never moved a .grad here, "view only" is enough.
+    // A pass that never moved a .grad here only needs "view only".
     this.wasOwned ||= transport?.owned ?? false;
     const { owned, note: said, blocked } = transport ?? { owned: false, note: null, blocked: null };
     const sentence = this.wasOwned ? (said ?? (owned ? null : blocked)) : null;
@@ -203,7 +206,7 @@ export class TransportBar {
         : []),
     ];
     const written = parts.map((part) => part.textContent).join("\n");
-    // Unchanged notes keep their buttons, and these the keyboard.
+    // Keep unchanged notes, so that their buttons keep the focus.
     if (notes.dataset.written === written) return;
     notes.dataset.written = written;
     notes.replaceChildren(...parts);
@@ -268,7 +271,7 @@ function speedChoice(stepper: Stepped): HTMLSelectElement {
   return speeds;
 }
 
-/** Words in threes: a separator, the name, and what became of it. */
+/** Groups of three: a separator, the name, its change. */
 function changeWords(changes: readonly (readonly [name: string, said: string])[]): string[] {
   return changes.flatMap(([name, said], i) => [
     i === 0 ? " " : ", ",

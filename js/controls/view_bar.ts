@@ -23,10 +23,10 @@ import { choices } from "./choices";
 import { createColourControls } from "./colour_controls";
 import { createFoldingControls, toggle } from "./folding_controls";
 
-/** A question without an answer for so long may have been lost: it can be asked again. */
+/** A question without an answer for this long may be lost, and can be asked again. */
 const PATIENCE_MS = 10_000;
 
-/** The view menu: how the graph is folded and named; and what its colours show. */
+/** The view menu: folding, names and colours. */
 export class ViewBar {
   /** A button with its menu. */
   readonly element: HTMLElement;
@@ -42,7 +42,6 @@ export class ViewBar {
   private shown: ColourLegend | null = null;
   /** Replaced only when its content changes. */
   private alarms: Map<number, string> | null = null;
-  /** What the colours should show, once it is known; null for a default that depends on the picture. */
   private wanted = choices.colour;
   private hasTorchNames = choices.torchNames;
   private askedMemory = false;
@@ -100,17 +99,17 @@ export class ViewBar {
     return this.choice.key;
   }
 
-  /** The key in plain words, for files; null where colours show nothing. */
+  /** The legend in plain words, for files; null without colours. */
   get legend(): ColourLegend | null {
     return this.shown;
   }
 
-  /** Whether operations have torch's names rather than a board's. */
+  /** Whether operations have torch's names instead of a board's signs. */
   get torchNames(): boolean {
     return this.hasTorchNames;
   }
 
-  /** Show how the graph is folded now; colour the picture again where it or the source of the colours changed. */
+  /** Show the current folding. Recolour if the folding or the colours' data changed. */
   update(): void {
     const { canFold, grouped } = this.folds;
     const isStatic = grouped?.graph.static ?? false;
@@ -129,7 +128,6 @@ export class ViewBar {
     this.colour(canFold, known);
   }
 
-  /** Python answered: a diagnosis that was asked for is over. */
   answered(): void {
     window.clearTimeout(this.patience);
     this.setWorking(false);
@@ -144,7 +142,7 @@ export class ViewBar {
       opener.focus();
     });
     element.addEventListener("focusout", ({ relatedTarget }) => {
-      // In some browsers a clicked button takes no focus: that does not leave the menu.
+      // In some browsers a clicked button does not take the focus.
       if (relatedTarget !== null && !element.contains(relatedTarget as Node)) this.setOpen(false);
     });
   }
@@ -154,7 +152,7 @@ export class ViewBar {
     this.opener.setAttribute("aria-expanded", String(open));
   }
 
-  /** A second press before the answer does nothing; the keyboard stays where it is. */
+  /** Ask for a diagnosis. A second press before the answer does nothing; the focus stays. */
   private askDiagnosis(): void {
     if (this.diagnose.ariaDisabled === "true") return;
     this.setWorking(true);
@@ -189,7 +187,7 @@ export class ViewBar {
     this.choice.update(by, (choice) => isKnown(choice, known), legend);
   }
 
-  /** The strips over the ranks of a run, once per picture, pass and rank. */
+  /** Show the strips over ranks, computed once per picture, pass and rank. */
   private showRanks(): void {
     const { channel, drawing } = this;
     const { scene, progress } = drawing;
@@ -211,7 +209,6 @@ const DIAGNOSE = {
     "Look for vanishing, exploding, dead and NaN gradients, for parameters without any, and for what holds most memory",
 };
 
-/** What colours can show, each computed once: norms per run, tiles per picture and pass. */
 class ColourCache {
   private tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
   private norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
@@ -252,12 +249,12 @@ class ColourCache {
   }
 }
 
-/** A closed box shows bad gradients inside it, whatever its colour means. */
+/** The closed boxes with bad gradients inside, which any colouring marks. */
 function alarmsIn(scene: Scene, norms: GradientNorms, by: ColourBy): Map<number, string> {
   const alarms = new Map<number, string>();
   for (const node of scene.nodes) {
     const alarm = node.group || by === "gradient" ? alarmOf(node, norms) : null;
-    // A node that shows its own number already shows that it is zero.
+    // A node that shows its number already shows zero.
     const isSaid = alarm === "0" && (node.bar || typeof node.shape.tile?.number === "number");
     if (alarm && !isSaid) alarms.set(node.index, alarm);
   }

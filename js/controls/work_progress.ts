@@ -8,7 +8,7 @@ const WORDS: Record<Doing, (nodes: string) => string> = {
   drawing: (nodes) => `Drawing ${nodes} nodes…`,
 };
 
-/** Says what a picture that is being made waits for; null when none is. */
+/** Show what a pending picture waits for; null when none is pending. */
 export function showWork(progress: Progress, work: Work | null, cancel: () => void): void {
   if (!work) progress.hide();
   else {
@@ -17,7 +17,7 @@ export function showWork(progress: Progress, work: Work | null, cancel: () => vo
   }
 }
 
-/** Says that the first picture was given up, and offers to make it. */
+/** Say that the first picture was cancelled, and offer to make it. */
 export function offerWork(progress: Progress, draw: () => void): void {
   progress.offer("This graph is not drawn: its picture was cancelled.", "Draw it", draw);
 }

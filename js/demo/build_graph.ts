@@ -2,7 +2,7 @@ import type { EdgeModel, GraphModel, ModulesModel, NodeModel } from "../wire";
 
 export const NO_MODULES: ModulesModel = { namespaces: [], classes: [], names: [] };
 
-/** The default fields of a node, here and in the tests: a new field of a node gets its value here. */
+/** A node's default fields. A new field gets its default here. */
 export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
   name: null,
   shape: [],
@@ -18,10 +18,10 @@ export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
   recomputed: false,
 };
 
-/** Something an operation can take: a node made before, or a constant that needs no gradient. */
+/** An operand: an earlier node, or a constant without gradient. */
 export type Operand = number | null;
 
-/** Writes a graph down the way a program runs, and turns it into the wire model. */
+/** Build a graph in the program's order, as the wire model. */
 export class Builder {
   private readonly made: Omit<NodeModel, "id">[] = [];
   private readonly inputs: {
@@ -31,7 +31,7 @@ export class Builder {
     outputNr: number;
   }[][] = [];
 
-  /** The module that runs what is made next, "encoder/layers/0"; null when modules are not watched. */
+  /** The module of the next nodes, "encoder/layers/0"; null when modules are not watched. */
   namespace: string | null = null;
 
   leaf(name: string | null, shape: number[]): number {
@@ -77,7 +77,7 @@ export class Builder {
     );
   }
 
-  /** The graph behind some outputs, numbered breadth-first from them. */
+  /** The graph of some outputs, numbered breadth-first from them. */
   graph(...roots: [node: number, name: string | null][]): GraphModel {
     const ids = new Map<number, number>();
     const queue: number[] = [];

@@ -3,7 +3,7 @@ import { Builder, PLAIN_NODE } from "./build_graph";
 
 type Extra = Partial<NodeModel> & Pick<NodeModel, "kind" | "label">;
 
-/** Appends nodes that are none of autograd's, and the edges that lead to them. */
+/** Append nodes that autograd lacks, with their edges. */
 function withExtras(
   graph: GraphModel,
   extras: Extra[],
@@ -38,7 +38,7 @@ function withExtras(
   };
 }
 
-/** h = w * x.detach() + b, and x is used with its gradient as well. */
+/** h = w * x.detach() + b; x is also used with its gradient. */
 export function cutInGraph(): GraphModel {
   const g = new Builder();
   const [w, x, b] = ["w", "x", "b"].map((name) => g.leaf(name, []));
@@ -63,7 +63,7 @@ export function cutInGraph(): GraphModel {
   );
 }
 
-/** The same where x is in another graph, frozen weights and a number, all of it inferred. */
+/** The same with x in another graph, frozen weights and a number, all inferred. */
 export function cutOutside(): GraphModel {
   const g = new Builder();
   const [w, b] = ["w", "b"].map((name) => g.leaf(name, [3]));

@@ -1,7 +1,7 @@
 import type { GraphModel } from "../wire";
 import { Builder } from "./build_graph";
 
-/** Runs a part of a model inside a module of this name. */
+/** Run a part of a model inside a named module. */
 function within<T>(g: Builder, name: string, part: () => T): T {
   const outer = g.namespace;
   g.namespace = outer === null || outer === "" ? name : `${outer}/${name}`;
@@ -10,7 +10,7 @@ function within<T>(g: Builder, name: string, part: () => T): T {
   return made;
 }
 
-/** nn.Linear on a batch of sequences, with the views that torch makes around the product. */
+/** nn.Linear on a batch of sequences, with the views that torch makes. */
 function linear(g: Builder, name: string, x: number | null, n: number, m: number): number {
   return within(g, name, () => {
     const prefix = (g.namespace ?? "").replaceAll("/", ".");
@@ -57,7 +57,7 @@ function attention(g: Builder, x: number): number {
   });
 }
 
-/** A pre-norm transformer encoder under a mean squared error. */
+/** A pre-norm transformer encoder with a mean squared error. */
 export function transformer(layers: number): GraphModel {
   const g = new Builder();
   g.namespace = "";
@@ -134,7 +134,7 @@ export function resnet(stages: readonly number[]): GraphModel {
   return g.graph([g.op("NllLossBackward0", [], { self: logits }, "loss"), "loss"]);
 }
 
-/** Nothing but a long chain of operations. */
+/** A long chain of operations. */
 export function chain(length: number): GraphModel {
   const g = new Builder();
   let x = g.leaf("x", [4]);
@@ -143,7 +143,7 @@ export function chain(length: number): GraphModel {
   return g.graph([g.op("SumBackward0", [], { self: x }, "loss"), "loss"]);
 }
 
-/** Three linear layers in a sequence: small, and watched. */
+/** Three linear layers in a sequence, watched. */
 export function perceptron(): GraphModel {
   const g = new Builder();
   g.namespace = "";

@@ -10,7 +10,7 @@ const GRAPHS = ["expression", "perceptron", "residual"];
 const query = new URLSearchParams(location.search);
 let remove = () => {};
 
-/** Show a graph. The address remembers which, so that a page can be linked and reloaded. */
+/** Show a graph. The address names it, so that a page can be linked and reloaded. */
 async function show(): Promise<void> {
   remove();
   const host = document.getElementById("widget") as HTMLElement;
@@ -27,7 +27,7 @@ async function showSaved(host: HTMLElement): Promise<() => void> {
   return showPage(host, plain<SavedGraphModel>({ columns }), undefined, given);
 }
 
-/** A transformer with so many layers and no pass, for measurements of large graphs. */
+/** A transformer with this many layers and no pass, to measure large graphs. */
 function showLarge(host: HTMLElement, layers: number): () => void {
   const note = "No backward pass through this graph has been seen yet.";
   const state = { runs: 0, reached: [], flowed: [], freed: [], held: [], note };

@@ -29,7 +29,7 @@ function reuse(): GraphModel {
   return g.graph([y, "y"]);
 }
 
-/** x = 3; y1 = x + 1; y2 = 2 * x; loss = (y1 - y2) ** 2: two ways to one leaf. */
+/** x = 3; y1 = x + 1; y2 = 2 * x; loss = (y1 - y2) ** 2: two paths to one leaf. */
 function twoWays(): GraphModel {
   const g = new Builder();
   const x = g.leaf("x", []);
@@ -79,7 +79,7 @@ function lenet(): GraphModel {
   return g.graph([loss, "loss"]);
 }
 
-/** Names that try to be markup, to be very long, or to be nothing. */
+/** Names that contain markup, are very long, or are empty. */
 function hostile(): GraphModel {
   const g = new Builder();
   const long = `very_${"long_".repeat(38)}name`;

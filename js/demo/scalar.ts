@@ -7,15 +7,15 @@ export interface Local {
   value: number;
 }
 
-/** A graph of scalars with true numbers. */
+/** A graph of scalars with exact numbers. */
 export interface Scalars {
-  /** What each node computed in the forward pass. */
+  /** Each node's forward value. */
   value: Float64Array;
   /** The derivative along each edge. */
   local: Local[];
 }
 
-/** The numbers of a graph; null when it has more than scalars and simple operations. */
+/** The numbers of a graph; null unless it has only scalars and simple operations. */
 export function scalarsOf({ nodes, edges }: GraphModel): Scalars | null {
   const value = new Float64Array(nodes.length);
   const inputs = nodes.map(() => new Map<string, number>());
@@ -54,5 +54,5 @@ export function scalarsOf({ nodes, edges }: GraphModel): Scalars | null {
   return { value, local };
 }
 
-/** What the programs of the demo put where the graph has no node. */
+/** The demo programs' constants, where the graph has no node. */
 const CONSTANTS: Record<string, number> = { "MulBackward0 self": 2, "MulBackward0 other": 3 };

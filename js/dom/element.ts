@@ -16,7 +16,7 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** Without the marks that turn what follows around: a name in a sentence may hold one. */
+/** Remove marks that change the reading direction: a name in a sentence may contain one. */
 function straight(text: string): string {
   return text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
 }
@@ -41,12 +41,12 @@ function setAttributes(target: Element, attributes: Attributes): void {
   }
 }
 
-/** Has an attribute say something, unless it does: even the same, written again, costs the page time. */
+/** Set an attribute if it differs: writing the same value costs the page time. */
 export function say(target: Element, name: string, value: string): void {
   if (target.getAttribute(name) !== value) target.setAttribute(name, value);
 }
 
-/** The same with its text. What holds one text keeps it as a node, which the page then need not make anew. */
+/** Set the text if it differs, in the existing text node if there is one. */
 export function write(target: Element, text: string): void {
   const { firstChild } = target;
   if (text !== "" && firstChild instanceof Text && firstChild === target.lastChild) {
@@ -54,10 +54,10 @@ export function write(target: Element, text: string): void {
   } else if (target.textContent !== text) target.textContent = text;
 }
 
-/** On every focusable element: Jupyter would otherwise take its keys for commands that delete cells. */
+/** For every focusable element: Jupyter would take its keys as commands, some of which delete cells. */
 export const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" } as const;
 
-/** A table with a name over each column. */
+/** A table with column names. */
 export function table(
   columns: readonly string[],
   rows: readonly HTMLElement[],
@@ -108,7 +108,7 @@ export function button(options: ButtonOptions, clicked: () => void): HTMLButtonE
   return made;
 }
 
-/** Functions to call at the end, last one first. */
+/** Functions to call at the end, last first. */
 export class Cleanup {
   private readonly tasks: (() => void)[] = [];
 
@@ -116,7 +116,7 @@ export class Cleanup {
     this.tasks.push(task);
   }
 
-  /** Listens until the end. */
+  /** Listen until the end. */
   listen<E extends Event>(
     target: EventTarget,
     type: string,

@@ -1,6 +1,5 @@
 import { element } from "./element";
 
-/** A sentence in a box, for what went wrong. */
 export function faultBox(text: string): HTMLElement {
   return element("div", { class: "gw-fault", role: "alert" }, text);
 }

@@ -2,12 +2,12 @@ import { element, KEEP_KEYS } from "./element";
 
 interface HandleOptions {
   label: string;
-  /** Which way it moves. */
+  /** The axis of movement. */
   axis: "x" | "y";
   class: string;
   read(): { now: number; least: number; most: number };
   set(size: number): void;
-  /** Whether dragging right or down makes it larger. */
+  /** Whether dragging right or down enlarges it. */
   grows: boolean;
 }
 
@@ -15,11 +15,10 @@ const STEP = 24;
 
 interface Handle {
   element: HTMLElement;
-  /** Tells screen readers the size after it changed by other means. */
   update(): void;
 }
 
-/** A bar that resizes something by dragging or by arrow keys; a double click goes back to the default (NaN). */
+/** A bar that resizes something by drag or arrow keys. A double click restores the default (NaN). */
 export function resizeHandle(options: HandleOptions): Handle {
   const { axis, label, grows } = options;
   const bar = element("div", {

@@ -4,10 +4,10 @@ import { messageOf } from "./fault";
 /** An entry of a menu and its action, which returns a sentence about the result. */
 type MenuItem = [text: string, run: () => Promise<string>];
 
-/** Time for a note to be painted before work begins that takes the page, ms. */
+/** Time to paint a note before work that blocks the page, ms. */
 const PAINTED_MS = 40;
 
-/** A button that opens a menu. The result of a choice replaces the menu until the focus leaves. */
+/** A button that opens a menu. A choice's result replaces the menu until the focus leaves. */
 export function createMenu(label: string, icon: string, items: readonly MenuItem[]): HTMLElement {
   const choices = items.map(([text, run]) => {
     const choice = button({ label: text, text, class: "gw-menu-item" }, () => {
@@ -36,7 +36,7 @@ export function createMenu(label: string, icon: string, items: readonly MenuItem
   opener.setAttribute("aria-haspopup", "menu");
   const menu = element("span", "gw-menu", opener, list, note);
 
-  /** Opens the menu with the focus on one of its items, counted from the end if negative; null closes it. */
+  /** Open the menu with the focus on an item, counted from the end if negative; null closes it. */
   function open(at: number | null): void {
     say("");
     list.hidden = at === null;
@@ -60,7 +60,6 @@ export function createMenu(label: string, icon: string, items: readonly MenuItem
     } else return;
     event.preventDefault();
   });
-  // Safari takes the focus away from a menu whose buttons are clicked.
   menu.addEventListener("mousedown", (event) => event.preventDefault());
   menu.addEventListener("focusout", ({ relatedTarget }) => {
     if (!menu.contains(relatedTarget as Node | null)) open(null);

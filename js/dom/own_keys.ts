@@ -1,14 +1,12 @@
 import type { Cleanup } from "./element";
 
-/** What a key does; false if it was not meant. */
+/** A key's action; false if it did not apply. */
 type Keys = Readonly<Record<string, () => unknown>>;
 
 /**
- * Keeps the keys that are pressed in an element from the notebook, which would take them for commands, and lets some of
- * them do something, except where somebody types.
- *
- * Shortcuts with ctrl, meta or alt, and function keys, are the host's: VS Code hears them at the window only. JupyterLab
- * and Notebook 7 pass them over because of `KEEP_KEYS`.
+ * Keep an element's keys from the notebook, which would take them as commands, and run some of them, except while the
+ * reader types. Shortcuts with ctrl, meta or alt and function keys belong to the host: VS Code hears them at the window
+ * only. JupyterLab and Notebook 7 ignore them because of `KEEP_KEYS`.
  */
 export function ownKeys(root: HTMLElement, keys: Keys, cleanup: Cleanup): void {
   for (const type of ["keydown", "keyup", "keypress"])

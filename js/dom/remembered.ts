@@ -1,4 +1,4 @@
-/** The inputs of something, to find out whether it has to be made again. */
+/** The inputs of a result, to know when it is out of date. */
 export class Remembered {
   private parts: readonly unknown[] | null = null;
 

@@ -1,6 +1,6 @@
 type Theme = "light" | "dark";
 
-/** What the host page shows: Jupyter, marimo, VS Code or Colab say so on the page; of others the ground tells. */
+/** The host page's theme. Jupyter, marimo, VS Code and Colab state it; otherwise the background decides. */
 export function hostTheme(within: Element): Theme {
   const { body, documentElement: html } = document;
   const jupyter = body.dataset.jpThemeLight;
@@ -18,13 +18,13 @@ export function hostTheme(within: Element): Theme {
     const theme = themeOfGround(getComputedStyle(at).backgroundColor);
     if (theme) return theme;
   }
-  // A page that paints no ground is white, unless it says that it can be dark.
+  // A page without a background is white, unless it declares that it can be dark.
   const scheme = getComputedStyle(html).colorScheme ?? "";
   const isDark = /dark/.test(scheme) && (!/light/.test(scheme) || systemTheme()?.matches);
   return isDark ? "dark" : "light";
 }
 
-/** Of a colour as computed styles have it, rgb(r, g, b) or rgba(r, g, b, a); null where the ground behind shows. */
+/** The theme of a computed colour, rgb(r, g, b) or rgba(r, g, b, a); null if it is transparent. */
 function themeOfGround(colour: string): Theme | null {
   const [red, green, blue, alpha = 1] = (colour.match(/[\d.]+/g) ?? []).map(Number);
   if (!colour.startsWith("rgb") || alpha < 0.5) return null;
@@ -35,7 +35,7 @@ function systemTheme(): MediaQueryList | null {
   return typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
 }
 
-/** Keeps `data-theme` on the element at the host's theme until the returned function is called. */
+/** Keep `data-theme` on the element equal to the host's theme. Returns the function that ends it. */
 export function followTheme(root: HTMLElement): () => void {
   const apply = () => {
     root.dataset.theme = hostTheme(root.parentElement ?? root);
@@ -62,7 +62,7 @@ export function followTheme(root: HTMLElement): () => void {
   };
 }
 
-/** Calls whenever `followTheme` sets another theme on the widget around an element, until the returned function is called. */
+/** Call `changed` when `followTheme` changes the theme around an element. Returns the function that ends it. */
 export function whenThemeChanges(within: Element, changed: () => void): () => void {
   const observer = new MutationObserver(changed);
   const root = within.closest(".gradwalk");

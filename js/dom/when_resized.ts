@@ -1,6 +1,6 @@
 /**
- * Calls back after elements have changed their size, in the next frame: sizes that are set while sizes are observed
- * would be observed again at once. Returns what ends it.
+ * Call `changed` in the frame after elements are resized: a size set during observation would be observed again.
+ * Returns the function that ends it.
  */
 export function whenResized(elements: readonly Element[], changed: () => void): () => void {
   let frame = 0;

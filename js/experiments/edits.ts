@@ -2,43 +2,43 @@ import { edgesOf } from "../scene/members";
 import type { Scene, SceneEdge } from "../scene/scene";
 import type { EditModel, GraphModel } from "../wire";
 
-/** [consumer, input_nr] of an edge along which gradients flow, as Python names it. */
+/** [consumer, input_nr] of an edge with gradients, as Python names it. */
 export type EdgeId = readonly [number, number];
 
-/** The edits of one graph, where they are drawn, and what a click makes of them. No edit is ever changed in place. */
+/** The edits of a graph: where they are drawn, and how clicks change them. Edits are immutable. */
 export class Edges {
   /** By their names, once somebody asks. */
   private places: Map<string, number> | null = null;
 
   constructor(readonly graph: GraphModel) {}
 
-  /** Its place in the graph's edges; null where there is none. */
+  /** The edge's index in the graph; null if there is none. */
   placeOf([consumer, inputNr]: EdgeId): number | null {
     this.places ??= placesIn(this.graph);
     return this.places.get(`${consumer} ${inputNr}`) ?? null;
   }
 
-  /** What is drawn for it; null where it is hidden. */
+  /** The edge's line; null if it is hidden. */
   drawn(scene: Scene, edge: EdgeId): SceneEdge | null {
     const place = this.placeOf(edge);
     if (place === null) return null;
     return scene.edges[scene.edgeOf ? scene.edgeOf[place] : place] ?? null;
   }
 
-  /** The one edge that a drawn line stands for; null for a line of several, or one along which nothing flows. */
+  /** The only edge of a line; null if the line merges several or has no gradient. */
   behind(drawn: SceneEdge): EdgeId | null {
     if (drawn.quiet || (drawn.merged?.count ?? 1) > 1) return null;
     return this.idAt(edgesOf(drawn)[0]);
   }
 
-  /** The edges along which the gradient of a node arrives. */
+  /** The edges with a node's incoming gradients. */
   into(node: number): EdgeId[] {
     return this.graph.edges.flatMap(({ kind, target }, place) =>
       kind === "gradient" && target === node ? [this.idAt(place) ?? []].filter(isEdge) : [],
     );
   }
 
-  /** "out → h", with the argument where one operation takes it twice. */
+  /** "out → h", with the argument if one operation takes a tensor twice. */
   label(edge: EdgeId): string {
     const place = this.placeOf(edge);
     if (place === null) return "an edge";
@@ -70,12 +70,12 @@ export function isAt(edit: EditModel, [consumer, inputNr]: EdgeId): boolean {
   return typeof edit.edge !== "string" && edit.edge[0] === consumer && edit.edge[1] === inputNr;
 }
 
-/** What is done to an edge; null for nothing. The last edit of it that is on counts. */
+/** The active edit of an edge, the last one that is on; null for none. */
 export function editAt(edits: readonly EditModel[], edge: EdgeId): EditModel | null {
   return edits.filter((edit) => !edit.off && isAt(edit, edge)).at(-1) ?? null;
 }
 
-/** The same with something else done to the edge, or nothing; what is off stays, to be compared with. */
+/** Replace an edge's edit, or remove it. Edits that are off stay for comparison. */
 export function setEdit(
   edits: readonly EditModel[],
   edge: EdgeId,
@@ -89,13 +89,13 @@ export function setEdit(
   return edits.flatMap((edit) => (edit === now ? [next] : isOther(edit) ? [edit] : []));
 }
 
-/** The same with the edge cut, or whole again if it was. */
+/** Cut an edge, or restore it. */
 export function toggleCut(edits: readonly EditModel[], edge: EdgeId): EditModel[] {
   const isCut = editAt(edits, edge)?.kind === "cut";
   return setEdit(edits, edge, isCut ? null : { kind: "cut", value: null });
 }
 
-/** The same with the edge's gradient times a factor; 1 is what it is anyway. */
+/** Scale an edge's gradient; a factor of 1 removes the edit. */
 export function setFactor(
   edits: readonly EditModel[],
   edge: EdgeId,
@@ -105,7 +105,7 @@ export function setFactor(
   return setEdit(edits, edge, isNone ? null : { kind: "scale", value: factor });
 }
 
-/** The same with one of them changed. */
+/** Replace one edit. */
 export function changed(
   edits: readonly EditModel[],
   at: number,
@@ -114,14 +114,14 @@ export function changed(
   return edits.map((edit, i) => (i === at ? { ...edit, ...change } : edit));
 }
 
-/** The name whose edits, all of them, are all that is on; null where there is none. */
+/** The name whose edits are exactly those that are on; null if there is none. */
 export function nameThatIsOn(edits: readonly EditModel[]): string | null {
   const [name] = edits.filter(({ off }) => !off).map((edit) => edit.name);
   const isAll = edits.every((edit) => edit.off === (edit.name !== name));
   return (isAll && name) || null;
 }
 
-/** A factor as a person writes it, "0.5", "1e-3", "1/3", "−2"; null for what is none. */
+/** Parse a factor, "0.5", "1e-3", "1/3", "−2"; null if it is invalid. */
 export function readFactor(text: string): number | null {
   const plain = text.replaceAll("\u2212", "-").replaceAll("×", "").trim();
   if (plain === "") return null;
@@ -130,7 +130,7 @@ export function readFactor(text: string): number | null {
   return more.length === 0 && Number.isFinite(value) ? value : null;
 }
 
-/** One number, or several as "1, 2, 3" or "[1 2 3]"; null for what is none. */
+/** Parse a number, or several as "1, 2, 3" or "[1 2 3]"; null if invalid. */
 export function readNumbers(text: string): number | number[] | null {
   const words = text
     .replaceAll(/[=[\]]/g, " ")
@@ -141,7 +141,7 @@ export function readNumbers(text: string): number | number[] | null {
   return found.length === 1 ? found[0] : (found as number[]);
 }
 
-/** The edges from an output down to a node and along one more, the shortest way: as places in the graph's edges. */
+/** The shortest path of edges from an output to a node and along one more edge, as indices. */
 export function wayTo(graph: GraphModel, edge: EdgeId, edges: Edges): number[] {
   const last = edges.placeOf(edge);
   if (last === null) return [];

@@ -19,7 +19,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-/** (w * x), squared, or squared after a ReLU: ids 0 to 3, and with the ReLU 0 to 4. */
+/** (w * x), squared, optionally after a ReLU: ids 0 to 3, or 0 to 4. */
 function graph(w: number, branch = false): GraphModel {
   const b = new Builder();
   const [leafW, leafX] = [b.leaf("w", []), b.leaf("x", [])];
@@ -121,7 +121,7 @@ describe("an update with another structure", () => {
     const update = { number: 1, before: BEFORE, words: "new: relu", changes: [] };
     if (order === "first") channel.change("_update", update);
     channel.change("graph", graph(3, true));
-    // Steps of the new graph, which has one node more than the old one.
+    // Steps of the new graph, which has one more node.
     const step = { op: "AccumulateGrad", name: "x", accumulated: "x.grad", ready: 0 };
     channel.change("steps", [{ ...step, step: 1, node: 4 }]);
     channel.change("cursor", 1);

@@ -7,12 +7,12 @@ import { inputRooms } from "./number_inputs";
 
 type Asked = Pick<Channel, "get">;
 
-/** The graph with the numbers that its nodes hold now, and what became of the one before it. */
+/** The graph with its nodes' current numbers, and the changes since the last one. */
 export class LiveGraph {
   private graph: GraphModel | null = null;
   private sent: GraphModel | null = null;
   private values: (Values | null)[] | null = null;
-  /** The room in boxes for numbers that can be set, and the same as a word. */
+  /** The room in boxes for number inputs, and the same as a string. */
   private rooms: ReadonlyMap<number, InputRoom> = new Map();
   private roomed = "";
   private number = 0;
@@ -26,19 +26,19 @@ export class LiveGraph {
     return this.channel.get("_update") ?? null;
   }
 
-  /** Whether there is an update that has not been taken. */
+  /** Whether an update is waiting. */
   get isBehind(): boolean {
     return (this.update?.number ?? 0) !== this.number;
   }
 
-  /** Whether the number inputs need the same room in the boxes as before. */
+  /** Whether the number inputs need the same room as before. */
   get isRoomed(): boolean {
     return this.graph === null || worded(this.wanted()) === this.roomed;
   }
 
   /**
-   * The graph as it is now, and how it came of the one that was taken before: per node which it was, null where only
-   * numbers are others, undefined of one that is not known to come of it.
+   * Take the current graph. `was` has each node's id in the graph before: null when only numbers differ, undefined for
+   * an unrelated node.
    */
   take(): { graph: GraphModel; was: readonly (number | null)[] | null | undefined } {
     const { update } = this;
@@ -62,7 +62,7 @@ export class LiveGraph {
     return { graph: this.graph, was: isNext ? update.before : undefined };
   }
 
-  /** During a quiz nothing can be set: the numbers are asked for. */
+  /** None during a quiz, which asks for these numbers. */
   private wanted(): Map<number, InputRoom> {
     const { channel } = this;
     return channel.get("_quiz") ? new Map() : inputRooms(channel.get("_knobs") ?? []);
@@ -87,7 +87,7 @@ function withNumbers(
   return { ...graph, nodes };
 }
 
-/** What the bar says of an update: names with what became of their numbers, and what changed of the graph. */
+/** An update's words for the bar: names with their changes, then changes of the graph. */
 export function updateWords({ changes, words }: UpdateModel): [name: string, words: string][] {
   return [
     ...changes.map(({ name, was, now }): [string, string] => [

@@ -9,13 +9,13 @@ import { editText, gradText } from "./words";
 
 const PAD = 7;
 const TAG_HEIGHT = 18;
-/** More tags than this nobody reads; the panel lists them all. */
+/** The most tags in the picture; the panel lists them all. */
 const MOST_TAGS = 60;
 const MOST_LINES = 400;
-/** So long is a line with room for words. */
+/** The least length of a line with words. */
 const ROOM = 150;
 
-/** What is marked in the picture. */
+/** The marks in the picture. */
 interface Marked {
   edges: Edges;
   edits: readonly EditModel[];
@@ -24,7 +24,7 @@ interface Marked {
   lit: ShareModel | null;
 }
 
-/** Marks over the picture: what was cut or scaled, what changes below it, and the leaves before and after. */
+/** Draw marks over the picture: edits, the values that they change, and the leaves before and after. */
 export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGElement[] {
   const { edges, edits, answer, selected, lit } = marked;
   const found: SVGElement[] = [];
@@ -55,7 +55,7 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
   return found;
 }
 
-/** What is drawn for places of the graph's edges, each line once. */
+/** The lines of the graph's edges, each once. */
 function drawnAt(scene: Scene, places: readonly number[]): SceneEdge[] {
   const found = places.map((place) => scene.edges[scene.edgeOf ? scene.edgeOf[place] : place]);
   return [...new Set(found)].filter((edge) => edge !== undefined);
@@ -87,7 +87,7 @@ function editMark(
     sign,
   );
   const [left, top, right, bottom] = drawn.bounds;
-  // On a short line they would cover the nodes at its ends; the panel has them, too.
+  // On a short line a tag would cover its ends; the panel has these words too.
   if (told && Math.hypot(right - left, bottom - top) > ROOM) {
     const now = kind === "cut" ? "nothing" : gradText(told.now);
     badge.append(words(0, -18, `${gradText(told.was)} → ${now}`, "gw-edit-words"));
@@ -104,7 +104,7 @@ function leafTag(scene: Scene, index: number, text: string, measure: Measure): S
   const { x, y, shape } = scene.nodes[index];
   const width = measure(text, "gradient") + 2 * PAD;
   const top = y + shape.height / 2 + 3;
-  // A leaf is at the rim of the picture: a wider mark must not reach beyond.
+  // A leaf is at the edge of the picture, and a wider mark must stay inside.
   const middle = Math.max(width / 2, Math.min(scene.width - width / 2, x));
   const outline = {
     x: x - shape.width / 2 - 2,

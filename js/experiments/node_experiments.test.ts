@@ -55,7 +55,7 @@ it("sets a number with the keys, one at a time", async () => {
   expect(numberInput.getAttribute("aria-valuenow")).toBe("2");
   key(numberInput, "ArrowRight");
   key(numberInput, "ArrowRight");
-  // While Python is busy with the first only the last one waits.
+  // While Python is busy with the first request, only the last one waits.
   expect(sent).toEqual([{ kind: "turn", node: 2, at: [], value: 2.5 }]);
   waiting[0]();
   expect(sent.at(-1)).toEqual({ kind: "turn", node: 2, at: [], value: 3 });
@@ -161,11 +161,11 @@ it("has room for the numbers of tensors in their boxes, but none while they are 
   expect(host.querySelectorAll(".gw-number-input-grid")).toHaveLength(0);
   const now = boxOf(2);
   expect(now.bottom - now.top).toBe(plain.bottom - plain.top);
-  // It stands beside the picture, over no node of it.
+  // It is beside the picture and covers no node.
   expect(one(".gw-stage").contains(one(".gw-quiz"))).toBe(false);
 });
 
-/** The places of the numbers of a tensor. */
+/** The indices of a tensor's numbers. */
 function places(sizes: readonly number[]): number[][] {
   return sizes.reduce<number[][]>(
     (found, size) => found.flatMap((at) => Array.from({ length: size }, (_, i) => [...at, i])),
@@ -187,7 +187,7 @@ it("asks at a node, hints, and goes on to the next question", async () => {
   expect(sent.at(-1)).toEqual({ kind: "answer", node: 2, text: "24" });
   ask(question(2, { state: "wrong", hint: "Look at the sign." }), question(3, { name: "x" }));
   expect(one(".gw-hint").textContent).toContain("Look at the sign.");
-  // What was typed and the keyboard stay where they are.
+  // The text and the focus stay.
   expect(document.activeElement).toBe(field);
   expect(field.value).toBe("24");
   ask(question(2, { state: "right", answer: "\u221224" }), question(3, { name: "x" }));

@@ -5,7 +5,7 @@ import { differencePins, NumberInputs } from "./number_inputs";
 import { Pins } from "./pins";
 import { Quiz } from "./quiz";
 
-/** What can be done at the nodes themselves: numbers that can be set, finite differences, a quiz. */
+/** The experiments at nodes: numbers to set, finite differences, a quiz. */
 export class NodeExperiments {
   private readonly pins = new Pins();
   private readonly numberInputs: NumberInputs;
@@ -21,7 +21,7 @@ export class NodeExperiments {
     drawing.element.append(this.pins.element);
   }
 
-  /** What is asked of the reader; beside the picture, where it hides nothing. */
+  /** The quiz' question, beside the picture. */
   get question(): HTMLElement {
     return this.quiz.element;
   }

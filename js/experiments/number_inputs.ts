@@ -8,22 +8,22 @@ import { oneLine } from "../text/shorten";
 import type { DifferenceModel, GraphModel, JsonNumber, KnobModel, Values } from "../wire";
 import { inputSpot, type Pin, underSpot, valueSpot } from "./pins";
 
-/** So many px of a drag go through a whole range. */
+/** Px of a drag across the whole range. */
 const WHOLE = 240;
-/** What a large key press moves, in steps. */
+/** Steps per large key press. */
 const LARGE = 10;
 
-/** The most numbers of a tensor in one row. */
+/** The most numbers per row of a tensor. */
 const MOST_COLUMNS = 4;
 
-/** The numbers of leaves, which can be dragged, and set with the arrow keys, like a slider. */
+/** Inputs for leaves' numbers, which work like a slider: by drag and arrow keys. */
 export class NumberInputs {
   private readonly made = new Map<string, NumberInput>();
   private readonly grids = new Map<string, HTMLElement>();
 
   constructor(private readonly send: Channel["send"]) {}
 
-  /** One input per number; those of a tensor together, in its leaf. */
+  /** One input per number; a tensor's inputs share its leaf. */
   pins(numberInputs: readonly KnobModel[], graph: GraphModel): Pin[] {
     const nodes = [...new Set(numberInputs.map(({ node }) => node))];
     return nodes.map((node) => {
@@ -48,7 +48,7 @@ export class NumberInputs {
       this.grids.get(name) ??
       element("div", { class: "gw-number-input-grid", role: "group", "aria-label": oneLine(name) });
     this.grids.set(name, grid);
-    // As long as they are the same, the keyboard stays on one of them.
+    // Keep unchanged elements, so that one of them keeps the focus.
     if (elements.some((one, i) => grid.children[i] !== one)) grid.replaceChildren(...elements);
     const { columns, rows } = roomOf(models);
     grid.style.setProperty("--gw-columns", String(columns));
@@ -64,7 +64,7 @@ export class NumberInputs {
   }
 }
 
-/** Per leaf that is a tensor of several numbers, the rows and columns of its inputs. */
+/** The rows and columns of inputs in each leaf with several numbers. */
 export function inputRooms(numberInputs: readonly KnobModel[]): Map<number, InputRoom> {
   const found = new Map<number, KnobModel[]>();
   for (const numberInput of numberInputs)
@@ -79,7 +79,7 @@ function roomOf(models: readonly KnobModel[]): InputRoom {
   return { columns, rows: Math.ceil(models.length / columns) };
 }
 
-/** One number of a tensor of few. */
+/** One number of a small tensor. */
 function numberAt(values: Values | null, at: readonly number[]): JsonNumber {
   const found = at.reduce((inner, place) => (Array.isArray(inner) ? inner[place] : null), values);
   return typeof found === "number" || typeof found === "string" ? found : "?";
@@ -93,12 +93,12 @@ class NumberInput {
     title: "Drag to another number; or use the arrow keys",
     ...KEEP_KEYS,
   });
-  /** Whether Python is busy with the number before. */
+  /** Whether Python is still processing a number. */
   isBusy = false;
   model: KnobModel | null = null;
   private value = 0;
   private readonly told = new Remembered();
-  /** What is wanted until Python has taken it, and what was sent last. */
+  /** The next number to send, and the last one sent. */
   private wanted: number | null = null;
   private sent: number | null = null;
   private start: { x: number; value: number } | null = null;
@@ -128,7 +128,7 @@ class NumberInput {
     element.addEventListener("keydown", (event) => this.press(event));
   }
 
-  /** `isWritten` where the number stands nowhere else; from "nan" it can be set to what is one. */
+  /** `isWritten`: the number appears only here. From "nan" the input can be set to a number. */
   update(model: KnobModel, shown: JsonNumber, isWritten: boolean): void {
     const value = typeof shown === "number" ? shown : model.min;
     this.model = model;
@@ -146,7 +146,7 @@ class NumberInput {
     element.style.setProperty("--gw-at", `${100 * Math.min(1, Math.max(0, share))}%`);
   }
 
-  /** Python has taken a number: the last one that was asked for meanwhile follows. */
+  /** Python has processed a number; send the newest one. */
   done(): void {
     const { wanted, sent } = this;
     this.isBusy = false;
@@ -187,7 +187,7 @@ class NumberInput {
   }
 }
 
-/** What finite differences say, under the leaves. */
+/** The finite differences under the leaves. */
 export function differencePins(differences: readonly DifferenceModel[]): Pin[] {
   return differences.map(({ node, quotient, value, agrees }) => ({
     node,

@@ -3,7 +3,7 @@ import { INPUT } from "../scene/card";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { View } from "../scene/views";
 
-/** Where on a node something is pinned; x, y is its upper left corner, relative to the node's centre, px of the scene. */
+/** The position of a pin: its upper left corner, relative to the node's centre, px of the scene. */
 export interface Spot {
   x: number;
   y: number;
@@ -11,26 +11,25 @@ export interface Spot {
   height: number;
 }
 
-/** An element placed at a node, scaled with it. */
+/** An element at a node, scaled with it. */
 export interface Pin {
   node: number;
   element: HTMLElement;
   spot(node: SceneNode): Spot;
-  /** Whether it goes above its node when there is too little room below. */
+  /** Whether it may go above its node if there is too little room below. */
   mayGoAbove?: boolean;
 }
 
-/** Where nodes are drawn smaller, nothing can be done with what is pinned to them. */
+/** Below this scale, pins are hidden. */
 const LEAST_SCALE = 0.4;
-/** Between a node and what goes above it. */
+/** Between a node and a pin above it. */
 const GAP = 8;
 
-/** Elements that stand over the picture, each at its node. */
 export class Pins {
   readonly element = element("div", "gw-pins");
   private pins: readonly Pin[] = [];
 
-  /** Shows these instead of those before. One that stays keeps the keyboard. */
+  /** Replace the pins. A pin that stays keeps the focus. */
   show(pins: readonly Pin[]): void {
     this.pins = pins;
     const wanted = new Set<Element>(pins.map((pin) => pin.element));
@@ -39,9 +38,9 @@ export class Pins {
       if (pin.element.parentNode !== this.element) this.element.append(pin.element);
   }
 
-  /** Puts them where their nodes are seen. */
+  /** Move pins to their nodes' places on the stage. */
   place(scene: Scene | null, { k, x, y }: View): void {
-    // To ask for a height, the page lays out all that has changed: only where it is needed.
+    // Measuring forces a layout, so measure only when needed.
     const layer = this.element;
     for (const { element, node: id, spot, mayGoAbove } of this.pins) {
       const node = scene?.nodes[scene.drawn[id]?.[0] ?? -1];
@@ -60,10 +59,10 @@ export class Pins {
   }
 }
 
-/** Below the header of a leaf that adds up, or of a plain box, which have no cell. */
+/** Below the header of a leaf without a cell, or of a plain box. */
 const BELOW = { width: 92, height: 24 };
 
-/** The place of a node's value in its card, or below its box. */
+/** The spot of a node's value: in its card, or below its box. */
 export function valueSpot({ shape: { card, width, height } }: SceneNode): Spot {
   if (!card) return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };
   const top = -height / 2;
@@ -73,7 +72,7 @@ export function valueSpot({ shape: { card, width, height } }: SceneNode): Spot {
   return { x: -width / 2, y: top + header, width: width / 2, height: card.grad?.height ?? 62 };
 }
 
-/** Where the numbers of a tensor can be set: its box has room for so many rows of them. */
+/** The spot of a tensor's inputs, in the room that its box leaves for them. */
 export function inputSpot({ shape: { card, width, height } }: SceneNode, rows: number): Spot {
   const { numberInputs } = card ?? {};
   if (numberInputs) {
@@ -84,7 +83,7 @@ export function inputSpot({ shape: { card, width, height } }: SceneNode, rows: n
   return { x: -width / 2, y: height / 2 - high, width, height: high };
 }
 
-/** The same of its gradient. */
+/** The spot of a node's gradient. */
 export function gradSpot({ shape: { card, height } }: SceneNode): Spot {
   const grad = card?.grad;
   if (!grad) return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };

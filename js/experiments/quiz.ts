@@ -6,9 +6,8 @@ import { gradSpot, type Pin, type Spot, underSpot, valueSpot } from "./pins";
 
 const WORDS = { grad: "grad", value: "value", order: "order" } as const;
 
-/** Asks the reader at the nodes: a field for each number, or a number for each node that was clicked in its turn. */
+/** Ask the reader at the nodes: a field per number, or a click on each node in turn. */
 export class Quiz {
-  /** What is asked and how it goes. */
   readonly element = element("div", { class: "gw-quiz", hidden: true });
   private readonly status = element("b", { role: "status" });
   private readonly title = element("span");
@@ -23,12 +22,12 @@ export class Quiz {
     this.element.append(this.title, this.status, all, this.hint);
   }
 
-  /** Whether the reader is to click the nodes. */
+  /** Whether the reader answers by clicking nodes. */
   get asksOrder(): boolean {
     return this.model?.what === "order" && this.model.questions.some(isOpen);
   }
 
-  /** What a click on a node says; false if none is asked for. */
+  /** Handle a click on a node; false if the quiz asks for none. */
   click(node: number | null): boolean {
     if (node === null || !this.asksOrder) return false;
     this.send({ kind: "answer", node, text: null });
@@ -71,7 +70,7 @@ export class Quiz {
     const field = this.fields.get(node);
     if (!isOpen(question)) {
       this.fields.delete(node);
-      // The keyboard goes on to what is asked next.
+      // Move the focus to the next question.
       if (field?.hasFocus) queueMicrotask(() => this.nextField()?.focus());
       return [];
     }
@@ -111,7 +110,7 @@ function isOpen({ state }: QuestionModel): boolean {
   return state === "open" || state === "wrong";
 }
 
-/** The answer to the last wrong click. */
+/** The hint for the last wrong click. */
 function lastHint(before: QuizModel | null, now: QuizModel): string | null {
   const old = new Map(before?.questions.map((question) => [question.node, question.hint]));
   const said = now.questions.find(({ node, hint }) => hint !== null && hint !== old.get(node));
@@ -133,7 +132,7 @@ function orderPin({ node, answer, state }: QuestionModel): Pin {
 
 let fields = 0;
 
-/** The field of one question, and the bubble with its hint. */
+/** A question's field and its hint. */
 class Field {
   readonly element: HTMLInputElement;
   readonly bubble: HTMLElement;

@@ -9,14 +9,13 @@ import { type EdgeId, Edges } from "./edits";
 import { marksOver } from "./marks";
 import { edgeTools, whatIfView } from "./what_if_view";
 
-/** What it tells those around it. */
 interface WhatIfEvents {
-  /** An edge was selected instead of whatever was, or none any more. */
+  /** An edge was selected or deselected. */
   picked(): void;
   goTo(node: number): void;
 }
 
-/** Changing gradients on their way: edges that are picked in the picture, what is done to them, and what comes of it. */
+/** Change gradients on edges: the selected edge, its edits, and their effects. */
 export class WhatIf {
   readonly element = element("div");
   private readonly layer = svgElement("g", "gw-what-if-marks");
@@ -25,7 +24,6 @@ export class WhatIf {
   private edge: EdgeId | null = null;
   private lit: ShareModel | null = null;
   private selected: number | null = null;
-  /** Whether the reader closed the panel; the next edit opens it again. */
   private isClosed = false;
 
   constructor(
@@ -37,7 +35,7 @@ export class WhatIf {
   ) {
     drawing.overlay.append(this.layer);
     drawing.element.append(this.tools);
-    // Before the drawing takes a click beside all nodes for one on the ground.
+    // Runs before the drawing treats a click beside all nodes as a click on the background.
     cleanup.listen<MouseEvent>(
       drawing.canvas,
       "click",
@@ -48,7 +46,7 @@ export class WhatIf {
     );
   }
 
-  /** Whether there is anything to say of it while nothing is selected. */
+  /** Whether it has content without a selection. */
   get isOpen(): boolean {
     return this.isOffered && !this.isClosed && (this.edge !== null || this.edits.length > 0);
   }
@@ -76,7 +74,7 @@ export class WhatIf {
     this.update();
   }
 
-  /** Gives up the edge that is picked; false if there was none. */
+  /** Deselect the edge; false if none was selected. */
   leave(): boolean {
     if (this.edge === null) return false;
     this.edge = null;
@@ -126,7 +124,6 @@ export class WhatIf {
     this.draw();
   }
 
-  /** Draws its marks anew: the picture is another. */
   draw(): void {
     const { scene } = this.drawing;
     if (!scene || !this.edges || !this.isOffered) return;
@@ -154,7 +151,7 @@ export class WhatIf {
     const { scene, canvas, viewport } = this.drawing;
     const { view } = viewport;
     if (!scene || !this.isOffered || event.button !== 0) return false;
-    // On a canvas nodes have no elements of their own; from so far no line is meant.
+    // A canvas has no element per node, and is too far away to select a line.
     if (canvas.dataset.painter === "canvas") return false;
     const on = event.target as Element;
     if (on.closest(".gw-node, .gw-frame-head, .gw-edge-folded, .gw-edge-bar")) return false;
@@ -176,7 +173,7 @@ export class WhatIf {
   }
 }
 
-/** Replaces what is in an element; the keyboard stays on the part with the same key. */
+/** Replace an element's content; the part with the same key keeps the focus. */
 function keepingFocus(host: HTMLElement, replace: () => void): void {
   const active = (host.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement | null;
   const key = active && host.contains(active) ? active.dataset.focus : undefined;

@@ -21,14 +21,14 @@ import { changeText, editText, gradText, numbersText, percentText, shareText } f
 
 interface WhatIfActions {
   edit(edits: EditModel[]): void;
-  /** Lights the way of a share of the selected node's gradient up, or no more. */
+  /** Highlight the path of a share of the selected node's gradient, or none. */
   light(share: ShareModel | null): void;
   goTo(node: number): void;
 }
 
 interface WhatIfShown {
   edges: Edges;
-  /** Those that can be edited here: the selected one, or those into the selected node. */
+  /** The editable edges: the selected one, or those into the selected node. */
   offered: readonly EdgeId[];
   edits: readonly EditModel[];
   answer: WhatIfModel | null;
@@ -38,7 +38,7 @@ interface WhatIfShown {
 
 const MOST_OFFERED = 50;
 
-/** Edges with scissors and factors, the list of edits, the leaves before and after, and the change of the program. */
+/** Edges with cut and scale buttons, the list of edits, the leaves before and after, and the change of the program. */
 export function whatIfView(shown: WhatIfShown, actions: WhatIfActions): HTMLElement {
   const { edits, offered, answer } = shown;
   const rest = offered.length - MOST_OFFERED;
@@ -147,7 +147,7 @@ export function edgeTools(
   );
 }
 
-/** A field for numbers; `take` gets each valid number, and null for an empty field. */
+/** A field for numbers. `take` receives each valid number, and null for an empty field. */
 function field<V>(options: {
   words: string;
   hint: string;
@@ -211,7 +211,7 @@ function editList({ edits, answer, edges }: WhatIfShown, { edit }: WhatIfActions
   );
 }
 
-/** One edit of the list: whether it is on, what it does, its name, and an undo. */
+/** An edit of the list: a toggle, its effect, its name, and undo. */
 function editItem(
   one: EditModel,
   i: number,
@@ -299,7 +299,7 @@ function leafTable(
   );
 }
 
-/** The leaves with the edits of each name alone, and with all that is on where that is something else. */
+/** The leaves with each name's edits alone, and with all active edits if that differs. */
 function comparison(
   { leaves, names }: WhatIfModel,
   edits: readonly EditModel[],

@@ -10,12 +10,12 @@ import type {
   WhatIfModel,
 } from "../wire";
 
-/** A gradient in short; "None" where there is none. */
+/** A short gradient; "None" for none. */
 export function gradText(few: FewModel | null): string {
   return few ? fewText(few) : "None";
 }
 
-/** What became of a leaf's gradient: "+0.7689", "same", "‖0.2‖". */
+/** The change of a leaf's gradient: "+0.7689", "same", "‖0.2‖". */
 export function changeText({ difference }: LeafChangeModel): string {
   if (!difference) return "same";
   const { values } = difference;
@@ -23,7 +23,7 @@ export function changeText({ difference }: LeafChangeModel): string {
   return gradText(difference);
 }
 
-/** How much less or more it is, in percent of its size: "−84 %"; null where that says nothing. */
+/** The change in percent of the gradient's norm: "−84 %"; null if that has no meaning. */
 export function percentText({ rest, difference }: LeafChangeModel): string | null {
   if (rest === null || !difference) return null;
   const percent = Math.round((rest - 1) * 100);
@@ -41,10 +41,10 @@ export function shareText({ label, share }: ShareModel): string {
     : `${many} % of this gradient comes through ${from}.`;
 }
 
-/** So many leaves are named in the bar. */
+/** The most leaves that the bar names. */
 const MOST_NAMED = 3;
 
-/** What the bar says of edits: "2 edits", "w.grad", "would be 0.5, not 1"; and that the panel compares them. */
+/** The bar's words about edits: "2 edits", "w.grad", "would be 0.5, not 1", and a link to the panel. */
 export function editedWords(
   edits: readonly EditModel[],
   answer: WhatIfModel | null,
@@ -70,7 +70,7 @@ export function editedWords(
   return [["", count], ...said, ...plain.map((words): [string, string] => ["", words])];
 }
 
-/** What an edit does: "cut", "× 0.5", "= 3". */
+/** An edit: "cut", "× 0.5", "= 3". */
 export function editText({ kind, value }: EditModel): string {
   if (kind === "cut") return "cut";
   return kind === "scale" ? `× ${numbersText(value) || "k"}` : `= ${numbersText(value)}`;

@@ -29,7 +29,7 @@ function picture(graph: GraphModel, theme = "light", marks: Partial<Marks> = {})
   return { scene, file, read };
 }
 
-/** Every text that a scene has. */
+/** All texts of a scene. */
 function words({ nodes, edges, frames = [] }: Scene): string[] {
   return [
     ...nodes.flatMap(({ shape }) => shape.texts.map(({ text }) => text)),
@@ -39,7 +39,7 @@ function words({ nodes, edges, frames = [] }: Scene): string[] {
   ];
 }
 
-/** As XML reads it: what it forbids is replaced. */
+/** The text as XML reads it, with forbidden characters replaced. */
 function readable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what XML forbids.
   return text.replace(/[\0-\x08\v\f\x0e-\x1f\ufffe\uffff]|\p{Cs}/gu, "\ufffd");
@@ -91,7 +91,7 @@ describe("a saved picture", () => {
         new RegExp(`\\.${element?.getAttribute("class")}\\{([^}]*)\\}`).exec(style)?.[1] ?? "";
       expect(look(read.querySelector("rect"))).toContain(`fill:${ground}`);
       expect(style).toContain(`fill:${box}`);
-      // Hidden are the rings of what runs and of what is selected, but for one.
+      // All rings but one are hidden: of running and selected nodes.
       const shown = read.querySelectorAll("rect").length;
       const selected = picture(perceptron(), theme, { selected: scene.nodes[0].id });
       expect(selected.read.querySelectorAll("rect")).toHaveLength(shown + 1);

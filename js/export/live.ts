@@ -10,7 +10,7 @@ import { settingOf } from "../theme/sheet";
 import { escapeText, MarkupWriter } from "./markup";
 import { groundOf, keyParts } from "./picture";
 
-/** A picture as the text of an SVG file, and its size in px. */
+/** The text of an SVG file, and its size in px. */
 export interface SvgFile {
   text: string;
   width: number;
@@ -19,13 +19,13 @@ export interface SvgFile {
 
 const EVERYWHERE = { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity };
 
-/** Between pictures side by side, and the room for a label above each, px. */
+/** Space between pictures, and for the label above each, px. */
 const BETWEEN = 24;
 const LABEL = 24;
 
 /**
- * The whole pictures as a widget with this root shows them, side by side: drawn once more by the same painter. The title
- * is for who cannot see it; the legend, of what colours say, stands below.
+ * The pictures of a widget with this root, side by side, redrawn whole by the same painter. The title is for screen
+ * readers; the colours' legend is below.
  */
 export function liveSvg(
   stills: readonly (Still | null)[],
@@ -80,7 +80,7 @@ function pictureOf(still: Still): SVGElement[] {
   return [frames.element, ...under, nodes, frames.heads, ...over, beacons.element];
 }
 
-/** What was drawn as elements, as plain data again. */
+/** Convert elements back to plain parts. */
 function partOf(element: Element): Part {
   return {
     tag: element.tagName as Part["tag"],

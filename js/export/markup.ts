@@ -1,13 +1,13 @@
 import type { Part } from "../paint/parts";
 import { type Fonts, lookOf, type Place, placeOf, type Theme } from "../theme/styles";
 
-/** Of a page that says so itself, "auto". */
+/** "auto" follows the page. */
 export type StillTheme = Theme | "auto";
 
-/** Writes parts as SVG text, each with a class that stands for how the table of looks has it drawn. */
+/** Write parts as SVG text. Each has a class for its look in the theme's table. */
 export class MarkupWriter {
   private readonly themes: readonly Theme[];
-  /** Per distinct look in each theme, its class name. */
+  /** Each look's class name. */
   private readonly names = new Map<string, string>();
   private readonly looks: [string, string][] = [];
   private readonly known = new Map<string, string | null>();
@@ -24,7 +24,7 @@ export class MarkupWriter {
     return parts.map((one) => this.writePart(one, this.root, "")).join("");
   }
 
-  /** The rules for the classes written so far, all below `scope`. */
+  /** The CSS rules of the classes so far, within `scope`. */
   rules(scope: string): string {
     const rule = (css: string, i: number) => (css === "" ? "" : `.${scope} .${nameAt(i)}{${css}}`);
     const first = this.looks.map(([css], i) => rule(css, i)).join("");
@@ -55,7 +55,7 @@ export class MarkupWriter {
     return inside === "" ? `${text}/>` : `${text}>${inside}</${tag}>`;
   }
 
-  /** The class for how a part looks, "" for none and null when it is not shown. */
+  /** The class of a part's look: "" for none, null if it is hidden. */
   private nameOf(place: Place, path: string): string | null {
     let name = this.known.get(path);
     if (name === undefined) {
@@ -88,7 +88,7 @@ function nameAt(index: number): string {
   return index < 26 ? letter : `${letter}${Math.floor(index / 26)}`;
 }
 
-/** A look as the text of a rule; null for what is not shown. */
+/** A look as a CSS rule; null if it is hidden. */
 function cssOf(look: Readonly<Record<string, string>>): string | null {
   const {
     display,
@@ -97,19 +97,19 @@ function cssOf(look: Readonly<Record<string, string>>): string | null {
     ...rest
   }: Record<string, string> = look;
   if (display === "none") return null;
-  // Not every reader of SVG knows of a halo below the letters: they would drown in it.
+  // Readers without `paint-order` would draw the halo over the letters.
   if (halo) rest.stroke = "none";
   return Object.entries(rest)
     .map(([name, value]) => `${name}:${value}`)
     .join(";");
 }
 
-/** Numbers to a hundredth of a pixel: more would not be seen. */
+/** Round to a hundredth of a pixel. */
 function attributeText(value: string | number): string {
   return typeof value === "number" ? String(Math.round(value * 100) / 100) : escapeText(value);
 }
 
-/** User text as text of an XML document: nothing of it is markup, and nothing of it is forbidden there. */
+/** Escape user text for XML: no markup, no forbidden characters. */
 export function escapeText(text: string): string {
   return (
     text

@@ -21,7 +21,7 @@ import type { Scene, SceneNode } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 
-/** Everything that the painter would draw of a scene, near and whole, in its order. */
+/** All that the painter draws of a scene, at full detail. */
 export function pictureParts(
   graph: GraphModel,
   scene: Scene,
@@ -85,7 +85,7 @@ function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
   ]);
 }
 
-/** Signs where something went wrong, as large as at full scale. */
+/** Error signs at full size. */
 function beacons(scene: Scene, { progress }: Marks): Part[] {
   return Array.from(progress?.recording.marks ?? []).flatMap(([id, marks]) => {
     const kinds = [...new Set(marks.map((mark) => mark.kind))];
@@ -103,10 +103,10 @@ function rounded(value: number): number {
   return Math.round(value * 100) / 100;
 }
 
-/** Height of the key of the colours, and of a step in it with its width, px. */
+/** The colour key's height, and the size of one step, px. */
 const KEY = { height: 34, step: { width: 20, height: 9 } };
 
-/** What the colours of the tiles say, below a picture on this ground. */
+/** The key of the tiles' colours, below a picture of this extent. */
 export function keyParts(
   { title, ticks, entries }: ColourLegend,
   ground: ReturnType<typeof groundOf>,
@@ -134,10 +134,10 @@ export function keyParts(
   return { parts: [part("g", { class: "gw-key" }, parts)], height: KEY.height };
 }
 
-/** Free ground around the drawing, px: for the ring of a node that runs, and badges. */
+/** Margin around the drawing, px: for a running node's ring, and badges. */
 const MARGIN = 20;
 
-/** What the picture covers: the drawing, and gradients that stand out of it. */
+/** The extent of the drawing and the gradients beside it. */
 export function groundOf(scene: Scene, gradients: readonly GradientLabel[]) {
   let [left, top, right, bottom] = [0, 0, scene.width, scene.height];
   for (const { x, y, width, height } of gradients) {

@@ -64,7 +64,7 @@ describe("the menu", () => {
     await vi.advanceTimersByTimeAsync(100);
     return { note: menu.querySelector("[role=status]") as HTMLElement, files, menu };
   }
-  /** Canvases and images, which jsdom lacks. */
+  /** Mock canvases and images, which jsdom lacks. */
   function drawable(works = true) {
     vi.stubGlobal("URL", { createObjectURL: () => "blob:x", revokeObjectURL: () => {} });
     class FakeImage {

@@ -3,27 +3,27 @@ import { createMenu } from "../dom/menu";
 import { formatBytes } from "../text/number";
 import type { SvgFile } from "./live";
 
-/** Canvases beyond these come out blank in one browser or another, px. */
+/** Larger canvases are blank in some browsers, px. */
 const LONGEST = 16_384;
 const MOST_PIXELS = 2 ** 26;
 /** Pixels of a PNG per px of the widget. */
 const SCALE = 2;
-/** Hosts that download in our stead may fetch the file a while after the click. */
+/** Some hosts download the file themselves, a while after the click. */
 const KEPT_MS = 60_000;
 const INSTEAD = "Save it as";
 
-/** The button that saves or copies the picture; `draw` makes it anew, its file goes by the names of the outputs. */
+/** The button that saves or copies the picture. `draw` makes it; the outputs name its file. */
 export function createSaveMenu(
   draw: () => SvgFile,
   names: () => readonly (string | null)[],
 ): HTMLElement {
-  /** Hands a file to the reader. */
+  /** Save a file. */
   function save(blob: Blob, type: string, words = ""): string {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(blob);
     link.download = `${fileName(names())}.${type}`;
     link.hidden = true;
-    // In the page: some hosts see only clicks that rise from there.
+    // Some hosts see only clicks inside the page.
     menu.append(link);
     link.click();
     link.remove();
@@ -48,7 +48,7 @@ async function copy(draw: () => SvgFile): Promise<string> {
   const picture = draw();
   const png = pngOf(picture);
   try {
-    // Asked for at once, with the picture to follow: a browser forgets in a moment that there was a click.
+    // Write at once with a promise of the picture: a browser soon forgets the click.
     await navigator.clipboard.write([new ClipboardItem({ "image/png": png })]);
   } catch {
     await png; // what went wrong with the picture itself comes first
@@ -59,7 +59,7 @@ async function copy(draw: () => SvgFile): Promise<string> {
   return `Copied.${scaleWords(picture)}`;
 }
 
-/** Pixels per px for a PNG of a picture that browsers can draw. */
+/** Pixels per px of a PNG that browsers can draw. */
 export function pngScale({ width, height }: Omit<SvgFile, "text">): number {
   return Math.min(
     SCALE,
@@ -69,7 +69,7 @@ export function pngScale({ width, height }: Omit<SvgFile, "text">): number {
   );
 }
 
-/** Says so when a large picture comes out smaller than others. */
+/** Report the smaller scale of a large picture. */
 function scaleWords(picture: SvgFile): string {
   const scale = pngScale(picture);
   return scale < SCALE
@@ -89,7 +89,7 @@ async function pngOf(picture: SvgFile): Promise<Blob> {
       canvas.toBlob(done);
     };
     image.onerror = () => done(null);
-    // Pages that allow few sources of images allow this one.
+    // Pages that restrict image sources allow this one.
     image.src = `data:image/svg+xml,${encodeURIComponent(picture.text)}`;
   });
   if (!blob) throw new Error(`This browser cannot draw so large a PNG. ${INSTEAD} SVG instead.`);
@@ -100,7 +100,7 @@ function blobOf({ text }: SvgFile): Blob {
   return new Blob([text], { type: "image/svg+xml" });
 }
 
-/** A name for a file from what the graph's outputs are called. */
+/** A file name from the graph's outputs. */
 export function fileName(names: readonly (string | null)[]): string {
   const plain = names
     .join(" ")

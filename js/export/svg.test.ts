@@ -13,7 +13,7 @@ import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { escapeText, MarkupWriter } from "./markup";
 import { svg } from "./svg";
 
-/** Small enough to be drawn three times over. */
+/** Models small enough to be drawn three times. */
 const SMALL = Object.keys(MODELS).filter((name) => MODELS[name]().nodes.length < 1000);
 
 describe("a halo", () => {
@@ -85,7 +85,7 @@ describe("escapeText", () => {
   });
 });
 
-/** Whether every tag that is opened is closed, in order. */
+/** Whether all tags are closed, in order. */
 function balanced(text: string): boolean {
   const open: string[] = [];
   for (const [, close, tag, rest] of text.matchAll(/<(\/?)(\w+)([^<>]*)>/g)) {

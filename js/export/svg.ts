@@ -19,33 +19,33 @@ import { groundOf, keyParts, pictureParts } from "./picture";
 export interface SvgOptions {
   theme?: StillTheme;
   direction?: DirectionChoice;
-  /** Whether operands that need no grad, and cuts, are drawn. */
+  /** Whether operands without grad, and cuts, are drawn. */
   constants?: boolean;
-  /** Whether every node is drawn, rather than what a reader of a large graph sees first. */
+  /** Whether all nodes are drawn, rather than the first view of a large graph. */
   whole?: boolean;
-  /** Of the page that the picture is for, px. */
+  /** The page's width, px. */
   width?: number | null;
-  /** Whether local derivatives are written on the arrows of a board. */
+  /** Whether local derivatives are written on a board's arrows. */
   derivatives?: boolean;
-  /** Written into the picture for screen readers; by default the size of the graph. */
+  /** For screen readers; by default the graph's size. */
   title?: string | null;
-  /** Font families to write instead of our own, for readers that try the first of a list only. */
+  /** Font families instead of ours, for readers that try only the first one. */
   fonts?: Fonts;
-  /** Id of the node that is marked as selected. */
+  /** The selected node's id. */
   selected?: number | null;
   state?: StateModel | null;
   steps?: StepModel[];
   run?: RunModel | null;
-  /** After how many of the steps to stand. */
+  /** The number of completed steps. */
   cursor?: number;
-  /** After how many of the calls inside of the node that the last of them ran; 0 for all of the step. */
+  /** The number of completed calls inside the last step's node; 0 for all. */
   inner?: number;
 }
 
-/** A page that pictures are made for where none is given, px. */
+/** The default page, px. */
 const PAGE = { width: 1200, height: 700 };
 
-/** The drawing as the text of an SVG file: the widget's scene and shapes, without a browser. */
+/** Return the text of an SVG file with the widget's drawing, without a browser. */
 export function svg(given: GraphModel, options: SvgOptions): string {
   const autograd = shownGraph(given, false);
   const graph = shownGraph(given, options.constants ?? true);
@@ -100,7 +100,7 @@ function marksOf(graph: GraphModel, options: SvgOptions): Marks {
   };
 }
 
-/** Pictures in one page share its class names: a scope of its own for each set of rules keeps them apart. */
+/** Pictures in one page share class names, so each set of rules has its own scope. */
 function hash(text: string): string {
   let value = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);

@@ -1,9 +1,8 @@
 import { isBody } from "../scene/module_class";
 import type { GroupTree } from "./tree";
 
-/** The open groups that show something, but for one node alone, as boxes for a nested layout. */
+/** The open groups with visible content as boxes for a nested layout; groups of a single node have none. */
 interface Boxes {
-  /** Per box, its group. */
   group: Int32Array;
   /** Per box, the box around it; -1 for none. */
   boxParent: Int32Array;
@@ -12,8 +11,8 @@ interface Boxes {
 }
 
 /**
- * The boxes to draw around nodes, each after the one around it; `containers` are the open groups that they lie in, -1 for
- * none, and `top` is one around all of them, which has no box.
+ * Find the boxes around nodes, parents first. `containers` are the nodes' open groups, -1 for none; `top` is the
+ * outermost group, which has no box.
  */
 export function boxesAround(containers: readonly number[], tree: GroupTree, top = 0): Boxes {
   const shows = new Uint8Array(tree.path.length);
@@ -35,12 +34,12 @@ export function boxesAround(containers: readonly number[], tree: GroupTree, top 
   };
 }
 
-/** One around a single node has none, unless it tells when that runs. */
+/** A single node's group has a frame only if the frame shows when it runs. */
 function hasFrame(group: number, { size, path }: GroupTree): boolean {
   return size[group] > 1 || isBody(path[group]);
 }
 
-/** The innermost group around a group's content that has a box. */
+/** The innermost group with a box around a group's content. */
 function drawnAround(group: number, tree: GroupTree): number {
   let g = group;
   while (g > 0 && !hasFrame(g, tree)) g = tree.parent[g];

@@ -85,7 +85,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
   ),
 );
 
-/** A folding that a reader could have come to. */
+/** A folding that a reader can reach. */
 const reached = fc
   .record({ tree: trees, steps: fc.array(moves, { maxLength: 12 }) })
   .map(({ tree, steps }) => ({
@@ -189,7 +189,7 @@ describe("folding", () => {
       [...openPaths(folding)].filter((path) => path.startsWith(block)).sort();
     expect(openPaths(opened).has("l/1")).toBe(false);
     expect(openIn(opened, "l/2")).toEqual(["l/2"]);
-    // A module without others in it is one tile.
+    // A module without submodules is one tile.
     const deeper = (levels: number) => openIn(openBlock(tree, opened, run, "l/3", levels), "l/3");
     expect(deeper(1)).toEqual(["l/3", "l/3/a"]);
     expect(deeper(9)).toEqual(["l/3", "l/3/a", "l/3/a/b"]);

@@ -1,23 +1,23 @@
 import type { GraphModel } from "../wire";
 import { expandTo, type GroupTree, pathTo } from "./tree";
 
-/** What the reader has opened and folded. Never changed in place: every function below returns another one. */
+/** What the reader opened and folded. Immutable: the functions below return new ones. */
 export interface Folding {
   /** Paths of the groups that the reader opened. */
   open: ReadonlySet<string>;
-  /** Paths of groups that are open only to show what was last searched for, and close again with the next find. */
+  /** Groups opened only to show the last search result; the next one closes them. */
   peek: readonly string[];
-  /** Whether plumbing is folded into the edges that it sits on. */
+  /** Whether plumbing is folded into its edges. */
   hidesPlumbing: boolean;
-  /** Plumbing that is shown nonetheless. */
+  /** Plumbing that stays visible. */
   unfolded: ReadonlySet<number>;
-  /** Whether repeated blocks are drawn as strips, where at most one or two of them are open. */
+  /** Whether repeated blocks are drawn as strips while at most two of them are open. */
   foldsRepeats: boolean;
 }
 
-/** Graphs of at most so many nodes are shown whole at first. */
+/** The largest graph that is shown whole at first, in nodes. */
 export const LARGEST_WHOLE = 200;
-/** The folding that all others come from: of a small graph everything is shown, of a large one nothing is open. */
+/** The initial folding: all of a small graph is shown, and all groups of a large one are closed. */
 export function firstFolding(tree: GroupTree): Folding {
   const isLarge = tree.groupOf.length > LARGEST_WHOLE;
   return {
@@ -34,12 +34,11 @@ export function wholeFolding(tree: GroupTree): Folding {
   return setPlumbing(toDepth(tree, firstFolding(tree), deepest(tree)), false);
 }
 
-/** The number of levels in the tree of groups: 0 for none. */
 export function deepest(tree: GroupTree): number {
   return tree.depth.reduce((most, depth) => Math.max(most, depth), 0);
 }
 
-/** All paths that are open, for whatever reason. */
+/** All open paths, also those opened by search. */
 export function openPaths({ open, peek }: Folding): ReadonlySet<string> {
   return peek.length === 0 ? open : new Set([...open, ...peek]);
 }
@@ -48,7 +47,7 @@ export function isOpen({ open, peek }: Folding, path: string): boolean {
   return open.has(path) || peek.includes(path);
 }
 
-/** Whether a graph is folded the same way, however it came to be. */
+/** Whether two foldings show the same. */
 export function isSameFolding(a: Folding, b: Folding): boolean {
   const same = <T>(one: ReadonlySet<T>, other: ReadonlySet<T>) =>
     one.size === other.size && [...one].every((each) => other.has(each));
@@ -61,24 +60,21 @@ export function isSameFolding(a: Folding, b: Folding): boolean {
   );
 }
 
-/** Opens a group; those around it open with it. */
+/** Open a group and those around it. */
 export function openGroup(tree: GroupTree, folding: Folding, path: string): Folding {
   const open = new Set(folding.open);
   for (let g = tree.byPath.get(path) ?? 0; g > 0; g = tree.parent[g]) open.add(tree.path[g]);
   return { ...folding, open };
 }
 
-/** The same folding of what became of a graph; `was` is per node of it the node of the graph before, null for a new one. */
+/** The same folding of a changed graph. `was` has each node's id in the graph before, null for a new node. */
 export function renumbered(folding: Folding, was: readonly (number | null)[]): Folding {
   const now = new Map(was.map((old, id) => [old, id]));
   const unfolded = [...folding.unfolded].flatMap((old) => now.get(old) ?? []);
   return { ...folding, unfolded: new Set(unfolded) };
 }
 
-/**
- * Opens the box of what was opened since `before`: around compiled code, with the modules in it where all of the graph is
- * small.
- */
+/** Open the boxes of compiled code that were added since `before`, and their modules if the graph is small. */
 export function openInside(
   { graph, tree }: { graph: GraphModel; tree: GroupTree },
   before: GroupTree,
@@ -96,7 +92,7 @@ export function openInside(
   return { ...folding, open: new Set([...folding.open, ...shown.map((g) => tree.path[g])]) };
 }
 
-/** The boxes of compiled code that somebody asked to see inside of, with those around them. */
+/** The opened boxes of compiled code, and the groups around them. */
 export function openedByHand({ graph, tree }: { graph: GraphModel; tree: GroupTree }): Set<string> {
   const compiled = new Set(graph.nodes.flatMap(({ inside }) => inside ?? []));
   const paths = new Set<string>();
@@ -113,12 +109,12 @@ export function closeGroup(folding: Folding, path: string): Folding {
   return { ...folding, open, peek: folding.peek.filter((other) => other !== path) };
 }
 
-/** Opens exactly so many levels of groups. */
+/** Open exactly this many levels. */
 export function toDepth(tree: GroupTree, folding: Folding, depth: number): Folding {
   return { ...folding, open: expandTo(tree, depth), peek: [] };
 }
 
-/** The number of levels that are open, if exactly whole levels are; null otherwise. */
+/** The number of open levels if they are open as a whole; null otherwise. */
 export function depthOf(tree: GroupTree, folding: Folding): number | null {
   const paths = openPaths(folding);
   let depth = 0;
@@ -128,7 +124,7 @@ export function depthOf(tree: GroupTree, folding: Folding): number | null {
   return whole.size === paths.size && [...whole].every((path) => paths.has(path)) ? depth : null;
 }
 
-/** Opens what hides a graph node, for good or (`peek`) until the next one is peeked at. */
+/** Open the groups that hide a node, permanently or (`peek`) until the next one. */
 export function revealNode(
   tree: GroupTree,
   folding: Folding,
@@ -141,7 +137,6 @@ export function revealNode(
   return { ...folding, open: new Set([...folding.open, ...around]), unfolded };
 }
 
-/** Keeps open what was open only to be peeked at. */
 export function keepPeek(folding: Folding): Folding {
   return folding.peek.length === 0 ? folding : { ...folding, open: openPaths(folding), peek: [] };
 }
@@ -159,7 +154,7 @@ export function setRepeats(folding: Folding, folds: boolean): Folding {
   return { ...folding, foldsRepeats: folds };
 }
 
-/** Opens a block of a strip in place of the others of its run; with so many levels of the modules with others in them. */
+/** Open a block of a strip instead of the other blocks of its run, with this many levels of nested modules. */
 export function openBlock(
   tree: GroupTree,
   folding: Folding,

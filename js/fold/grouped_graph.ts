@@ -12,22 +12,22 @@ import { repeatedBlocks } from "./repeats";
 import { plansOf, stripsIn } from "./strips";
 import { type GroupTree, groupTree } from "./tree";
 
-/** A graph with all that folding needs to know of it. */
+/** A graph with the data for folding. */
 export interface GroupedGraph {
   graph: GraphModel;
   tree: GroupTree;
   source: Int32Array;
   target: Int32Array;
-  /** Per graph node, 1 if it may be folded into an edge: it passes a tensor on that has no name and is not an output. */
+  /** Per node, 1 if it may fold into an edge: it passes a tensor on, has no name and is not an output. */
   plumbing: Uint8Array;
-  /** Per graph node, what it is to a layer. */
+  /** Per node, its role for a layer. */
   role: Uint8Array;
-  /** Per group, how many operations are in it, plumbing aside. */
+  /** Per group, its number of operations without plumbing. */
   operations: Int32Array;
-  /** Per group, its class, null where that is not known. User text. */
+  /** Per group, its class, null if unknown. User text. */
   kind: readonly (string | null)[];
   parameters: ModuleParameters;
-  /** Groups that are alike and follow each other; found when they are first asked for. */
+  /** Runs of similar groups; computed on first use. */
   readonly runs: readonly (readonly number[])[];
 }
 
@@ -71,7 +71,6 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
   };
 }
 
-/** What shows of a graph as it is folded. */
 export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
   const { tree, source, target, plumbing, role, operations } = grouped;
   const open = openPaths(folding);
@@ -84,14 +83,14 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
   return plansOf(grouped, visible, strips, open);
 }
 
-/** Whether it is drawn as a board, where an operation's sign says the number that it takes. */
+/** Whether the graph is drawn as a board, where an operation's sign includes its constant. */
 function isBoard({ graph }: GroupedGraph, { nodes, nodeOf }: Visible): boolean {
   if (graph.static) return false;
   const said = graph.nodes.filter((_, v) => isSaid(graph, v, nodes, nodeOf));
   return nodes.length - said.length <= MOST_CARDS;
 }
 
-/** Whether a node is a constant written in the sign of a drawn operation. */
+/** Whether a node is a constant that a drawn operation's sign includes. */
 function isSaid(
   { nodes: given }: GraphModel,
   v: number,
@@ -103,7 +102,7 @@ function isSaid(
   return nodes[nodeOf[v]].group < 0 && nodes[nodeOf[by]].group < 0;
 }
 
-/** The same with each constant that an operation's sign says in that operation. */
+/** Merge each constant into the operation whose sign includes it. */
 function withoutSaid({ nodes, edges, nodeOf }: Visible, graph: GraphModel): Visible {
   const isOut = new Uint8Array(nodes.length);
   nodeOf.forEach((at, v) => {

@@ -1,16 +1,16 @@
 import type { GroupTree } from "./tree";
 
-/** What follows a layer and belongs to it: its normalisation and its activation. */
+/** Operations that belong to the layer before: normalisation and activation. */
 const FOLLOWS = /Native|BatchN|luB|moid|anh|ish|plus/;
 
 const NORM = /Native|BatchN/;
 const SUM = /^(Add|Sub)Backward0$/;
 
-/** What a node is to a layer: something that may follow it, an operand, a sum, or none of these. */
+/** A node's role for a layer: a follower, an operand, a sum, or another. */
 export const OTHER = 0;
 const FOLLOWER = 1;
 const OPERAND = 2;
-/** A follower that also follows a sum. */
+/** A follower that may also follow a sum. */
 const ACTIVATION = 3;
 const ADDITION = 4;
 
@@ -52,7 +52,7 @@ export function joinLayers(
     uses[target[e]]++;
     if (isFollower(role[source[e]])) operands[source[e]].push(target[e]);
   }
-  // What makes an operand comes after what uses it.
+  // Operands come after their users.
   for (let v = box.length - 1; v >= 0; v--) {
     if (!isFollower(role[v])) continue;
     const own = operands[v].filter((t) => role[t] === OPERAND);
@@ -97,7 +97,7 @@ export function joinSums(
     const [v, sum] = [source[e], target[e]];
     if (role[v] !== ACTIVATION || role[sum] !== ADDITION || box[sum] >= 0) continue;
     if (uses[sum] !== 1 || takes[v] !== 1 || keep?.has(v)) continue;
-    // It is next to the sum itself, or in a module that contains nothing else.
+    // Beside the sum itself, or in a module with nothing else.
     const g = tree.groupOf[v];
     const isAlone = box[v] === g && activations[g] === operations[g];
     const around = box[v] < 0 ? g : isAlone ? tree.parent[g] : -1;

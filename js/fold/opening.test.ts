@@ -5,7 +5,7 @@ import { boxesAround } from "./boxes";
 import { reduce } from "./reduce";
 import { type GroupTree, groupTree } from "./tree";
 
-/** What lies directly in an open group, laid out; the same thing has the same key whatever is open. */
+/** A direct child of an open group, as laid out. Its key does not depend on the folding. */
 interface Item {
   key: string;
   container: number;
@@ -15,7 +15,7 @@ interface Item {
 
 interface Picture {
   items: Item[];
-  /** Keys of items of one container that edges join, directly or through others. */
+  /** Keys of items in one container that edges connect. */
   isJoined(a: string, b: string): boolean;
 }
 
@@ -98,7 +98,7 @@ describe("opening a group", () => {
           for (const q of before.items) {
             if (p === q || p.container !== q.container || !before.isJoined(p.key, q.key)) continue;
             const [u, v] = [at.get(p.key), at.get(q.key)];
-            // A group of one node has no frame when it is open.
+            // An open group of one node has no frame.
             if ([p.key, q.key].some((key) => key === `group ${alone}`)) continue;
             if (!u || !v) throw new Error(`${p.key} or ${q.key} is lost.`);
             const pair = `${p.key}, ${q.key}`;

@@ -1,10 +1,10 @@
-/** An edge as it is drawn: one edge of the graph, or several in a row with the plumbing between them folded away. */
+/** A drawn edge: one edge of the graph, or several in a row with folded plumbing between them. */
 export interface Line {
   source: number;
   target: number;
-  /** Places of the graph's edges that it is made of, from the source on. */
+  /** Indices of its edges, from the source on. */
   edges: number[];
-  /** The graph nodes folded into it, from the source on. */
+  /** Its folded nodes, from the source on. */
   folded: number[];
 }
 

@@ -3,68 +3,68 @@ import { foldPlumbing, type Line } from "./plumbing";
 import type { GroupTree } from "./tree";
 
 export interface ReduceInput {
-  /** Per edge, the graph nodes it joins; acyclic. */
+  /** Per edge, its ends; acyclic. */
   source: ArrayLike<number>;
   target: ArrayLike<number>;
   tree: GroupTree;
-  /** Paths of open groups. A group shows its content when it and all groups around it are open; the whole graph is. */
+  /** Paths of open groups. A group's content is visible if it and all groups around it are open. */
   open: ReadonlySet<string>;
   /** Folds nodes that only pass a tensor on into the edges that they sit on. */
   plumbing?: {
-    /** Per graph node, 1 if it may be folded; it is, if it has exactly one edge in and one out. */
+    /** Per node, 1 if it may fold; it does if it has exactly one edge in and one out. */
     flag: ArrayLike<number>;
-    /** Graph nodes to show nonetheless: those of edges that were opened. */
+    /** Nodes to show: those of opened edges. */
     keep?: ReadonlySet<number>;
-    /** Per node its role to a layer, and per group how many operations it holds: a layer takes in what follows it. */
+    /** Roles of nodes and operation counts of groups, with which a layer absorbs its followers. */
     layers?: {
       role: ArrayLike<number>;
       operations: ArrayLike<number>;
-      /** Groups that take in nothing. */
+      /** Groups that absorb nothing. */
       apart?: ReadonlySet<number>;
     };
   };
 }
 
-/** What is drawn as one box: a graph node, or a closed group. */
+/** A box in the drawing: a node, or a closed group. */
 interface VisibleNode {
-  /** The first graph node in it. */
+  /** Its first graph node. */
   node: number;
   /** The closed group; -1 for a node. */
   group: number;
-  /** The open group that it lies in; 0 for the whole graph. */
+  /** Its open group; 0 for the whole graph. */
   container: number;
   /** Number of graph nodes in it. */
   size: number;
-  /** Of a node, those that are drawn with it. */
+  /** Nodes that are drawn with it. */
   also?: number[];
 }
 
 interface VisibleEdge {
-  /** Positions in `Visible.nodes`. */
+  /** Indices in `Visible.nodes`. */
   source: number;
   target: number;
-  /** How many lines were merged into it. Lines merge where they touch a closed box, never between two plain nodes. */
+  /** The number of merged lines. Lines merge at closed boxes, never between two plain nodes. */
   count: number;
-  /** Places of the graph's edges that it is made of. */
+  /** Indices of its graph edges. */
   edges: number[];
   /** The plumbing folded into it. */
   folded: number[];
 }
 
 export interface Visible {
-  /** In the order of their first graph nodes, whatever is open. */
+  /** In the order of their first graph nodes. */
   nodes: VisibleNode[];
   /** In the order of their first edges. */
   edges: VisibleEdge[];
-  /** Per graph node, the visible node that it is or lies in; -1 if it is folded into a visible edge. */
+  /** Per graph node, its visible node; -1 if it is folded into an edge. */
   nodeOf: Int32Array;
-  /** Per graph edge, the visible edge that it is part of; -1 if it starts and ends in the same closed box. */
+  /** Per graph edge, its visible edge; -1 if both ends are in the same closed box. */
   edgeOf: Int32Array;
 }
 
 /**
- * The part of a graph that shows when some of its groups are open: closed groups are single nodes, edges inside them
- * vanish, edges that meet at a closed group merge. Linear in nodes and edges.
+ * The visible part of a graph: closed groups become nodes, edges inside them vanish, and edges that meet at one merge.
+ * Linear in nodes and edges.
  */
 export function reduce(input: ReduceInput): Visible {
   const { source, target, tree, plumbing } = input;
@@ -114,7 +114,7 @@ export function reduce(input: ReduceInput): Visible {
   return { nodes, nodeOf, ...mergeLines(source.length, lines, nodes, nodeOf) };
 }
 
-/** Per group, the outermost closed group around it (itself, perhaps), -1 where its content is shown. */
+/** Per group, the outermost closed group around it or itself; -1 if its content is visible. */
 export function closedBoxes(tree: GroupTree, open: ReadonlySet<string>): Int32Array {
   const closed = new Int32Array(tree.path.length).fill(-1);
   for (let g = 1; g < closed.length; g++) {
@@ -131,7 +131,7 @@ function mergeLines(count: number, lines: Line[], nodes: VisibleNode[], nodeOf: 
   for (const line of lines) {
     const [a, b] = [nodeOf[line.source], nodeOf[line.target]];
     if (a === b && (nodes[a].group >= 0 || nodes[a].also)) {
-      // Plumbing that leads from a box back into it goes with the box.
+      // Plumbing from a box back into it belongs to the box.
       for (const v of line.folded) nodeOf[v] = a;
       continue;
     }

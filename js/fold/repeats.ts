@@ -2,27 +2,27 @@ import { group, makeGraph } from "../layout/graph";
 import { topological } from "../layout/rank";
 import { type GroupTree, lastPart } from "./tree";
 
-/** Fewer blocks than this are as well seen one by one: the two or three of a stage of a ResNet. */
+/** The fewest blocks of a strip; fewer are clear one by one, like the two or three of a ResNet stage. */
 const LEAST_BLOCKS = 4;
-/** Blocks of one class whose numbers of parameters differ by no more are alike: the first of T5 has a small table of its own. */
+/** Blocks of one class are alike up to this difference in size: T5's first block has an extra small table. */
 const ABOUT_AS_LARGE = 0.02;
-/** Classes that only hold others: two of them need not do the same. */
+/** Container classes: two of them may compute different things. */
 const HOLDERS = /^(Sequential|ModuleList|ModuleDict)$/;
 
-/** A graph's edges, its groups and what each node does. */
+/** A graph's edges, groups and operations. */
 interface Operations {
   source: ArrayLike<number>;
   target: ArrayLike<number>;
   tree: GroupTree;
-  /** Per graph node, what makes two nodes alike: its operation, "AddmmBackward0". */
+  /** Per node, its operation, "AddmmBackward0". */
   op: ArrayLike<string>;
 }
 
-/** What is known of each group besides. */
+/** The groups' classes and sizes. */
 interface Kinds {
-  /** Its class, null where that is not known. */
+  /** Its class, null if unknown. */
   kind: ArrayLike<string | null>;
-  /** How many numbers its parameters hold. */
+  /** The number of its parameters' elements. */
   numbers: ArrayLike<number>;
 }
 
@@ -32,11 +32,10 @@ interface Block {
 }
 
 /**
- * Finds repeated blocks: sibling groups with names that count on ("layers/0", "layers/1", ...), each wired straight to
- * the next, that have parameters and are alike: of the same class and about as large or, where the class is not known
- * and they are those of a list, as large and with the same operations wired in the same way. Linear in the graph for each level of groups.
- *
- * Returns lists of at least `LEAST_BLOCKS` groups, each in the order of the names' numbers.
+ * Find repeated blocks: numbered sibling groups ("layers/0", "layers/1", ...) with parameters, each wired to the next,
+ * that are alike. Alike means the same class and about the same size. Without a known class, list items must have the
+ * same size, operations and wiring. Linear in the graph per level of groups. Returns lists of at least `LEAST_BLOCKS`
+ * groups, in the order of their numbers.
  */
 export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
   const { tree } = graph;
@@ -74,12 +73,12 @@ export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
   });
 }
 
-/** Whether a group is one of a list, "layers/7": what was given a name of its own, "layer3", is something of its own. */
+/** Whether a group is a list item, "layers/7"; "layer3" is a name of its own. */
 function isCounted(path: string): boolean {
   return /^\d+$/.test(lastPart(path));
 }
 
-/** Per group, the group around it (itself, perhaps) at this depth; -1 outside of such. */
+/** Per group, its ancestor or itself at this depth; -1 for none. */
 function closedAt({ parent, depth }: GroupTree, level: number): Int32Array {
   const closed = new Int32Array(parent.length).fill(-1);
   for (let g = 1; g < closed.length; g++)
@@ -87,7 +86,7 @@ function closedAt({ parent, depth }: GroupTree, level: number): Int32Array {
   return closed;
 }
 
-/** Pairs of boxes with an edge between them, either way. */
+/** Pairs of boxes with an edge between them, in either direction. */
 function wiredBoxes({ source, target, tree }: Operations, closed: Int32Array): Set<number> {
   const wired = new Set<number>();
   const count = tree.path.length;
@@ -109,7 +108,7 @@ function runsIn(row: Block[], follows: (last: Block, next: Block) => boolean): n
   return runs;
 }
 
-/** Sibling groups by their names without the number at the end; a name without one is left out. */
+/** Sibling groups by name without the final number; groups without a number are left out. */
 function byName(tree: GroupTree, siblings: Int32Array) {
   const named = new Map<string, Block[]>();
   for (const g of siblings) {
@@ -124,8 +123,8 @@ function byName(tree: GroupTree, siblings: Int32Array) {
 }
 
 /**
- * A text per closed group that two groups share when their contents are alike: the same operations under the same
- * inner names, with the same wiring between them. It is a hash (64 bits), so in principle others may share it.
+ * A hash (64 bits) of each closed group's content: equal for the same operations under the same inner names with the
+ * same wiring.
  */
 function structures({ source, target, tree, op }: Operations, closed: ArrayLike<number>): string[] {
   const n = tree.groupOf.length;
@@ -153,7 +152,7 @@ function structures({ source, target, tree, op }: Operations, closed: ArrayLike<
   }
   const own = Int32Array.from({ length: n }, (_, v) => mix(name[tree.groupOf[v]], hashOf(op[v])));
 
-  // A node is identified by the nodes below it and above it, so that a shared input counts.
+  // A node's hash covers the nodes below and above it, so that shared inputs count.
   const order = topological(graph);
   const below = own.slice();
   const place = new Int32Array(inner.length);
@@ -193,7 +192,7 @@ function hashText(text: string): number {
   return hash;
 }
 
-/** A whole number of 32 bits from two; the order of the two matters. */
+/** Hash two numbers to 32 bits; their order matters. */
 function mix(a: number, b: number): number {
   let h = Math.imul(a, 0x9e3779b1) ^ Math.imul(b + 0x7f4a7c15, 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d);

@@ -8,7 +8,7 @@ import type { GraphModel, NodeModel } from "../wire";
 import { wholeFolding } from "./folding";
 import { groupedGraph } from "./grouped_graph";
 
-/** `for ...: x = x * 2`, so often; every other factor has a name. */
+/** `for ...: x = x * 2`, `count` times; every second factor has a name. */
 function factors(count: number): GraphModel {
   const nodes: NodeModel[] = [];
   const add = (node: Partial<NodeModel>) =>
@@ -82,7 +82,7 @@ describe("a number in a sign", () => {
   });
 });
 
-/** `sum of operations on x`, each with its sign and its module; a number in a sign is a constant. */
+/** `sum of operations on x`, each with its sign and module. A number in a sign is a constant. */
 function usesOf(uses: [sign: string, namespace: string | null][]): string[] {
   const leaf = uses.length + 1;
   const plain = { ...PLAIN_NODE, kind: "op" as const, op: "AddBackward0", label: "AddBackward0" };

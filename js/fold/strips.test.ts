@@ -59,7 +59,6 @@ describe("repeated blocks", () => {
     const odd = stack([..."rrrr", "g", ..."rrrrr"]);
     expect(runs(odd.nodes, odd.edges)).toEqual([4, 5]);
     const { nodes, edges } = alike(9);
-    // Without its skip, block 4 has the same operations in the same order.
     expect(
       runs(
         nodes,
@@ -75,7 +74,7 @@ describe("repeated blocks", () => {
     const numbers = (extra: number) => (path: string) => (/\/0$/.test(path) ? 1000 + extra : 1000);
     expect(runs(nodes, edges, { kind, numbers: numbers(15) })).toEqual([6]);
     expect(runs(nodes, edges, { kind, numbers: numbers(500) })).toEqual([5]);
-    // Two sequences of layers need not do the same.
+    // Two sequences of layers may compute different things.
     expect(runs(nodes, edges, { kind: () => "Sequential" })).toEqual([]);
   });
 
@@ -107,7 +106,7 @@ describe("a picture with strips", () => {
   const { tree } = grouped;
   const run = grouped.runs[0];
 
-  /** All pictures of a plan, its lenses' included. */
+  /** All plans, including those of lenses. */
   const plansIn = (plan: Plan): Plan[] => [
     plan,
     ...(plan.lenses ?? []).flatMap((lens) => plansIn(lens.plan)),
@@ -155,7 +154,7 @@ describe("a picture with strips", () => {
     for (const { gate } of lenses?.[0].plan.nodes ?? []) {
       if (!gate?.carries || !("node" in gate.carries)) continue;
       const { node } = gate.carries;
-      // The sum at the end of a layer is what its neighbour takes in, twice.
+      // The neighbour takes the sum at the end of a layer twice.
       expect(graph.nodes[node].op).toBe("AddBackward0");
       const layer = gate.isSource ? 3 : 2;
       expect(graph.nodes[node].namespace).toBe(`encoder/layers/${layer}`);

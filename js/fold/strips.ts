@@ -8,19 +8,19 @@ import { boxesAround } from "./boxes";
 import { closedBoxes, type Visible } from "./reduce";
 import { type GroupTree, lastPart } from "./tree";
 
-/** What a picture with strips is made from, besides what is visible. */
+/** The inputs of a plan with strips, besides the visible graph. */
 interface Modules {
   graph: GraphModel;
   tree: GroupTree;
-  /** Per group, its class, null where that is not known. */
+  /** Per group, its class, null if unknown. */
   kind: readonly (string | null)[];
   parameters: ModuleParameters;
 }
 
-/** With more open blocks than this, a strip does not help: the blocks are shown one by one. */
+/** The most open blocks of a strip; with more, blocks are shown one by one. */
 const MOST_LENSES = 2;
 
-/** Of repeated blocks, those to draw as strips: where they show, and few of them are open. Groups, in order. */
+/** The repeated blocks to draw as strips: visible, with few open blocks. Groups, in order. */
 export function stripsIn(
   tree: GroupTree,
   runs: readonly (readonly number[])[],
@@ -34,15 +34,15 @@ export function stripsIn(
   });
 }
 
-/** Where a visible node is in a picture: itself, or in a strip (and which of its blocks), or outside. */
+/** A visible node's place in a picture: itself, a block of a strip, or outside. */
 interface Spot {
   strip: number;
   block: number;
 }
 
 /**
- * Plan a picture with strips in it, and one more for each block of theirs that is open. Every picture has a home: the
- * whole graph, or such a block. Linear in nodes and edges.
+ * Plan a picture with strips, and one picture for each open block. A picture's home is the whole graph or such a block.
+ * Linear in nodes and edges.
  */
 export function plansOf(
   grouped: Modules,
@@ -54,9 +54,9 @@ export function plansOf(
 }
 
 class StripPlanner {
-  /** Per group that is a block of a strip, which one. */
+  /** Per block of a strip, its spot. */
   private readonly spots = new Map<number, Spot>();
-  /** Per group, its home, as a group. */
+  /** Per group, its home group. */
   private readonly home: Int32Array;
   private readonly drafts = new Map<number, Draft>();
   private readonly members: readonly (readonly number[])[];
@@ -82,7 +82,7 @@ class StripPlanner {
   plan(): Plan {
     const { visible, drafts } = this;
     for (const h of new Set([0, ...this.home])) drafts.set(h, new Draft());
-    // In the order of their first graph nodes, whatever is open: little moves when something opens.
+    // In the order of their first graph nodes, so that little moves when something opens.
     visible.nodes.forEach((_, v) => {
       for (let h = this.homeOf(v); h >= 0; h = this.outer(h)) {
         const spot = this.spotIn(h, v);
@@ -114,7 +114,7 @@ class StripPlanner {
     return this.home[this.visible.nodes[v].container];
   }
 
-  /** The block of a strip that a visible node is, or lies in, in the picture of a home that it lies in. */
+  /** A visible node's block, in the picture of a home that contains the node. */
   private spotIn(h: number, v: number): Spot | null {
     if (this.homeOf(v) === h) return this.spots.get(this.visible.nodes[v].group) ?? null;
     let at = this.homeOf(v);
@@ -127,7 +127,7 @@ class StripPlanner {
     return false;
   }
 
-  /** The block of a strip that a visible node is in, in the innermost picture around a home that shows both. */
+  /** A visible node's block, in the innermost picture that contains both the node and the home. */
   private spotAround(h: number, v: number): Spot | null {
     let around = this.outer(h);
     while (!this.isWithin(around, v)) around = this.outer(around);
@@ -166,7 +166,7 @@ class StripPlanner {
     return { nodes, frames, nodeOf: this.nodeOf(nodes), ...this.edgesOf(draft, nodes), ...more };
   }
 
-  /** Per item of a draft, the group that it lies in; -1 for a gate. */
+  /** Per item of a draft, its group; -1 for a gate. */
   private containersOf(draft: Draft): number[] {
     return draft.items.map(({ v, strip, gate }): number => {
       if (gate) return -1;
@@ -175,7 +175,7 @@ class StripPlanner {
     });
   }
 
-  /** Per item, whether it is a strip alone in its group: it then replaces the group. */
+  /** Per item, whether it is a strip alone in its group, which it then replaces. */
   private aloneIn(h: number, draft: Draft, containers: readonly number[]): boolean[] {
     const { tree } = this.grouped;
     const inside = new Int32Array(tree.path.length);
@@ -280,7 +280,7 @@ class StripPlanner {
     };
   }
 
-  /** The node of a lens that represents something outside. */
+  /** A lens' node for something outside. */
   private gateNode(h: number, { v, isSource, edges }: Item): Omit<PlanNode, "frame"> {
     const { graph, tree } = this.grouped;
     const spot = this.spotAround(h, v);
@@ -299,28 +299,28 @@ class StripPlanner {
 interface Place {
   v: number;
   spot: Spot | null;
-  /** Its key among the gates, for a node outside. */
+  /** Its key among the gates, for an outside node. */
   gate: string | null;
 }
 
 /** A node of a picture in the making. */
 interface Item {
-  /** The visible node, one of several perhaps. */
+  /** The visible node, or one of several. */
   v: number;
   strip: number | null;
   gate: string | null;
   isSource: boolean;
-  /** Of a gate, the visible edges that pass it. */
+  /** The visible edges through a gate. */
   edges: number[];
 }
 
 type Line = Pick<PlanEdge, "source" | "target" | "count"> & { edges: number[]; folded: number[] };
 
-/** One picture in the making. */
+/** A picture under construction. */
 class Draft {
   readonly items: Item[] = [];
   readonly edges: Line[] = [];
-  /** The visible node of each block, null of one that is open. */
+  /** The visible node of each block, null for an open one. */
   readonly blocks = new Map<string, number | null>();
   private readonly at = new Map<string, number>();
   private readonly merged = new Map<string, Line>();
@@ -335,11 +335,11 @@ class Draft {
     return this.strip(strip);
   }
 
-  /** Adds what a visible edge is here; nothing where both its ends are in one block. */
+  /** Add a visible edge, unless both its ends are in one block. */
   edge(e: number, line: Visible["edges"][number], source: Place, target: Place): void {
     const [from, to] = [source.spot, target.spot];
     if (from && to && from.strip === to.strip) {
-      // A strip has room only for edges from one block to the next.
+      // A strip only has room for edges between neighbouring blocks.
       if (Math.abs(from.block - to.block) === 1) this.link(from, to, line);
       return;
     }
@@ -394,7 +394,6 @@ function add(to: Line, { count, edges, folded }: Visible["edges"][number]): Line
   return to;
 }
 
-/** Per visible node, the graph nodes in it. */
 function membersOf({ nodes, nodeOf }: Visible): number[][] {
   const members: number[][] = nodes.map(() => []);
   nodeOf.forEach((at, v) => {
@@ -403,14 +402,14 @@ function membersOf({ nodes, nodeOf }: Visible): number[][] {
   return members;
 }
 
-/** The graph nodes in a group and in those inside it, in order. */
+/** The graph nodes in a group and its subgroups, in order. */
 function nodesIn({ groupOf, parent }: GroupTree, group: number): number[] {
   const lies = new Uint8Array(parent.length);
   for (let g = group; g < lies.length; g++) lies[g] = g === group || lies[parent[g]] ? 1 : 0;
   return Array.from(groupOf.keys()).filter((v) => lies[groupOf[v]] === 1);
 }
 
-/** The one gradient that passes along these visible edges, if it is one. */
+/** The gradient on these visible edges, if all carry the same one. */
 function carriedBy(
   { edges, nodes }: GraphModel,
   visible: Visible,
@@ -430,7 +429,7 @@ function carriedBy(
   return ends.length === 1 ? { edge: ends[0] } : null;
 }
 
-/** What a node outside of a lens is called there. */
+/** The name of an outside node in a lens. */
 function nameOf({ nodes }: GraphModel, id: number): string {
   const { name, namespace, sign, label } = nodes[id];
   return oneLine(name ?? (namespace ? groupTitle(namespace) : (sign ?? label)));

@@ -1,20 +1,19 @@
 import { type Grouped, group } from "../layout/graph";
 
-/** The tree of groups that the nodes' namespaces spell out. Group 0 is the whole graph; parents precede their children. */
+/** The tree of groups from the nodes' namespaces. Group 0 is the whole graph; parents precede their children. */
 export interface GroupTree {
   /** Per group, its full path, "encoder/layers/0"; "" for the whole graph. */
   path: string[];
-  /** Per group, the group that it lies in; -1 for the whole graph. */
+  /** Per group, its parent; -1 for the whole graph. */
   parent: Int32Array;
-  /** Per group, the number of groups around it: 0 for the whole graph, 1 for "encoder". */
+  /** Per group, its depth: 0 for the whole graph, 1 for "encoder". */
   depth: Int32Array;
-  /** The groups directly inside each group, in the order in which nodes first name them. */
+  /** The children of each group, in the order of their first nodes. */
   children: Grouped;
-  /** Per graph node, the innermost group that it lies in. */
+  /** Per node, its innermost group. */
   groupOf: Int32Array;
-  /** Per group, the number of graph nodes in it, those of inner groups included. */
+  /** Per group, its number of nodes, subgroups included. */
   size: Int32Array;
-  /** From a path to its group. */
   byPath: ReadonlyMap<string, number>;
 }
 
@@ -57,7 +56,7 @@ export function groupTree(namespaces: readonly string[]): GroupTree {
     byPath,
   };
 
-  /** The group of a namespace, made along with those around it when it is new. */
+  /** Find or create the group of a namespace. */
   function find(namespace: string): number {
     let at = 0;
     for (const part of namespace.split("/")) {
@@ -81,7 +80,7 @@ export function lastPart(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }
 
-/** The graph nodes in a group and in those inside it, in order. */
+/** The graph nodes in a group and its subgroups, in order. */
 export function membersIn({ byPath, groupOf, parent }: GroupTree, path: string): number[] {
   const group = byPath.get(path) ?? -1;
   const lies = new Uint8Array(parent.length);
@@ -89,12 +88,11 @@ export function membersIn({ byPath, groupOf, parent }: GroupTree, path: string):
   return Array.from(groupOf.keys()).filter((v) => lies[groupOf[v]] === 1);
 }
 
-/** The paths of the groups to open for `depth` levels of open boxes: 0 for none, 1 for "encoder" and the like. */
 export function expandTo(tree: GroupTree, depth: number): Set<string> {
   return new Set(tree.path.filter((_, g) => g > 0 && tree.depth[g] <= depth));
 }
 
-/** The paths of the groups to open to see a graph node itself, the outermost first. */
+/** The groups to open to see a node, outermost first. */
 export function pathTo(tree: GroupTree, node: number): string[] {
   const paths: string[] = [];
   for (let g = tree.groupOf[node]; g > 0; g = tree.parent[g]) paths.push(tree.path[g]);

@@ -2,7 +2,7 @@ import { type Folding, openPaths } from "./folding";
 import type { GroupedGraph } from "./grouped_graph";
 import { closedBoxes } from "./reduce";
 
-/** About how many nodes and boxes show of a graph as it is folded, before anything is laid out. */
+/** Estimate the number of visible nodes and boxes without a layout. */
 export function visibleCount({ tree, plumbing }: GroupedGraph, folding: Folding): number {
   const closed = closedBoxes(tree, openPaths(folding));
   let count = closed.reduce((boxes, box, g) => boxes + (box === g ? 1 : 0), 0);

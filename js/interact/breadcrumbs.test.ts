@@ -61,7 +61,7 @@ async function view(graph: GraphModel, change: Partial<Traits> = {}) {
     boxes: () => [...host.querySelectorAll<HTMLElement>(".gw-closed")].map((b) => b.dataset.group),
     box: (path: string) => one(`[data-group="${path}"] .gw-box`),
     camera: () => one(".gw-layer").getAttribute("transform"),
-    /** Left, top, right and bottom of an open box as it is seen. */
+    /** The visible left, top, right and bottom of an open box. */
     seen(path: string) {
       const [dx, dy, k] = numbers(one(".gw-layer").getAttribute("transform"));
       const rect = one(`.gw-frames [data-path="${path}"] .gw-frame-box`);

@@ -5,21 +5,20 @@ import type { SceneNode } from "../scene/scene";
 import type { Drawing } from "./drawing";
 import type { FoldController } from "./fold_controller";
 
-/** A box that was gone into. */
+/** An entered box. */
 interface Inside {
   path: string;
-  /** The scale that it was seen at from outside; null where all of the picture was seen. */
+  /** The scale outside; null if the whole picture was visible. */
   scale: number | null;
 }
 
 interface BreadcrumbEvents {
-  /** A box is about to be gone into. */
   entering(): void;
-  /** One is in other boxes than before: their titles, the outermost first. */
+  /** The entered boxes changed: their titles, outermost first. */
   moved(titles: readonly string[]): void;
 }
 
-/** The way into boxes and back out of them, with the camera. */
+/** Enter boxes and leave them, with the camera. */
 export class Breadcrumbs {
   private boxes: Inside[] = [];
 
@@ -33,7 +32,7 @@ export class Breadcrumbs {
     return this.boxes.length > 0;
   }
 
-  /** Opens a closed box and goes into it; a block of a strip opens in a lens, beside all that was seen. */
+  /** Open a closed box and enter it. A block of a strip opens in a lens, beside the rest. */
   enter(node: SceneNode): void {
     const { drawing, folds, boxes } = this;
     const { scene, viewport } = drawing;
@@ -50,7 +49,6 @@ export class Breadcrumbs {
     this.tell();
   }
 
-  /** Goes back out of all boxes but the first so many, which closes those; false if one is in no more of them. */
   leave(depth = this.boxes.length - 1): boolean {
     const { drawing, folds, boxes } = this;
     const [left] = boxes.slice(Math.max(0, depth));

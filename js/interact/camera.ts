@@ -5,28 +5,27 @@ import { fitView, keepInView, type Size, type View } from "../scene/views";
 
 const LARGEST = 4;
 const MOVE_MS = 260;
-/** The most that one turn of a wheel zooms: 1.2 times, as a power of two. */
+/** The largest zoom of one turn of a wheel: 1.2 times, as a power of two. */
 const NOTCH = Math.log2(1.2);
 
-/** What a mouse or a finger points at. */
+/** The position of a mouse or a finger. */
 export type Pointed = Pick<MouseEvent, "clientX" | "clientY" | "target">;
 
 export interface CameraEvents {
   moved(view: View): void;
-  /** A wheel turned over a drawing that leaves it to the page. */
+  /** A wheel event was left to the page. */
   wheelIgnored(): void;
-  /** Whether what is under the pointer takes double clicks itself. */
+  /** Whether the target handles double clicks itself. */
   isTaken?(at: Pointed): boolean;
 }
 
-/** Zoom and pan by mouse, touch and call, as a view of the scene. */
+/** Zoom and pan by mouse, touch and call. */
 export class Camera {
   view: View = { k: 1, x: 0, y: 0 };
   private scene: Size = { width: 1, height: 1 };
   private stage: Size = { width: 0, height: 0 };
   private readonly behaviour = zoom<SVGSVGElement, unknown>();
   private request = 0;
-  /** Where it is on its way to; null when it stands. */
   private target: View | null = null;
 
   constructor(
@@ -41,19 +40,19 @@ export class Camera {
       ])
       .clickDistance(4)
       .wheelDelta(({ deltaY, deltaMode, ctrlKey }) => {
-        // The browser reports two fingers on a trackpad as a wheel with Ctrl and small numbers.
+        // Browsers report a trackpad's pinch as a wheel event with Ctrl and small numbers.
         const turned = -deltaY * (deltaMode === 1 ? 0.05 : 0.002) * (ctrlKey ? 10 : 1);
         return Math.max(-NOTCH, Math.min(NOTCH, turned));
       })
       .constrain((transform) => asTransform(keepInView(transform, this.scene, this.stage)))
       .filter((event: MouseEvent | WheelEvent | TouchEvent) => {
         if (event.type === "wheel") {
-          // A page is scrolled across a drawing far more often than a drawing is zoomed.
+          // Readers scroll pages more often than they zoom drawings.
           const mine = event.ctrlKey || event.metaKey || isFocused(canvas);
           if (!mine) this.events.wheelIgnored();
           return mine;
         }
-        // One finger scrolls the page until somebody has tapped the graph.
+        // One finger scrolls the page until the graph is tapped.
         if ("touches" in event) return event.touches.length > 1 || isFocused(canvas);
         if (event.type === "dblclick") return !this.events.isTaken?.(event);
         return !event.ctrlKey && !event.button;
@@ -65,8 +64,8 @@ export class Camera {
         this.events.moved(this.view);
       });
     select(svg).call(this.behaviour);
-    // d3-zoom animates a double click itself; without motion it zooms at once.
-    // It calls this for a double tap, too, with the event of the finger that left.
+    // d3-zoom would animate a double click; without motion zoom at once. d3-zoom also calls this for a double tap, with
+    // the event of the lifted finger.
     select(svg).on("dblclick.zoom", (event: MouseEvent | TouchEvent) => {
       const at = "changedTouches" in event ? event.changedTouches[0] : event;
       if (this.events.isTaken?.(at)) return;
@@ -74,7 +73,7 @@ export class Camera {
     });
   }
 
-  /** Where it stands, or will stand when it has arrived. */
+  /** The current view, or the view that the camera moves to. */
   get aim(): View {
     return this.target ?? this.view;
   }
@@ -86,7 +85,7 @@ export class Camera {
     this.behaviour.scaleExtent([least, LARGEST]);
   }
 
-  /** Moves there, smoothly unless the reader asked for less motion. */
+  /** Move to a view; smoothly unless the reader prefers less motion. */
   go(target: View, animate = true): void {
     this.stop();
     const from = this.view;
@@ -106,7 +105,7 @@ export class Camera {
     this.request = requestAnimationFrame(step);
   }
 
-  /** Zooms about a point of the stage, its middle by default. */
+  /** Zoom about a point of the stage, by default its middle. */
   zoomBy(
     factor: number,
     [cx, cy]: [number, number] = [this.stage.width / 2, this.stage.height / 2],
@@ -140,7 +139,7 @@ function asTransform({ k, x, y }: View): ZoomTransform {
   return zoomIdentity.translate(x, y).scale(k);
 }
 
-/** Scales evenly to the eye and keeps what both views show in the middle on a straight way. */
+/** Interpolate views: the scale changes evenly, and the shared middle moves on a straight line. */
 function between(from: View, to: View, u: number, { width, height }: Size): View {
   const k = from.k * (to.k / from.k) ** u;
   const centre = (view: View) => [(width / 2 - view.x) / view.k, (height / 2 - view.y) / view.k];
@@ -152,7 +151,7 @@ function between(from: View, to: View, u: number, { width, height }: Size): View
     : { k, x: width / 2 - k * (ax + (bx - ax) * w), y: height / 2 - k * (ay + (by - ay) * w) };
 }
 
-/** Within a shadow root the document's active element is only the host. */
+/** In a shadow root the document's active element is only the host. */
 export function isFocused(element: HTMLElement): boolean {
   const root = element.getRootNode() as Document | ShadowRoot;
   return root.activeElement === element;

@@ -12,7 +12,7 @@ import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 
-/** A node in words: for the tooltip, one line each, and for a screen reader. */
+/** A node's words: lines of the tooltip, and text for a screen reader. */
 export interface Description {
   title: string;
   lines: string[];
@@ -66,7 +66,6 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
   return { title: name ?? (leaf ? oneLine(node.label) : node.op), lines };
 }
 
-/** An arrow in words: between which nodes, and what flowed along it, with all its digits. */
 export function describeEdge(graph: GraphModel, edge: SceneEdge, marks: Marks): Description {
   const parts = edgesOf(edge);
   const last = parts[parts.length - 1];
@@ -86,7 +85,7 @@ function calledIn({ nodes }: GraphModel, id: number): string {
   return oneLine(nodes[id].name ?? nodes[id].label);
 }
 
-/** What has flowed along an edge by the cursor. */
+/** The gradient that has flowed along an edge at the cursor. */
 function flowLine({ recording, cursor }: Progress, edge: number): string[] {
   const { run } = recording;
   const at = run?.edges.indexOf(edge) ?? -1;
@@ -98,7 +97,7 @@ function usesOf({ edges }: GraphModel, id: number): number {
   return edges.filter(({ target, kind }) => target === id && kind === "gradient").length;
 }
 
-/** A module as the user's program calls it: "encoder.layers.0". */
+/** A module's name in the user's program: "encoder.layers.0". */
 export function moduleName(namespace: string): string {
   return namespace.replaceAll("/", ".");
 }
@@ -117,7 +116,7 @@ function quietWords({ nodes }: GraphModel, { kind, inside }: NodeModel): string 
     : "operation that its backward ran";
 }
 
-/** What a node holds or gave, unless that is what it is called. */
+/** A node's value, unless its name already is the value. */
 function valueLine({ value, label, changed }: NodeModel): string[] {
   if (changed) return ["value not known: changed in place since"];
   if (changed === null && value !== null)
@@ -126,7 +125,7 @@ function valueLine({ value, label, changed }: NodeModel): string[] {
   return text === label ? [] : [`value ${text}`];
 }
 
-/** The gradient at a node at the cursor, or its `.grad`. */
+/** A node's gradient at the cursor, or its `.grad`. */
 function gradientLine({ recording, cursor }: Progress, id: number): string[] {
   const { stored, gradients, step, ready } = recording;
   const held = stored.get(id);
@@ -143,7 +142,7 @@ function gradientLine({ recording, cursor }: Progress, id: number): string[] {
   return came && step[id] > 0 && ready[id] <= cursor ? [`gradient ${exactText(came)}`] : [];
 }
 
-/** A call, a constant, a cut or a tensor outside the graph in words. */
+/** The words of a call, a constant, a cut or an outside tensor. */
 function describeQuiet(graph: GraphModel, node: NodeModel, { progress }: Marks): Description {
   const lines: string[] = [];
   if (graph.static) lines.push(node.op);

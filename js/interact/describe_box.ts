@@ -11,13 +11,13 @@ import { oneLine } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { type Description, describe } from "./describe";
 
-/** Operations of a box that are named in its description. */
+/** The most operations that a box' description names. */
 const MOST_NAMED = 4;
 
-/** Said of a closed box, where there is somebody to open it. */
+/** Added for a closed box that the reader can open. */
 export const HOW_TO_OPEN = "closed: double-click or Enter opens it, a click or Space selects it";
 
-/** A drawn node in words. */
+/** A drawn node's words. */
 export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks): Description {
   if (node.gate) return describeGate(node, marks);
   const { title, lines } = node.group
@@ -32,7 +32,7 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
   return { title, lines: [...said, ...lines] };
 }
 
-/** Describe a node of a lens that represents something outside. */
+/** The words of a lens' node for something outside. */
 function describeGate({ gate, group }: SceneNode, { progress }: Marks): Description {
   const carries = gate?.carries ?? null;
   const { gradients, run } = progress?.recording ?? { gradients: null, run: null };
@@ -50,7 +50,7 @@ function describeGate({ gate, group }: SceneNode, { progress }: Marks): Descript
   };
 }
 
-/** A closed box in words. */
+/** A closed box' words. */
 function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Description {
   const { paths, members } = group;
   const counts = new Map<string, number>();

@@ -25,23 +25,23 @@ import { Viewport } from "./viewport";
 import { firstStop } from "./walk";
 import { WheelHint } from "./wheel_hint";
 
-/** All that is drawn, near. */
+/** The whole drawing at full detail. */
 export interface Still {
   scene: Scene;
   marks: Marks;
   gradients: readonly GradientLabel[];
-  /** What lies under and over it that is not the drawing's own. */
+  /** The layers of others under and over it. */
   under: SVGElement[];
   over: SVGElement[];
-  /** What to write above it, if anything. User text. */
+  /** Its label, if any. User text. */
   label: string | null;
 }
 
-/** The drawn graph: one focusable element with an SVG that can be zoomed, clicked and walked. */
+/** The drawn graph: a focusable element with an SVG to zoom, click and walk. */
 export class Drawing {
   readonly element: HTMLElement;
   readonly canvas: HTMLElement;
-  /** The row over the bottom of the picture: the minimap and what others add. */
+  /** The row at the bottom of the picture: the minimap and others' parts. */
   readonly foot: HTMLElement;
   readonly viewport: Viewport;
   scene: Scene | null = null;
@@ -119,7 +119,7 @@ export class Drawing {
     this.frameFirst();
   }
 
-  /** Draw another picture of the same graph. A held place does not move; without one it is a first view. */
+  /** Draw another picture of the same graph. A held place stays; without one it is a first view. */
   replace(scene: Scene, hold: Hold | null): void {
     const { scene: before, viewport } = this;
     const { view } = viewport;
@@ -136,8 +136,7 @@ export class Drawing {
   }
 
   /**
-   * Draw the graph after an update; `was` has, per node, its id before. A held place does not move, and a scene seen
-   * whole stays whole.
+   * Draw the updated graph; `was` has each node's id before. A held place stays, and a scene seen whole stays whole.
    */
   become(
     graph: GraphModel,
@@ -164,7 +163,7 @@ export class Drawing {
     vanish(this.overlay, ghosts, view, viewport.view);
   }
 
-  /** Draws the same picture with other numbers: nothing moves. */
+  /** Draw the same picture with other numbers; nothing moves. */
   renew(graph: GraphModel, scene: Scene): void {
     this.graph = graph;
     if (scene === this.scene) return;
@@ -188,7 +187,7 @@ export class Drawing {
     else this.paintSoon();
   }
 
-  /** Puts the keyboard into the graph, on this node if one is given. */
+  /** Focus the graph, on this node if given. */
   focus(id: number | null = null): void {
     if (id !== null)
       this.mark({ focused: nearestCopy(this.scene, id, this.viewport.view, this.viewport.stage) });
@@ -205,7 +204,7 @@ export class Drawing {
     this.cleanup.run();
   }
 
-  /** Another scene takes the place of the one that is drawn. */
+  /** Replace the drawn scene. */
   private take(scene: Scene, focused: number | null): void {
     this.scene = scene;
     this.marks = { ...this.marks, hovered: null, focused };
@@ -230,7 +229,7 @@ export class Drawing {
 
   private paint(): void {
     if (!this.scene || !this.viewport.isFramed) return;
-    // Not before: only now it lies in a widget.
+    // Only now the element is in a widget.
     this.stopWatching ??= whenThemeChanges(this.element, () => {
       this.painting.refresh(true);
       this.paintSoon();
@@ -253,7 +252,7 @@ export class Drawing {
         hitAt: (event) => this.hitAt(event),
         hover: (hit) => this.hover(hit),
         down: (event) => {
-          // A finger may only scroll the page: the graph is the reader's once it is tapped.
+          // A finger may be scrolling the page; a tap focuses the graph.
           if (event.pointerType !== "touch") this.focusByPointer();
           if (event.button === 0) this.tooltip.hide();
         },
@@ -271,7 +270,7 @@ export class Drawing {
     cleanup.listen(canvas, "focus", () => {
       if (this.pointerOver || !this.scene || this.marks.focused !== null) return;
       const stop = firstStop(this.scene, this.marks.selected);
-      // Focus that comes back by mouse, from a closed panel for example, needs no tooltip.
+      // A focus that returns by mouse, for example from a closed panel, needs no tooltip.
       if (canvas.matches(":focus-visible")) this.stopAt(stop);
       else this.mark({ focused: stop });
     });
@@ -291,7 +290,7 @@ export class Drawing {
     this.events.select(node && !module ? node.id : null, module);
   }
 
-  /** Closes one thing per press: the tooltip, a search, the selection; then leaves the graph. */
+  /** Close one thing per press: the tooltip, a search, the selection; then leave the graph. */
   private escape(): void {
     if (this.tooltip.visible) {
       this.tooltip.hide();
@@ -339,7 +338,7 @@ export class Drawing {
     } else this.tooltip.hide();
   }
 
-  /** The arrow at a place; null from afar, where a pointer is near to very many. */
+  /** The edge at a place; null from afar, where many are near. */
   private edgeAt([x, y]: readonly [number, number]): SceneEdge | null {
     const { k } = this.viewport.view;
     return this.scene && k >= FAR ? edgeAt(this.scene, x, y, k) : null;
@@ -367,7 +366,7 @@ export class Drawing {
     return { ...hit, at };
   }
 
-  /** All that is drawn, as it is near and without what the pointer and the keyboard are on; null before the first picture. */
+  /** The whole drawing at full detail without hover and focus; null before the first picture. */
   still(label: string | null = null): Still | null {
     const { scene } = this;
     if (!scene) return null;
@@ -377,7 +376,6 @@ export class Drawing {
     return { scene, marks, gradients, under: copy(this.underlay), over: copy(this.overlay), label };
   }
 
-  /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */
   get underlay(): SVGGElement {
     return this.painting.underlay;
   }

@@ -2,11 +2,11 @@ import { pointAt } from "../scene/curve";
 import type { Scene, SceneEdge } from "../scene/scene";
 import { indexOf } from "../scene/scene_index";
 
-/** So near to a line counts as on it, px of the stage. */
+/** The distance within which a pointer is on a line, px of the stage. */
 const NEAR = 7;
 const PIECES = 12; // straight ones, per segment of a curve
 
-/** The line at a point of the scene, seen at this scale; null where none is near. */
+/** The line at a point of the scene, seen at this scale; null for none. */
 export function edgeAt(scene: Scene, x: number, y: number, scale: number): SceneEdge | null {
   const reach = NEAR / scale;
   const around = { left: x - reach, top: y - reach, right: x + reach, bottom: y + reach };

@@ -2,19 +2,19 @@ import { prefersLessMotion } from "../dom/motion";
 import type { Scene } from "../scene/scene";
 import type { View } from "../scene/views";
 
-/** Pictures of more items than this change at once. */
+/** The most items of a picture that moves; larger ones change at once. */
 const MOST_MOVING = 150;
 const MOVE_MS = 260;
 
-/** What of a scene is the same thing in another picture of the same graph. */
+/** The identity of a scene's items across pictures of a graph. */
 interface Before {
   scene: Scene;
   view: View;
 }
 
 /**
- * Lets the nodes of a new picture glide from where they were in the one before; what is new, or on a canvas, fades in.
- * `was` has, per node, which it was in a graph before this one; null where it is the same graph.
+ * Move a new picture's nodes from their earlier places. New ones, or all on a canvas, fade in. `was` has each node's id
+ * in the graph before; null for the same graph.
  */
 export function glide(
   stage: Element,
@@ -57,7 +57,7 @@ export function glide(
     });
 }
 
-/** Elements of nodes that have no partner in the next picture, to be shown to `vanish` in it. */
+/** Nodes' elements without a partner in the next picture, for `vanish`. */
 export function leaving(
   stage: Element,
   scene: Scene,
@@ -75,7 +75,7 @@ export function leaving(
   });
 }
 
-/** Fades elements out where they were seen, and takes them away. */
+/** Fade elements out at their places, and remove them. */
 export function vanish(
   layer: SVGGElement,
   ghosts: readonly SVGGElement[],

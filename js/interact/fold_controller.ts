@@ -27,30 +27,28 @@ import type { SceneMaker } from "../worker/scene_maker";
 import type { Drawing } from "./drawing";
 import { type HoldIn, holdBar, holdBox, holdMiddle, holdMost, topOf } from "./hold";
 
-/** Pictures of at most so many nodes are made at once, without a worker. */
+/** The largest picture that is made without a worker, in nodes. */
 export const MOST_AT_ONCE = 1500;
-/** Of a graph of more nodes than this, even folding takes a moment. */
+/** Beyond this many nodes, even folding takes time. */
 const LARGE_GRAPH = 15_000;
-/** Until the page has painted that it is working, ms. */
+/** Time to paint a progress message, ms. */
 const PAINTED_MS = 50;
 
-/** A picture that is not there yet. */
+/** A pending picture. */
 export interface Work {
-  /** About how many nodes it will show. */
+  /** Its estimated number of nodes. */
   nodes: number;
   doing: Doing;
-  /** Whether the page itself does it, and answers to nothing until it is done. */
+  /** Whether it blocks the page. */
   blocks: boolean;
 }
 
 interface FoldEvents {
-  /** What is folded, or what is drawn of it, has changed. */
+  /** The folding or its picture changed. */
   changed(): void;
-  /** A first view is about to be drawn, or was: of a graph, or of a graph in another direction. */
   shown(scene: Scene | null): void;
-  /** A picture that may take long is being made; null once it is there or nobody waits for it any more. */
+  /** A slow picture is being made; null when it is done or cancelled. */
   working(work: Work | null): void;
-  /** A picture was given up. The one that is drawn stays; null if there is none. */
   gaveUp(kept: Pick<Shown, "direction" | "source"> | null): void;
   failed(error: unknown): void;
 }
@@ -61,26 +59,25 @@ interface Shown {
   source: GraphSource;
   folding: Folding;
   direction: Direction;
-  /** The window that it was made for. */
   room: Size;
 }
 
-/** Per node of a graph, which it was in the graph before. */
+/** Per node, its id in the graph before. */
 type Was = readonly (number | null)[];
-/** What is done when a picture is there. */
+/** Called with the new picture. */
 type Then = (scene: Scene) => void;
 
-/** Draws a graph as it is folded, and folds it further as the reader asks; large pictures are made in a worker. */
+/** Draw a graph as folded, and fold it on request; a worker makes large pictures. */
 export class FoldController {
-  /** What the reader asked for, and what of that is drawn: the same unless a picture is being made. */
+  /** The requested and the drawn picture; they differ while one is pending. */
   private wanted: Shown | null = null;
   private drawn: Shown | null = null;
   private work: Work | null = null;
-  /** The node to move to once the picture that shows it is there. */
+  /** The node to move to in the next picture. */
   private goal: { node: number; centre: boolean } | null = null;
   private cache: ContentCache = new Map();
   private timer = 0;
-  /** How the graph was folded before anybody touched it. */
+  /** The initial folding. */
   private first: Folding | null = null;
 
   constructor(
@@ -102,7 +99,7 @@ export class FoldController {
     return this.drawn?.grouped ?? null;
   }
 
-  /** Whether it is folded as at first: nothing was opened or closed, or all of it is back as it was. */
+  /** Whether the folding is the initial one. */
   get isUntouched(): boolean {
     const { folding, first } = this;
     return folding !== null && first !== null && isSameFolding(folding, first);
@@ -112,10 +109,6 @@ export class FoldController {
     this.wanted = null;
   }
 
-  /**
-   * Draws what is shown of a graph: another graph in its first folding, the same as it is folded. `source` is what a
-   * worker can make the same of.
-   */
   show(
     graph: GraphModel,
     direction: Direction,
@@ -150,14 +143,14 @@ export class FoldController {
       start();
       return;
     }
-    // The page has had enough to do with the graph itself.
+    // Preparing the graph has kept the page busy enough.
     this.working({ nodes, doing: "layout", blocks: false });
     this.timer = window.setTimeout(start);
   }
 
   /**
-   * Draws what became of the graph, in the same direction and folded as it is; `was` is null where only its numbers
-   * are others: then nothing is laid out.
+   * Draw the updated graph with its direction and folding. `was` is null if only numbers changed: then nothing is laid
+   * out.
    */
   follow(graph: GraphModel, origin: GraphModel, source: GraphSource, was: Was | null): void {
     const { wanted, drawn, drawing } = this;
@@ -181,12 +174,12 @@ export class FoldController {
     this.draw(next, (after) => holdMost(before, after, was), undefined, was);
   }
 
-  /** Whether there is anything to fold: modules, or so many nodes that plumbing is in the way. */
+  /** Whether anything can fold: modules, or much plumbing. */
   get canFold(): boolean {
     return this.wanted !== null && canFold(this.wanted.grouped);
   }
 
-  /** Opens a closed box, which stays in sight or fills the stage; a block of a strip in a lens, in place of another one. */
+  /** Open a closed box, in sight or filling the stage; a block of a strip opens in a lens, instead of another block. */
   open({ id, group, x, y, shape }: SceneNode, how: "sight" | "into" = "sight"): void {
     const { wanted } = this;
     if (!wanted || !group) return;
@@ -204,7 +197,7 @@ export class FoldController {
     );
   }
 
-  /** Open a block of a strip: its bar does not move, or the view does not change. False if there is no such strip. */
+  /** Open a block of a strip: its bar does not move, or the view stays. False if there is no such strip. */
   openBlock(path: string): boolean {
     const { wanted, drawing, measure } = this;
     const hold = holdBar(drawing, path);
@@ -219,7 +212,7 @@ export class FoldController {
     return true;
   }
 
-  /** Closes an open group; the box comes to where `at` is now, a place in the scene. A bar stays where it is. */
+  /** Close an open group; its box comes to where `at` is, a place in the scene. A bar stays. */
   close(path: string, at: [number, number]): void {
     const { folding, drawing } = this;
     if (folding) this.fold(closeGroup(folding, path), holdBar(drawing, path) ?? holdBox(path, at));
@@ -238,7 +231,6 @@ export class FoldController {
     );
   }
 
-  /** Closes the innermost open group around a drawn node; false if there is none. */
   closeAround({ id, x, y, group }: SceneNode): boolean {
     const { grouped } = this;
     if (!grouped) return false;
@@ -253,16 +245,16 @@ export class FoldController {
     this.change((folding) => unfoldPlumbing(folding, nodes));
   }
 
-  /** Moves to a node, and opens what hides it: for good or until the next one is peeked at. */
+  /** Move to a node and open the groups around it, permanently or until the next peek. */
   reveal(node: number, centre = false, how: "stay" | "peek" = "stay"): void {
     const { grouped, drawing } = this;
     if (!grouped) this.goal = this.work && { node, centre };
     if (!grouped || node >= grouped.graph.nodes.length) return;
     const drawn = drawing.scene?.drawn[node] ?? [];
     const isHidden = drawn.length === 0 || drawing.scene?.nodes[drawn[0]].group !== undefined;
-    // A node that is selected while it is only peeked at stays.
+    // Selecting a peeked node keeps its groups open.
     if (how === "stay") this.keep();
-    // Who has moved nothing yet sees all of what is opened now.
+    // A reader who has not moved the view sees all that opens.
     const isFirst = how === "stay" && !centre && drawing.viewport.isUntouched;
     if (isHidden)
       this.change(
@@ -281,14 +273,13 @@ export class FoldController {
     if (drawn === wanted) this.drawn = this.wanted;
   }
 
-  /** Folds in another way; what is in the middle of the view stays there, or a first view is shown. */
+  /** Change the folding; the middle of the view stays, or a first view is shown. */
   change(transition: (folding: Folding) => Folding, view: "hold" | "first" = "hold"): void {
     if (!this.folding) return;
     const hold: HoldIn = view === "hold" ? (after) => holdMiddle(this.drawing, after) : () => null;
     this.fold(transition(this.folding), hold);
   }
 
-  /** Gives up the picture that is being made: what is drawn stays, folded as it was. False if there is none. */
   cancel(): boolean {
     if (!this.work || this.work.blocks) return false;
     window.clearTimeout(this.timer);
@@ -314,7 +305,7 @@ export class FoldController {
     if (this.wanted) this.draw({ ...this.wanted, folding }, hold, then);
   }
 
-  /** Draws at once what is small; else when it is made, unless something else was asked for by then. */
+  /** Draw a small picture at once; a large one when it is made, unless another was requested by then. */
   private draw(next: Shown, hold: HoldIn, then?: Then, was: Was | null = null): void {
     const { grouped, folding, direction, room } = next;
     window.clearTimeout(this.timer);
@@ -360,7 +351,7 @@ export class FoldController {
     const { drawing, drawn, goal } = this;
     const isOther = drawn?.grouped !== next.grouped || drawn.direction !== next.direction;
     const isFirst = isOther && was === null;
-    // Before it is drawn: another size would have it drawn twice.
+    // Before drawing: a later resize would draw it twice.
     if (isFirst) this.events.shown(scene);
     if (was !== null) drawing.become(next.grouped.graph, scene, hold(scene), was);
     else if (isFirst) drawing.show(next.grouped.graph, scene);

@@ -3,7 +3,7 @@ import type { Breadcrumbs } from "./breadcrumbs";
 import type { FoldController } from "./fold_controller";
 import type { Press } from "./press";
 
-/** Opens and closes by mouse, goes into boxes and back out; false if the press changed nothing and may be meant for something else. */
+/** Open, close, enter and leave by mouse; false if the press changed nothing. */
 export function pressToFold(
   folds: FoldController,
   breadcrumbs: Breadcrumbs,
@@ -24,8 +24,8 @@ export function pressToFold(
 }
 
 /**
- * Opens and closes by keyboard: Enter goes into a closed box, + opens it where it is, Space only selects it; - closes the
- * group around a node.
+ * Open and close by keyboard: Enter enters a closed box, + opens it in place, - closes the group around a node. Space
+ * only selects.
  */
 export function keyToFold(
   folds: FoldController,

@@ -5,26 +5,26 @@ import type { Box } from "../scene/grid";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { indexOf } from "../scene/scene_index";
 
-/** What a place in the drawing belongs to. */
+/** The target at a place in the drawing. */
 export interface Hit {
-  /** The drawn node there. */
+  /** The drawn node. */
   node: SceneNode | null;
-  /** Path of the open group whose head is there. */
+  /** Path of the open group whose head this is. */
   frame: string | null;
-  /** The edge whose sign for folded plumbing is there. */
+  /** The edge whose plumbing sign this is. */
   folded: SceneEdge | null;
-  /** Path of the block that the sign there opens, in the head of a lens. */
+  /** Path of the block that this sign opens, in a lens' head. */
   opens?: string;
-  /** Whether it is a sign that opens or closes with one click. */
+  /** Whether it is a sign, which takes one click. */
   isSign: boolean;
 }
 
-/** The sign on a closed box reaches so far from its corner, px. */
+/** The size of a closed box' sign from its corner, px. */
 const SIGN = 9;
-/** What is too small to be met is met so far away, px of the stage. */
+/** The distance within which a small target counts as hit, px of the stage. */
 const SLACK = 4;
 
-/** What is at a point of the scene, seen at this scale: by the element there or, where a canvas shows these heads, by its place. */
+/** The target at a point of the scene at this scale: by its element or, for heads on a canvas, by its place. */
 export function hitAt(
   scene: Scene,
   target: Element,
@@ -51,7 +51,7 @@ export function hitAt(
   return paintedAt(scene, heads, x, y, scale);
 }
 
-/** The same of what has no elements. */
+/** The target of a point on a canvas. */
 export function paintedAt(
   scene: Scene,
   heads: readonly SceneFrame[],

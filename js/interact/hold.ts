@@ -2,10 +2,10 @@ import type { Scene } from "../scene/scene";
 import type { Hold } from "../scene/views";
 import type { Drawing } from "./drawing";
 
-/** What is to stay where it is, found once the next picture is there; null for nothing. */
+/** Find the place to hold, once the next picture exists; null for none. */
 export type HoldIn = (after: Scene) => Hold | null;
 
-/** The middle of the top of what shows a group once it is opened: its frame, or without one the first node in it. */
+/** The middle of the top of an opened group: of its frame, or of its first node. */
 export function topOf(scene: Scene, path: string, id: number): [number, number] {
   const frame = scene.frames.find((other) => other.path === path);
   if (frame) return [(frame.left + frame.right) / 2, frame.top];
@@ -13,7 +13,7 @@ export function topOf(scene: Scene, path: string, id: number): [number, number] 
   return node ? [node.x, node.y - node.shape.height / 2] : [0, 0];
 }
 
-/** Has the bar of a block stay where it is, or all be seen as before; null if the block has no bar. */
+/** Hold the bar of a block, or the view if all was visible; null if the block has no bar. */
 export function holdBar({ scene, viewport }: Drawing, path: string): HoldIn | null {
   const barIn = ({ nodes }: Scene) =>
     nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
@@ -26,7 +26,7 @@ export function holdBar({ scene, viewport }: Drawing, path: string): HoldIn | nu
   };
 }
 
-/** Brings a group that was closed to a place in the scene before. */
+/** Bring a closed group to a place of the scene before. */
 export function holdBox(path: string, at: [number, number]): HoldIn {
   return (after) => {
     const box = after.nodes.find(({ group }) => group?.paths.includes(path));
@@ -34,7 +34,7 @@ export function holdBox(path: string, at: [number, number]): HoldIn {
   };
 }
 
-/** Holds the node nearest to the middle of the view that the next picture also shows. */
+/** Hold the node nearest to the middle of the view that is in both pictures. */
 export function holdMiddle(drawing: Drawing, after: Scene): Hold | null {
   const { scene, viewport } = drawing;
   if (!scene) return null;
@@ -53,7 +53,7 @@ export function holdMiddle(drawing: Drawing, after: Scene): Hold | null {
   return best;
 }
 
-/** Holds as many nodes as can be where they are: what most of those that were there before moved by. */
+/** Hold as many nodes as possible: the most common movement. */
 export function holdMost(
   before: Scene,
   after: Scene,

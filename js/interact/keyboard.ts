@@ -3,11 +3,9 @@ import type { Scene, SceneNode } from "../scene/scene";
 import { END, firstStop, stepOf, walk } from "./walk";
 
 interface KeyActions {
-  /** A key that opens or closes something at the node; true if it did. */
   keyed(key: string, node: SceneNode): boolean;
   select(node: SceneNode): void;
   stopAt(index: number | null): void;
-  /** Tells a screen reader. */
   say(words: string): void;
   escape(): void;
   zoomBy(factor: number): void;
@@ -16,12 +14,12 @@ interface KeyActions {
 const ZOOM: Readonly<Record<string, number>> = { "+": 1.4, "=": 1.4, "-": 1 / 1.4 };
 
 export class Keyboard {
-  /** The node that the last step along or against the flow came from: a step back returns to it. */
+  /** The node of the last step along or against the flow, to return to. */
   private cameFrom: number | null = null;
 
   constructor(private readonly actions: KeyActions) {}
 
-  /** Does what a key is for; false if it is for nothing here. */
+  /** Handle a key; false if it has no meaning here. */
   press(event: KeyboardEvent, scene: Scene, { focused, selected }: Marks): boolean {
     const { key } = event;
     if (event.ctrlKey || event.metaKey || event.altKey) return false;

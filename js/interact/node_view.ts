@@ -3,13 +3,10 @@ import { boxOf } from "../scene/find";
 import type { Scene, SceneNode } from "../scene/scene";
 import { centreView, revealView, type Size, type View } from "../scene/views";
 
-/** Room around a node that is followed, for where its gradients go next, px of the scene. */
+/** Room around a followed node, for its outgoing edges, px of the scene. */
 const AROUND = 110;
 
-/**
- * The view that shows a node: this one if it does, and large enough to be recognised; centred on it, where its texts are
- * read, if that is asked for.
- */
+/** A view that shows a node: the current one if it does at a legible size; centred and readable on request. */
 export function nodeView(
   view: View,
   scene: Scene,
@@ -21,11 +18,11 @@ export function nodeView(
   return centreView({ ...view, k: Math.max(view.k, mapScale(scene)) }, node, stage);
 }
 
-/** The same scale, moved just so far that the node and what it passes on are in view. */
+/** Move at the same scale just enough to show the node and its outgoing edges. */
 export function followView(view: View, scene: Size, node: SceneNode, stage: Size): View {
   const { left, top, right, bottom } = boxOf(node);
   if (node.group) return revealView(view, boxOf(node), stage);
-  // Nothing stands outside the scene: a view of all of it stays where it is.
+  // Nothing lies outside the scene, so a view of all of it stays.
   const around = {
     left: Math.max(0, left - AROUND),
     top: Math.max(0, top - AROUND),

@@ -13,7 +13,7 @@ import type { Press } from "./press";
 
 const BOX = "CompiledFunctionBackward";
 
-/** sum ← compiled ← w, and the compiled node with a call inside that works on what was saved. */
+/** sum ← compiled ← w, and the compiled node with a call inside that uses a saved tensor. */
 function opened(): GraphModel {
   const graph = graphOf(
     ["- op Sum", "- op CompiledFunctionBackward", "w leaf", "- call aten.mm.default", "s constant"],

@@ -3,21 +3,20 @@ import type { SceneNode } from "../scene/scene";
 import type { GraphModel } from "../wire";
 import type { Press } from "./press";
 
-/**
- * Asks Python to show what is inside of a node, and to hide it again. Where nobody is there to ask, the box of what is
- * open folds like any other.
- */
+/** Ask Python to show or hide the inside of a node. Without a kernel, an open node's box folds like others. */
 export class Opening {
   constructor(private readonly channel: Pick<Channel, "get" | "send">) {}
 
-  /** Opens and closes by mouse: a double click on the node, or on the head of its box; false if it was meant for something else. */
+  /**
+   * Open and close by mouse: a double click on the node or on its box' head; false if the press is for something else.
+   */
   pressed(graph: GraphModel, { node, frame, isSign, isDouble }: Press): boolean {
     if (!isDouble && !isSign) return false;
     if (frame !== null) return this.close(graph, frame);
     return isDouble && this.open(graph, node);
   }
 
-  /** By keyboard: + opens a node, - closes the box that it is in. */
+  /** By keyboard: + opens a node, - closes its box. */
   keyed(graph: GraphModel, key: string, node: SceneNode): boolean {
     if (key === "+" || key === "=" || key === "Enter") return this.open(graph, node);
     const path = graph.nodes[node.id]?.namespace ?? null;

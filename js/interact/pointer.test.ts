@@ -7,7 +7,7 @@ import { Pointer } from "./pointer";
 
 type At = Hit & { at: [number, number] };
 
-/** A picture of which something lies under the pointer, whatever moves, and what was chosen in it. */
+/** A picture that moves under the pointer, and the choices made in it. */
 function moving() {
   const svg = svgElement("svg");
   const chosen: (string | null)[] = [];
@@ -47,7 +47,7 @@ test.each([
   under.frame = up;
   send("click");
   expect(chosen).toEqual([down]);
-  // One that comes without a button, as a screen reader's, is for what is there.
+  // Screen readers click without a button press.
   send("click");
   expect(chosen).toEqual([down, up]);
 });

@@ -2,28 +2,25 @@ import type { Cleanup } from "../dom/element";
 import type { Hit } from "./hit";
 import type { Press } from "./press";
 
-/** What a pointer does in a drawing. */
+/** The actions of a pointer. */
 interface PointerActions {
   hitAt(event: MouseEvent): (Hit & { at: [number, number] }) | null;
-  /** It moved onto something, or off everything. */
+  /** The pointer entered or left a target. */
   hover(hit: (Hit & { at: [number, number] }) | null): void;
-  /** A button went down somewhere. */
+  /** A button went down. */
   down(event: PointerEvent): void;
-  /** It was clicked or tapped, wherever. */
+  /** A click or tap anywhere. */
   tapped(): void;
-  /** A click or double click; true if it opened or closed something. */
   pressed(press: Press): boolean;
-  /** A click that is for nothing else: on a node, or on the ground. */
   choose(hit: Hit | null): void;
 }
 
-/** Turns mouse and touch into what is meant by them. */
+/** Interpret mouse and touch. */
 export class Pointer {
-  /** Whether the last click opened or closed something. */
   private pressed = false;
-  /** What the last single click was on: a panel that it opened may have moved the picture under the pointer. */
+  /** The target of the last single click: the panel that it opened may have moved the picture. */
   private first: (Hit & { at: [number, number] }) | null = null;
-  /** What the button went down on: a picture that moves may have taken it away before the button comes up. */
+  /** The target of the button press: a moving picture may remove it before the release. */
   private aimed: (Hit & { at: [number, number] }) | null = null;
 
   constructor(
@@ -41,7 +38,7 @@ export class Pointer {
     });
     cleanup.listen<MouseEvent>(svg, "click", (event) => {
       actions.tapped();
-      // d3-zoom keeps the click that ends a drag from getting here.
+      // d3-zoom stops the click that ends a drag.
       if (!this.press(event)) actions.choose(this.first);
       this.aimed = null;
     });
@@ -49,7 +46,7 @@ export class Pointer {
   }
 
   private press(event: MouseEvent): boolean {
-    // What moves under the pointer at a first click must not take the second one.
+    // A node that moves under the pointer at a first click must not take the second one.
     if (event.detail > 1 && this.pressed) return true;
     const isAgain = event.detail > 1 && this.first !== null;
     const hit = isAgain ? this.first : (this.aimed ?? this.actions.hitAt(event));

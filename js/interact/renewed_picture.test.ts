@@ -20,22 +20,22 @@ import { Drawing } from "./drawing";
 
 testPage();
 
-/** Graphs without constants and cuts, so that each node and edge may have numbers of a pass. */
+/** Graphs without constants and cuts, so that every node and edge may have numbers. */
 const GRAPHS = Object.entries(MODELS)
   .map(([name, make]) => [name, shownGraph(make(), false)] as const)
   .filter(([, { nodes }]) => nodes.length <= 170);
 
-/** What nobody has chosen. */
+/** The default choices. */
 const CHOICES = { ...choices };
 
-/** Numbers of a moment: what nodes hold, and what flowed in a pass. */
+/** Numbers at one time: nodes' values, and a pass' gradients. */
 interface Moment {
   values: (Values | null)[];
   steps: StepModel[];
   run: RunModel;
 }
 
-/** The numbers of a moment, which have nothing to do with those of another. */
+/** Random numbers for one time. */
 function momentOf(graph: GraphModel, seed: number, situation: Situation): Moment {
   const { steps, run } = fakeRun(graph, situation);
   const told = [0, 1, -2.5, 1e-9, 123456.7, "nan", "inf"] as const;
@@ -82,7 +82,7 @@ const cases = fc
     return { graph, moments, selected: node, ...rest };
   });
 
-/** Elements as text: the order of attributes and classes says nothing, nor the last digits of a place. */
+/** Elements as text, ignoring the order of attributes and classes, and rounding places. */
 function written(of: Node): string {
   if (!(of instanceof Element)) return of.textContent ?? "";
   const attributes = Array.from(of.attributes, ({ name, value }) => {

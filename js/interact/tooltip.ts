@@ -10,7 +10,7 @@ export class Tooltip {
   readonly element = element("div", { class: "gw-tooltip", role: "tooltip", hidden: true });
   private timer = 0;
 
-  /** Shows it after a moment beside a box given in px of the stage. */
+  /** Show it after a moment beside a box given in px of the stage. */
   show({ title, lines }: Description, beside: () => Box, stage: () => Size): void {
     this.hide();
     this.timer = window.setTimeout(() => {
@@ -37,7 +37,7 @@ export class Tooltip {
     const within = (low: number, size: number, whole: number) =>
       Math.max(6, Math.min(whole - size - 6, low));
     const beside = [box.right + GAP, box.left - GAP - w].find((x) => x >= 6 && x + w <= width - 6);
-    // Beside an arrow, at a place on it, are the nodes that it ties.
+    // An edge's tooltip has its end nodes beside it.
     const isPlace = box.left === box.right;
     const x = isPlace ? undefined : beside;
     const below = box.bottom + GAP + h > height ? box.top - GAP - h : box.bottom + GAP;

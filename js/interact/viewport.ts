@@ -16,13 +16,11 @@ import {
 import { Camera, type CameraEvents } from "./camera";
 import { followView, nodeView } from "./node_view";
 
-/** What of a scene is in sight: its first view, and moving to what is asked for. */
+/** The visible part of a scene: its first view, and later moves. */
 export class Viewport {
-  /** Size of the window to the picture, px. */
   stage: Size = { width: 0, height: 0 };
   private scene: Scene | null = null;
   private framed = false;
-  /** The first view, as long as nobody has moved it. */
   private home: View | null = null;
   private readonly camera: Camera;
 
@@ -30,32 +28,30 @@ export class Viewport {
     this.camera = new Camera(svg, canvas, events);
   }
 
-  /** What is seen now. */
   get view(): View {
     return this.camera.view;
   }
 
-  /** What will be seen once the camera has come to rest. */
+  /** The view when the camera rests. */
   get aim(): View {
     return this.camera.aim;
   }
 
-  /** Whether anything of the scene has been seen: not before there is a size. */
+  /** Whether the scene has a view, which needs a size. */
   get isFramed(): boolean {
     return this.framed;
   }
 
-  /** Whether this is still the first view. */
   get isUntouched(): boolean {
     return this.view === this.home;
   }
 
-  /** Whether all of the picture is seen. */
+  /** Whether the whole picture is visible. */
   get isWhole(): boolean {
     return this.scene !== null && isWhole(this.scene, this.view, this.stage);
   }
 
-  /** Shows a scene from its first view; false where that waits for a size. */
+  /** Show a scene's first view; false if that waits for a size. */
   first(scene: Scene): boolean {
     this.scene = scene;
     this.framed = this.stage.width > 0;
@@ -71,12 +67,12 @@ export class Viewport {
     this.camera.go(view, false);
   }
 
-  /** Another picture of the same size and places takes the scene's place: nothing moves. */
+  /** Replace the scene by one with the same size and places; nothing moves. */
   renew(scene: Scene): void {
     this.scene = scene;
   }
 
-  /** Take another size of the stage. The middle does not move, and a scene seen whole stays whole. */
+  /** Set the stage's size. The middle stays, and a scene seen whole stays whole. */
   resize(stage: Size): "first" | "moved" | null {
     const { scene, stage: before, view } = this;
     if (stage.width === 0 || stage.height === 0) return null;
@@ -97,14 +93,13 @@ export class Viewport {
     if (this.scene) this.camera.go(fitView(this.scene, this.stage), animate);
   }
 
-  /** Shows exactly this; `untouched` if it is still a first view, to be found anew when the size changes. */
+  /** Show this view; `untouched` if it is still a first view, which a resize computes anew. */
   look(view: View, untouched: boolean): void {
     this.framed = true;
     this.camera.go(view, false);
     if (untouched) this.home = this.view;
   }
 
-  /** Puts a place of the scene into the middle. */
   centreOn(x: number, y: number): void {
     const { k } = this.view;
     const { width, height } = this.stage;
@@ -115,10 +110,7 @@ export class Viewport {
     this.camera.zoomBy(factor);
   }
 
-  /**
-   * Brings a node into view if it is outside, or too far away to be recognised; the copy nearest to what is seen, if
-   * it has several.
-   */
+  /** Bring a node into view if it is outside or too small; if it has copies, the nearest one. */
   reveal(id: number, centre = false): void {
     const { scene, stage } = this;
     const { aim } = this.camera;
@@ -126,14 +118,14 @@ export class Viewport {
     if (scene && index !== null) this.move(nodeView(aim, scene, scene.nodes[index], stage, centre));
   }
 
-  /** Brings a box of the scene into view; false if it is there. */
+  /** Bring a box into view; false if it is already. */
   revealBox(box: Box): boolean {
     return this.move(revealView(this.camera.aim, box, this.stage));
   }
 
   /**
-   * Moves just so far, at the same scale, that the node and what it passes on are in view; of a hidden one what it is
-   * folded into, and only if that is out of view.
+   * Move at the same scale just enough to show the node and its outgoing edges. For a hidden node, show its box if that
+   * is out of view.
    */
   follow(id: number): void {
     const { scene, stage } = this;
@@ -147,7 +139,7 @@ export class Viewport {
     }
   }
 
-  /** Moves to a box of the scene: fills the stage with it, just brings it into view, or centres it at a scale. */
+  /** Fill the stage with a box, bring it into view, or centre it at a scale. */
   lookAt(box: Box, how: "into" | "sight" | number): void {
     const { aim } = this.camera;
     const middle = { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 };
@@ -160,7 +152,7 @@ export class Viewport {
     this.camera.destroy();
   }
 
-  /** Move the view; false if it is there already, or on its way. */
+  /** Move the view; false if it is there or on its way. */
   private move(view: View): boolean {
     const isElsewhere = view !== this.camera.aim;
     if (isElsewhere) this.camera.go(view);
