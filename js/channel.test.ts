@@ -5,7 +5,7 @@ import { channelOf, type Traits } from "./channel";
 /** The callbacks that a host receives. */
 type Callbacks = (() => void) & { iopub: { status(told: object): void } };
 
-it("is told that Python is done by Jupyter, and not by a host that calls back at once", () => {
+it("notices when Python is done from Jupyter, not from a host that calls back at once", () => {
   let given: Callbacks | undefined;
   const send = (_: unknown, callbacks: Callbacks) => {
     given = callbacks;

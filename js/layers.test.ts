@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-/** The rooms, lowest first. What is in one imports from itself and from those before it, never from one after it. */
+/** The folders, lowest first. Each imports only from itself and from those before it. */
 const ROOMS = [
   "wire",
   "dom",
@@ -27,7 +27,9 @@ const ROOMS = [
   "comparison",
 ] as const;
 
-/** The text of every file of the product by its path, "layout/rank.ts"; tests, their tools and the demo import what they want. */
+/**
+ * The text of every product file by its path, "layout/rank.ts"; tests, their tools and the demo may import anything.
+ */
 const FILES = new Map(
   Object.entries(
     import.meta.glob<string>(
@@ -37,10 +39,10 @@ const FILES = new Map(
   ).map(([path, text]) => [path.slice(2), text]),
 );
 
-/** `import ... from`, `export ... from`, `import "..."` and `import("...")`, of values and of types. */
+/** All imports and re-exports, of values and types. */
 const IMPORT = /\b(?:from|import)\s*\(?\s*"(\.[^"]+)"/g;
 
-/** Per file, the files of the product that it imports. */
+/** Per file, its imported product files. */
 const IMPORTS = new Map(
   Array.from(FILES, ([path, text]) => [
     path,
@@ -51,16 +53,16 @@ const IMPORTS = new Map(
 function fileAt(from: string, to: string): string {
   const path = new URL(to, `file:///${from}`).pathname.slice(1);
   const found = [`${path}.ts`, `${path}/index.ts`].find((one) => FILES.has(one));
-  if (!found) throw new Error(`${from} imports ${to}, which is no file of the product.`);
+  if (!found) throw new Error(`${from} imports ${to}, which is not a file of the product.`);
   return found;
 }
 
-/** The folder at the top, or the file's own name: "layout", "view". */
+/** The top folder, or the file's own name: "layout", "view". */
 function roomOf(path: string): string {
   return path.split("/")[0].replace(/\.ts$/, "");
 }
 
-/** Each circle among the files once, as the files in it. */
+/** Each import cycle once, as its files. */
 function circles(imports: ReadonlyMap<string, readonly string[]>): string[][] {
   const number = new Map<string, number>();
   const low = new Map<string, number>();
@@ -99,12 +101,12 @@ describe("the rooms", () => {
   });
 });
 
-describe("the files", () => {
-  it("make no circle", () => {
+describe("imports", () => {
+  it("have no cycle", () => {
     expect(circles(IMPORTS)).toEqual([]);
   });
 
-  it("would be told of a circle", () => {
+  it("would show a cycle", () => {
     const given = new Map([
       ["a", ["b"]],
       ["b", ["c", "d"]],

@@ -48,7 +48,6 @@ export function foldedScene(
   return makeScene(grouped.graph, plan, direction, measure, { room: WINDOW, ...options });
 }
 
-/** Make the scene of a plan. */
 export function makeScene(
   graph: GraphModel,
   plan: Plan,

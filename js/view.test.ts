@@ -44,7 +44,7 @@ describe("the drawing", () => {
     expect(node(0).textContent).toBe("hAddBackward0valuegrad(1,)");
     expect(node(0).classList).toContain("gw-root");
     expect(host.querySelectorAll(".gw-leaf[data-node]")).toHaveLength(3);
-    // Which argument an arrow feeds is told by pointing at it.
+    // The tooltip of an arrow names its argument.
     expect(host.querySelectorAll(".gw-edge-label")).toHaveLength(0);
   });
 
@@ -282,7 +282,7 @@ describe("several ranks", () => {
     expect(one("[aria-label^='Autograd graph of']").ariaLabel).toContain(`of ${count} nodes`);
   });
 
-  it("are told of where nobody could", async () => {
+  it("are announced when nothing can be done", async () => {
     const { host, one } = await view({ graph: ranked(), rank: 1, _ranks: [] });
     expect(one(".gw-rank-choice").hidden).toBe(true);
     expect(one(".gw-rank-words").textContent).toBe("rank 1 of 3");

@@ -174,7 +174,7 @@ describe("a picture of many nodes", () => {
     expect(workers.map(({ ended }) => ended)).toEqual([true]);
   });
 
-  it("is drawn by the page itself where there is no worker, and the page says so first", async () => {
+  it("is drawn by the page itself without a worker, after a message", async () => {
     const { openTo, one, boxes, isWorking, words } = viewOf(() => null);
     await later(20);
     openTo("all");

@@ -145,7 +145,7 @@ describe("colours", () => {
     expect(apart?.nodes[open.scene.drawn[1][0]]).toBe("is-c8");
   });
 
-  it("are said in words, exactly", () => {
+  it("appear in words, exactly", () => {
     const { graph, scene, sources } = picture(["first"]);
     const words = (by: "gradient" | "memory", change: Partial<ColourSources>) => {
       const { tint } = colouringOf(by, scene, sources(change));

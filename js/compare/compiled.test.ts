@@ -32,7 +32,7 @@ const COMPILED: CompiledModel = {
 describe("what became of operations in compiled code", () => {
   const page = testPage();
 
-  it("is said by signs: at operations that are more or less than one call, and at calls", () => {
+  it("has signs at calls, and at operations that are more or less than one call", () => {
     expect([...compiledSigns([COMPILED])].sort(([a], [b]) => a - b)).toEqual([
       [1, "2 calls"],
       [3, "no call"],

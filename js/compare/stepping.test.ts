@@ -51,7 +51,7 @@ describe("mergedRecording", () => {
 });
 
 describe("the bar", () => {
-  it("tells who runs a step and what grows", () => {
+  it("names the graphs that run a step and the gradients that grow", () => {
     const steps = barSteps(united, STEPS, passes);
     expect(steps.map(({ name }) => name)).toEqual([
       null,

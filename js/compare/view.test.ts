@@ -76,12 +76,9 @@ describe("the panes", () => {
     [1400, 3],
     [768, 2],
     [400, 1],
-  ])(
-    "stand beside each other where cards can be read: of %d px in %d columns",
-    async (width, columns) => {
-      expect((await style(width, 1000))[0]).toBe(columns);
-    },
-  );
+  ])("are side by side where cards are readable: %d px in %d columns", async (width, columns) => {
+    expect((await style(width, 1000))[0]).toBe(columns);
+  });
 
   it("leave the table of leaves in sight in a low window", async () => {
     const [, high] = await style(1400, 1000);
@@ -258,7 +255,7 @@ describe("the table of leaves", () => {
     expect(one(".gw-leaves thead").textContent).toContain(".grad now"); // the graph without a pass
   });
 
-  it("selects a leaf, keeps the keyboard there, and tells how many are left out", async () => {
+  it("selects a leaf, keeps the focus there, and counts the omitted ones", async () => {
     const { channel, host, one } = await view();
     const name = host.querySelectorAll<HTMLButtonElement>(".gw-leaves .gw-link")[1];
     name.focus();

@@ -36,7 +36,7 @@ function view(change: Partial<Traits> = {}, graph = SMALL) {
 }
 
 describe("at rest", () => {
-  it("there are one row of tools, the picture and the bar, and what is drawn is said", () => {
+  it("shows one row of tools, the picture, the bar and the size of the drawing", () => {
     const { one, panel } = view();
     expect(one(".gw-crumb").textContent).toBe("loss");
     expect(one(".gw-counts").textContent).toBe("5 nodes");
@@ -111,7 +111,7 @@ describe("the panel", () => {
   });
 });
 
-it("the key of states stands beside the minimap, the same one from step to step", async () => {
+it("the key of states is beside the minimap, the same element at every step", async () => {
   const { steps, run } = fakeRun(SMALL, "fine");
   const { one } = view({ steps, run, cursor: 1 });
   await nextFrame();
@@ -169,7 +169,7 @@ it("colours chosen in one widget hold for those that follow, once they are known
   expect(chosen(second)).toBe("gradient");
 });
 
-it("fills the window where there is no full screen, and Escape goes back", () => {
+it("fills the window without full screen, and Escape goes back", () => {
   const { one, host, press } = view();
   const root = host.querySelector(".gradwalk") as HTMLElement;
   root.requestFullscreen = () => ({ catch: (no: () => void) => no() }) as never;

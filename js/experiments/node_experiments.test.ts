@@ -227,7 +227,7 @@ it("says what finite differences say", async () => {
   expect(told).toEqual(["✓Δh/Δw\u221212.0000", "≠Δh/Δx1e\u22129"]);
 });
 
-it("puts a hint above its node where there is no room under it", async () => {
+it("puts a hint above its node if there is too little room below", async () => {
   const { channel, one } = await view();
   const sizes = { room: 2000 };
   const has = (name: string, wanted: string, size: () => number) =>

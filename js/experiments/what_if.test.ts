@@ -97,7 +97,7 @@ describe("what if", () => {
     expect(all(".gw-leaf-change")).toHaveLength(1);
   });
 
-  it("is told in the bar, as far as there is room, and that the panel has the rest", async () => {
+  it("is in the bar as far as it fits, with a note that the panel has the rest", async () => {
     const named = (name: string): EditModel => ({ ...cut(0, 0), name });
     const { channel, one } = await view({ edits: [cut(0, 0), half(0, 1)], what_if: ANSWER });
     const said = () => one(".gw-bar-text").textContent;
@@ -243,7 +243,7 @@ describe("what if", () => {
     expect(all(".gw-way")).toHaveLength(0);
   });
 
-  it("says why it cannot be told, and that it waits", async () => {
+  it("explains why it is unknown, and that it waits", async () => {
     const edits: EditModel[] = [cut(0, 0)];
     const { channel, one } = await view({ edits });
     expect(one(".gw-what-if").textContent).toContain("Waiting for Python");
@@ -269,7 +269,7 @@ describe("what if", () => {
 
 describe("its words", () => {
   const leaf = ANSWER.leaves[0];
-  it("tell how much", () => {
+  it("show the amount", () => {
     expect(changeText(leaf)).toBe("−3");
     expect(percentText(leaf)).toBe("−75 %");
     expect(percentText({ ...leaf, rest: 2 })).toBe("+100 %");

@@ -223,7 +223,7 @@ describe("firstFolding", () => {
   });
 });
 
-it("tells what is folded alike, however it came to be", () => {
+it("compares foldings by what they show", () => {
   fc.assert(
     fc.property(trees, fc.constantFrom(...parts.slice(1)), (tree, path) => {
       const closed = toDepth(tree, firstFolding(tree), 0);

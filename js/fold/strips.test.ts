@@ -78,7 +78,7 @@ describe("repeated blocks", () => {
     expect(runs(nodes, edges, { kind: () => "Sequential" })).toEqual([]);
   });
 
-  it("are those of a list, or of one class", () => {
+  it("are items of a list, or of one class", () => {
     const named = (nodes: string[]) => nodes.map((node) => node.replace(/layers\/(\d)/, "layer$1"));
     const { nodes, edges } = alike(4);
     expect(runs(named(nodes), edges)).toEqual([]);
@@ -148,7 +148,7 @@ describe("a picture with strips", () => {
     );
   });
 
-  it("tells what all of the gradient is that passes a gate", () => {
+  it("names the gradient that passes a gate", () => {
     const closed = toDepth(tree, firstFolding(tree), 2);
     const { lenses } = foldedPlan(grouped, openBlock(tree, closed, run, tree.path[run[3]], 0));
     for (const { gate } of lenses?.[0].plan.nodes ?? []) {

@@ -22,7 +22,7 @@ it("finds an arrow by a place on it, and none far from all", () => {
   expect(edgeAt(scene, -1e5, -1e5, 1)).toBeNull();
 });
 
-it("tells what flowed along an arrow with all its digits, once it has", () => {
+it("shows the gradient of an arrow with all digits, once it has flowed", () => {
   const told = scene.edges.map((edge) => {
     const at = (cursor: number) =>
       describeEdge(graph, edge, { ...NO_MARKS, progress: { recording, cursor } });

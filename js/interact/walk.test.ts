@@ -16,7 +16,7 @@ describe("walk", () => {
     expect(label(start)).toBe("h");
     const product = walk(scene, start as number, "along");
     expect(label(product)).toBe("MulBackward0");
-    // What is docked stands beside it.
+    // Docked nodes are beside it.
     expect(label(walk(scene, product as number, "after"))).toBe("x");
     expect(label(walk(scene, product as number, "against"))).toBe("h");
     expect(walk(scene, start as number, "against")).toBeNull();
@@ -35,7 +35,7 @@ describe("walk", () => {
           const moved =
             (scene.nodes[next].x - scene.nodes[from].x) * dx +
             (scene.nodes[next].y - scene.nodes[from].y) * dy;
-          // To what is docked, and from there, it is a step to the side.
+          // A step to or from a docked node goes to the side.
           if (Math.abs(moved) > 0) expect(moved).toBeGreaterThan(0);
           else expect(["along", "against"]).toContain(stepOf(key, direction));
         }

@@ -1,7 +1,7 @@
 import { type Direction, isHorizontal } from "../layout/direction";
 import type { Scene } from "../scene/scene";
 
-/** Along the flow is to a node's inputs, against it to its consumers; before and after are its row. */
+/** "along" goes to a node's inputs, "against" to its consumers; "before" and "after" stay in its row. */
 export type Step = "along" | "against" | "before" | "after";
 
 const ARROWS: Record<Direction, Record<string, Step>> = {
@@ -11,15 +11,12 @@ const ARROWS: Record<Direction, Record<string, Step>> = {
   left: { ArrowLeft: "along", ArrowRight: "against", ArrowUp: "before", ArrowDown: "after" },
 };
 
-/** What an arrow key means in a drawing of this direction. */
+/** The meaning of an arrow key in this direction. */
 export function stepOf(key: string, direction: Direction): Step | null {
   return ARROWS[direction][key] ?? null;
 }
 
-/**
- * The drawn node that one step leads to, or null at an end. Stepping back returns to `previous`, the node one came
- * from, where there are several ways.
- */
+/** The drawn node one step away, or null at an end. A step back returns to `previous` if there are several ways. */
 export function walk(
   scene: Scene,
   from: number,
@@ -44,7 +41,7 @@ export function walk(
   return best;
 }
 
-/** The nearest node to either side that lies on about the same row. */
+/** The nearest node beside it in about the same row. */
 function besides(scene: Scene, from: number, step: "before" | "after"): number | null {
   const horizontal = isHorizontal(scene.direction);
   const across = horizontal ? "y" : "x";
@@ -63,14 +60,14 @@ function besides(scene: Scene, from: number, step: "before" | "after"): number |
   return best;
 }
 
-/** Where the keyboard starts: the selected node, else the first output, else the first node. */
+/** The first node to focus: the selected one, else the first output, else the first node. */
 export function firstStop(scene: Scene, selected: number | null): number | null {
   if (selected !== null && scene.drawn[selected]) return scene.drawn[selected][0];
   const root = scene.nodes.find((node) => node.root) ?? scene.nodes[0];
   return root ? root.index : null;
 }
 
-/** What to say where a walk cannot go on. */
+/** Words for the end of a walk. */
 export const END = {
   along: "This node has no inputs in the graph.",
   against: "Nothing in the graph uses this node.",

@@ -2,7 +2,6 @@ import { element } from "../dom/element";
 
 const SHOWN_MS = 1600;
 
-/** Says for a moment how to zoom, when a wheel turned over a drawing that leaves it to the page. */
 export class WheelHint {
   readonly element = element(
     "div",

@@ -2,30 +2,30 @@ import type { Layered } from "./dummies";
 import { type Graph, makeGraph } from "./graph";
 
 /**
- * What ties the content of a box to the world around it. The last nodes of the graph are ports, points on the box's
- * top or bottom border where lines pass through it; nodes that are boxes themselves have lines at fixed places.
+ * The connection of a box' content to its surroundings. The graph's last nodes are ports, points on the top or bottom
+ * border through which lines pass. Nodes that are boxes have lines at fixed places.
  */
 export interface Border {
-  /** How many of the graph's first nodes are nodes; the rest are ports. */
+  /** The number of nodes, which come before the ports. */
   inside: number;
   /** Per port, 1 on the top border, 0 on the bottom border. */
   isTop: Uint8Array;
-  /** Least distance between the ports and the next row, px. */
+  /** The least distance between the ports and the next row, px. */
   topGap: number;
   bottomGap: number;
-  /** Per edge, where it leaves its source and arrives at its target, px right of their x; NaN leaves it free. */
+  /** Per edge, where it leaves its source and enters its target, px right of their x; NaN if free. */
   leave: Float64Array;
   arrive: Float64Array;
-  /** Per node, how far its x is right of the middle of its box, px: a box stands where its main line passes it. */
+  /** Per node, how far its x is right of its box' middle, px: a box is placed by its main line. */
   lean: Float64Array;
   /**
-   * Per node, a width to judge orders by, px, that is the same whether the node is open or closed: so that opening a
-   * box leaves the order of what is around it alone.
+   * Per node, a width for comparing orders, px. It does not depend on whether the node is open, so opening a box keeps
+   * the order around it.
    */
   nominal: Float64Array;
 }
 
-/** The ranks that `rankInside` gives what is not a port, the top ports in a first rank of their own, the bottom ports last. */
+/** Use the ranks of `rankInside`, with the top ports in a rank before them and the bottom ports in one after. */
 export function rankWithPorts(
   graph: Graph,
   { inside, isTop }: Border,
@@ -50,7 +50,7 @@ export function rankWithPorts(
   return result;
 }
 
-/** A graph with one edge for all that join the same two nodes, and per edge of the whole the one that stands for it. */
+/** Merge parallel edges; also returns, per edge, the one that replaces it. */
 export function withoutParallels(graph: Graph): { simple: Graph; standIn: Int32Array } {
   const { n, source, target } = graph;
   const seen = new Map<number, number>();
@@ -68,13 +68,16 @@ export function withoutParallels(graph: Graph): { simple: Graph; standIn: Int32A
   return { simple: makeGraph(n, pick(source), pick(target)), standIn };
 }
 
-/** Per segment down and up (as in `Layered.down` and `up`), how far right of its neighbour a node would be in line, px. */
+/**
+ * Per segment down and up (as in `Layered.down` and `up`), the offset from the neighbour that makes its line straight,
+ * px.
+ */
 export interface Shifts {
   down: Float64Array;
   up: Float64Array;
 }
 
-/** The shifts that fixed places of lines on their boxes call for; parallel edges by their mean. */
+/** The shifts for lines with fixed places on their boxes; parallel edges use their mean. */
 export function shiftsOf(
   graph: Graph,
   layered: Layered,
@@ -96,7 +99,7 @@ export function shiftsOf(
     const [s, t] = [graph.source[e], graph.target[e]];
     const out = leave[e] || 0;
     const into = arrive[e] || 0;
-    // The lower end is in line when its own place on it is below the upper end's.
+    // The lower end is aligned when its place on its box is below the upper end's place.
     if (first[e] === -1) note(s, t, out - into);
     else if (first[e] >= 0) {
       note(s, first[e], out);

@@ -1,6 +1,6 @@
 import type { LayoutInput, LayoutOptions } from "./types";
 
-/** Throws one whole sentence naming the first thing in the input that cannot be laid out. */
+/** Throw an error with one sentence for the first problem of the input. */
 export function check(input: LayoutInput, options: LayoutOptions): void {
   const { n, source, target, width, height, shared } = input;
   if (!Number.isInteger(n) || n < 0) {

@@ -12,20 +12,19 @@ import { spine } from "./spine";
 import type { Hanging, LaidOut, Reach } from "./types";
 import { wrapColumns } from "./wrap";
 
-/** Distances, px, and the wanted width over height, if any. */
 interface Spacing extends Gaps {
   rankGap: number;
-  /** By how much a gap between ranks grows for each crossing in it. */
+  /** The growth of a gap between ranks per crossing, px. */
   crossGap: number;
   aspect?: number | undefined;
   long: number;
   reversed: boolean;
 }
 
-/** For more crossings than this a gap between ranks does not grow. */
+/** More crossings do not widen a gap further. */
 const MOST_CROSSINGS = 7;
 
-/** Lays out a connected component; with a border, as the content of a box. */
+/** Lay out a connected component; with a border, as the content of a box. */
 export function layoutComponent(
   graph: Graph,
   width: Float64Array,
@@ -87,7 +86,7 @@ function layoutUnwrapped(
   };
 }
 
-/** Order the ranks, and place the nodes in them, so that lines go least sideways. */
+/** Order the ranks and place their nodes, with lines as straight as possible. */
 function ordered(
   graph: Graph,
   { layered, first, isInRows }: Ranked,
@@ -105,7 +104,7 @@ function ordered(
     coordinates(layered, order, room, marked, gaps, shifts);
   let candidates = orders;
   if (border && orders.length > 1) {
-    // In a box, the choice between orders must not depend on what is open.
+    // In a box, the order must not depend on open boxes.
     const nominal = reachOf(border.nominal, layered.size);
     candidates = [narrowest(layered, orders, (order) => place(order, nominal)).order];
   }
@@ -113,7 +112,7 @@ function ordered(
   return narrowest(layered, candidates, (order) => place(order, reach, shifts));
 }
 
-/** Per rank, the least gap below it: larger where segments cross. */
+/** Per rank, the least gap below it; larger for crossings. */
 function leastGaps(
   layered: Layered,
   order: Int32Array,
@@ -131,7 +130,7 @@ function leastGaps(
   return least;
 }
 
-/** Per rank, the greatest sideways distance of a segment below it. */
+/** Per rank, the longest sideways distance of a segment below it. */
 function steepest({ size, rank, down }: Layered, x: Float64Array, depth: number): Float64Array {
   const result = new Float64Array(depth);
   for (let v = 0; v < size; v++) {
@@ -142,7 +141,7 @@ function steepest({ size, rank, down }: Layered, x: Float64Array, depth: number)
   return result;
 }
 
-/** How many segments below a rank cross each other. */
+/** The number of crossings below a rank. */
 function crossingsBelow(
   { ranks, down }: Layered,
   order: Int32Array,
@@ -161,15 +160,13 @@ function crossingsBelow(
   return count;
 }
 
-/**
- * For one box among many, in keeping with its size; and not with theirs, so that opening one leaves the others alone.
- */
+/** The effort for one of many boxes: it depends only on its own size, so that opening one keeps the others. */
 function effortFor(size: number): Effort {
   const small = Math.min(1, size / 4000);
   return { visits: 30_000 * small, steps: 1_200_000 * small, choices: size < 150 ? 2 : 1 };
 }
 
-/** The graph in ranks, its long edges cut; per edge its first dummy; and whether rows of leaves were broken. */
+/** The ranked graph with cut long edges, the first dummy of each edge, and whether rows of leaves were broken. */
 interface Ranked {
   layered: Layered;
   first: Int32Array;
@@ -182,7 +179,7 @@ function cut(graph: Graph, rankAll: Ranking): Ranked {
   return { layered, first: layered.first, isInRows };
 }
 
-/** The same between ports. Lines that join the same two boxes share their dummies, so that opening a box adds none. */
+/** The same between ports. Lines between the same boxes share dummies, so that opening a box adds none. */
 function cutWithBorder(graph: Graph, border: Border, rankAll: Ranking): Ranked {
   const { simple, standIn } = withoutParallels(graph);
   let isInRows = false;
@@ -192,7 +189,7 @@ function cutWithBorder(graph: Graph, border: Border, rankAll: Ranking): Ranked {
     return ranked.ranks;
   });
   const layered = addDummies(simple, ranks, undefined, isInRows);
-  // Ports take no more room than lines do.
+  // A port takes as much room as a line.
   return {
     layered: { ...layered, n: border.inside },
     first: standIn.map((e) => layered.first[e]),
@@ -202,7 +199,7 @@ function cutWithBorder(graph: Graph, border: Border, rankAll: Ranking): Ranked {
 
 type Ranking = (graph: Graph) => { ranks: Int32Array; isInRows: boolean };
 
-/** Ranks, with endless rows of leaves broken if an aspect is wanted. */
+/** Rank the nodes, and break endless rows of leaves if an aspect is wanted. */
 function ranking(width: Float64Array, height: Float64Array, spacing: Spacing): Ranking {
   return (graph) => {
     const ranks = rank(graph, topological(graph));
@@ -222,7 +219,7 @@ function reachOf(width: Float64Array, size: number, lean?: Float64Array, hanging
   return reach;
 }
 
-/** A node without edges, the commonest component, without the ado. */
+/** A shortcut for a single node, the most common component. */
 function alone(left: number, right: number, height: number): LaidOut {
   return {
     x: Float64Array.of(left),
@@ -235,7 +232,7 @@ function alone(left: number, right: number, height: number): LaidOut {
   };
 }
 
-/** Of orders with equally few crossings, the one whose lines go least sideways. */
+/** Of the orders with equally few crossings, return the one with the straightest lines. */
 function narrowest(
   layered: Layered,
   orders: Int32Array[],
@@ -251,17 +248,17 @@ function narrowest(
         sideways += Math.abs(x[v] - x[layered.down.item[j]]);
       }
     }
-    // A pixel or two do not justify leaving the input's order.
+    // A small gain does not justify leaving the input's order.
     if (sideways < 0.98 * best.sideways) best = { order, x, sideways };
   }
   return best;
 }
 
-/** Shifts all to half pixels, the leftmost border at or just right of 0, and returns the rightmost border. */
+/** Round to half pixels with the leftmost border at 0 or just right of it, and return the rightmost border. */
 function moveToZero(x: Float64Array, reach: Reach): number {
   let left = Infinity;
   for (let v = 0; v < x.length; v++) {
-    // Rounding turns "straight but for 1e-12" into straight.
+    // Rounding makes almost straight lines straight.
     x[v] = Math.round(x[v] * 2) / 2;
     left = Math.min(left, x[v] - reach.left[v]);
   }
@@ -274,7 +271,7 @@ function moveToZero(x: Float64Array, reach: Reach): number {
   return right;
 }
 
-/** Top and bottom of each rank's band; a gap grows where lines below it would be too flat to follow. */
+/** The top and bottom of each rank; a gap grows if its lines would be too flat. */
 function stackRanks(
   height: Float64Array,
   rank: Int32Array,
@@ -290,7 +287,7 @@ function stackRanks(
   for (let r = 0; r < depth; r++) {
     top[r] = y;
     bottom[r] += y;
-    // At least a pixel: lines slant only in the gaps.
+    // At least one pixel, because lines slant only in the gaps.
     y = bottom[r] + Math.max(1, least[r], Math.min(2.5 * rankGap, sideways[r] / 8));
   }
   return { top, bottom };

@@ -1,6 +1,6 @@
 import { type Graph, type Grouped, group, makeGraph } from "./graph";
 
-/** Groups the nodes by weakly connected component; components come in the order of their first node. */
+/** Group the nodes by weakly connected component, in the order of their first nodes. */
 export function components(graph: Graph): Grouped {
   const { n, source, target, out } = graph;
   const component = new Int32Array(n).fill(-1);
@@ -27,7 +27,6 @@ export function components(graph: Graph): Grouped {
   return group(count, component);
 }
 
-/** A connected component as a graph of its own, and which nodes and edges of the whole it is made of. */
 export interface Part {
   nodes: Int32Array;
   edges: Int32Array;
@@ -37,7 +36,7 @@ export interface Part {
 const NO_EDGES = new Int32Array(0);
 const SINGLE = makeGraph(1, NO_EDGES, NO_EDGES);
 
-/** The components of a graph, each renumbered from 0 in the order of the whole. */
+/** The components of a graph, each renumbered from 0 in the input's order. */
 export function split(whole: Graph): Part[] {
   const { start, item } = components(whole);
   const count = start.length - 1;
@@ -64,8 +63,8 @@ export function split(whole: Graph): Part[] {
 }
 
 /**
- * Packs boxes on shelves from left to right, tops aligned, in the order given; a new shelf starts only
- * when one row would be far wider than it is tall. Returns the top left corners and the extent, px.
+ * Pack boxes in rows from left to right, tops aligned, in the given order. A new row starts only when one row would be
+ * far wider than tall. Returns the top left corners and the extent, px.
  */
 export function pack(width: Float64Array, height: Float64Array, gap: number) {
   const k = width.length;

@@ -4,27 +4,27 @@ import type { Graph } from "./graph";
 import { pickHanging } from "./hanging";
 import type { ContentCache, Hanging, LaidOut, Lines, PlacedContent } from "./types";
 
-/** What lies directly in one box, or the whole picture: items, then ports on the box's border, and the lines between. */
+/** The direct content of a box or of the whole picture: items, then ports on the border, and the lines between. */
 export interface Content {
   /** Items and ports, in this order. */
   graph: Graph;
   /** Sizes of the items, px. */
   width: Float64Array;
   height: Float64Array;
-  /** What hangs on the items. */
+  /** What is docked to the items. */
   hanging?: Hanging | undefined;
-  /** Left out in a picture without boxes. */
+  /** Absent in a picture without boxes. */
   border?: ContentBorder;
 }
 
 interface ContentBorder {
-  /** How far the items' x is right of their middles, px. */
+  /** Distance from an item's middle to its x, px. */
   lean: Float64Array;
-  /** Widths to judge orders by, which do not change when an item is opened, px. */
+  /** Widths for comparing orders, which do not depend on open boxes, px. */
   nominal: Float64Array;
   /** Per port, 1 on the top border, 0 on the bottom border. */
   isTop: Uint8Array;
-  /** Per line, where it leaves and arrives, px right of the items' x; NaN leaves it free. */
+  /** Per line, where it leaves and arrives, px right of the items' x; NaN if free. */
   leave: Float64Array;
   arrive: Float64Array;
 }
@@ -39,16 +39,16 @@ export interface ContentGaps {
   bottomGap: number;
   /** Wanted width over height, if any. */
   aspect: number | undefined;
-  /** What is to be wrapped is longer than this, px. */
+  /** Longer content is wrapped, px. */
   long: number;
   /** Whether the first column is the rightmost. */
   reversed: boolean;
 }
 
-/** Larger contents are rarely alike, and telling takes time. */
+/** Larger contents are rarely alike, and comparing takes time. */
 const LARGEST_CACHED = 300;
 
-/** Like `layoutContent`, but similar blocks, as in a deep net, cost the time of one. */
+/** Like `layoutContent`, but similar blocks are laid out once. */
 export function layoutCached(
   content: Content,
   gaps: ContentGaps,
@@ -67,7 +67,7 @@ export function layoutCached(
   return placed;
 }
 
-/** Lays out what lies directly in a box. Nothing lies between a port and the border above or below it. */
+/** Lay out the direct content of a box. No item is between a port and its border. */
 export function layoutContent(content: Content, gaps: ContentGaps): PlacedContent {
   const { graph: whole } = content;
   const inside = content.width.length;
@@ -121,7 +121,7 @@ function layoutPart({ nodes, edges, graph }: Part, content: Content, gaps: Conte
   return layoutComponent(graph, width, height, gaps, ownBorder, hanging);
 }
 
-/** The lines of all components, each moved to its place. */
+/** The lines of all components at their places. */
 function linesOf(
   whole: Graph,
   parts: readonly Part[],
@@ -151,7 +151,7 @@ function linesOf(
   return { start, points };
 }
 
-/** Components with ports form one row, so that lines reach the border; the others are packed to their right. */
+/** Put components with ports in one row, so that lines reach the border, and pack the others to their right. */
 function arrange(
   parts: Part[],
   sizes: { width: number; height: number }[],

@@ -6,7 +6,7 @@ import { findRuns, runTargets, type Targets } from "./runs";
 import { straighten } from "./straighten";
 import type { Reach } from "./types";
 
-/** Least distances, px: between two boxes, and between a line and whatever is beside it. */
+/** The least distances, px: between two boxes, and between a line and its neighbour. */
 export interface Gaps {
   nodeGap: number;
   edgeGap: number;
@@ -14,12 +14,12 @@ export interface Gaps {
 
 const SPINE_WEIGHT = 1e6;
 
-/** A move by less is none, px. */
+/** Smaller movements do not count, px. */
 const STILL = 0.01;
 
 /**
- * The least distance between the places of neighbours, a left of b, in half pixels so that rounding to those keeps it.
- * Two boxes with a line between them are still `nodeGap` apart.
+ * The least distance between neighbours, a left of b, in half pixels so that rounding keeps it. Two boxes with a line
+ * between them are still `nodeGap` apart.
  */
 function separation(
   n: number,
@@ -34,9 +34,9 @@ function separation(
 }
 
 /**
- * The x of every node and dummy, px. The spine starts on one vertical line; sweeps down and up then pull each node to
- * its neighbours, each rank solved exactly by isotonic regression; at last, runs that can be straight become so.
- * `reach` has an entry per node and dummy; `shifts` say where neighbours would rather not be in line.
+ * The x of every node and dummy, px. The spine starts on one vertical line. Sweeps down and up then pull each node to
+ * its neighbours, with an exact isotonic regression per rank. At last, runs become straight if possible. `reach` has an
+ * entry per node and dummy; `shifts` are offsets between neighbours that should be aligned.
  */
 export function coordinates(
   layered: Layered,
@@ -52,13 +52,13 @@ export function coordinates(
 class Coordinates {
   private readonly depth: number;
   private readonly place: Int32Array;
-  /** Per place in the order, the least distance from the neighbour on the left. */
+  /** Per position in the order, the least distance to the left neighbour. */
   private readonly apart: Float64Array;
   private readonly x: Float64Array;
   private readonly wish: Float64Array;
   private readonly weight: Float64Array;
   private readonly scratch: ReturnType<typeof makePoolScratch>;
-  /** The x that each node's run asks for, once there are runs. */
+  /** The x that each node's run prefers, once there are runs. */
   private runs: Targets | undefined;
 
   constructor(
@@ -106,7 +106,7 @@ class Coordinates {
     return x;
   }
 
-  /** Repeats a step some times, or until it moves nothing. */
+  /** Repeat a step up to `rounds` times, or until nothing moves. */
   private untilStill(rounds: number, step: () => void): void {
     const { x } = this;
     for (let k = 0; k < rounds; k++) {
@@ -116,7 +116,7 @@ class Coordinates {
     }
   }
 
-  /** A first place: everything packed on the side of the spine that it is ordered on. */
+  /** Initial placement: pack each side of the spine in its order. */
   private pushFromSpine(r: number): void {
     const { x, order, apart, spine } = this;
     const { ranks } = this.layered;
@@ -129,8 +129,8 @@ class Coordinates {
   }
 
   /**
-   * Sweeps down and up, in which a rank follows the one before it. A rank whose own places and whose guide are where they
-   * were in the last such sweep is left out: it would land where it did.
+   * Sweep down and up; each rank follows the one before it. Skip a rank if neither its places nor its guide's changed
+   * since the last such sweep: the result would be the same.
    */
   private sweepBothWays(rounds: number): void {
     const { x, depth } = this;
@@ -145,7 +145,7 @@ class Coordinates {
     x.set(up);
   }
 
-  /** One sweep from an end into `to`, given where the last sweep the other way had all, and what it moved. */
+  /** Sweep from one end into `to`, given the last sweep's places in the other direction, and what it moved. */
   private follow(step: 1 | -1, to: Float64Array, from: Float64Array, moved: Uint8Array) {
     const { order, depth } = this;
     const { ranks } = this.layered;
@@ -165,8 +165,8 @@ class Coordinates {
   }
 
   /**
-   * Moves rank r as close to its neighbours above and/or below as order and gaps allow; `from` says where it is, `to` where
-   * its neighbours are and it is put. Returns whether it was elsewhere in `to`.
+   * Move rank r as close to its neighbours above or below as order and gaps allow. `from` has its places, `to` its
+   * neighbours' and its new ones. Returns whether it moved.
    */
   private settle(
     r: number,
@@ -203,7 +203,7 @@ class Coordinates {
         sum += runs.weight[v] * runs.x[v];
         total += runs.weight[v];
       }
-      // A node without neighbours on this side stays, but gives way to any that has.
+      // A node without neighbours on this side stays unless one with neighbours needs the room.
       wish[i] = spine[v] ? 0 : total > 0 ? sum / total : from[v];
       weight[i] = total > 0 ? total : 0.01;
     }

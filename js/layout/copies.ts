@@ -1,15 +1,15 @@
-/** Which drawn node each edge ends at, and which input node each drawn node stands for. */
+/** The drawn node at the end of each edge, and the input node of each drawn node. */
 interface Copies {
   edgeTarget: Int32Array;
   owner: Int32Array;
-  /** Per drawn node, 1 for a shared leaf, which is drawn for one use alone. */
+  /** Per drawn node, 1 for a shared leaf that is drawn for a single use. */
   ofOneUse: Uint8Array;
 }
 
 /**
- * Gives every use of a shared leaf its own copy, so that one weight used 200 times is not 200 long lines.
- * The leaf itself serves its first use; the copies for the others are numbered from n in edge order.
- * The mark is ignored on a node with outgoing edges: copying that would copy all below it.
+ * Give every use of a shared leaf its own copy, so that one weight used 200 times is not 200 long lines. The leaf
+ * serves its first use; copies for the others are numbered from n in edge order. Nodes with outgoing edges are not
+ * copied: that would copy everything below them.
  */
 export function copyShared(
   n: number,

@@ -5,7 +5,7 @@ import { crossings } from "./crossings";
 import type { Layered } from "./dummies";
 import { positions } from "./sweep";
 
-/** Every pair of segments, looked at one by one. */
+/** All pairs of segments, compared one by one. */
 function crossingsByPairs({ down, rank, size }: Layered, position: Int32Array): number {
   const segments: [number, number][] = [];
   for (let v = 0; v < size; v++) {

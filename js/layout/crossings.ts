@@ -1,6 +1,6 @@
 import type { Layered } from "./dummies";
 
-/** Scratch space for counting, made once per layered graph. */
+/** Reusable buffers for counting, one set per layered graph. */
 export interface Counter {
   ends: Int32Array;
   tree: Int32Array;
@@ -16,8 +16,8 @@ export function makeCounter(layered: Layered): Counter {
 }
 
 /**
- * Crossings between rank r and the next. `order` lists the nodes by rank, `position` is each one's place in its rank.
- * The segments' lower ends, taken from left to right by their upper ends, have one inversion per crossing.
+ * The crossings between rank r and the next. `order` lists the nodes by rank, `position` is each node's place in its
+ * rank. Each inversion among the segments' lower ends, sorted by their upper ends, is a crossing.
  */
 function crossingsBelow(
   layered: Layered,
@@ -65,7 +65,7 @@ function sortPart(ends: Int32Array, from: number, to: number): void {
   }
 }
 
-/** Insertion sort that counts its moves; fastest on a handful. */
+/** Count by insertion sort; fastest for few. */
 function inversionsOfFew(ends: Int32Array, k: number): number {
   let sum = 0;
   for (let i = 1; i < k; i++) {

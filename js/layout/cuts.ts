@@ -6,21 +6,21 @@ export interface Cut {
   bottom: number;
 }
 
-/** How far from its place a cut may be to pass fewer lines, as a share of a column's height. */
+/** How far a cut may move to pass fewer lines, as a share of a column's height. */
 const WINDOW = 0.35;
 
-/** What a line that passes a cut is worth, as a share of a column's height. */
+/** The cost of a line at a cut, as a share of a column's height. */
 const PER_LINE = 0.08;
 
 /**
- * Where to cut a component across into parts of like height, `count` of them or fewer if those are no taller: between
- * two ranks, where few lines pass. `height` is that of the boxes, px. Returns the cuts from the top down.
+ * Cut a component into `count` parts of similar height, or fewer if those are no taller, between ranks with few lines.
+ * `height` is the boxes', px. Returns the cuts from the top down.
  */
 export function chooseCuts(part: LaidOut, height: Float64Array, count: number): Cut[] {
   const gaps = gapsBetweenRanks(part, height);
   let cuts = cutInto(gaps, part.height, count);
   const tallest = tallestPart(cuts, part.height);
-  // Blocks of like height fill, say, six columns as well as eight: the fewer, the better.
+  // Blocks of equal height may fill six columns as well as eight; prefer fewer.
   for (let fewer = count - 1; fewer >= 2 && fewer > count / 2; fewer--) {
     const other = cutInto(gaps, part.height, fewer);
     if (tallestPart(other, part.height) <= 1.02 * tallest) cuts = other;
@@ -31,7 +31,7 @@ export function chooseCuts(part: LaidOut, height: Float64Array, count: number): 
 interface Gap extends Cut {
   /** Its middle, px. */
   y: number;
-  /** How many lines pass. */
+  /** The number of lines through it. */
   lines: number;
 }
 
@@ -51,7 +51,7 @@ function cutInto(gaps: Gap[], height: number, count: number): Cut[] {
         best = g;
       }
     }
-    // Something long lies there: at its nearer end.
+    // A long box is there: cut at its nearer end.
     if (best < 0) {
       const ends = [g - 1, g].filter((end) => end >= from && end < gaps.length);
       for (const end of ends)
@@ -84,7 +84,7 @@ function gapsBetweenRanks({ rank, y, lines }: LaidOut, height: Float64Array): Ga
   }
   const gaps: Gap[] = [];
   for (let r = 1, above = bottom[0]; r < depth; r++) {
-    // A rank that only lines pass has no box.
+    // A rank with only lines has no box.
     if (top[r] === Infinity) continue;
     if (top[r] > above) {
       gaps.push({ top: above, bottom: top[r], y: (above + top[r]) / 2, lines: 0 });

@@ -11,7 +11,7 @@ export function isHorizontal(direction: Direction): boolean {
   return direction === "right" || direction === "left";
 }
 
-/** Return a function from layout coordinates to drawing coordinates, for a layout of the given height. */
+/** Return a function from layout to drawing coordinates, for this height. */
 export function turn(
   direction: Direction,
   height: number,
@@ -22,7 +22,7 @@ export function turn(
   return (x, y) => [height - y, x];
 }
 
-/** The unit vector along which gradients flow. */
+/** The unit vector of the gradients' direction. */
 export function flow(direction: Direction): [number, number] {
   if (direction === "down") return [0, 1];
   if (direction === "up") return [0, -1];

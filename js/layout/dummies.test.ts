@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { addDummies, DETOUR } from "./dummies";
 import { makeGraph } from "./graph";
 
-/** A chain of n nodes, and skips from node 0 to the given ones. */
+/** A chain of n nodes, and edges from node 0 to the given ones. */
 function skips(n: number, ...to: number[]) {
   const source = [...Array(n - 1).keys(), ...to.map(() => 0)];
   const target = [...Array(n - 1).keys()].map((v) => v + 1).concat(to);

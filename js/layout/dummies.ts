@@ -1,8 +1,8 @@
 import { type Graph, type Grouped, group } from "./graph";
 
 /**
- * The graph with every long edge cut by dummies, one per rank that it passes, so that each segment joins
- * neighbouring ranks. Nodes 0..n-1 are the graph's own, the dummies follow, one chain after the other.
+ * The graph with long edges cut by dummies, one per rank, so that segments join neighbouring ranks. Nodes 0..n-1 are
+ * the graph's; dummies follow, chain by chain.
  */
 export interface Layered {
   n: number;
@@ -14,17 +14,17 @@ export interface Layered {
   /** Neighbours one rank down and one rank up, an entry per segment. */
   down: Grouped;
   up: Grouped;
-  /** Per edge, its first dummy (the others follow it), -1 if it has none, -2 if it is too long for any. */
+  /** Per edge, its first dummy (others follow); -1 for none, -2 for a detour. */
   first: Int32Array;
 }
 
-/** An edge without dummies: it is drawn around the picture and takes no part in ordering. */
+/** An edge without dummies: it runs around the picture and is not ordered. */
 export const DETOUR = -2;
 
 /**
- * Cuts the long edges. While that is cheap each edge has its own chain of dummies; in a large graph the edges of
- * one source share a chain and leave it where they need to, which keeps dense skips from growing quadratically.
- * Chains over the budget are left out, longest first. With `isShared`, edges of one source share in any case.
+ * Cut long edges. In a small graph each edge has its own chain of dummies. In a large graph the edges of a source share
+ * a chain, so that dense skips do not grow quadratically. Chains beyond the budget are left out, longest first.
+ * `isShared` forces sharing.
  */
 export function addDummies(
   graph: Graph,
@@ -97,7 +97,7 @@ export function addDummies(
   };
 }
 
-/** Sets the longest chains to 0 until the rest is within the budget. */
+/** Remove the longest chains until the rest is within the budget. */
 function keepWithin(length: Int32Array, budget: number): void {
   let total = 0;
   for (const k of length) total += k;

@@ -1,4 +1,4 @@
-/** Items grouped by key: the items of key k are `item[start[k]] .. item[start[k + 1] - 1]`. */
+/** Items grouped by key: those of key k are `item[start[k]] .. item[start[k + 1] - 1]`. */
 export interface Grouped {
   start: Int32Array;
   item: Int32Array;
@@ -15,7 +15,7 @@ export interface Graph {
   in: Grouped;
 }
 
-/** Groups the indices of `key` by value (a stable counting sort); a negative key is left out. */
+/** Group the indices of `key` by value (a stable counting sort), without negative keys. */
 export function group(n: number, key: Int32Array): Grouped {
   const start = new Int32Array(n + 1);
   for (const k of key) if (k >= 0) start[k + 1]++;

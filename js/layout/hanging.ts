@@ -1,6 +1,6 @@
 import type { Hanging } from "./types";
 
-/** What hangs on some of the nodes; on one that is not there, nothing. */
+/** Select the docked parts of some nodes. */
 export function pickHanging(
   { left, right, height }: Hanging<ArrayLike<number>>,
   nodes: ArrayLike<number>,
@@ -9,7 +9,7 @@ export function pickHanging(
   return { left: pick(left), right: pick(right), height: pick(height) };
 }
 
-/** How tall nodes are with what hangs on them, px. */
+/** The heights of nodes with their docked parts, px. */
 export function tallest(height: Float64Array, hanging: Hanging | undefined): Float64Array {
   return hanging ? height.map((own, v) => Math.max(own, hanging.height[v])) : height;
 }

@@ -5,7 +5,7 @@ import * as shapes from "../testing/layout_graphs";
 import { layout } from "./index";
 import type { LayoutInput } from "./types";
 
-/** Random graphs with edges from higher to lower numbers, several edges between two nodes allowed. */
+/** Random graphs with edges from higher to lower numbers; parallel edges are allowed. */
 const graphs: fc.Arbitrary<LayoutInput> = fc.integer({ min: 1, max: 40 }).chain((n) =>
   fc
     .record({

@@ -39,7 +39,7 @@ interface Gaps {
   reversed: boolean;
 }
 
-/** Lays out a directed multigraph with edges running down. Throws an Error with a sentence on bad input. */
+/** Lay out a directed multigraph with edges running down. Throws an Error with a sentence on bad input. */
 export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout {
   CHECKED: check(input, options);
   const {
@@ -102,7 +102,7 @@ function drawnGraph({
   return graph;
 }
 
-/** Lays out an acyclic graph without boxes. */
+/** Lay out an acyclic graph without boxes. */
 function placeAlone(
   { owner, width, height, hanging, source, target }: DrawnGraph,
   gaps: Gaps,
@@ -140,7 +140,7 @@ function placeAlone(
   };
 }
 
-/** All lines, with those of edges from a node to itself; `right` is how far these reach, px. */
+/** Add the lines of self-loops; `right` is how far they reach, px. */
 function withLoops(
   { source, target, width, height }: DrawnGraph,
   { x, y, lines }: PlacedGraph,

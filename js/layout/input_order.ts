@@ -1,8 +1,8 @@
 import type { Layered } from "./dummies";
 
 /**
- * Brings an order closer to the input's where that costs no crossing: the whole picture is turned around if more
- * siblings then read from left to right, and leaves of one parent share out their places in the input's order.
+ * Move an order closer to the input's at no cost in crossings: mirror the picture if more siblings then read from left
+ * to right, and sort leaves of one parent.
  */
 export function followInput(layered: Layered, order: Int32Array): Int32Array {
   const { size, ranks, down } = layered;
@@ -25,7 +25,7 @@ export function followInput(layered: Layered, order: Int32Array): Int32Array {
   return result;
 }
 
-/** Exchanging leaves of one parent moves lines that start at the same node, so that no crossing comes or goes. */
+/** Swapping leaves of one parent keeps the number of crossings. */
 function sortLeaves(layered: Layered, order: Int32Array): void {
   const { size, down } = layered;
   const place = new Int32Array(size);

@@ -1,5 +1,5 @@
 /**
- * Weighted isotonic regression by pool-adjacent-violators: the places nearest to the wished ones (weighted least
+ * Weighted isotonic regression by pool-adjacent-violators: the nearest places to the wished ones (weighted least
  * squares) that keep the order and the gaps. `gap[i]` is the least distance from i to i + 1. Writes into `wish`.
  */
 export function place(

@@ -4,13 +4,12 @@ import type { Graph, Grouped } from "./graph";
 import { addPoint, type Placed, port, ports, roomOn } from "./route";
 import type { Lines } from "./types";
 
-/** A line that slants beside a neighbour keeps this far off it, px: ports may still move. */
+/** The distance of a slanting line from a neighbour, px: ports may still move. */
 const CLEAR = 24;
 
 /**
- * Draws every edge as a polyline that is vertical while it passes a rank and slanted only in the gaps between ranks,
- * where there are no boxes. Edges without dummies go around, on a lane at `lane`, px. Where a line's ends are fixed, they
- * stay there.
+ * Draw every edge as a polyline, vertical within a rank and slanted only in the gaps between ranks. Edges without
+ * dummies run around, on a lane at `lane`, px. Fixed ends stay.
  */
 export function drawLines(
   graph: Graph,
@@ -84,7 +83,7 @@ export function drawLines(
     return result;
   }
 
-  /** Per edge, where it passes the rank beside its end: at a dummy, or at its other end. */
+  /** Per edge, its place in the rank beside its end: a dummy, or its other end. */
   function beside(near: Int32Array, far: Int32Array, farX: Float64Array): Float64Array {
     const result = new Float64Array(m);
     for (let e = 0; e < m; e++) result[e] = near[e] === far[e] ? farX[e] : at(near[e]);
@@ -92,14 +91,14 @@ export function drawLines(
   }
 }
 
-/** Put the ports that are fixed where they belong. */
+/** Move fixed ports to their places. */
 function fix(ports: Float64Array, fixed?: Float64Array): void {
   fixed?.forEach((place, e) => {
     if (!Number.isNaN(place)) ports[e] = place;
   });
 }
 
-/** Return whether a line may slant from a short box's border at once, without crossing the margin of the neighbour. */
+/** Return whether a line may slant right at a short box' border without crossing a neighbour's margin. */
 function freeSlants(layered: Layered, order: Int32Array, placed: Placed) {
   const { x } = placed;
   const { rank } = layered;
@@ -107,7 +106,7 @@ function freeSlants(layered: Layered, order: Int32Array, placed: Placed) {
   for (let i = 0; i < layered.size; i++) place[order[i]] = i;
   return (v: number, from: number, to: number, border: number, band: number, end: number) => {
     if (border === band || from === to) return true;
-    // A hanging node taller than its box blocks a slant.
+    // A docked node taller than its box blocks a slant.
     if ((placed.hanging?.height[v] ?? 0) > placed.boxBottom[v] - placed.boxTop[v]) return false;
     const share = (band - border) / (end - border);
     const reach = from + (to - from) * Math.max(share, bentShare(share));
@@ -125,8 +124,8 @@ function freeSlants(layered: Layered, order: Int32Array, placed: Placed) {
 }
 
 /**
- * How much of its way to the side a line has still to go at a share of its height before its end, when it is drawn as a
- * curve that leaves steeply: more than a straight one would.
+ * The share of a line's sideways way that is left at a share of its height before its end, when it is a curve that
+ * leaves steeply.
  */
 function bentShare(left: number): number {
   let [low, high] = [0, 1];
@@ -139,7 +138,7 @@ function bentShare(left: number): number {
   return 1 - low * low * (3 - 2 * low);
 }
 
-/** Each edge's port on its node's border, as an offset from the centre: ports are in the order of `near`, then `far`. */
+/** Each edge's port as an offset from its node's centre; ports are in the order of `near`, then `far`. */
 function portsOn(
   n: number,
   { start, item }: Grouped,
@@ -172,7 +171,7 @@ function portsOn(
   }
   return result;
 
-  /** Edges that share a chain of dummies leave as one line. */
+  /** Edges that share a chain of dummies share their port. */
   function sharesPort(edges: Int32Array, i: number): boolean {
     return i > 0 && near[edges[i]] === near[edges[i - 1]] && near[edges[i]] >= n;
   }

@@ -33,7 +33,7 @@ describe("orderRanks", () => {
   });
 
   it("finds the order of a wide mesh whose nodes come in none", () => {
-    // Each node is joined to the one below and the one right of that: it can be drawn without a crossing.
+    // Each node is joined to its lower and its lower right neighbour: a drawing without crossings exists.
     const [rows, columns] = [30, 30];
     const random = shapes.randomInts(9);
     const name = Array.from({ length: rows * columns }, (_, v) => v);

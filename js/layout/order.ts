@@ -7,37 +7,35 @@ import { breadthFirst, depthFirst } from "./start";
 import { positions, sweep } from "./sweep";
 import { greedySwitch } from "./switch";
 
-/** How long to go on improving. */
+/** The effort for improvement. */
 export interface Effort {
-  /** Visits of a node by a sweep. */
   visits: number;
   /** Elementary steps of reinsertion. */
   steps: number;
-  /** Orders with equally few crossings to keep, for the caller to choose from. */
+  /** The number of equally good orders to keep for the caller. */
   choices: number;
 }
 
-/** For a graph that is laid out alone. */
+/** For a graph without boxes. */
 const FULL_EFFORT: Effort = { visits: 30_000, steps: 1_200_000, choices: 6 };
 
-/** Larger graphs, nodes and dummies, leave no time for reinsertion everywhere. */
+/** In larger graphs (nodes and dummies), reinsertion everywhere takes too long. */
 const LARGE = 8_000;
 
-/** From this size on, there is hardly time for sweeps. */
+/** From this size on, even sweeps take too long. */
 const HUGE = 100_000;
 
-/** Visits of a node by smoothing that there is time for. */
+/** The most node visits of smoothing. */
 const SMOOTHING = 4_000_000;
 
-/** Up to this size, orders with equally few crossings are all returned, for the caller to choose by their looks. */
 const CHOICE_SIZE = 800;
 
-/** With more crossings than this per node or dummy, sweeps see too little of the whole. */
+/** With more crossings than this per node or dummy, sweeps do not see enough of the whole. */
 const TANGLED = 1;
 
 /**
- * The nodes by rank and, within a rank, from left to right, with few crossings; the best order or several.
- * Two starts are roughly improved; then, as long as the effort lasts, swept, the more promising first.
+ * The nodes by rank, from left to right, with few crossings; the best order or several. Two starts are roughly
+ * improved, then swept while the effort lasts, the better one first.
  */
 export function orderRanks(layered: Layered, effort = FULL_EFFORT): Int32Array[] {
   const search = new Search(layered, effort);
@@ -50,12 +48,12 @@ export function orderRanks(layered: Layered, effort = FULL_EFFORT): Int32Array[]
       search.untangle(start());
       return search.tidy();
     }
-    // What two starts come to independently is rarely bettered.
+    // An order that two starts agree on is rarely improved.
     const isAgreed = count === search.fewest && tried[0]?.count === count;
     tried.push({ order, count });
     if ((count === 0 || isAgreed) && layered.size > CHOICE_SIZE) return search.tidy();
   }
-  // Sorting is stable: of equals, the start that follows the input comes first.
+  // Sorting is stable: on a tie, the start that follows the input comes first.
   tried.sort((a, b) => a.count - b.count);
   for (const { order } of tried) {
     if (search.fewest === 0 || search.isSpent()) break;
@@ -64,7 +62,7 @@ export function orderRanks(layered: Layered, effort = FULL_EFFORT): Int32Array[]
   return search.tidy();
 }
 
-/** The best order so far, and what finding a better one may still cost. */
+/** The best order so far, and the remaining effort. */
 class Search {
   best: Int32Array[] = [];
   fewest = Infinity;
@@ -85,7 +83,7 @@ class Search {
     return this.sweeps <= 0;
   }
 
-  /** What a start is worth: its crossings after one sweep. Without sweeps its plan may do even better, so try that. */
+  /** A start's crossings after one sweep. The start without a sweep may be better, so try that too. */
   rough(order: Int32Array): number {
     const { layered } = this;
     const position = positions(layered, order);
@@ -101,7 +99,7 @@ class Search {
     return this.keep(order, position);
   }
 
-  /** For what is tangled all over: smoothing, which leaves few large faults for sweeps and many small ones for sifting. */
+  /** For tangled graphs: smoothing, which leaves few large faults for sweeps and many small ones for sifting. */
   untangle(order: Int32Array): void {
     const { layered } = this;
     smooth(layered, order, Math.min(40, Math.ceil(SMOOTHING / layered.size)));
@@ -115,7 +113,7 @@ class Search {
     this.fewest = crossings(layered, best, place, this.counter);
   }
 
-  /** Sweeps until they stop helping, then reinsertion and switching in turn. */
+  /** Sweep until it stops helping, then reinsert and switch in turn. */
   improve(order: Int32Array): void {
     const position = positions(this.layered, order);
     const kept = this.sweepOn(order, position, 3);
@@ -127,7 +125,7 @@ class Search {
     }
   }
 
-  /** Sweeps, each followed by switching, until so many in turn do not help; returns the best order on the way. */
+  /** Sweep and switch until `patience` rounds in a row do not help; returns the best order. */
   private sweepOn(order: Int32Array, position: Int32Array, patience: number): Int32Array {
     let kept = order.slice();
     let count = Infinity;
@@ -144,7 +142,7 @@ class Search {
     return kept;
   }
 
-  /** The best orders, their hanging runs moved next to their siblings. */
+  /** The best orders, with hanging runs next to their siblings. */
   tidy(): Int32Array[] {
     if (this.layered.size > LARGE) return this.best;
     return this.best.map((best) => {
@@ -154,7 +152,7 @@ class Search {
     });
   }
 
-  /** Reinsertion with a share of the effort that is left, then switching; returns the crossings. */
+  /** Reinsert with a share of the remaining effort, then switch; returns the crossings. */
   private reinsert(order: Int32Array, position: Int32Array, share: number): number {
     const effort = this.steps * share;
     this.steps -= effort - reinsertRuns(this.layered, order, position, effort);

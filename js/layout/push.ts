@@ -1,12 +1,12 @@
 import type { Runs } from "./runs";
 import type { Placing } from "./types";
 
-/** A run that would have to give up more than this to be straight is cut into pieces, px. */
+/** A run that would bend more than this to be straight is cut, px. */
 const EXTENT = 40;
 
 /**
- * Makes nearly straight runs exactly straight by pushing outwards: on either side of the spine, each run goes to its
- * outermost place and takes whatever lies further out along. Runs are done from the spine on, so one pass is enough.
+ * Straighten nearly straight runs by pushing outwards: on each side of the spine, a run moves to its outermost place
+ * and pushes everything beyond. Runs go from the spine outwards, so one pass is enough.
  */
 export function pushOut({ layered, order, place, apart, x, spine }: Placing, runs: Runs): void {
   const { size, rank, ranks } = layered;
@@ -21,7 +21,7 @@ export function pushOut({ layered, order, place, apart, x, spine }: Placing, run
 
   function pushSide(side: number): void {
     const isHere = (v: number) => v >= 0 && x[v] < 0 === side < 0;
-    // Per piece (by its head), how many of its nodes wait for their inner neighbour's piece.
+    // Per piece (by its head), how many of its nodes wait for an inner piece.
     const waiting = new Int32Array(size);
     const done = new Uint8Array(size);
     const queue: number[] = [];
@@ -29,7 +29,7 @@ export function pushOut({ layered, order, place, apart, x, spine }: Placing, run
     for (let v = 0; v < size; v++) if (isHere(v) && head[v] === v && !waiting[v]) queue.push(v);
     for (let next = 0, scan = 0; ; ) {
       while (next < queue.length) settle(queue[next++]);
-      // Pieces that wait for each other are taken apart, one after the other.
+      // Pieces that wait for each other are split one by one.
       while (scan < size && (done[scan] || !isHere(scan) || isSingle(scan))) scan++;
       if (scan === size) break;
       takeApart(head[scan]);
@@ -69,7 +69,7 @@ export function pushOut({ layered, order, place, apart, x, spine }: Placing, run
   }
 }
 
-/** Runs cut where they leave the spine, change sides of it, or spread too far; a piece is known by its first node. */
+/** Cut runs where they leave or cross the spine, or spread too far; a piece is named by its first node. */
 function pieces({ next, heads }: Runs, x: Float64Array, spine: Uint8Array) {
   const head = new Int32Array(x.length);
   const following = next.slice();

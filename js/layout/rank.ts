@@ -1,6 +1,6 @@
 import { type Graph, inDegree, outDegree } from "./graph";
 
-/** The nodes with every source before its targets. Throws on a cycle. */
+/** The nodes, sources before targets. Throws on a cycle. */
 export function topological(graph: Graph): Int32Array {
   const { n, out, target } = graph;
   const waiting = new Int32Array(n);
@@ -27,10 +27,10 @@ export function topological(graph: Graph): Int32Array {
 }
 
 /**
- * A rank per node, from 0 at the top, every edge running at least one rank down and most exactly one.
- * Hanging trees are peeled off first: their edges always fit in one rank, wherever the rest lands.
- * The rest is ranked by its longest paths, then each node with room moves to the side it has more edges on.
- * Paths counted from the top suit many leaves, from the bottom many roots: the smaller total of edge spans wins.
+ * A rank per node, from 0 at the top; every edge runs at least one rank down, most exactly one. Hanging trees are
+ * peeled off first, since their edges always fit in one rank. The rest is ranked by longest paths, then each node with
+ * room moves to the side with more edges. Paths from the top suit many leaves, from the bottom many roots: the smaller
+ * total edge span wins.
  */
 export function rank(graph: Graph, order: Int32Array): Int32Array {
   const { peeled, by } = peel(graph);
@@ -53,7 +53,7 @@ export function rank(graph: Graph, order: Int32Array): Int32Array {
 function rankCore(graph: Graph, core: Int32Array, by: Int32Array, fromTop: boolean) {
   const { source, target } = graph;
   const result = longestPaths(graph, core, by, fromTop);
-  // Ties go down in one sweep and up in the next, so that a whole chain can follow the node that gains.
+  // Ties go down in one sweep and up in the next, so that a whole chain can follow.
   for (let round = 0, gain = 1; round < 10 && gain > 0; round++) {
     gain = balance(graph, core, by, result, true) + balance(graph, core, by, result, false);
   }
@@ -64,7 +64,7 @@ function rankCore(graph: Graph, core: Int32Array, by: Int32Array, fromTop: boole
   return { result, span };
 }
 
-/** Takes off nodes with one edge until none is left. `by[v]` is the edge that v hung by, -1 for the core. */
+/** Remove nodes with one edge until none is left. `by[v]` is the edge of v's removal, -1 in the core. */
 export function peel(graph: Graph): { peeled: Int32Array; by: Int32Array } {
   const { n, source, target } = graph;
   const degree = new Int32Array(n);
@@ -78,7 +78,7 @@ export function peel(graph: Graph): { peeled: Int32Array; by: Int32Array } {
   let kept = 0;
   for (let head = 0; head < tail; head++) {
     const v = peeled[head];
-    // The last node of a tree has lost all its edges: it stays, as the core.
+    // The last node of a tree has no edges left and stays as the core.
     if (degree[v] === 0) continue;
     const e = hangsBy(graph, by, v);
     const w = source[e] === v ? target[e] : source[e];
@@ -101,7 +101,7 @@ function hangsBy(graph: Graph, by: Int32Array, v: number): number {
   return -1;
 }
 
-/** Ranks by the longest path from the top, or minus the longest path to the bottom. */
+/** Rank by the longest path from the top, or minus the longest path to the bottom. */
 function longestPaths(
   graph: Graph,
   core: Int32Array,
@@ -124,7 +124,7 @@ function longestPaths(
   return result;
 }
 
-/** One sweep in which each node goes to the end of its room where it has more edges; returns the span saved. */
+/** Move each node to the end of its room where it has more edges; returns the saved span. */
 function balance(
   graph: Graph,
   core: Int32Array,
@@ -151,7 +151,7 @@ function balance(
       high = Math.min(high, result[w] - 1);
       pull++;
     }
-    // A node without edges (the last of a tree) has no ends to go to.
+    // A node without edges (the last of a tree) stays.
     if (low === -Infinity && high === Infinity) continue;
     const to = pull > 0 || (pull === 0 && fromBottom) ? high : low;
     saved += pull * (to - result[v]);

@@ -1,13 +1,13 @@
 import type { Layered } from "./dummies";
 
-/** What a node between a hanging run and its siblings costs, in crossings. */
+/** The cost of a node between a hanging run and its siblings, in crossings. */
 const STRAY = 0.01;
 
 /**
- * Reinsertion: a run (a path of nodes and dummies with at most one neighbour on either side, such as a long edge) is
- * taken out and put back along the way with the fewest crossings, found rank by rank as a shortest path over the
- * slots. This moves a line to the other side of a block in one go, which switching neighbours cannot do.
- * A run that hangs (a leaf, say) also moves to lie beside its siblings. Runs that lie well are left alone. Stops after about `effort` elementary steps; returns how many are left.
+ * Reinsertion: take out a run (a path of nodes and dummies with at most one neighbour on either side, such as a long
+ * edge) and put it back with the fewest crossings, by a shortest path over the slots of each rank. This moves a line
+ * past a block in one step, which switching neighbours cannot do. A hanging run (such as a leaf) moves next to its
+ * siblings. Runs without need stay. Stops after about `effort` elementary steps; returns how many are left.
  */
 export function reinsertRuns(
   layered: Layered,
@@ -55,7 +55,7 @@ class Reinsertion {
     return Math.max(0, this.left);
   }
 
-  /** Elementary steps that reinserting a run will take. */
+  /** The elementary steps that a run's reinsertion takes. */
   private costOf(above: number, run: number[], below: number): number {
     const { rank, ranks } = this.layered;
     const first = rank[above >= 0 ? above : run[0]];
@@ -67,7 +67,7 @@ class Reinsertion {
     return sum;
   }
 
-  /** Crossings of the segments of a run as it lies now. */
+  /** The current crossings of a run's segments. */
   private countPresent(above: number, run: number[], below: number): number {
     let sum = 0;
     if (above >= 0) sum += this.crossingsOf(above, run[0]);
@@ -143,7 +143,7 @@ class Reinsertion {
     }
   }
 
-  /** The slots between which a hanging run's head lies among its siblings. */
+  /** The slots between which a hanging run's head is among its siblings. */
   private amongSiblings(above: number, head: number): [number, number] {
     const { position } = this;
     const { down } = this.layered;
@@ -161,7 +161,7 @@ class Reinsertion {
     return first <= last ? [first, last] : [0, Infinity];
   }
 
-  /** A hint of a cost for leaving one's present place, so that of equal ways the least change wins. */
+  /** A small cost for leaving the present place, so that ties keep it. */
   private prefer(cost: Float64Array, v: number): void {
     const { position } = this;
     for (let j = 0; j < cost.length; j++)
@@ -169,8 +169,8 @@ class Reinsertion {
   }
 
   /**
-   * Crossings that a segment from u's rank to v's would have, by the places of its ends. Where an end is `free`, its
-   * own node is taken out and the place is a slot: the number of other nodes on its left.
+   * The crossings of a segment from u's rank to v's, by the places of its ends. A `free` end is taken out, and its
+   * place is a slot: the number of other nodes on its left.
    */
   private costs(u: number, v: number, freeU: boolean, freeV: boolean): Float64Array {
     const { order, position } = this;
@@ -220,7 +220,7 @@ class Reinsertion {
   }
 }
 
-/** Add one to a rectangle of a table, by its corners; sums over rows and columns then fill it. */
+/** Add one to a rectangle of a table by its corners; prefix sums then fill it. */
 function addRectangle(
   table: Float64Array,
   columns: number,

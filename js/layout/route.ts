@@ -1,15 +1,15 @@
 import { makePoolScratch, place } from "./isotonic";
 import type { Hanging, Lines, Reach } from "./types";
 
-/** What routing needs to know of one laid-out component; ids are drawn nodes, then dummies. */
+/** The input of routing for one component; ids are drawn nodes, then dummies. */
 export interface Placed {
   x: Float64Array;
-  /** How far boxes, with what hangs on them, reach to either side of x. */
+  /** How far boxes and their docked parts reach to either side of x. */
   reach: Reach;
-  /** Per node, the width of its border, px, and what hangs on it. */
+  /** Per node, the width of its border, px, and its docked parts. */
   width: Float64Array;
   hanging?: Hanging | undefined;
-  /** Borders of the boxes and of the bands that the ranks fill (by rank), px. */
+  /** The borders of boxes and of ranks, px. */
   boxTop: Float64Array;
   boxBottom: Float64Array;
   bandTop: Float64Array;
@@ -24,7 +24,7 @@ export function roomOn(width: number): number {
   return Math.max(0, width / 2 - Math.min(8, width / 8));
 }
 
-/** Where a line alone meets a border, given the distance to its other end; at most `room` from the middle. */
+/** The place of a single line on a border, at most `room` from the middle, given the distance to its other end. */
 export function port(distance: number, room: number): number {
   if (Math.abs(distance) < Math.min(1, room)) return distance;
   return inside(Math.round(inside(distance / 4, -room, room) * 100) / 100, -room, room);
@@ -36,7 +36,7 @@ function inside(value: number, low: number, high: number): number {
 
 /**
  * Where lines meet a border: offsets from its centre, in the order of the given distances to their other ends. A line
- * that can go straight does; the others lean towards where they go and keep a port's gap while the border has room.
+ * that can go straight does; others lean towards their ends and keep a port's gap while there is room.
  */
 export function ports(distance: ArrayLike<number>, width: number): Float64Array {
   const k = distance.length;
@@ -53,7 +53,7 @@ export function ports(distance: ArrayLike<number>, width: number): Float64Array 
   }
   return offset;
 
-  /** Ports `from` up to `to` between two offsets, each near a quarter of its line's distance. */
+  /** Place ports `from` up to `to` between two offsets, each near a quarter of its line's distance. */
   function spread(from: number, to: number, low: number, high: number): void {
     const count = to - from;
     if (count === 0) return;
@@ -63,7 +63,7 @@ export function ports(distance: ArrayLike<number>, width: number): Float64Array 
     );
     place(count, wish, wish.slice().fill(1), wish.slice().fill(gap), makePoolScratch(count));
     for (let i = 0; i < count; i++) {
-      // Pooled ports may reach past an end; the gaps were chosen so that all fit.
+      // Pooled ports may reach past an end; the gaps are small enough to fit all.
       const least = low + i * gap;
       const most = high - (count - 1 - i) * gap;
       offset[from + i] = inside(Math.round(wish[i] * 100) / 100, least, most);
@@ -71,7 +71,7 @@ export function ports(distance: ArrayLike<number>, width: number): Float64Array 
   }
 }
 
-/** Appends a point unless it repeats the last one or the last lies on the straight line to it. */
+/** Append a point unless it repeats the last one; drop the last one if it is on the straight line. */
 export function addPoint(points: number[], from: number, x: number, y: number): void {
   const k = points.length;
   if (k >= from + 2 && points[k - 2] === x && points[k - 1] === y) return;
@@ -89,13 +89,13 @@ export function addPoint(points: number[], from: number, x: number, y: number): 
   points.push(x, y);
 }
 
-/** The line of a self-loop: out of the right border and back in, `tall` lower. */
+/** A self-loop's line: out of the right border and back in, `tall` lower. */
 export function hook(x: number, y: number, bulge: number, tall: number): number[] {
   const [top, bottom] = [y - tall / 2, y + tall / 2];
   return [x, top, x + bulge, top, x + bulge, bottom, x, bottom];
 }
 
-/** Lines given one by one. */
+/** Flatten separate lines. */
 export function flatten(lines: readonly number[][]): Lines {
   const start = new Int32Array(lines.length + 1);
   for (let e = 0; e < lines.length; e++) start[e + 1] = start[e] + lines[e].length;
@@ -104,7 +104,7 @@ export function flatten(lines: readonly number[][]): Lines {
   return { start, points };
 }
 
-/** The points of one edge out of the flat arrays of a layout (which can cross to and from a worker). */
+/** The points of an edge, from a layout's flat arrays (which can be transferred to a worker). */
 export function routeOf(
   points: Float64Array,
   pointStart: Int32Array,

@@ -1,15 +1,13 @@
 import type { Layered } from "./dummies";
 import { type Graph, inDegree, outDegree } from "./graph";
 
-/** Fewer rows than this are not worth it. */
+/** Fewer rows are not worth it. */
 const LEAST_ROWS = 3;
 
 /**
- * Spreads the leaves of a node that has very many over several ranks, in rows below each other instead of
- * one endless row.
- *
- * `rank`, `width` and `height` have an entry per node; `aspect` is the wanted width over height; sizes and gaps are px.
- * Returns the new ranks, or null if nothing is that wide. Only leaves move, and only down.
+ * Spread the leaves of a node with very many over several ranks instead of one endless row. `rank`, `width` and
+ * `height` have an entry per node; `aspect` is the wanted width over height; sizes and gaps are px. Returns the new
+ * ranks, or null if nothing is that wide. Only leaves move, and only down.
  */
 export function wrapRows(
   graph: Graph,
@@ -47,7 +45,7 @@ export function wrapRows(
   return result;
 }
 
-/** Where a line to further rows leaves among the leaves of one row, takes it to the middle of that row. */
+/** Move a line to further rows to the middle of the leaves that it leaves between. */
 export function linesToMiddle(layered: Layered, order: Int32Array): Int32Array {
   const { n, size, down, up } = layered;
   const result = order.slice();
@@ -60,7 +58,7 @@ export function linesToMiddle(layered: Layered, order: Int32Array): Int32Array {
     if (lines.length !== 1 || leaves.length + 1 !== below.length) continue;
     if (below.some((w) => up.start[w + 1] - up.start[w] > 1)) continue;
     const places = below.map((w) => place[w]).sort((a, b) => a - b);
-    // With something else between them, moving a line could make it cross.
+    // With other nodes between them, moving a line could add crossings.
     if (places[places.length - 1] - places[0] >= places.length) continue;
     leaves.sort((a, b) => place[a] - place[b]);
     leaves.splice(leaves.length >> 1, 0, lines[0]);

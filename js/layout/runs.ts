@@ -2,7 +2,7 @@ import type { Shifts } from "./border";
 import type { Layered } from "./dummies";
 import { group } from "./graph";
 
-/** Paths that would look best as vertical lines: each node and the next are each other's only or nearest neighbour. */
+/** Paths to draw as vertical lines: each node and the next are each other's only or nearest neighbour. */
 export interface Runs {
   /** The next node of the run, or -1. */
   next: Int32Array;
@@ -29,13 +29,13 @@ export function findRuns(layered: Layered, x: Float64Array, shifts?: Shifts): Ru
 
 export interface Targets {
   x: Float64Array;
-  /** How much each node should be there: a long run matters more than a short one. */
+  /** Each node's weight: a long run has more. */
   weight: Float64Array;
 }
 
 /**
- * Per node the x that its run would be vertical at: the middle of its extent, so that one node that cannot give way
- * draws the others after it; or the spine's x where the run touches it.
+ * Per node, the x of its vertical run: the middle of its extent, so that one fixed node draws the others; or the
+ * spine's x if the run touches it.
  */
 export function runTargets({ next, heads }: Runs, x: Float64Array, spine: Uint8Array): Targets {
   const targets = new Float64Array(x.length);
@@ -60,7 +60,7 @@ export function runTargets({ next, heads }: Runs, x: Float64Array, spine: Uint8A
   return { x: targets, weight };
 }
 
-/** How far apart two neighbours with a choice may be and still count as meant to be in line, px. */
+/** How far apart two neighbours with a choice may be to count as aligned, px. */
 const NEAR = 16;
 
 function links(layered: Layered, x: Float64Array, shifts?: Shifts): Int32Array {
@@ -71,7 +71,7 @@ function links(layered: Layered, x: Float64Array, shifts?: Shifts): Int32Array {
   return below;
 }
 
-/** The neighbour on one side that each node would be in line with: its only one, or a near one; -1 on a tie. */
+/** The neighbour on one side that each node aligns with: its only one, or a near one; -1 on a tie. */
 function nearest(
   { n, size }: Layered,
   { start, item }: Layered["up"],
@@ -83,9 +83,9 @@ function nearest(
     let least = start[v + 1] - start[v] === 1 ? Infinity : NEAR;
     for (let j = start[v]; j < start[v + 1]; j++) {
       const w = item[j];
-      // A line that does not join the two centres is not straight when they are in line.
+      // A line between other points than the centres is not straight when the nodes are aligned.
       if (shift && Math.abs(shift[j]) > 0.5) continue;
-      // Inside a long edge the line goes on, whatever else leaves it.
+      // A long edge continues, whatever branches off.
       const distance = v >= n && w >= n ? -1 : Math.abs(x[w] - x[v]);
       if (Math.abs(distance - least) < 0.5 && distance > 0) result[v] = -1;
       else if (distance < least) result[v] = w;

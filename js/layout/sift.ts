@@ -2,9 +2,9 @@ import type { Layered } from "./dummies";
 import { gainOn } from "./switch";
 
 /**
- * Sifting: each node goes to the place in its rank that has the fewest crossings, past others that do not gain by
- * themselves, which switching neighbours cannot do. Rounds go on until none gains or `effort` (pairs of segments
- * compared) is spent; returns what was spent.
+ * Sifting: move each node to the place in its rank with the fewest crossings, past others that do not gain by
+ * themselves, which switching cannot do. Rounds continue until none gains or `effort` (compared pairs of segments) is
+ * spent; returns what was spent.
  */
 export function sift(
   { ranks, up, down }: Layered,

@@ -1,13 +1,13 @@
 import type { Layered } from "./dummies";
 import { sortByKey } from "./sweep";
 
-/** Nodes move a little further than to the mean of their neighbours, which gets there sooner. */
+/** Nodes move slightly further than the mean of their neighbours, which converges faster. */
 const BEYOND = 1.3;
 
 /**
- * Orders all ranks at once: from places on a line, each node moves to the mean of its neighbours' again and again, while
- * every rank is kept centred and equally wide. What is joined comes together over many ranks, where a sweep only looks at
- * one rank at a time. Improves on the given order and writes into it.
+ * Order all ranks at once: each node moves to the mean of its neighbours again and again, while every rank stays
+ * centred and equally wide. Connected nodes come together over many ranks, while a sweep sees one rank at a time.
+ * Improves the given order in place.
  */
 export function smooth(
   { size, ranks, up, down }: Layered,

@@ -1,11 +1,11 @@
 import type { Layered } from "./dummies";
 
 /**
- * Marks the spine: the nodes that every longest path runs through, which are drawn on one vertical line.
- * Where the longest paths part, as in a diamond, no branch is preferred and the spine pauses.
+ * Mark the spine: the nodes on every longest path, which are drawn on one vertical line. Where the longest paths part,
+ * as in a diamond, the spine pauses.
  */
 export function spine({ size, ranks, up, down, n }: Layered): Uint8Array {
-  // Lengths count real nodes only, so that a skip is never taken for the main path.
+  // Count real nodes only, so that a skip is not taken for the main path.
   const above = new Int32Array(size);
   const below = new Int32Array(size);
   for (let i = 0; i < size; i++) {

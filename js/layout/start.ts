@@ -1,8 +1,8 @@
 import type { Layered } from "./dummies";
 
 /**
- * An order to start from: depth-first from the top, each node appended to its rank when first reached. A tree comes
- * out without crossings, and the steps of an unrolled loop come out alike, which sweeps alone do not achieve.
+ * An initial order: depth-first from the top, each node appended to its rank when reached. Trees have no crossings, and
+ * the steps of an unrolled loop look alike, which sweeps alone do not achieve.
  */
 export function depthFirst(layered: Layered): Int32Array {
   const { size, ranks, down } = layered;
@@ -33,7 +33,7 @@ export function depthFirst(layered: Layered): Int32Array {
   return order;
 }
 
-/** Breadth-first from the bottom: each rank takes the order in which the rank below reaches it. */
+/** Breadth-first from the bottom: each rank is in the order in which the rank below reaches it. */
 export function breadthFirst(layered: Layered): Int32Array {
   const { size, ranks, up } = layered;
   const order = new Int32Array(size);

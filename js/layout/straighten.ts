@@ -2,8 +2,8 @@ import type { Runs } from "./runs";
 import type { Placing } from "./types";
 
 /**
- * Makes runs vertical: longest first, each moves to its mean place if there is room beside all of it, else in as few
- * pieces as needed.
+ * Make runs vertical, longest first: a run moves to its mean place if all of it has room, else in as few pieces as
+ * possible.
  */
 export function straighten(
   { layered, order, place, apart, x, spine }: Placing,
@@ -14,7 +14,7 @@ export function straighten(
     for (let head = first; head >= 0; ) head = align(head);
   }
 
-  /** Aligns as much of the run as has room, from `head` down, and returns where the rest begins, or -1. */
+  /** Align as much of the run as has room, from `head` down, and return where the rest begins, or -1. */
   function align(head: number): number {
     let low = -Infinity;
     let high = Infinity;
@@ -36,7 +36,7 @@ export function straighten(
       sum += x[end];
       count++;
     }
-    // A node can find no room only through rounding; it then stays where it is.
+    // Only rounding leaves a node without room; it stays.
     if (count === 0) return next[head];
     const wish = Number.isNaN(held) ? sum / count : held;
     const to = Math.max(low, Math.min(high, wish));

@@ -11,8 +11,8 @@ export function positions({ ranks, size }: Layered, order: Int32Array): Int32Arr
 }
 
 /**
- * One barycentre sweep: each rank is sorted by the mean place of its neighbours in the rank just done.
- * Nodes without such neighbours keep their place. On a tie the present order stays, or turns around.
+ * One barycentre sweep: sort each rank by the mean place of its neighbours in the previous rank. Nodes without such
+ * neighbours stay. Ties keep their order, or reverse it.
  */
 export function sweep(
   { ranks, up, down, size }: Layered,

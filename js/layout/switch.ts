@@ -1,8 +1,8 @@
 import type { Layered } from "./dummies";
 
 /**
- * Greedy switching: neighbours in a rank change places while that removes crossings, over all ranks, for some rounds.
- * A pair that gains nothing stays as it is, so the input order survives where it does no harm.
+ * Greedy switching: swap neighbours in a rank while that removes crossings, for some rounds. Pairs without gain stay,
+ * so the input's order survives where possible.
  */
 export function greedySwitch(
   layered: Layered,
@@ -46,7 +46,7 @@ function switchRank(layered: Layered, order: Int32Array, position: Int32Array, r
   return switched;
 }
 
-/** Crossings on one side of a before b, less those of b before a. */
+/** The crossings on one side with a before b, minus those with b before a. */
 export function gainOn(
   { start, item }: Layered["up"],
   position: Int32Array,

@@ -11,18 +11,18 @@ export interface LayoutInput {
   width: ArrayLike<number>;
   /** Per node, the height of its box, px. */
   height: ArrayLike<number>;
-  /** Per node, 1 for a leaf to be drawn once per use; ignored on a node with outgoing edges. */
+  /** Per node, 1 for a leaf with a copy per use; ignored on a node with outgoing edges. */
   shared?: ArrayLike<number> | undefined;
-  /** What hangs on nodes, beside their boxes and clear of all else. */
+  /** What is docked beside nodes' boxes. */
   hanging?: Hanging<ArrayLike<number>> | undefined;
   /**
-   * Boxes that nodes lie in, if it is a picture of boxes, even where none is open yet. Its edges may form cycles, as boxes
-   * often do where the graph has none: those that close one run up.
+   * The boxes, if the picture has any, even if none is open. Edges between boxes may form cycles where the graph has
+   * none: those that close one run up.
    */
   boxes?: BoxInput | undefined;
 }
 
-/** Per node, room for what hangs on the left and right of its box, where no line ends, and how tall it is; 0 for nothing. Px. */
+/** Per node, the room for what is docked on its left and right, where no line ends, and its height; 0 for none. Px. */
 export interface Hanging<Numbers = Float64Array> {
   left: Numbers;
   right: Numbers;
@@ -30,11 +30,11 @@ export interface Hanging<Numbers = Float64Array> {
 }
 
 export interface BoxInput {
-  /** Per node, the box that it lies in; -1 for none. */
+  /** Per node, its box; -1 for none. */
   of: ArrayLike<number>;
-  /** Per box, the box that it lies in, which must come before it; -1 for none. */
+  /** Per box, its parent, which must come before it; -1 for none. */
   parent: ArrayLike<number>;
-  /** Per box, the least width, px: room for its title; its least height where the room is at the left border. */
+  /** Per box, the least width for its title, px; the least height if titles are at the left border. */
   titleWidth?: ArrayLike<number>;
 }
 
@@ -45,44 +45,44 @@ export interface LayoutOptions {
   rankGap?: number;
   /** Least distance between a line and a box or line that it passes, px. Default 14. */
   edgeGap?: number;
-  /** How much wider the gap between two rows gets by each crossing in it, px. Default 0. */
+  /** The growth of a gap between two rows per crossing, px. Default 0. */
   crossGap?: number;
   /**
-   * Wanted width over height. A far taller graph is wrapped into columns, and a fan of very many leaves into rows. Left
-   * out, everything is drawn as tall and as wide as it comes.
+   * Wanted width over height. A far taller graph is wrapped into columns, and a node's very many leaves into rows. By
+   * default nothing is wrapped.
    */
   aspect?: number;
-  /** With an aspect, what is not longer than this is not wrapped into columns, px. Default 1200. */
+  /** With an aspect, shorter graphs are not wrapped into columns, px. Default 1200. */
   long?: number;
   /** Whether the first column is the rightmost. */
   reversed?: boolean;
-  /** Whether what lies in boxes is wrapped as well. Default true. */
+  /** Whether content of boxes is wrapped too. Default true. */
   wrapsBoxes?: boolean;
   /** Room for a title inside the top border of every box, px. Default 28. */
   header?: number;
   /** Room inside the other borders of a box, px. Default 16. */
   padding?: number;
-  /** More room inside the left border, where a picture that is turned has the titles, px. Default 0. */
+  /** More room inside the left border, for the titles of a turned picture, px. Default 0. */
   side?: number;
   /**
-   * Contents of boxes laid out before, reused where nothing in them has changed, and added to: the next layout of the
-   * same graph, with a box more or less open, is then faster. Drop it along with the graph. Default a new one.
+   * Laid-out contents of boxes, reused if unchanged and added to: the next layout of the same graph is then faster.
+   * Drop it along with the graph. Default a new one.
    */
   cache?: ContentCache;
 }
 
-/** Copies of a shared leaf lie in the boxes of the nodes that use them. */
+/** Copies of a shared leaf are in their users' boxes. */
 export interface Layout {
   /** Centres of the drawn nodes, px: the n nodes, then the copies of shared leaves. */
   x: Float64Array;
   y: Float64Array;
-  /** Per drawn node, the node it stands for: itself, or for a copy the shared leaf. */
+  /** Per drawn node, its input node: itself, or for a copy the shared leaf. */
   owner: Int32Array;
   /** Per drawn node, its row within its component and its box, from 0 at the top. */
   rank: Int32Array;
-  /** Per edge, the drawn node (a copy, perhaps) that it ends at. */
+  /** Per edge, the drawn node (perhaps a copy) at its end. */
   edgeTarget: Int32Array;
-  /** Per edge, 1 if it is too long to be worked into the picture and runs around it; better shown as two stubs. */
+  /** Per edge, 1 if it is too long for the picture and runs around it; better shown as two stubs. */
   detour: Uint8Array;
   /** Extent, px: all boxes and lines lie within 0..width, 0..height. */
   width: number;
@@ -91,13 +91,13 @@ export interface Layout {
   points: Float64Array;
   pointStart: Int32Array;
   /**
-   * The polyline of an edge: [x, y] points, px, from the bottom border of its source to the top border of its target,
-   * y never decreasing; but a line that goes on in the next column (with the option `aspect`) runs up between the two.
-   * A self-loop takes no part in the layout: its line is a small hook at the box's right border.
+   * The polyline of an edge: [x, y] points, px, from the bottom border of its source to the top border of its target, y
+   * never decreasing, except between columns (option `aspect`), where it runs up. A self-loop is a small hook at the
+   * box' right border.
    */
   route(edge: number): [number, number][];
   boxes: PlacedBoxes;
-  /** Per edge, 1 if it runs up, from the top of its source to the bottom of its target, since boxes form a cycle. */
+  /** Per edge, 1 if it runs up because boxes form a cycle. */
   backward: Uint8Array;
 }
 
@@ -111,11 +111,11 @@ interface PlacedBoxes {
   height: Float64Array;
 }
 
-/** The nodes as they are drawn, copies of shared leaves included, and the edges between them. */
+/** The drawn nodes, copies of shared leaves included, and their edges. */
 export interface DrawnGraph {
-  /** Per drawn node, the node it stands for. */
+  /** Per drawn node, its input node. */
   owner: Int32Array;
-  /** Per drawn node, 1 for a shared leaf, which is drawn for one use alone. */
+  /** Per drawn node, 1 for a shared leaf that is drawn for a single use. */
   ofOneUse: Uint8Array;
   width: Float64Array;
   height: Float64Array;
@@ -124,7 +124,7 @@ export interface DrawnGraph {
   target: Int32Array;
 }
 
-/** Drawn nodes at their places; an edge from a node to itself has no line yet. */
+/** Placed nodes; a self-loop has no line yet. */
 export interface PlacedGraph
   extends Pick<Layout, "x" | "y" | "rank" | "detour" | "width" | "height" | "boxes" | "backward"> {
   lines: Lines;
@@ -141,13 +141,13 @@ export interface LaidOut {
   height: number;
 }
 
-/** What the steps of placing share. */
+/** The data that the steps of placing share. */
 export interface Placing {
   layered: Layered;
-  /** The nodes by rank, from left to right, and where each is in there. */
+  /** The nodes by rank, from left to right, and each node's position. */
   order: Int32Array;
   place: Int32Array;
-  /** Per place, the least distance from the neighbour on the left, px. */
+  /** Per position, the least distance to the left neighbour, px. */
   apart: Float64Array;
   x: Float64Array;
   spine: Uint8Array;
@@ -165,7 +165,7 @@ export interface Lines {
   points: number[] | Float64Array;
 }
 
-/** Places of a content's items and ports, rows, and the lines between them; the top left corner is at 0, 0. Px. */
+/** The places of a content's items and ports, rows, and lines; the top left corner is at 0, 0. Px. */
 export interface PlacedContent {
   x: Float64Array;
   y: Float64Array;
@@ -176,5 +176,5 @@ export interface PlacedContent {
   height: number;
 }
 
-/** Contents laid out before, by all that they depend on. */
+/** Laid-out contents, by all their inputs. */
 export type ContentCache = Map<string, PlacedContent>;

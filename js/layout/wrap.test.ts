@@ -7,7 +7,7 @@ import type { Layout, LayoutInput } from "./types";
 
 type Point = [number, number];
 
-/** Overlapping boxes, lines that start or end off their boxes or pass through others, a line each. */
+/** Overlapping boxes, and lines that end off their boxes or pass through others; one line of text each. */
 function defects(input: LayoutInput, result: Layout, gap = 24): string[] {
   const found: string[] = [];
   const box = Array.from(result.owner, (o, v) => {
@@ -63,7 +63,7 @@ function crossingLines(result: Layout): number {
   return count;
 }
 
-/** Several chains side by side that part at the top and meet at the bottom. */
+/** Several chains side by side that share their top and bottom. */
 function strands(count: number, length: number): shapes.Sketch {
   const g = new shapes.Sketch();
   const root = g.op("x");
@@ -144,7 +144,7 @@ describe("layout with an aspect", () => {
   });
 
   it("cuts where one line passes rather than where many do", () => {
-    // Bundles of 10 lines over 26, 18 and 18 ranks, a single line between them: thirds end within bundles.
+    // Bundles of 10 lines over 26, 18 and 18 ranks, single lines between them: thirds end within bundles.
     const g = new shapes.Sketch();
     let v = g.op("x");
     for (const length of [18, 18, 26]) {

@@ -9,7 +9,6 @@ interface Gaps {
   reversed: boolean;
 }
 
-/** A part of the picture between two cuts, and where it goes. Px. */
 interface Column {
   /** Extent before it is moved. */
   left: number;
@@ -22,12 +21,10 @@ interface Column {
 }
 
 /**
- * Wraps a component that is far too tall into columns, as a newspaper does: flow runs down in each, and lines that go on
- * in the next column pass below the one, up through the gutter between the two, and in from above. A column ends where
- * few lines pass. Node order, ranks and distances within a column stay.
- *
- * `reach` and `height` are those of the boxes, px; `aspect` is the wanted width over height. What is not longer than
- * `long` stays as it is.
+ * Wrap a component that is far too tall into columns, like a newspaper: edges run down in each, and lines to the next
+ * column pass below, up through the gutter, and in from above. A column ends where few lines pass. Order, ranks and
+ * distances within a column stay. `reach` and `height` are the boxes', px; `aspect` is the wanted width over height. A
+ * component not longer than `long` is not wrapped.
  */
 export function wrapColumns(
   part: LaidOut,
@@ -42,7 +39,7 @@ export function wrapColumns(
   return mirrored(wrapped(mirrored(part), turned, height, aspect, gaps));
 }
 
-/** The left side on the right. */
+/** Mirror left and right. */
 function mirrored(part: LaidOut): LaidOut {
   const { start, points } = part.lines;
   const flip = (x: number) => part.width - x;
@@ -95,8 +92,8 @@ function wrapped(
   };
 
   /**
-   * The way from one column to where a piece starts in the next. Lines turn around each other: the rightmost takes the
-   * innermost lane below and in the gutter, and the outermost above, so that none crosses another.
+   * The way from one column to the next. Lines nest: the rightmost takes the innermost lane below and in the gutter,
+   * and the outermost above, so that none cross.
    */
   function gutter(points: number[], from: number, piece: Piece): void {
     const next = columns[piece.column];
@@ -130,11 +127,11 @@ function columnAt(cuts: Cut[], y: number): number {
 interface Piece {
   column: number;
   points: number[];
-  /** Where the line left the column before; a slant across the gap is left out. */
+  /** Where the line left the column before, without the slant across the gap. */
   passed: number;
 }
 
-/** Every line in pieces, cut where it passes from column to column. */
+/** Cut every line at the columns. */
 function cutLines({ start, points }: LaidOut["lines"], cuts: Cut[]): Piece[][] {
   const lines: Piece[][] = [];
   for (let e = 0; e + 1 < start.length; e++) {
@@ -145,7 +142,7 @@ function cutLines({ start, points }: LaidOut["lines"], cuts: Cut[]): Piece[][] {
       const [x, y] = [points[i], points[i + 1]];
       const at = (height: number) => {
         const [x0, y0] = [points[i - 2], points[i - 1]];
-        // Rounded, so that lines which run as one are known to.
+        // Rounded, so that shared lines are equal.
         return Math.round((x0 + ((x - x0) * (height - y0)) / (y - y0)) * 100) / 100;
       };
       while (column < cuts.length && cuts[column].top < y) {
@@ -167,12 +164,12 @@ function cutLines({ start, points }: LaidOut["lines"], cuts: Cut[]): Piece[][] {
   return lines;
 }
 
-/** Where a piece of a line comes from and goes on: lines that run as one share it. */
+/** The ends of a piece: lines that coincide share them. */
 function passing({ passed, points }: Piece): string {
   return `${passed} ${points[0]}`;
 }
 
-/** The lanes that lines take around the cut below each column, from left to right. */
+/** The lanes around the cut below each column, from left to right. */
 function lanesOf(lines: Piece[][], cuts: Cut[]): Map<string, number>[] {
   const places = cuts.map(() => new Map<string, Piece>());
   for (const pieces of lines) {
@@ -220,7 +217,10 @@ function extents(
   return columns;
 }
 
-/** Puts columns side by side, their first boxes level (of reversed flow their last, where data comes in), with room above and between for the lines that go on. */
+/**
+ * Put columns side by side, their first boxes level (for reversed flow the last, where data enters), with room above
+ * and between for continued lines.
+ */
 function place(columns: Column[], lanes: Map<string, number>[], gaps: Gaps): void {
   let top = columns[0].top;
   for (let c = 1; c < columns.length; c++) {

@@ -155,7 +155,7 @@ async function started(bytes: Uint8Array) {
 
 const FILE = gzipSync(new TextEncoder().encode(JSON.stringify(model({ selected: 0 }))));
 
-it("shows what stands in the page", async () => {
+it("shows the graph of the page", async () => {
   const host = await started(FILE);
   expect(host.querySelector(".gw-about")?.textContent).toBe("At the start.");
 });

@@ -189,7 +189,7 @@ describe("a card", () => {
     ]);
     expect(told({ before: few(2), ...few(value + 3) })[0][3]).toBeUndefined(); // a hook changed it
     expect(told({ changed: true, now: few(0.5) })).toEqual([["0.5", true, true, undefined]]);
-    // None by now: what arrived is no `.grad`.
+    // None by now: the incoming gradient is not the `.grad`.
     expect(told({ changed: true, now: null })).toEqual([[came, false, false, undefined]]);
   });
 
@@ -198,14 +198,14 @@ describe("a card", () => {
     const at = (cursor: number) => visibleGradients(labels, scene, { recording, cursor });
     const words = (cursor: number) =>
       at(cursor).flatMap((label) => gradientParts(label).map(({ content }) => content));
-    // The gradient that backward starts from; what leaves hold is told from the start.
+    // The seed of backward; leaves show their `.grad` from the start.
     expect(at(0).flatMap(({ arrived, none }) => (none ? [] : [arrived]))).toEqual([true]);
     expect(words(0)).toContain("arrived");
     expect(at(recording.steps.length).some(({ arrived }) => arrived)).toBe(false);
     expect(words(recording.steps.length)).not.toContain("arrived");
   });
 
-  it("tells what each .grad holds, before the pass adds to it and where no pass is shown", () => {
+  it("shows each .grad before the pass adds to it, and without a pass", () => {
     const graph = MODELS["h = w * x + b"]();
     const { recording, scene } = placed(graph);
     const { steps, run } = recording;
@@ -256,7 +256,7 @@ describe("local derivatives", () => {
     return seen.filter(({ local }) => local);
   };
 
-  it("are written on all edges with the toggle, else on those of the running or selected node", () => {
+  it("appear on all edges with the toggle, else at the running or selected node", () => {
     const graph = MODELS["h = w * x + b"]();
     const { recording } = placed(graph);
     const all = recording.steps.length;

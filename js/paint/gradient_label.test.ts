@@ -5,7 +5,7 @@ import { fewOf } from "./gradient_label";
 const NARROW = estimate("\u20161.2e\u221245\u2016", "digits") + 1;
 
 test.each([...Array(70).keys()].map((i) => 1.23456 * 10 ** (i - 45)))(
-  "a norm of %d is told in a narrow card, near what it is",
+  "a norm of %d is rounded in a narrow card",
   (norm) => {
     const texts = fewOf(null, norm);
     const text = texts.find((one) => estimate(one, "digits") < NARROW) ?? texts.at(-1) ?? "";

@@ -105,7 +105,7 @@ describe("gradients on edges", () => {
     }
   });
 
-  it("tell who points at them all their digits", () => {
+  it("show all digits on hover", () => {
     const { run, labels } = placed(MODELS["x used three times"](), "down");
     for (const { edge, exact } of labels) {
       if (edge === null) continue;

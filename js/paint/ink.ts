@@ -47,7 +47,6 @@ export class Inks {
     return remembered(this.wells, `${tag} ${name}`, make);
   }
 
-  /** Forgets everything, after the theme has changed. */
   clear(): void {
     this.wells.clear();
     this.setting = null;

@@ -10,7 +10,6 @@ export function labelParts({ x, y, width, height, text }: Place & { text: string
   ];
 }
 
-/** The classes of a gradient that is written somewhere. */
 export function gradientClass({
   alarming,
   cell,

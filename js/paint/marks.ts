@@ -18,7 +18,6 @@ export interface Marks {
   /** Path of the selected module. */
   module: readonly string[] | null;
   hovered: number | null;
-  /** Index of the drawn node that the keyboard is on. */
   focused: number | null;
   /** What a search found; null when nothing is searched. */
   hits: ReadonlySet<number> | null;

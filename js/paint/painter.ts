@@ -94,7 +94,6 @@ export class SvgPainter {
       });
   }
 
-  /** Forgets everything drawn: what follows belongs to another scene. */
   clear(): void {
     for (const group of [this.edges, this.links, this.heads, this.gradients, this.nodes])
       group.selectChildren().remove();

@@ -39,7 +39,6 @@ export class Painting {
   /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */
   readonly underlay = svgElement("g", "gw-underlay");
   readonly overlay = svgElement("g", "gw-overlay");
-  /** Who draws what is seen now; null before the first picture. */
   painter: PainterKind | null = null;
   readonly gradients: GradientLayer;
   private readonly beacons = new Beacons();
@@ -200,7 +199,6 @@ export class Painting {
   }
 }
 
-/** The stage that holds a painting, and takes keys. */
 export function stageElement(painting: Painting, attributes: Record<string, string | number>) {
   return element(
     "div",

@@ -27,7 +27,7 @@ describe("commonPhase", () => {
     );
   });
 
-  it("is that of the node that runs, and done only once nothing is left to do", () => {
+  it("is the running node's, and done only after all nodes", () => {
     fc.assert(
       fc.property(fc.array(phases, { minLength: 1 }), (all) => {
         const common = commonPhase(all);

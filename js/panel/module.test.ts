@@ -71,7 +71,7 @@ function fourBlocks(): GraphModel {
 const BOX = '.gw-svg .gw-node[data-group="net/0"] .gw-box';
 
 describe("a module in the panel", () => {
-  it("is shown by a click on its closed box, and Python is told of no node", async () => {
+  it("opens at a click on its closed box, without a request to Python", async () => {
     const { channel, one, click, depth, title, selected } = await view();
     await depth("1");
     channel.set("selected", 0);

@@ -66,7 +66,7 @@ describe("moduleFacts", () => {
     expect(moduleFacts({ ...graph, nodes }, ["net/0"]).numbers).toBe(12);
   });
 
-  it("tells what crosses its border; an input of the model is no parameter", () => {
+  it("lists the gradients across its border; an input of the model is not a parameter", () => {
     const [first, second] = [0, 1].map((i) => moduleFacts(graph, [`net/${i}`]));
     expect(named(graph, first.inputs)).toEqual(["x"]);
     expect(first.outputs).toEqual(second.inputs);

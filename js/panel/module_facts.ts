@@ -6,7 +6,6 @@ import { isWork } from "../scene/shown_graph";
 import type { Recording } from "../steps/recording";
 import type { GraphModel, MemoryModel } from "../wire";
 
-/** What is known of a module, or of several that are alike, from the graph that it is in. Nodes are ids. */
 export interface ModuleFacts {
   /** User text; null where it is not known. */
   kind: string | null;

@@ -66,7 +66,7 @@ describe("a checkpointed region", () => {
     expect(title("sin", false)).toEqual(["SinBackward0", "sin"]);
   });
 
-  it("is no part of what a module in it is called", () => {
+  it("is not part of the names of its modules", () => {
     expect(groupTitle("net/checkpoint f()/0")).toBe("net.0");
     expect(groupTitle("checkpoint f()/0")).toBe("0");
     expect(groupTitle("net/checkpoint f()")).toBe("checkpoint f()");

@@ -94,7 +94,7 @@ describe("docking", () => {
     expect(dockedIn(sceneOf(many, "left"))).toEqual([]);
   });
 
-  it("stands on both sides where two dock", () => {
+  it("uses both sides when two dock", () => {
     const scene = sceneOf(
       graphOf((g) => {
         const h = g.op("SinBackward0", [], { self: g.leaf("x", []) });

@@ -29,7 +29,7 @@ describe.each([true, false])("a text on an arrow (to the side: %s)", (isAside) =
     },
   );
 
-  test("stands on a border where there is no other place", () => {
+  test("covers a border only without another place", () => {
     const scene = through(
       [...Array(40).keys()].map((i) => 10 * i),
       isAside,

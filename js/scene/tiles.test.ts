@@ -168,7 +168,7 @@ describe("lines between tiles", () => {
 });
 
 describe("an open group", () => {
-  it("says what it hands on and how many numbers its parameters hold", () => {
+  it("shows its output shape and its number of parameters", () => {
     const graph = residualNet(["identity", "identity"]);
     const scene = tiles(graph);
     const size = (shape: readonly number[] | null) => (shape ?? []).reduce((a, b) => a * b, 1);

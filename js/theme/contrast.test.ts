@@ -70,7 +70,7 @@ describe("colours that say something", () => {
     expect(contrast(tint, ink)).toBeGreaterThanOrEqual(TEXT);
   });
 
-  it("get brighter step by step, so that no hue has to be told from another", () => {
+  it("get brighter step by step, so that hue does not matter", () => {
     for (let i = 1; i < STEPS; i++) {
       const [darker, brighter] = [i - 1, i].map((step) => TINTS[`is-c${step}`][0]);
       expect(luminance(brighter)).toBeGreaterThan(luminance(darker));

@@ -19,7 +19,7 @@ function turned(n: number, edges: [number, number][]): number[] {
 }
 
 describe("backEdges", () => {
-  it("turns nothing where there is no cycle", () => {
+  it("reverses nothing without a cycle", () => {
     //   2 -> 0 -> 1, 2 -> 1
     const edges: [number, number][] = [
       [2, 0],
@@ -30,7 +30,6 @@ describe("backEdges", () => {
   });
 
   it("turns the edge that leads back", () => {
-    // 0 -> 1 -> 2 -> 1, 2 -> 3
     const edges: [number, number][] = [
       [0, 1],
       [1, 2],

@@ -1,10 +1,8 @@
 /**
- * Layout with boxes around groups of nodes, in boxes: every box's content is laid out as a graph of its own (content),
- * the innermost first; the box is then one node of the content around it. Lines pass borders through ports (passages)
- * at the places that the layout inside gave them, so that each is one line from node to node.
- *
- * Opening a box changes only sizes around it: rows, and the order within rows, of everything outside stay as they are
- * within each connected part (without the option `aspect`, which breaks columns by size).
+ * Lay out boxes in boxes: each box' content is a graph of its own (content), innermost first, and the box is a node of
+ * the content around it. Lines pass borders through ports (passages) at the places that the inner layout chose, so each
+ * is one line from node to node. Opening a box changes only sizes around it: outside, rows and their order stay within
+ * each connected part (without the option `aspect`, which breaks columns by size).
  */
 import { type Content, type ContentGaps, layoutCached } from "../content";
 import { makeGraph } from "../graph";
@@ -13,25 +11,25 @@ import { addPoint, flatten } from "../route";
 import type { BoxInput, ContentCache, DrawnGraph, PlacedContent, PlacedGraph } from "../types";
 import { type Nesting, nest, type Passages, passages } from "./passages";
 
-/** What surrounds the content of a box, px. */
+/** The space around a box' content, px. */
 interface BoxFrame {
   header: number;
   padding: number;
   side: number;
-  /** Whether what is too long in it is wrapped. */
+  /** Whether long content is wrapped. */
   wrapsBoxes: boolean;
 }
 
-/** Two boxes of unlike width are judged alike when orders are compared, px. */
+/** A common width for comparing orders of different boxes, px. */
 const NOMINAL_WIDTH = 120;
 
-/** How long the content of a box may be before it is wrapped, as a share of what the whole picture may. */
+/** The longest content that is not wrapped, as a share of the whole picture's limit. */
 const INNER = 0.75;
 
-/** Between a border's room and the first or last row, px. */
+/** The least distance from a border's room to the first or last row, px. */
 const LEAST_GAP = 8;
 
-/** Lays out a graph with nodes in boxes. Throws an Error with a sentence on boxes that do not nest. */
+/** Lay out a graph with nodes in boxes. Throws an Error with a sentence if the boxes do not nest. */
 export function placeInBoxes(
   graph: DrawnGraph,
   boxes: BoxInput,
@@ -42,7 +40,7 @@ export function placeInBoxes(
   const boxOf = boxesOfDrawn(graph, boxes.of);
   const nesting = nest(boxOf, boxes.parent);
   const ways = passages(nesting, graph.source, graph.target);
-  // A line that passes a border has the room beside the border to bend in, too.
+  // A line through a border can also bend in the border's room.
   const topGap = Math.max(LEAST_GAP, gaps.rankGap - frame.header);
   const bottomGap = Math.max(LEAST_GAP, gaps.rankGap - frame.padding);
   const placing = new BoxPlacing(nesting, ways, graph, { ...frame, ...boxes });
@@ -83,7 +81,7 @@ export function placeInBoxes(
   };
 }
 
-/** Per drawn node, its box; a shared leaf lies where it is used. */
+/** Per drawn node, its box; a shared leaf is in its user's box. */
 function boxesOfDrawn(graph: DrawnGraph, box: ArrayLike<number>): Int32Array {
   const { owner, ofOneUse, source, target } = graph;
   const boxOf = Int32Array.from(owner, (v) => box[v]);
@@ -93,13 +91,13 @@ function boxesOfDrawn(graph: DrawnGraph, box: ArrayLike<number>): Int32Array {
   return boxOf;
 }
 
-/** Positions within the box around, sizes of the boxes; indexed by node, item, box and line as in the passages. */
+/** Places within the box around, and sizes of boxes; indexed by node, item, box and line as in the passages. */
 interface PlacedItems {
-  /** Per item, its centre; for a box, the place that its middle line is at. */
+  /** Per item, its centre; for a box, the place of its middle line. */
   x: Float64Array;
   y: Float64Array;
   rank: Int32Array;
-  /** Per box (the whole picture last), its size and how far right of its left border its middle line is. */
+  /** Per box (the whole picture last), its size and its middle line's distance from its left border. */
   width: Float64Array;
   height: Float64Array;
   middle: Float64Array;
@@ -107,7 +105,7 @@ interface PlacedItems {
   detour: Uint8Array;
 }
 
-/** Lays out the boxes from the inside out, each with those in it as plain nodes. */
+/** Lay out the boxes from the inside out, inner boxes as plain nodes. */
 class BoxPlacing {
   readonly placed: PlacedItems;
   private readonly items: number;
@@ -115,7 +113,7 @@ class BoxPlacing {
   private readonly portsOf: number[][];
   private readonly linesOf: number[][];
   private readonly portX: Float64Array;
-  /** Per item and port, its place in the box that is laid out. */
+  /** Per item and port, its index in the current box. */
   private readonly local: Int32Array;
 
   constructor(
@@ -146,7 +144,7 @@ class BoxPlacing {
   run(gaps: ContentGaps, cache: ContentCache): PlacedItems {
     const { nesting, count, portsOf, local, items, frame } = this;
     const { n, depth, content } = nesting;
-    // What lies in a box shares the length of the picture with what lies beside it.
+    // A box' content shares the picture's length with its neighbours.
     const inner = { ...gaps, long: frame.wrapsBoxes ? INNER * gaps.long : Infinity };
     const inwards = Array.from({ length: count }, (_, b) => b).sort(
       (a, b) => depth[n + b] - depth[n + a] || a - b,
@@ -165,7 +163,7 @@ class BoxPlacing {
     return this.placed;
   }
 
-  /** The content of a box, with the boxes in it as plain nodes whose lines are fixed. */
+  /** A box' content; inner boxes are plain nodes with fixed lines. */
   private describe(b: number, own: Int32Array): Content {
     const { placed, portX, portsOf, linesOf, local, node, ways } = this;
     const { n } = this.nesting;
@@ -192,7 +190,7 @@ class BoxPlacing {
     };
   }
 
-  /** Puts laid out content into its box, and prolongs its lines to the box's borders. */
+  /** Put laid-out content into its box, and extend its lines to the borders. */
   private settle(b: number, own: Int32Array, laid: PlacedContent): void {
     const { placed, portX, portsOf, linesOf, frame, ways, count, items } = this;
     const { n } = this.nesting;
@@ -226,7 +224,7 @@ class BoxPlacing {
     placed.middle[b] = this.middleOf(b);
   }
 
-  /** Where most of a box's lines pass its borders, so that a chain of boxes is one straight line. */
+  /** Where most of a box' lines pass its borders, so that a chain of boxes is straight. */
   private middleOf(b: number): number {
     const { placed, portX, portsOf } = this;
     const places = portsOf[b].map((port) => portX[port]).sort((p, q) => p - q);
@@ -243,7 +241,7 @@ class BoxPlacing {
   }
 }
 
-/** Where the boxes' top left corners are in the whole picture, px; the whole picture last. */
+/** The boxes' top left corners in the whole picture, px; the whole picture last. */
 function origins({ n, parent }: Nesting, placed: PlacedItems) {
   const count = placed.width.length;
   const left = new Float64Array(count);

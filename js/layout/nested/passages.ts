@@ -1,18 +1,18 @@
 import { type Grouped, group, makeGraph } from "../graph";
 import { backEdges } from "./cycles";
 
-/** Nodes in boxes in boxes. Items are the nodes 0..n-1, then the boxes; the last box is the whole picture. */
+/** Nodes in nested boxes. Items are the nodes 0..n-1, then the boxes; the last box is the whole picture. */
 export interface Nesting {
   n: number;
-  /** Per item, the box it lies in, as an item; -1 for the whole picture. */
+  /** Per item, its box, as an item; -1 for the whole picture. */
   parent: Int32Array;
   /** Per item, the number of boxes around it. */
   depth: Int32Array;
-  /** Items by the box that they lie in, in the order of their first nodes. */
+  /** Items by box, in the order of their first nodes. */
   content: Grouped;
 }
 
-/** `box` is per node, `boxParent` per box: the box around it, -1 for none. Throws on a box that comes before the one around it. */
+/** `box` is per node, `boxParent` per box: the box around it, -1 for none. Throws if a box comes before its parent. */
 export function nest(box: ArrayLike<number>, boxParent: ArrayLike<number>): Nesting {
   const n = box.length;
   const root = n + boxParent.length;
@@ -51,29 +51,28 @@ export function nest(box: ArrayLike<number>, boxParent: ArrayLike<number>): Nest
 }
 
 /**
- * How every edge gets from its source to its target: as a path of lines, each within one box, that meet at ports on
- * the borders between. Edges share a port where the same item is joined to the same item beyond the border, so that
- * opening a box adds no ports to the boxes around it.
+ * Each edge's path of lines, each within one box, which meet at ports on the borders. Edges between the same items
+ * across a border share a port, so that opening a box adds no ports to the boxes around it.
  */
 export interface Passages {
-  /** Per port, the box whose border it is on (an item), and whether it is on the top border (1) or the bottom (0). */
+  /** Per port, its box (an item), and whether it is on the top border (1) or the bottom (0). */
   portBox: number[];
   portIsTop: number[];
-  /** Per line, the box that it runs in, an item. */
+  /** Per line, its box, an item. */
   lineBox: number[];
-  /** Per line, the item or port (counted on from the number of items) where it starts, above, and where it ends. */
+  /** Per line, the item or port (counted from the number of items) at its upper and lower end. */
   from: number[];
   to: number[];
-  /** Per line, the port on its end's own border where it starts or ends; -1 if the end is not a box. */
+  /** Per line, the port on its end's own border; -1 if the end is not a box. */
   fromPort: number[];
   toPort: number[];
-  /** Per edge, its lines from the top of the picture down. */
+  /** Per edge, its lines from the top down. */
   paths: number[][];
-  /** Per edge, 1 if it runs up, from the top of its source to the bottom of its target, since boxes form a cycle. */
+  /** Per edge, 1 if it runs up because boxes form a cycle. */
   backward: Uint8Array;
 }
 
-/** Route every edge through the boxes. Self-loops take no part: their paths are empty. */
+/** Route every edge through the boxes. Self-loops have empty paths. */
 export function passages(
   nesting: Nesting,
   source: ArrayLike<number>,
@@ -83,7 +82,7 @@ export function passages(
   const edges = Int32Array.from(source as number[], (_, e) => e).filter(
     (e) => source[e] !== target[e],
   );
-  // Where the two ends' boxes meet, each edge joins two items of the same box.
+  // Each edge joins two items of the innermost box around both ends.
   const a = new Int32Array(edges.length);
   const b = new Int32Array(edges.length);
   edges.forEach((e, k) => {
@@ -106,7 +105,7 @@ export function passages(
   return router.result;
 }
 
-/** An end of an edge: its node, and the item around that in the box where both ends meet. */
+/** An end of an edge: its node, and the item around it in the innermost box around both ends. */
 interface End {
   node: number;
   item: number;
@@ -136,7 +135,7 @@ class Router {
     };
   }
 
-  /** Lead an edge down from its upper end to its lower one. */
+  /** Route an edge from its upper to its lower end. */
   route(e: number, upper: End, lower: End): void {
     const path = this.result.paths[e];
     const outOf = this.climb(upper.node, upper.item, lower.item, 0, path);
@@ -173,7 +172,7 @@ class Router {
   }
 
   private line(box: number, from: number, fromPort: number, to: number, toPort: number): number {
-    // Two edges between two plain nodes stay two lines; where a box is involved its ports tell lines apart.
+    // Two edges between two plain nodes stay separate; at a box the ports separate lines.
     const isPlain = fromPort < 0 && toPort < 0 && from < this.items && to < this.items;
     const start = fromPort < 0 ? from : this.items + fromPort;
     const end = toPort < 0 ? to : this.items + toPort;
