@@ -23,17 +23,17 @@ import type { GraphModel } from "./wire";
 // without a page can run them. `Painting` paints the scene.
 
 interface SceneOptions {
-  /** The window to fill: a longer picture is wrapped, like text. Without one, it is as long as it comes. */
+  /** The window to fill: longer pictures are wrapped. By default nothing is wrapped. */
   room?: Room | undefined;
-  /** Contents of boxes laid out before. */
+  /** Laid-out contents of boxes. */
   cache?: ContentCache | undefined;
-  /** The sizes of the nodes, where they are known already. */
+  /** The nodes' sizes, if known. */
   shapes?: readonly NodeShape[];
-  /** Whether small graphs are drawn as cards; or the size of the cards. */
+  /** Whether small graphs are drawn as cards, or the cards' size. */
   cards?: boolean | CardSize;
 }
 
-/** Large cards are drawn only where they can be shown at this scale. */
+/** The least scale for large cards. */
 const LEAST_FULL = 0.84;
 
 /** Make the scene of a graph in one folding. */
@@ -82,7 +82,7 @@ function withoutLabels(graph: GraphModel, plan: Plan): Plan {
   return boardPlan(graph, { ...plan, edges });
 }
 
-/** Add a picture of its own, made by the same pipeline, for each open block of a strip. */
+/** Add a picture, made by the same pipeline, for each open block of a strip. */
 function withLenses(
   { scene, first }: Drawn,
   { graph, plan, direction }: Sized,

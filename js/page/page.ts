@@ -17,8 +17,8 @@ import type { StartWorker } from "../worker/scene_maker";
 import { detailsAt } from "./stages";
 
 /**
- * Shows a saved graph in an element, without a kernel; `given` is its graph as it travelled. Returns what takes it away
- * again.
+ * Show a saved graph in an element, without a kernel. `given` is the packed graph. Returns the function that removes
+ * it.
  */
 export function showPage(
   host: HTMLElement,
@@ -45,7 +45,7 @@ export function showPage(
     const within = at === cursor && inner > 0 ? (calls.get(ran) ?? []) : [];
     const running = within[inner - 1] ?? (cursor < saved.steps.length ? ran : undefined);
     const node = channel.get("selected") ?? running;
-    // Within a step all but the node and the calls that have run are as they were before it.
+    // Within a step, only the node and its completed calls differ from before the step.
     const isOf = node === ran || (node !== undefined && saved.graph.nodes[node].inside === ran);
     const isBefore =
       running !== ran && running !== undefined && (!isOf || within.indexOf(node ?? -1) >= inner);
@@ -59,14 +59,14 @@ export function showPage(
   return createView(host, { ...channel, raw: () => given as never }, startWorker);
 }
 
-/** What there is to say of a node at a cursor. */
+/** A node's details at a cursor. */
 function detailsOf(saved: SavedGraphModel, id: number, cursor: number): DetailsModel | null {
   const stages = saved.details[id];
   if (stages) return detailsAt(stages, cursor);
   return saved.undetailed && withoutDetails(saved.undetailed, saved.graph.nodes[id]);
 }
 
-/** What is known of a node from the graph alone. */
+/** A node's details from the graph alone. */
 function withoutDetails(like: DetailsModel, node: NodeModel): DetailsModel {
   const { id, kind, op, name, shape, no_grad_inputs, inferred } = node;
   const is_leaf = kind === "leaf";
@@ -88,7 +88,7 @@ export async function start(startWorker?: StartWorker): Promise<void> {
   }
 }
 
-/** What Python wrote into the page: the bytes of a saved graph, in base64. */
+/** The saved graph that Python wrote into the page as base64. */
 function columnsIn(text: string): { graph: Json } {
   try {
     const columns = inColumns(Uint8Array.from(atob(text.trim()), (char) => char.charCodeAt(0)));
@@ -100,7 +100,7 @@ function columnsIn(text: string): { graph: Json } {
   }
 }
 
-/** Lets the page answer between two pieces of work. */
+/** Give the page time to respond. */
 function pause(): Promise<void> {
   return new Promise((done) => window.setTimeout(done));
 }

@@ -3,14 +3,14 @@ import type { Marks } from "./marks";
 import { type Part, part } from "./parts";
 import { tileAt, tintOf } from "./tiles";
 
-/** Between the end of what is filled and a bar's border where the number stands, px. */
+/** Between the filled part and the border that has the number, px. */
 const NUMBER = 20;
-/** Half of the outline stays seen. */
+/** Half of the outline stays visible. */
 const INSET = 0.6;
-/** A gradient that is not zero is seen. */
+/** The least visible height of a nonzero gradient. */
 const LEAST = 1.5;
 
-/** How far a bar is filled, and its number, but from afar. */
+/** A bar's filled part, and its number unless seen from afar. */
 export function barParts(node: SceneNode, marks: Marks, isMap = false): Part[] {
   const grad = tileAt(node, marks);
   if (!grad || !node.bar) return [];

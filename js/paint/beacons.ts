@@ -10,22 +10,22 @@ import { makePart } from "./parts";
 interface Beacon {
   x: number;
   y: number;
-  /** Seen only while nodes are too small to show it themselves. */
+  /** Shown only while nodes are too small to show it. */
   far: boolean;
   element: SVGElement;
 }
 
-/** Signs that keep their size at every zoom: where something went wrong and, from afar, what runs. */
+/** Signs with the same size at every zoom: errors and, from afar, the running node. */
 export class Beacons {
   readonly element = svgElement("g", "gw-beacons");
   private beacons: Beacon[] = [];
 
-  /** Makes the signs for these marks. */
+  /** Make the signs of these marks. */
   show(scene: Scene, { progress }: Marks): void {
     this.beacons = [];
     if (progress) {
       const { recording, cursor } = progress;
-      // A finished pass looks finished.
+      // A finished pass has no running node.
       const running = isOver(progress) ? null : runningAt(recording, cursor);
       for (const { x, y } of running === null ? [] : placesOf(scene, running)) {
         const ring = svgElement("circle", { class: "gw-beacon-running", r: 9 });
@@ -50,7 +50,7 @@ export class Beacons {
     this.element.replaceChildren(...this.beacons.map(({ element }) => element));
   }
 
-  /** Moves the signs to where their nodes are seen. */
+  /** Move the signs to their nodes. */
   place({ k, x, y }: View, far: boolean): void {
     for (const beacon of this.beacons) {
       const { element } = beacon;
@@ -60,13 +60,13 @@ export class Beacons {
   }
 }
 
-/** Where a node of the graph is seen: what is drawn for it, the box that it is in, or the edge that it is folded into. */
+/** Where a node is seen: itself, its box, or the edge that it is folded into. */
 export function placesOf(scene: Scene, id: number) {
   const folded = scene.drawn[id].length === 0 ? foldedAt(scene, id) : null;
   if (folded) return [{ ...folded, width: 0, height: 0 }];
   return scene.drawn[id].map((index) => {
     const { x, y, shape, group } = scene.nodes[index];
-    // The upper left corner of a closed box has its own sign.
+    // A closed box has its own sign at the upper left corner.
     return { x, y, width: group ? -shape.width : shape.width, height: shape.height };
   });
 }

@@ -7,48 +7,48 @@ import { type Picture2D, paintHeads } from "./canvas_picture";
 import { FAR } from "./level_of_detail";
 import { Raster } from "./raster";
 
-/** Time for drawing in one frame, ms; handing it to the screen takes about three times as long. */
+/** Drawing time per frame, ms; showing it takes about three times as long. */
 const SLICE_MS = { least: 1, most: 4 };
-/** Frames that take longer than this are too slow, ms. */
+/** Longer frames are too slow, ms. */
 const SLOW_MS = 28;
-/** While a picture is not scaled more than this, the one that is there will do until the view stands still. */
+/** Up to this scaling, the existing picture is reused until the view rests. */
 const MOST_SCALING = 1.7;
-/** So long the view has to stand still until it is drawn at its scale, ms. */
+/** Time for which the view must rest before it is redrawn at its scale, ms. */
 const STILL_MS = 90;
-/** Drawn around what is seen, and how much of that is left when more is drawn, as shares of the stage. */
+/** The margin drawn around the visible part, and the margin below which more is drawn, as shares of the stage. */
 const AROUND = 0.4;
 const LEFT = 0.12;
-/** Device px that one canvas may have: four times as many bytes. */
+/** The most device px of one canvas, at four bytes each. */
 const MOST_PIXELS = 9e6;
-/** The picture of everything, which fills gaps until they are drawn: its longer side and its area, px. */
+/** The limits of the overview, which fills gaps until they are drawn: its longer side and its area, px. */
 const WHOLE = { side: 2048, area: 1.5e6 };
 
-/** Draws a scene on a canvas: in motion it copies what it has drawn before, and draws what is missing bit by bit. */
+/** Draw a scene on a canvas: while moving, copy earlier drawings and draw the missing parts bit by bit. */
 export class CanvasPainter {
   readonly element = element("canvas", { class: "gw-raster", "aria-hidden": "true" });
   private context: CanvasRenderingContext2D | null | undefined;
   private picture: Picture2D | null = null;
   private sharp: Raster | null = null;
   private whole: Raster | null = null;
-  /** What is being drawn: of what is seen, or of everything. */
+  /** The raster in progress: of the visible part, or of everything. */
   private next: Raster | null = null;
   private nextWhole: Raster | null = null;
   private last: View | null = null;
   private movedAt = 0;
   private changedAt = 0;
   private paintedAt = 0;
-  /** Time for drawing in this frame, ms: less where the screen cannot keep up. */
+  /** Drawing time for this frame, ms; less on a slow screen. */
   private slice = SLICE_MS.most;
   private isCopied = false;
   private module: readonly string[] | null = null;
 
-  /** Null without a canvas to draw on. */
+  /** Null without a canvas. */
   get pen(): CanvasRenderingContext2D | null {
     if (this.context === undefined) this.context = this.element.getContext("2d");
     return this.context;
   }
 
-  /** Draw this from now on. The old marks of the same scene are seen until then. */
+  /** Draw this picture from now on. The old marks of the same scene stay until then. */
   show(picture: Picture2D): void {
     if (this.picture) this.changedAt = performance.now();
     if (picture.scene !== this.picture?.scene) {
@@ -65,7 +65,7 @@ export class CanvasPainter {
     return performance.now() - this.movedAt < STILL_MS;
   }
 
-  /** Notes where the view is. */
+  /** Note the view's position. */
   look(view: View): void {
     const { last } = this;
     if (last && last.k === view.k && last.x === view.x && last.y === view.y) return;
@@ -74,7 +74,7 @@ export class CanvasPainter {
     this.isCopied = false;
   }
 
-  /** Whether all that is seen is drawn, if not quite at this scale. */
+  /** Whether all visible parts are drawn, perhaps at another scale. */
   isReady(view: View, stage: Size): boolean {
     const { sharp, picture } = this;
     if (!picture || sharp?.picture !== picture) return false;
@@ -83,7 +83,7 @@ export class CanvasPainter {
     );
   }
 
-  /** Goes on drawing what this view shows; true if there is more to do. */
+  /** Continue drawing this view; true if more is left. */
   paint(
     view: View,
     stage: Size,
@@ -105,16 +105,16 @@ export class CanvasPainter {
     return more;
   }
 
-  /** The picture of everything, as soon as it is there. */
+  /** The overview, once it exists. */
   get overview(): Raster | null {
     return this.whole;
   }
 
-  /** Goes on drawing the picture of everything while all stands still; after so many ms there is more to do, null for nothing. */
+  /** Continue the overview while the view rests. Returns after how many ms to continue; null when done. */
   drawWhole(): number | null {
     const { picture } = this;
     if (!picture || this.whole?.picture === picture) return null;
-    // Numbers that follow a slider change too fast to be read.
+    // Numbers that follow a slider change too fast to read.
     const still = Math.max(this.movedAt, this.changedAt) + STILL_MS - performance.now();
     if (still > 0) return still;
     if (this.nextWhole?.picture !== picture) {
@@ -134,7 +134,7 @@ export class CanvasPainter {
     return null;
   }
 
-  /** Lets go of what only a canvas in use needs. */
+  /** Free what only an active canvas needs. */
   rest(): void {
     this.sharp = null;
     this.next = null;
@@ -151,14 +151,14 @@ export class CanvasPainter {
   private drawSeen(picture: Picture2D, view: View, stage: Size, ratio: number): void {
     const box = inScene(seen(view, stage, 0), picture.scene);
     const { next } = this;
-    // What began for a view that is far from here by now would be drawn for nothing.
+    // Discard work for a view that is far away by now.
     if (next && !(isNear(next.view.k, view.k) && next.covers(box))) this.next = null;
     if (!this.next && this.needsDrawing(picture, view, stage, ratio)) {
       const around = seen(view, stage, roomFor(stage, ratio));
       this.next = new Raster(picture, inScene(around, picture.scene), view, ratio);
     }
     if (!this.next) return;
-    // As long as there is nothing else to see, the picture is seen as it grows.
+    // The first picture is shown while it grows.
     if (!this.sharp) this.isCopied = false;
     if (!this.next.work(this.slice)) return;
     this.sharp = this.next;
@@ -197,13 +197,13 @@ function isNear(a: number, b: number): boolean {
   return a < b * MOST_SCALING && b < a * MOST_SCALING;
 }
 
-/** How much can be drawn around what is seen, as a share of the stage. */
+/** The possible margin around the visible part, as a share of the stage. */
 function roomFor({ width, height }: Size, ratio: number): number {
   const side = Math.sqrt(MOST_PIXELS / Math.max(1, width * height * ratio * ratio));
   return Math.max(0, Math.min(AROUND, (side - 1) / 2));
 }
 
-/** Room around a scene for what reaches over its edge: rings, badges. Px of the scene. */
+/** Room around a scene for rings and badges beyond its edge, px of the scene. */
 const OVER = 24;
 
 function inScene({ left, top, right, bottom }: Box, { width, height }: Scene): Box {

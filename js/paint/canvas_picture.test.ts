@@ -43,7 +43,7 @@ function painted(
 const words = (strokes: readonly Stroke[]) =>
   strokes.filter(({ kind }) => kind === "text").map(({ text }) => text);
 
-/** The strokes that draw a node's box. */
+/** The strokes of a node's box. */
 function boxesAt(strokes: readonly Stroke[], scene: Scene, index: number, scale: number): Stroke[] {
   const { left, top, right, bottom } = boxOf(scene.nodes[index]);
   return strokes.filter(({ box }) =>

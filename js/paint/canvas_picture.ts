@@ -20,27 +20,27 @@ import { stepOf } from "./phases";
 import { rankParts } from "./rank_strips";
 import { tileAt, tileParts } from "./tiles";
 
-/** What a canvas draws of one scene. */
+/** The content of a canvas. */
 export interface Picture2D {
   scene: Scene;
-  /** Marks that change with every move of the pointer are left to elements above the canvas. */
+  /** Hover and focus are drawn as elements above the canvas. */
   marks: Marks;
-  /** Where looks are asked for. */
+  /** The source of the looks. */
   inks: Pick<Inks, "of">;
-  /** Paths that others put under the picture. */
+  /** Others' paths under the picture. */
   underlay: Element;
 }
 
 const NOBODY: ReadonlySet<number> = new Set();
-/** Open groups that are seen smaller than this are left out, px. */
+/** Smaller open groups are left out, px. */
 const LEAST_FRAME = 2;
-/** So many things are drawn before the time is looked at. */
+/** Items drawn between two looks at the clock. */
 const AT_ONCE = 24;
 const PLAIN_AT_ONCE = 200;
 
 /**
- * Draws what of a picture reaches into a box of the scene: open groups, then edges, then nodes, just as the elements
- * are stacked. Stops now and then, so that the page can do other things between.
+ * Draw the part of a picture within a box of the scene: open groups, edges, nodes, in the elements' order. Yields now
+ * and then, so that the page can respond.
  */
 export function* paintPicture(
   pen: Pen,
@@ -97,7 +97,7 @@ export function* paintPicture(
   }
 }
 
-/** Draws the heads of open groups, which are larger than the rest from afar, at the view itself. */
+/** Draw the heads of open groups, which are larger than the rest from afar, at the view's scale. */
 export function paintHeads(
   pen: Pen,
   heads: readonly SceneFrame[],
@@ -117,12 +117,12 @@ export function paintHeads(
   }
 }
 
-/** Whether a part of an edge is there for its text. */
+/** Whether this part of an edge needs its text. */
 function isWord(name: unknown): boolean {
   return /gw-edge-(label|count|folded)/.test(`${name}`);
 }
 
-/** A node from afar: its box with as much of its name as fits, and that something is wrong there. */
+/** A node from afar: its box with as much of its name as fits, and a mark for errors. */
 function mapParts(node: SceneNode, marks: Marks, scale: number): Part[] {
   const alarms = alarmParts(node, marks.alarms?.get(node.index) ?? "");
   const shapes = alarms.map(({ content, ...rest }) => ({
@@ -132,7 +132,7 @@ function mapParts(node: SceneNode, marks: Marks, scale: number): Part[] {
   return [...nodeParts(node, mapName(node, scale)), ...barParts(node, marks, true), ...shapes];
 }
 
-/** A node with what is marked on its corners. */
+/** A node with the marks on its corners. */
 function allParts(node: SceneNode, marks: Marks): Part[] {
   return [
     ...nodeParts(node),

@@ -7,7 +7,7 @@ import type { Measure } from "../text/measure";
 import type { FewModel } from "../wire";
 import { asAdded, fewOf, type GradientLabel, isAlarming, totalWord } from "./gradient_label";
 
-/** The gradient of a node, in the cell of its card; null if there is none. */
+/** A node's gradient in the cell of its card; null for none. */
 export function cellLabel(
   { id, index, x, y, leaf, shape: { card } }: SceneNode,
   recording: Recording,
@@ -18,7 +18,7 @@ export function cellLabel(
   const gradient = held ?? gradients.get(id);
   if (!card?.grad || !gradient) return null;
   const changed = held !== null && stored.get(id)?.changed === true;
-  // What arrived at a leaf is not what its `.grad` holds, unless that is known.
+  // A leaf's incoming gradient is not its `.grad`, unless that is known.
   const found = inCell(
     { id, index, x, y, card },
     gradient,
@@ -28,12 +28,12 @@ export function cellLabel(
   return {
     ...found,
     from: leaf ? step[id] : ready[id],
-    // Not to what is gone since, either.
+    // Nor does the addition hold if `.grad` changed since.
     ...addition(card, found.text, stored.get(id)?.changed ? null : addedTo(recording, id), measure),
   };
 }
 
-/** What the `.grad` of a leaf holds until the pass adds to it; null where that is not known. */
+/** A leaf's `.grad` before the pass adds to it; null if unknown. */
 export function beforeLabel(
   { id, index, leaf, x, y, shape: { card } }: SceneNode,
   { stored, step }: Recording,
@@ -51,7 +51,7 @@ export function beforeLabel(
   return { ...found, key: `before ${index}`, from: 0, until: step[id] };
 }
 
-/** What leaves hold in `.grad` while no pass is shown. */
+/** The leaves' `.grad` while no pass is shown. */
 export function heldLabels(
   { nodes }: Scene,
   held: ReadonlyMap<number, FewModel>,
@@ -76,7 +76,7 @@ function inCell(
   const { values, norm } = gradient ?? { values: null, norm: null };
   const texts = gradient ? fewOf(values, norm) : ["None"];
   const isTotal = rows.length > 0;
-  // Beside a total stands what it is.
+  // A total has a word beside it.
   const word = isTotal
     ? measure(`${totalWord({ stored, changed, none: !gradient })} = `, "cell")
     : 0;
@@ -92,7 +92,7 @@ function inCell(
   };
 }
 
-/** "4 + 12" beside the "16" of a `.grad`, where the pass added to what was there and there is room for it. */
+/** "4 + 12" beside the "16" of a `.grad`, if the pass added to an earlier value and there is room. */
 function addition(
   { size, grad, rows }: CardParts,
   sum: string,
@@ -109,7 +109,7 @@ function addition(
   return width < grad.width - 20 ? { added } : {};
 }
 
-/** How the shares of a node add up, "−6.9 − 6.9", in its card; null where that does not fit. */
+/** The sum of a node's shares, "−6.9 − 6.9", in its card; null if it does not fit. */
 export function sumLabel(
   scene: Scene,
   { id, index, x, y, shape: { card } }: SceneNode,

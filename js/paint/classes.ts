@@ -6,13 +6,13 @@ import type { Marks } from "./marks";
 import { phaseOf, phaseOfEdge, runsIn } from "./phases";
 import { tintOf } from "./tiles";
 
-/** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
+/** Whether the edge touches the hovered or selected node, in any copy. */
 function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
   const ends = [nodes[edge.source], nodes[edge.target]];
   return ends.some((end) => end.id === hovered || holds(end, selected));
 }
 
-/** Ids of the nodes at the other ends of the hovered node's edges. */
+/** Ids of the hovered node's neighbours. */
 export function neighbours(scene: Scene, marks: Marks): Set<number> {
   const near = new Set<number>();
   if (marks.hovered === null) return near;
@@ -28,7 +28,7 @@ export function neighbours(scene: Scene, marks: Marks): Set<number> {
 export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<number>): string {
   const { id, index, leaf, root, copies, quiet } = node;
   const found = quiet ? null : phaseOf(node, marks);
-  // Once all is done, a card is as it was, with its gradient in it; and so is a sign between boxes.
+  // After the pass, a card looks as before, with its gradient; so does a sign between boxes.
   const phase =
     found === "done" &&
     marks.progress &&
@@ -67,7 +67,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
   return classes("gw-node", flags);
 }
 
-/** A bar that is thinner than this would be nothing but outline, px. */
+/** A thinner bar would be only outline, px. */
 const THIN = 6;
 
 function barClass({ group, shape: { width, height } }: SceneNode): string {
@@ -96,13 +96,13 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
   ]);
 }
 
-/** Whether what an edge carries is exactly 0. */
+/** Whether an edge's gradient is exactly 0. */
 function isZero({ index, merged }: SceneEdge, { progress }: Marks): boolean {
   const edges = merged?.edges ?? [index];
   return progress !== null && edges.every((edge) => progress.recording.zero.has(edge));
 }
 
-/** Whether a gradient flowed along an edge into the node that runs, which has a ring around it. */
+/** Whether an edge leads a gradient into the running node, which has a ring. */
 export function isRinged(
   { target, index, quiet, merged }: SceneEdge,
   { nodes }: Scene,
@@ -118,7 +118,7 @@ export function isRinged(
   );
 }
 
-/** Edges, by their indices, with those first whose gradient is exactly 0: where several run along one line, others are seen. */
+/** Edge indices, those with a gradient of exactly 0 first: on a shared line the others are on top. */
 export function zerosFirst(
   edges: readonly number[],
   scene: Scene,

@@ -6,8 +6,8 @@ import { type Part, part } from "./parts";
 export const NO_FLOW = "No gradient flows here";
 
 /**
- * What is drawn of an edge; `heading` is the way gradients flow in the drawing. In a static graph the arrow points the
- * other way, as data flows.
+ * The parts of an edge; `heading` is the gradients' direction in the drawing. In a static graph the arrow points the
+ * other way, with the data.
  */
 export function edgeParts(
   { curve, label, quiet, merged, isOnSome }: SceneEdge,
@@ -23,7 +23,7 @@ export function edgeParts(
     const tip = arrowData(curve[end], curve[end + 1], pointing(curve, isStatic, heading));
     parts.push(part("path", { class: "gw-arrow", d: tip }));
   }
-  // Without requires_grad only the value flows, to the operation that takes it.
+  // Without requires_grad only the value flows, to its user.
   if (quiet === "constant" && !isTiny(curve)) {
     const tip = arrowData(curve[0], curve[1], pointing(curve, true, heading));
     parts.push(part("path", { class: "gw-value-head", d: tip }));
@@ -34,23 +34,23 @@ export function edgeParts(
   return parts;
 }
 
-/** The arrowheads at a node that has a ring around it: there the arrows end. */
+/** Arrowheads that end at a node's ring. */
 export function headAtRing({ curve }: SceneEdge, heading: readonly [number, number]): Part {
   const way = pointing(curve, false, heading);
   const [x, y] = [curve[curve.length - 2] - way[0] * RING, curve[curve.length - 1] - way[1] * RING];
   return part("path", { class: "gw-ring-head", d: arrowData(x, y, way) });
 }
 
-/** From a node to the outside of the ring around it, px. */
+/** From a node to the outside of its ring, px. */
 const RING = 7.5;
 
-/** Whether an arrowhead does not fit, as between the bars of a long strip. */
+/** Whether an arrowhead does not fit, as between bars of a long strip. */
 function isTiny(curve: ArrayLike<number>): boolean {
   if (curve.length > 8) return false;
   return Math.hypot(curve[6] - curve[0], curve[7] - curve[1]) < 6;
 }
 
-/** The way that the arrowhead at a curve's end (or start) points: lines end along an axis. */
+/** The direction of an arrowhead at a curve's end or start: lines end along an axis. */
 function pointing(
   curve: Float64Array,
   atStart: boolean,
@@ -63,7 +63,7 @@ function pointing(
   return dy === 0 ? heading : [0, Math.sign(dy)];
 }
 
-/** How many tensors go along an edge; or the plumbing folded into it, which opens by a click. */
+/** An edge's number of tensors; or its folded plumbing, which a click opens. */
 function signPart({ x, y, width, height, text, kind, isShy }: EdgeSign): Part {
   const place = { x: x - width / 2, y: y - height / 2, width, height, rx: height / 2 };
   const title = kind === "folded" ? [part("title", {}, foldedTitle(text))] : [];
@@ -80,7 +80,7 @@ function foldedTitle(count: string): string {
     : `${count} operations that only hand the tensor on; click to show them`;
 }
 
-/** Scissors, with what they mean for those who point at them. */
+/** Scissors, with a tooltip. */
 export function scissorsPart(x: number, y: number): Part {
   return part("g", { class: "gw-scissors", transform: `translate(${x},${y})` }, [
     part("title", {}, NO_FLOW),

@@ -10,23 +10,23 @@ import { frameHeadParts, frameParts } from "./frame_parts";
 import { titleScale } from "./level_of_detail";
 import { makePart } from "./parts";
 
-/** Frames that are seen smaller than this are left out, px. */
+/** Smaller frames are left out, px. */
 const LEAST_SEEN = 5;
-/** Titles are left out where there is less room than this, px. */
+/** Titles with less room are left out, px. */
 const LEAST_TITLE = { width: 56, height: 22 };
-/** Of a title at its own scale, px: a character, and a line. */
+/** The size of a title's character and line at its own scale, px. */
 const CHARACTER = 6.9;
 const LINE = 15;
-/** From the top of a frame to the foot of its title, px of that. */
+/** From a frame's top to its title's foot, px of the title. */
 const DESCENT = 21;
 
-/** The open groups of a scene as elements: borders to be put below everything else, and heads to be put above. */
+/** The open groups of a scene as elements: borders below everything else, and heads above. */
 export class FrameLayer {
   readonly element = svgElement("g", "gw-frames");
   readonly heads = svgElement("g", "gw-frame-heads");
   private frames: Scene["frames"] | null = null;
 
-  /** Draws the frames that reach into `view`, seen at this scale; with the one of the selected module, if any. */
+  /** Draw the frames within `view` at this scale, and mark the selected module's. */
   draw(scene: Scene, view: Box, scale: number, module: readonly string[] | null = null): void {
     const isNew = scene.frames !== this.frames;
     this.frames = scene.frames;
@@ -66,14 +66,14 @@ function framesIn({ frames = [] }: Scene, view: Box, scale: number): SceneFrame[
   );
 }
 
-/** The frames whose titles are seen, with as much of those as there is room for. */
+/** The frames with visible titles, shortened to their room. */
 export function headsIn(scene: Scene, view: Box, scale: number): SceneFrame[] {
   return titled(scene, framesIn(scene, view, scale), scale);
 }
 
 /**
- * Frames with as much of their titles as there is room for. From afar titles are larger than their frames: those that
- * would lie on the title of a group around them, or on a node, are left out.
+ * Shorten titles to their room. From afar titles are larger than their frames: those over an outer title or a node are
+ * left out.
  */
 function titled(scene: Scene, frames: readonly SceneFrame[], scale: number): SceneFrame[] {
   if (titleScale(scale) === 1) return [...frames];
@@ -87,7 +87,7 @@ function titled(scene: Scene, frames: readonly SceneFrame[], scale: number): Sce
     const room = frame.right - frame.left;
     const isSmall = room * scale < LEAST_TITLE.width;
     if (isSmall || (frame.bottom - frame.top) * scale < LEAST_TITLE.height) return [];
-    // What else a head says is too small there, but for how many blocks a strip has, and which ranks lack them all.
+    // The head's other facts are too small there, except a strip's number of blocks and its missing ranks.
     const count = frame.facts.find(({ text }) => text.startsWith("×"));
     const name = count ? `${frame.title} ${count.text}` : frame.title;
     const whole = frame.says === undefined ? name : `${name} · ${frame.says}`;
@@ -100,7 +100,7 @@ function titled(scene: Scene, frames: readonly SceneFrame[], scale: number): Sce
   });
 }
 
-/** Where a frame's head is at this scale, in the scene: all along the top near, what is written from afar. */
+/** The place of a frame's head at this scale, in the scene: the whole top near, the text from afar. */
 export function headBox(frame: SceneFrame, scale: number): Box {
   const { left, top } = frame;
   const size = titleScale(scale);

@@ -19,7 +19,7 @@ export function frameParts({ left, top, right, bottom, depth, lens }: SceneFrame
   ];
 }
 
-/** What closes an open group: a sign and the title, above the lines that run through; and what else its head says. */
+/** An open group's head, above the lines: the sign that closes it, the title and the facts. */
 export function frameHeadParts(frame: SceneFrame): Part[] {
   const { left, top, right, facts, lens } = frame;
   const said = facts.map((text) => textPart("gw-frame-fact", text));
@@ -27,7 +27,7 @@ export function frameHeadParts(frame: SceneFrame): Part[] {
     part("g", { class: "gw-frame-head" }, [
       part("rect", { x: left, y: top, width: right - left, height: HEADER, rx: 8 }),
       part("g", { transform: `translate(${left},${top})` }, [
-        // From afar this group is drawn larger, so that it can still be read.
+        // From afar this group is drawn larger, to stay readable.
         part("g", { class: "gw-frame-title" }, frameTitleParts(frame)),
         ...said,
         ...(lens ? lensParts(lens) : []),
@@ -36,7 +36,7 @@ export function frameHeadParts(frame: SceneFrame): Part[] {
   ];
 }
 
-/** The sign and the title, from the frame's corner on. */
+/** The sign and the title, from the frame's corner. */
 export function frameTitleParts({
   title,
   lens,
@@ -48,7 +48,7 @@ export function frameTitleParts({
   return [...sign, part("text", { class: name, x, y }, title)];
 }
 
-/** What leads from a lens to the blocks beside it, and closes it. */
+/** The links from a lens to neighbouring blocks, and the sign that closes it. */
 function lensParts({ steps, close }: LensFrame): Part[] {
   const signs = steps.map(({ path, text }) =>
     part("g", { class: "gw-lens-step", "data-open": path }, [
@@ -65,7 +65,7 @@ function lensParts({ steps, close }: LensFrame): Part[] {
   return [...signs, cross];
 }
 
-/** Where titles start that have no sign before them, px. */
+/** The start of titles without a sign, px. */
 const LENS_LEFT = 16;
 const FIXED_LEFT = 12;
 
@@ -73,13 +73,13 @@ function textPart(name: string, { text, style, x, y, anchor }: Text): Part {
   return part("text", { class: `${name} gw-text-${style}`, "text-anchor": anchor, x, y }, text);
 }
 
-/** What tells a closed box from a node, around its centre: a sheet behind it, beside the sign that it can be opened. */
+/** A closed box' second sheet and its sign, around its centre. */
 export function closedParts(width: number, height: number): Part[] {
   const [x, y] = [3 - width / 2, -3 - height / 2];
   return [part("rect", { class: "gw-sheet", x, y, width, height, rx: 6 })];
 }
 
-/** The sign on a closed box, on its upper left corner: lines arrive at the middle of a side. */
+/** The sign that opens a closed box, on its upper left corner: lines arrive at the middle of a side. */
 export function openSign(width: number, height: number): Part {
   return signPart("gw-open-sign", 2 - width / 2, 2 - height / 2, "M-3.5,0h7M0,-3.5v7");
 }

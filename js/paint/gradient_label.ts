@@ -3,41 +3,41 @@ import type { Place } from "../scene/scene";
 import { boardNumber, boardValues, hasNotFinite } from "../text/gradient";
 import type { JsonNumber, Values } from "../wire";
 
-/** A gradient written on the edge that carries it, or what a node holds of it, written beside the node. */
+/** A gradient on an edge, or beside a node. */
 export interface GradientLabel extends Place {
   key: string;
   text: string;
-  /** The same in full, for who points at it. */
+  /** The full text, for the tooltip. */
   exact?: string;
-  /** Whether it holds NaN or an infinity. */
+  /** Whether it contains NaN or infinity. */
   alarming: boolean;
-  /** The edge that carries it; null beside a node. */
+  /** Its edge; null beside a node. */
   edge: number | null;
-  /** Ids of the nodes that it belongs to: both ends of the edge, or the one beside it. */
+  /** Ids of its nodes: both ends of the edge, or the one beside it. */
   nodes: readonly number[];
-  /** How many steps have to run before it is there, and after how many something else is. */
+  /** The steps after which it appears, and after which it is replaced. */
   from: number;
   until?: number;
-  /** The kind of card in whose cell it stands. */
+  /** The kind of cell that contains it. */
   cell?: CardSize | "row" | "sum" | "total" | "gate" | "lens";
-  /** Whether it is set smaller than others in such a cell, as it is long. */
+  /** Whether a long text is set smaller. */
   small?: boolean;
   /** Whether it is a `.grad`, and whether that is None. */
   stored?: boolean;
   none?: boolean;
-  /** Whether it is a product, of the gradient that arrived and the local derivative. */
+  /** Whether it is the product of the incoming gradient and the local derivative. */
   local?: boolean;
-  /** Whether something has changed it since the pass. */
+  /** Whether it changed after the pass. */
   changed?: boolean;
-  /** What it is the sum of, where the pass added to what was there before. */
+  /** The sum, if the pass added to an earlier value. */
   added?: string;
   /** Whether it waits there for its node to run. */
   arrived?: boolean;
-  /** Whether it is only told while a node runs that it belongs to: beside boxes, whose own number says more. */
+  /** Whether it appears only while its node runs: beside a box with its own number. */
   passing?: boolean;
 }
 
-/** What the sum under the rows of a leaf is. */
+/** The name of the sum under a leaf's rows. */
 export function totalWord({
   stored,
   changed,
@@ -46,7 +46,7 @@ export function totalWord({
   return changed ? ".grad now" : stored || none ? ".grad" : "this pass";
 }
 
-/** What can be said of a gradient in a cell, best first; a single number is never told without its sign. */
+/** A gradient's texts for a cell, best first; a single number always has its sign. */
 export function fewOf(values: Values | null, norm: JsonNumber | null): string[] {
   const isOne = values !== null && !Array.isArray(values);
   return [
@@ -59,7 +59,7 @@ function inNorm(text: string): string {
   return `\u2016${text}\u2016`;
 }
 
-/** With fewer digits where it has an exponent: "1.7e−5". */
+/** Fewer digits with an exponent: "1.7e−5". */
 function shortNumber(value: JsonNumber): string {
   return boardNumber(typeof value === "number" ? Number(value.toPrecision(2)) : value);
 }
@@ -68,7 +68,7 @@ export function isAlarming(values: Values | null, norm: JsonNumber | null): bool
   return typeof norm === "string" || (values !== null && hasNotFinite(values));
 }
 
-/** A number as what is added to others: "+ 166.6", "− 27.77"; anything else as it is. */
+/** A number as a summand: "+ 166.6", "− 27.77"; other texts stay. */
 export function asAdded(text: string): string {
   if (/^\u2212[\d\u221e]/.test(text)) return `\u2212 ${text.slice(1)}`;
   return /^[\d\u221e]/.test(text) ? `+ ${text}` : text;

@@ -13,19 +13,19 @@ import { beforeLabel, cellLabel, heldLabels, sumLabel } from "./cell_labels";
 import { asAdded, fewOf, type GradientLabel, isAlarming } from "./gradient_label";
 import { type Marks, NO_MARKS } from "./marks";
 
-/** Up to so many edges all gradients that have flowed stay written; in larger graphs only those at the running node. */
+/** The most edges with all gradients written; in larger graphs only those at the running node. */
 export const FEW_EDGES = 40;
 const WIDEST = 128;
-/** How much of a row its number may take. */
+/** The share of a row for its number. */
 const ROW_SHARE = 0.55;
-/** Where along an edge its gradient may sit, best first; near the node that it arrives at. */
+/** Positions of a gradient along its edge, best first; near the node that receives it. */
 const PLACES = [0.72, 0.62, 0.8, 0.52, 0.42, 0.32, 0.22];
-/** The same of a local derivative. */
+/** Positions of a local derivative. */
 const MIDDLE_FIRST = [0.5, 0.42, 0.58, 0.34, 0.66, 0.25, 0.75];
-/** Kept free around a node for the ring of the one that runs, px. */
+/** Room around a node for a ring, px. */
 const RING = 7;
 
-/** Finds a place for every gradient of a run, clear of boxes and of all other texts. */
+/** Place every gradient of a run, clear of boxes and other texts. */
 export function placeGradients(
   scene: Scene,
   recording: Recording,
@@ -35,8 +35,8 @@ export function placeGradients(
 }
 
 /**
- * The same in three parts, so that what is not seen need not be placed: what is always seen, in cells and at seeds; what
- * flows along edges, and beside leaves; and local derivatives.
+ * The same in three parts, so that hidden labels need no place: labels in cells and at seeds; those on edges and beside
+ * leaves; local derivatives.
  */
 function* gradientsPlaced(
   scene: Scene,
@@ -58,7 +58,7 @@ function* gradientsPlaced(
   yield placer.take();
 }
 
-/** Finds a place for one gradient after the other, and keeps the places that are taken. */
+/** Place gradients one by one, and remember the used places. */
 class LabelPlacer {
   private obstacles: Obstacles | null = null;
   private labels: GradientLabel[] = [];
@@ -75,7 +75,7 @@ class LabelPlacer {
     return this.labels.splice(0);
   }
 
-  /** Gradients with a place of their own in a node or a frame. */
+  /** Place gradients that have a cell in a node or a frame. */
   inCells(): void {
     const { scene, recording, measure, labels } = this;
     for (const node of scene.nodes)
@@ -89,15 +89,15 @@ class LabelPlacer {
     labels.push(...lensLabels(scene, recording));
   }
 
-  /** Gradients in the rows of leaves; returns those along edges, by their places in the edges of the run. */
+  /** Place gradients in leaves' rows; returns those for edges, by their indices in the run. */
   inRows(): number[] {
     const { scene, recording, run } = this;
     const along: number[] = [];
     run.edges.forEach((index, i) => {
       const edge = this.edgeOf(index);
-      // An edge with plumbing folded into it shows the gradient at its end; merged edges have no one gradient.
+      // An edge with folded plumbing shows the gradient at its end; merged edges have several.
       if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
-      // A number is written once: the gradient of the only arrow into a card is in the card.
+      // A number is written once: a card shows the gradient of its only arrow.
       const target = scene.nodes[edge.target];
       if (target.gate || scene.nodes[edge.source].gate) return;
       if (recording.alone.has(index) && target.shape.card?.grad) return;
@@ -197,7 +197,7 @@ class LabelPlacer {
     };
   }
 
-  /** What a label on the edge at this place of the run says beside its text. */
+  /** The properties of an edge's label, by the edge's index in the run. */
   private facts(i: number): Pick<GradientLabel, "alarming" | "from"> & { exact: string } {
     const { run, recording } = this;
     const [values, norm] = [run.values[i], run.norms[i]];
@@ -217,7 +217,7 @@ class LabelPlacer {
     return this.measure(text, "gradient") + 2 * TEXT_PAD;
   }
 
-  /** Keep a place that is found; false if there is none. */
+  /** Keep a place; false if there is none. */
   private keep(
     find: (obstacles: Obstacles) => Place | null,
     rest: Omit<GradientLabel, keyof Place>,
@@ -231,7 +231,7 @@ class LabelPlacer {
   }
 }
 
-/** The obstacles of a scene, found once for all pictures of the same places. */
+/** A scene's obstacles, shared by all pictures with the same places. */
 const knownObstacles = new WeakMap<Scene["edges"], Obstacles>();
 
 function obstaclesOf(scene: Scene): Obstacles {
@@ -240,7 +240,7 @@ function obstaclesOf(scene: Scene): Obstacles {
   return known.bare();
 }
 
-/** The gradient that passes between a lens and something outside. */
+/** The gradient between a lens and an outside node. */
 function gateLabel(
   { id, index, x, y, gate, shape: { width } }: SceneNode,
   { gradients, ready, run, flows }: Recording,
@@ -257,7 +257,7 @@ function gateLabel(
   };
 }
 
-/** The gradient of the parameters in each lens, in its head. */
+/** The gradient of each lens' parameters, in its head. */
 function lensLabels({ frames }: Scene, recording: Recording): GradientLabel[] {
   return frames.flatMap(({ lens, left, top, path }) => {
     if (!lens) return [];
@@ -276,7 +276,7 @@ function normWords(norm: JsonNumber): string {
   return `\u2016grad\u2016 ${normText(Number(norm))}`;
 }
 
-/** Which of the labels are to be seen at the cursor. */
+/** The labels that are visible at the cursor. */
 export function visibleGradients(
   labels: readonly GradientLabel[],
   scene: Scene,
@@ -316,7 +316,7 @@ export function visibleGradients(
   return [...others, ...products];
 }
 
-/** The gradients to be seen at a cursor; the places of those that may be seen are found once per scene and run. */
+/** The visible gradients at a cursor; places are found once per scene and run. */
 export class GradientLayer {
   private readonly told = new Remembered();
   private placed: Iterator<GradientLabel[]> = [].values();
@@ -339,7 +339,7 @@ export class GradientLayer {
   }
 }
 
-/** How many parts of the gradients may be seen at the cursor. */
+/** The number of parts that are visible at the cursor. */
 function partsSeen(scene: Scene, progress: Progress, { derivatives, selected }: Marks): number {
   if (derivatives || selected !== null || !isOver(progress)) return 3;
   return hasFew(scene) ? 2 : 1;
@@ -349,7 +349,10 @@ function hasFew({ edges }: Scene): boolean {
   return edges.length <= FEW_EDGES;
 }
 
-/** A free place beside a node: above or below it, first where gradients leave it (`along` 1) or arrive (-1); else at a side. */
+/**
+ * A free place beside a node: above or below it, first on the side that gradients leave (`along` 1) or enter (-1); else
+ * left or right.
+ */
 function placeBeside(
   scene: Scene,
   node: SceneNode,

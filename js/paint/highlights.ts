@@ -2,10 +2,10 @@ import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { isModule, neighbours } from "./classes";
 import type { Marks } from "./marks";
 
-/** A leaf that thousands use lights up no more of them than this: elements are slow. */
+/** The most highlights for a leaf with thousands of uses: elements are slow. */
 const MOST = 300;
 
-/** What is drawn as elements above the canvas: what changes as the pointer and the keyboard move. */
+/** The elements above the canvas: hover and focus. */
 export function highlighted(
   scene: Scene,
   marks: Marks,
@@ -23,7 +23,7 @@ export function highlighted(
   return { nodes: [...indices].sort((a, b) => a - b).map((index) => scene.nodes[index]), edges };
 }
 
-/** The marks without those: what a canvas draws once and keeps. */
+/** The marks without hover and focus, which a canvas keeps. */
 export function withoutHighlights(marks: Marks): Marks {
   return { ...marks, hovered: null, selected: null, module: null, focused: null, hit: null };
 }

@@ -2,14 +2,14 @@ import { MONO, SANS } from "../text/measure";
 import { type Fonts, lookOf, type Place, placeOf, type Setting, type Theme } from "../theme/styles";
 import type { Part } from "./parts";
 
-/** How the table of looks has something drawn. Widths, dashes and fonts are in px of the scene. */
+/** How something is drawn. Widths, dashes and fonts are in px of the scene. */
 export interface Ink {
-  /** Null where nothing is filled or stroked. */
+  /** Null for no fill or stroke. */
   fill: string | null;
   stroke: string | null;
   width: number;
   dash: readonly number[];
-  /** Of it and of everything around it, 0 to 1. */
+  /** Including its surroundings, 0 to 1. */
   opacity: number;
   font: string;
   fontSize: number;
@@ -17,11 +17,11 @@ export interface Ink {
   textRendering: CanvasTextRendering;
   /** Whether a text's outline is drawn under its fill. */
   strokeFirst: boolean;
-  /** Whether its lines are as wide at every scale. */
+  /** Whether its lines have the same width at every scale. */
   isConstant: boolean;
 }
 
-/** Finds how a part inside is drawn; null if it is hidden. */
+/** Look up a part's ink; null if it is hidden. */
 export interface InkWell {
   readonly ink: Ink;
   within(part: Pick<Part, "tag" | "attributes">): InkWell | null;
@@ -32,14 +32,14 @@ type Style = Readonly<Record<string, string>>;
 
 const FONTS: Fonts = { sans: SANS, mono: MONO };
 
-/** Looks in the words of a canvas. Each combination of classes is looked up once, until the theme is another. */
+/** Looks for a canvas. Each combination of classes is looked up once per theme. */
 export class Inks {
   private wells = new Map<string, InkWell | null>();
   private setting: Setting | null = null;
 
   constructor(private readonly settingNow: () => Setting) {}
 
-  /** What an element of these classes looks like that is drawn by itself. */
+  /** The look of a separate element with these classes. */
   of(tag: Tag, name: string): InkWell | null {
     this.setting ??= this.settingNow();
     const { theme, root } = this.setting;
@@ -53,7 +53,7 @@ export class Inks {
   }
 }
 
-/** `inherited` is what the parts around say of it, and `opacity` is theirs. */
+/** `inherited` and `opacity` come from the parts around. */
 function wellOf(place: Place, inherited: Style, opacity: number, theme: Theme): InkWell | null {
   const own = lookOf(place, theme, FONTS);
   if (own.display === "none") return null;
@@ -94,7 +94,7 @@ function inkOf(style: Style, around: number): Ink {
   };
 }
 
-/** A colour for a canvas; null where nothing would be seen. */
+/** A colour for a canvas; null if invisible. */
 function paintOf(colour: string): string | null {
   return colour === "none" || colour === "transparent" ? null : colour;
 }

@@ -2,7 +2,7 @@ import type { Place } from "../scene/scene";
 import { type GradientLabel, totalWord } from "./gradient_label";
 import { type Part, part } from "./parts";
 
-/** A text on its ground. */
+/** A text on its background. */
 export function labelParts({ x, y, width, height, text }: Place & { text: string }): Part[] {
   return [
     part("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 3 }),
@@ -33,7 +33,7 @@ export function gradientClass({
     .join(" ");
 }
 
-/** A gradient on an edge or beside a node, or in the cell of a card, which it fills. */
+/** A gradient on an edge or beside a node, or filling the cell of a card. */
 export function gradientParts(label: GradientLabel): Part[] {
   const { x, y, width, height, text, cell, changed, added, exact } = label;
   const title = exact === undefined || exact === text ? [] : [part("title", {}, exact)];
@@ -73,22 +73,22 @@ export function gradientParts(label: GradientLabel): Part[] {
   ];
 }
 
-/** What the number in a cell is. */
+/** The kind of a cell's number. */
 function cellWord({ stored, none, changed, arrived }: GradientLabel): string {
   if (changed) return ".grad now";
   if (stored || none) return ".grad";
   return arrived ? "arrived" : "grad";
 }
 
-/** The number of a small card stands above what it is the sum of. */
+/** A small card's number is above its summands. */
 function nearBaseline({ y, height }: Place): number {
   return height > 30 ? y - height / 2 + 15.5 : y + 4.5;
 }
 
-/** Half of a hairline of the card stays seen. */
+/** Half of the card's hairline stays visible. */
 const INSET = 0.6;
 
-/** The ground of a cell, within the corners of its card. */
+/** A cell's background, within its card's corners. */
 function cellData({ x, y, width, height, cell, stored, none }: GradientLabel): string {
   const [left, top] = [x - width / 2 + INSET, y - height / 2 + INSET];
   const [right, bottom] = [x + width / 2 - INSET, y + height / 2 - INSET];
@@ -99,7 +99,7 @@ function cellData({ x, y, width, height, cell, stored, none }: GradientLabel): s
   return `M${left},${top}H${right}V${bottom - r}Q${right},${bottom} ${right - r},${bottom}${corner}Z`;
 }
 
-/** How round the corners of cards are, px. */
+/** The radius of cards' corners, px. */
 export const CARD_RADIUS = 8;
 export const LEAF_RADIUS = 14;
 

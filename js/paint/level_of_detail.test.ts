@@ -24,7 +24,7 @@ it("never changes back at once: between the two there is room", () => {
       for (const now of ["svg", "canvas"] as PainterKind[]) {
         const next = painterFor(scale, visible, now);
         expect(painterFor(scale, visible, next)).toBe(next);
-        // A little more or less of what made it change does not undo it.
+        // A small change does not revert it.
         if (next !== now)
           for (const factor of [0.95, 1.05])
             expect(painterFor(scale * factor, Math.round(visible * factor), next)).toBe(next);

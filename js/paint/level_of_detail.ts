@@ -1,8 +1,8 @@
 import type { Scene } from "../scene/scene";
 
-/** How much is drawn at which scale, and by whom. Scales are px of the stage for each px of the scene. */
+/** The detail and the painter at each scale. Scales are px of the stage per px of the scene. */
 
-/** Who draws: elements that are crisp and can be styled, or a canvas that does not mind how many nodes there are. */
+/** Elements are crisp and can be styled; a canvas can show very many nodes. */
 export type PainterKind = "svg" | "canvas";
 
 /** Below this scale no text can be read. */
@@ -35,12 +35,12 @@ export function painterFor(
   return scale < least || visible > MOST_ELEMENTS ? "canvas" : "svg";
 }
 
-/** Whether nodes and edges are drawn with everything that they have. */
+/** Whether nodes and edges have all their details. */
 export function isDetailed(scale: number): boolean {
   return scale >= PLAIN;
 }
 
-/** Per picture, the scale below which its nodes' own texts cannot be read, and names are written as on a map. */
+/** The scale below which a picture's node texts are illegible, and names are written as on a map. */
 export function mapScale(scene: Scene): number {
   let scale = known.get(scene);
   if (scale === undefined) {
@@ -53,22 +53,22 @@ export function mapScale(scene: Scene): number {
 
 const known = new WeakMap<Scene, number>();
 
-/** How wide a line is seen that is `width` wide in the scene, px: from afar no thinner than at the scale `FAR`. */
+/** The visible width of a line that is `width` wide in the scene, px: from afar no thinner than at the scale `FAR`. */
 export function seenWidth(width: number, scale: number): number {
   return width * Math.max(scale, FAR);
 }
 
-/** How opaque a text of this size is, 0 to 1: what cannot be read would be noise. */
+/** The opacity of a text of this size, 0 to 1: illegible text would be noise. */
 export function textOpacity(size: number, scale: number): number {
   return ramp(size * scale, READABLE_TEXT.none, READABLE_TEXT.all);
 }
 
-/** How much of a box is its outline's colour, 0 to 1. */
+/** The share of the outline's colour in a box, 0 to 1. */
 export function solidity(scale: number): number {
   return ramp(scale, SOLID.from, SOLID.to);
 }
 
-/** How many times as large as near the titles of open groups are drawn. */
+/** The enlargement of open groups' titles. */
 export function titleScale(scale: number): number {
   return Math.max(1, TITLE / scale);
 }

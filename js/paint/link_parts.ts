@@ -3,10 +3,10 @@ import type { SceneLink } from "../scene/scene";
 import { labelParts } from "./label_parts";
 import { type Part, part } from "./parts";
 
-/** How long and wide the open head of a link is, px. */
+/** The length and width of a link's open head, px. */
 const HEAD = { long: 7, wide: 4 };
 
-/** A dashed line from a derivative to what it is the derivative of, with what it means for those who point at it. */
+/** A dashed line from a derivative to its function's node, with a tooltip. */
 export function linkParts({ curve, label }: SceneLink): Part[] {
   const end = curve.length;
   const [x, y] = curve.slice(end - 2);

@@ -22,14 +22,14 @@ function* scenes(): Generator<Scene> {
     const folding = toDepth(grouped.tree, firstFolding(grouped.tree), depth);
     yield foldedScene(grouped, folding, "left", estimate);
   }
-  // Longer loops than the first have no more in them than it has, only more of it.
+  // Longer loops only repeat the first.
   const few = Object.entries(MODELS).filter(([name]) => !/\d{3} steps/.test(name));
   for (const [, make] of few) yield sceneOf(make());
 }
 
 it("writes no name that does not lie within its own box, at 10 px", () => {
   let written = 0;
-  // Not an expectation each: there are very many.
+  // One expectation for all, since there are very many.
   const wrong: string[] = [];
   for (const scene of scenes()) {
     for (const scale of SCALES.filter((one) => one < mapScale(scene))) {

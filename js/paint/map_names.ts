@@ -3,21 +3,18 @@ import { browserMeasure, FONTS } from "../text/measure";
 import { shortenMiddle } from "../text/shorten";
 import { type Part, part } from "./parts";
 
-/** Names on a map are seen at this size whatever the scale; in their own style they are larger. px */
+/** The visible size of names on a map; larger in their own style. px */
 const SIZE = 10;
 export const NAME_SCALE = SIZE / FONTS.title.size;
-/** Of a name as it is seen, px: the height of a line, and what is left free around it. */
+/** The visible height of a name's line, and the free space around it, px. */
 const LINE = 12;
 const FREE = 4;
-/** A name that is shortened to less than this says nothing. */
+/** A name shortened further is useless. */
 const LEAST = 6;
 
-/**
- * The name of a node as it is written from afar, as on a map: always as large, and as much of it as there is room for in
- * the box; "" where that is too little, and the box is one shape with its colour.
- */
+/** A node's name from afar, as on a map: at a constant size, shortened to its box; "" without enough room. */
 export function mapName({ shape, leaf, bar }: SceneNode, scale: number): string {
-  // A bar is its height; its name is beside it.
+  // A bar's name is beside it.
   if (bar || shape.height * scale < LINE + 2) return "";
   const { texts } = shape;
   const title = texts.find(({ style }) => style === "title") ?? texts[0];
@@ -33,7 +30,7 @@ export function mapName({ shape, leaf, bar }: SceneNode, scale: number): string 
 
 const measure = browserMeasure();
 
-/** How wide a name is seen, px. */
+/** The visible width of a name, px. */
 function widthOf(name: string): number {
   return measure(name, "title") * NAME_SCALE;
 }

@@ -11,19 +11,19 @@ import { placesOf } from "./beacons";
 import type { Marks } from "./marks";
 import type { Raster } from "./raster";
 
-/** The most and the least room it takes, and how far it stands off the corner, px. */
+/** Its limits of size, and its distance from the corner, px. */
 const MOST: Size = { width: 168, height: 116 };
 const LEAST = 36;
 const OFF = 10;
-/** A drawing smaller than this has no room for it, px. */
+/** The least drawing with room for it, px. */
 const LEAST_STAGE: Size = { width: 440, height: 260 };
-/** What is seen is marked at least so large, px. */
+/** The least size of the mark of the view, px. */
 const LEAST_SEEN = 6;
 const DOT = 2.6;
-/** More dots than this nobody tells apart. */
+/** The most distinguishable dots. */
 const MOST_DOTS = 1500;
 
-/** The whole graph in a corner of a drawing that shows a part of it; for the pointer, since keys do the same. */
+/** The whole graph in a corner of a drawing that shows part of it. For the pointer only, since keys do the same. */
 export class Minimap {
   readonly element: HTMLElement;
   private readonly canvas = element("canvas", "gw-minimap-picture");
@@ -32,10 +32,10 @@ export class Minimap {
   private scene: Scene | null = null;
   private readonly placed = new Remembered();
   private readonly painted = new Remembered();
-  /** From the pointer to the middle of what is seen, px; null while nothing is dragged. */
+  /** From the pointer to the view's middle, px; null without a drag. */
   private grip: [number, number] | null = null;
 
-  /** `go` brings a point of the scene into the middle of the view. */
+  /** `go` centres a point of the scene. */
   constructor(
     private readonly go: (x: number, y: number) => void,
     cleanup: Cleanup,
@@ -59,11 +59,11 @@ export class Minimap {
       cleanup.listen(this.element, type, () => {
         this.grip = null;
       });
-    // A press would take the focus away from the drawing.
+    // A press would take the focus from the drawing.
     cleanup.listen(this.element, "mousedown", (event) => event.preventDefault());
   }
 
-  /** Shows itself if the view does not show all of the scene; it makes way for what the reader is on. */
+  /** Show it if part of the scene is out of view; it avoids the reader's nodes. */
   place(scene: Scene, marks: Marks, view: View, stage: Size): void {
     this.scene = scene;
     const { selected, hit, focused, progress } = marks;
@@ -99,7 +99,7 @@ export class Minimap {
     return !this.element.hidden;
   }
 
-  /** Draws the picture of everything, with dots for what to look for; nothing if both are as before. */
+  /** Draw the overview with its dots; nothing if both are unchanged. */
   draw(overview: Raster, marks: Marks, ratio: number): void {
     const { selected, hits, hit, progress, alarms } = marks;
     const { width, height } = this.size;
@@ -151,7 +151,7 @@ function running(progress: Progress | null): number | null {
   return progress && runningAt(progress.recording, progress.cursor);
 }
 
-/** The nodes that the reader is on. */
+/** The selected, focused, hovered and running nodes. */
 function attended(scene: Scene, { selected, focused, hit, progress }: Marks): SceneNode[] {
   return [selected, hit, running(progress)]
     .flatMap((id) => scene.drawn[id ?? -1] ?? [])
@@ -159,7 +159,7 @@ function attended(scene: Scene, { selected, focused, hit, progress }: Marks): Sc
     .map((index) => scene.nodes[index]);
 }
 
-/** Where on a map of this size the part of the scene lies that is seen, px; large enough to be taken hold of. */
+/** The view's place on a map of this size, px; large enough to grab. */
 export function windowIn(map: Size, scene: Size, view: View, stage: Size): Box {
   const { left, top, right, bottom } = seen(view, stage, 0);
   const span = (low: number, high: number, whole: number, room: number) => {
@@ -181,7 +181,7 @@ interface Dot {
   colour: string;
 }
 
-/** What to look for in a large graph, the most urgent last: hits, the selection, what runs, and what is wrong. */
+/** The dots of a large graph, most urgent last: hits, the selection, the running node, errors. */
 export function dotsOf(scene: Scene, { selected, hits, progress, alarms }: Marks): Dot[] {
   const dots: Dot[] = [];
   const add = (id: number, colour: string) => {

@@ -6,15 +6,15 @@ import { CARD_RADIUS, LEAF_RADIUS } from "./label_parts";
 import { mapNameParts } from "./map_names";
 import { type Part, part } from "./parts";
 
-/** Distance of the ring of the node that runs, px. */
+/** Distance of the running node's ring, px. */
 const RING = 5;
 const QUIET_RADIUS = 9;
-/** How far the ground of a node reaches beyond it that some ranks lack, px. */
+/** How far the background of a node that some ranks lack reaches beyond it, px. */
 const HALO = 6;
 
 /**
- * What is drawn of a node, around its centre. Its marks are classes on the group that holds the parts. With a name it is
- * drawn from afar: the box, and that in it.
+ * The parts of a node, around its centre. Its marks are classes on their group. With a name it is drawn from afar: the
+ * box with the name.
  */
 export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   const { shape, leaf, root } = node;
@@ -30,7 +30,7 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
       height: height + 2 * grow,
       rx: rounded,
     });
-  // The ring first, so that it covers no stub.
+  // The ring is first, so that it covers no stub.
   const isClosed = node.group && !node.bar && !node.gate;
   const sheets = isClosed && !shape.tile?.isLayer ? closedParts(width, height) : [];
   const ground =
@@ -82,7 +82,7 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   return node.quiet || node.bar || node.gate ? parts : [...parts, ...badges(node)];
 }
 
-/** A sign that says which ranks of a run have a node. */
+/** A sign with the ranks that have a node. */
 function onlyPart({ shape }: SceneNode, words: string): Part {
   const { x, y, width, height } = onlyTag(shape, words);
   const box = { x: x - width / 2, y: y - height / 2, width, height, rx: 3 };
@@ -102,22 +102,22 @@ function radiusOf({ shape, leaf, root, quiet, bar }: SceneNode): number {
   return !leaf ? 5 : root ? 14 : Math.min(height / 2, 21);
 }
 
-/** A strip along the top of the box, with the box's rounded corners. */
+/** A strip along the top of the box, with its rounded corners. */
 function flagData(width: number, height: number, flag: number, radius: number): string {
   const [x, y, r] = [width / 2, -height / 2, Math.min(radius, flag)];
   return `M${-x},${y + flag}V${y + r}Q${-x},${y} ${-x + r},${y}H${x - r}Q${x},${y} ${x},${y + r}V${y + flag}Z`;
 }
 
-/** Half of the outline stays seen. */
+/** Half of the outline stays visible. */
 const INSET = 0.6;
 
-/** A strip along the foot of the box, within its rounded corners. */
+/** A strip along the foot of the box, with its rounded corners. */
 function footData(width: number, height: number, foot: number, radius: number): string {
   const [x, y, r] = [width / 2 - INSET, height / 2 - INSET, radius - INSET];
   return `M${-x},${height / 2 - foot}H${x}V${y - r}Q${x},${y} ${x - r},${y}H${-x + r}Q${-x},${y} ${-x},${y - r}Z`;
 }
 
-/** The marks of a gradient that arrived and of freed buffers; style sheets show them when they apply. */
+/** The badges for an incoming gradient and for freed buffers; style sheets show them when they apply. */
 function badges({ leaf, root, shape: { width, height } }: SceneNode): Part[] {
   const x = width / 2 - 2;
   const y = height / 2 - 1;
@@ -134,10 +134,10 @@ function badges({ leaf, root, shape: { width, height } }: SceneNode): Part[] {
   ];
 }
 
-/** A badge as wide as this hangs on its node's corner; a wider one grows inwards, not over the neighbour. */
+/** The widest badge that hangs on a corner; a wider one grows inwards. */
 const BADGE_OUT = 24;
 
-/** The number of the step that runs a node, on its corner; nothing for "". */
+/** The number of a node's step, on its corner; nothing for "". */
 export function stepParts(
   { leaf, root, shape: { width, height } }: SceneNode,
   text: string,
@@ -154,7 +154,7 @@ export function stepParts(
   ];
 }
 
-/** What is wrong with a node's gradients, on its lower left corner; nothing for "". */
+/** The problem of a node's gradients, on its lower left corner; nothing for "". */
 export function alarmParts({ shape: { width, height } }: SceneNode, alarm: string): Part[] {
   if (alarm === "") return [];
   const wide = 8 + 6.5 * alarm.length;

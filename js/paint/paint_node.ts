@@ -6,12 +6,12 @@ import { changeParts, makePart, type Part } from "./parts";
 import { rankParts, stripAt } from "./rank_strips";
 import { tileAt, tileParts, tintOf } from "./tiles";
 
-/** What is in a group: with other numbers a node is another one. */
+/** A group's content, to detect changes. */
 const painted = new WeakMap<SVGGElement, { node: SceneNode; parts: readonly Part[] }>();
 
 /**
- * Draws one node into its group, unless it is drawn: with a name if it is seen from afar. Marks are classes on the group,
- * set by the painter.
+ * Draw a node into its group unless it is unchanged: with a name if seen from afar. The painter sets marks as classes
+ * on the group.
  */
 export function paintNode(group: SVGGElement, node: SceneNode, name: string | null): void {
   const before = painted.get(group);
@@ -25,7 +25,7 @@ export function paintNode(group: SVGGElement, node: SceneNode, name: string | nu
   delete group.dataset.bar;
   if (name === null) delete group.dataset.name;
   else group.dataset.name = name;
-  // A closed box goes by its path: the id of a node inside would find the box when the node itself is not drawn.
+  // A closed box is found by its path: an inner node's id would find it when the node is not drawn.
   if (node.group) group.dataset.group = node.group.paths[0];
   else group.dataset.node = String(node.id);
   group.dataset.index = String(node.index);
@@ -38,7 +38,7 @@ function isAt({ id, x, y }: SceneNode, other: SceneNode): boolean {
   return id === other.id && x === other.x && y === other.y;
 }
 
-/** Writes on a node's corner the number of the step that runs it. */
+/** Write the step's number on a node's corner. */
 export function paintStep(group: SVGGElement, node: SceneNode, step: string): void {
   const badge = group.querySelector(".gw-badge-step");
   if ((badge?.textContent ?? "") === step) return;
@@ -46,7 +46,7 @@ export function paintStep(group: SVGGElement, node: SceneNode, step: string): vo
   group.append(...stepParts(node, step).map(makePart));
 }
 
-/** Writes on a node's corner what is wrong with its gradients; nothing for "". */
+/** Write the problem of a node's gradients on its corner; nothing for "". */
 export function paintAlarm(group: SVGGElement, node: SceneNode, alarm: string): void {
   const badge = group.querySelector(".gw-badge-alarm");
   if ((badge?.textContent ?? "") === alarm) return;
@@ -54,7 +54,7 @@ export function paintAlarm(group: SVGGElement, node: SceneNode, alarm: string): 
   group.append(...alarmParts(node, alarm).map(makePart));
 }
 
-/** Fills a bar as far as its gradient goes. */
+/** Fill a bar up to its gradient. */
 export function paintBar(group: SVGGElement, node: SceneNode, marks: Marks, isMap: boolean): void {
   if (!node.bar) return;
   const grad = tileAt(node, marks);
@@ -65,7 +65,7 @@ export function paintBar(group: SVGGElement, node: SceneNode, marks: Marks, isMa
   group.append(...barParts(node, marks, isMap).map(makePart));
 }
 
-/** Writes on a closed box what arrived at its parameters; null for nothing yet. */
+/** Write the gradient of a closed box' parameters; null for none yet. */
 export function paintTile(group: SVGGElement, node: SceneNode, norm: string | null): void {
   const { tile } = node.shape;
   if (!tile || tile.number === null) return;
@@ -76,7 +76,7 @@ export function paintTile(group: SVGGElement, node: SceneNode, norm: string | nu
   else group.append(made);
 }
 
-/** Draws a node's strip over the ranks of a run, unless it is drawn. */
+/** Draw a node's strip over ranks unless it is unchanged. */
 export function paintRanks(group: SVGGElement, node: SceneNode, marks: Marks): void {
   if (!node.shape.ranks) return;
   const strip = stripAt(node, marks);
@@ -89,5 +89,5 @@ export function paintRanks(group: SVGGElement, node: SceneNode, marks: Marks): v
   }
 }
 
-/** What was drawn as a strip, by its element. */
+/** The drawn strips, by their elements. */
 const drawn = new WeakMap<Element, object>();

@@ -3,7 +3,7 @@ import { seenWidth, textOpacity } from "./level_of_detail";
 import { NAME_SCALE } from "./map_names";
 import type { Part } from "./parts";
 
-/** What of a 2D context is needed to draw parts. */
+/** The part of a 2D context that drawing needs. */
 export type Pen = Pick<
   CanvasRenderingContext2D,
   | "setTransform"
@@ -32,7 +32,7 @@ export type Pen = Pick<
   | "textRendering"
 >;
 
-/** Where and how large a picture is drawn: device px for each px of the scene, and where the scene's origin is. */
+/** The place and size of a picture: device px per px of the scene, and the scene's origin. */
 export interface Place2D {
   k: number;
   x: number;
@@ -41,7 +41,7 @@ export interface Place2D {
   ratio: number;
 }
 
-/** Draws on a canvas what `makePart` would make as elements: parts around a point of the scene. */
+/** Draw on a canvas the parts that `makePart` makes as elements, around a point of the scene. */
 export function paintParts(
   pen: Pen,
   parts: readonly Part[],
@@ -54,7 +54,7 @@ export function paintParts(
   for (const part of parts) paintPart(pen, part, well, place, x, y, opacity);
 }
 
-/** Parts that are nothing without their text, and the size of that, px. */
+/** Parts that need their text, and its size, px. */
 const TEXT_ONLY = /gw-edge-(label|count)/;
 const TEXT_SIZE = 10;
 
@@ -112,7 +112,7 @@ function paintPart(
   }
 }
 
-/** A rectangle whose corners are as round as they can be, as in SVG. */
+/** A rectangle with corners as round as possible, as in SVG. */
 export function roundBox(
   pen: Pick<Pen, "roundRect">,
   x: number,
@@ -124,7 +124,7 @@ export function roundBox(
   pen.roundRect(x, y, width, height, Math.min(radius, width / 2, height / 2));
 }
 
-/** Sets everything for a stroke; false if there is none. */
+/** Set up a stroke; false if there is none. */
 function prepareStroke(pen: Pen, ink: Ink, { k, ratio }: Place2D): boolean {
   if (ink.stroke === null || ink.width === 0) return false;
   pen.strokeStyle = ink.stroke;

@@ -8,25 +8,25 @@ import { type Pen, type Place2D, roundBox } from "./paint_parts";
 import { phaseOf, phaseOfEdge } from "./phases";
 import { tintOf } from "./tiles";
 
-/** A node is seen at least this large, px. */
+/** The least visible size of a node, px. */
 const LEAST = 1.4;
-/** Pieces of lines smaller than this are drawn straight, px. */
+/** Smaller pieces of lines are straight, px. */
 const STRAIGHT = 10;
-/** Corners that are seen smaller than this are not rounded, px. */
+/** Smaller corners are not rounded, px. */
 const ROUND = 0.8;
-/** What is wrong with a node's gradients is a dot of this size, px. */
+/** The size of an alarm's dot, px. */
 const ALARM = 4;
 const NOBODY: ReadonlySet<number> = new Set();
 
-/** How a box is drawn that is too small for texts. */
+/** The look of a box that is too small for texts. */
 interface BoxLook {
   ink: Ink;
-  /** Whether from afar the colour of its outline stands for it: there its own is not seen. */
+  /** Whether from afar it is filled with its outline's colour. */
   fills: boolean;
   radius: number;
 }
 
-/** Draws boxes and lines without anything on them, thousands in a few milliseconds. */
+/** Draw plain boxes and lines, thousands in a few milliseconds. */
 export class PlainPainter {
   private readonly boxes = new Map<string, BoxLook | null>();
   private readonly lines = new Map<string, Ink | null>();
@@ -42,7 +42,7 @@ export class PlainPainter {
     this.scale = place.k / place.ratio;
   }
 
-  /** Draws edges, all that look alike in one path. */
+  /** Draw edges, those with the same look in one path. */
   edges(indices: readonly number[]): void {
     const { pen, scale } = this;
     const { ratio } = this.place;
@@ -105,7 +105,7 @@ export class PlainPainter {
     };
     paint(ink.fill, fills ? 1 - solid : 1, false);
     if (fills) paint(ink.stroke, solid, false);
-    // Around the smallest boxes an outline would be all that is seen of their colour.
+    // An outline would hide the colour of the smallest boxes.
     paint(ink.stroke, fills || this.marks.tint || this.marks.tiles ? 1 - solid : 1, true);
   }
 
@@ -166,7 +166,7 @@ export class PlainPainter {
     return alike;
   }
 
-  /** The style sheets are asked about one of those that look alike. */
+  /** Look up the style once per look. */
   private boxLook(key: string, node: SceneNode): BoxLook | null {
     let look = this.boxes.get(key);
     if (look === undefined) {
@@ -198,7 +198,7 @@ export class PlainPainter {
   }
 }
 
-/** The same for boxes that look alike; quicker than their classes, which say more. */
+/** A key shared by boxes that look alike; quicker than their classes. */
 function nodeKey(node: SceneNode, marks: Marks): string {
   const { leaf, root, quiet, group } = node;
   const kind = quiet ?? `${root ? "root " : ""}${leaf ? "leaf" : group ? "group" : "op"}`;

@@ -19,7 +19,7 @@ import { tileAt } from "./tiles";
 
 type Group = Selection<SVGGElement, unknown, null, undefined>;
 
-/** Draws the nodes and edges of a scene that it is given as SVG. */
+/** Draw given nodes and edges of a scene as SVG. */
 export class SvgPainter {
   private readonly edges: Group;
   private readonly links: Group;
@@ -33,7 +33,7 @@ export class SvgPainter {
     this.links = root.append("g").attr("class", "gw-links");
     this.nodes = root.append("g").attr("class", "gw-nodes");
     this.heads = root.append("g").attr("class", "gw-ring-heads");
-    // Over the nodes: a card has a cell for its gradient.
+    // Above the nodes, because a card has a cell for its gradient.
     this.gradients = root.append("g").attr("class", "gw-gradients");
   }
 
@@ -117,7 +117,7 @@ function paintEdges(
   return groups;
 }
 
-/** What is in the group of a gradient. */
+/** The content of a gradient's group. */
 const written = new WeakMap<SVGGElement, { label: GradientLabel; parts: readonly Part[] }>();
 
 function paintGradient(group: SVGGElement, label: GradientLabel): void {

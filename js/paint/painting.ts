@@ -20,7 +20,7 @@ import type { Marks } from "./marks";
 import type { Minimap } from "./minimap";
 import { SvgPainter } from "./painter";
 
-/** Around what is seen, so much is drawn as elements, as shares of the stage: the most that is not too many. */
+/** The margin around the view that is drawn as elements, as shares of the stage: the largest that is not too many. */
 const AROUND = [0.5, 0.25, 0.1, 0];
 const MOST_AROUND = 450;
 
@@ -31,12 +31,12 @@ interface Drawn {
   painter: PainterKind;
 }
 
-/** All that is painted of a scene: elements where few nodes are seen, a canvas below them where there are many. */
+/** Paint a scene: as elements if few nodes are visible, on a canvas below them if many are. */
 export class Painting {
   readonly svg = svgElement("svg", { class: "gw-svg", "aria-hidden": "true" });
   readonly canvas = new CanvasPainter();
   private readonly layer = svgElement("g", "gw-layer");
-  /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */
+  /** The layers of others under and over the picture, in its coordinates. */
   readonly underlay = svgElement("g", "gw-underlay");
   readonly overlay = svgElement("g", "gw-overlay");
   painter: PainterKind | null = null;
@@ -46,9 +46,9 @@ export class Painting {
   private readonly inks = new Inks(() => settingOf(this.svg));
   private readonly elements: SvgPainter;
   private drawn: Drawn | null = null;
-  /** Open groups whose heads the canvas shows. */
+  /** Open groups with heads on the canvas. */
   heads: readonly SceneFrame[] = [];
-  /** The last request to the canvas, with its inputs. */
+  /** The inputs of the canvas' last picture. */
   private readonly told = new Remembered();
 
   constructor(
@@ -62,14 +62,14 @@ export class Painting {
     this.layer.append(this.frames.heads, this.overlay);
   }
 
-  /** Forgets what was drawn: another scene follows. */
+  /** Forget the drawing before another scene. */
   clear(): void {
     this.elements.clear();
     this.drawn = null;
     this.painter = null;
   }
 
-  /** Draws everything anew at the next call of `paint`, in other colours if the theme is another. */
+  /** Redraw everything at the next `paint`, with new colours if the theme changed. */
   refresh(newTheme = false): void {
     this.drawn = null;
     if (!newTheme) return;
@@ -77,7 +77,7 @@ export class Painting {
     this.told.forget();
   }
 
-  /** Moves what is drawn to where the view shows it. */
+  /** Move the drawing to the view. */
   move({ k, x, y }: View): void {
     this.layer.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
     this.layer.style.setProperty("--gw-unscale", String(1 / k));
@@ -85,7 +85,7 @@ export class Painting {
     this.beacons.place({ k, x, y }, k < FAR);
   }
 
-  /** Draws what the view shows and is not drawn yet; after so many ms it needs to be called again for the rest, null for never. */
+  /** Draw the missing visible parts; returns after how many ms to continue, null for never. */
   paint(scene: Scene, marks: Marks, view: View, stage: Size): number | null {
     const { minimap } = this;
     const ratio = globalThis.devicePixelRatio || 1;
@@ -114,7 +114,7 @@ export class Painting {
       this.tell(scene, marks);
       this.heads = headsIn(scene, seen(view, stage, 0), view.k);
       if (canvas.paint(view, stage, ratio, this.heads, marks.module)) more = 0;
-      // Elements are made when the view stands still, and kept until the canvas has something to show.
+      // Elements are made when the view rests, and kept until the canvas is ready.
       if (wanted === "svg" && canvas.isMoving) {
         wanted = "canvas";
         more = 0;
@@ -149,7 +149,7 @@ export class Painting {
     const { drawn } = this;
     if (drawn?.painter !== painter || view.k > drawn.scale * 3) return false;
     const isNear = Math.min(view.k, drawn.scale) >= mapScale(scene);
-    // From afar there is more or less room for names at each scale.
+    // From afar the room for names depends on the scale.
     const most = painter === "canvas" ? 1.25 : isNear ? Number.POSITIVE_INFINITY : 1.06;
     return (
       contains(drawn.view, seen(view, stage, 0)) &&
@@ -186,7 +186,7 @@ export class Painting {
     this.drawn = { view: around, scale: view.k, painter };
   }
 
-  /** Tells the canvas what to draw, if that is something else than before. */
+  /** Pass new content to the canvas. */
   tell(scene: Scene, marks: Marks): void {
     const { ran, reached, flowed, freed, progress, hits, selected } = marks;
     const { tint, tiles, ranks, alarms } = marks;

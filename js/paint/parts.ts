@@ -1,6 +1,6 @@
 import { svgElement, write } from "../dom/element";
 
-/** An SVG element as plain data: made in a page by a painter, or written as text without one. */
+/** An SVG element as plain data: a painter makes elements of it, an export writes text. */
 export interface Part {
   tag: "circle" | "desc" | "g" | "path" | "rect" | "text" | "title" | "tspan";
   attributes: Readonly<Record<string, string | number>>;
@@ -25,8 +25,8 @@ export function makePart({ tag, attributes, content }: Part): SVGElement {
 }
 
 /**
- * Has elements say what other parts of the same form say: the page then makes and styles none anew. False, with nothing
- * done, where the forms differ. The elements are the first children of `group`, made from `was`.
+ * Update elements to parts of the same form, so that the page makes and styles no new ones. False, and nothing done, if
+ * the forms differ. The elements are the first children of `group`, made from `was`.
  */
 export function changeParts(group: Element, was: readonly Part[], now: readonly Part[]): boolean {
   if (!areAlike(was, now)) return false;

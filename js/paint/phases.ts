@@ -3,12 +3,12 @@ import { flowedAt, isOver, runningAt, stateAt } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
 
-/** What the drawing shows of backward at a node; null before any. */
+/** The state of backward at a node; null before any. */
 export type Phase = NodeState | "reached" | null;
 
 type EdgePhase = "flowed" | "passing" | "unreached" | null;
 
-/** What the drawing shows of backward at a node of the graph. */
+/** The state of backward at a graph node. */
 function nodePhase(id: number, { progress, ran, reached }: Marks): Phase {
   if (progress) {
     const state = stateAt(progress.recording, id, progress.cursor);
@@ -18,7 +18,7 @@ function nodePhase(id: number, { progress, ran, reached }: Marks): Phase {
   return reached.has(id) ? "reached" : "not reached";
 }
 
-/** The same of an edge of the graph. */
+/** The state of backward at a graph edge. */
 function edgePhase(index: number, { progress, ran, flowed }: Marks): EdgePhase {
   if (!progress) return flowed.has(index) ? "flowed" : ran ? "unreached" : null;
   const { recording, cursor } = progress;
@@ -27,7 +27,7 @@ function edgePhase(index: number, { progress, ran, flowed }: Marks): EdgePhase {
   return recording.flows[index] === cursor && !isOver(progress) ? "passing" : "flowed";
 }
 
-/** The number to write at a drawn node of the step that runs it, "2", inside of an open one "2.1"; "" for none. On cards only while one steps. */
+/** The step number at a drawn node, "2", in an open one "2.1"; "" for none. Cards have one only while stepping. */
 export function stepOf({ id, group, shape }: SceneNode, { progress }: Marks): string {
   if (!progress || group) return "";
   if (shape.card && (progress.cursor === 0 || isOver(progress))) return "";
@@ -36,15 +36,15 @@ export function stepOf({ id, group, shape }: SceneNode, { progress }: Marks): st
   return inner > 0 ? `${of}.${inner}` : String(of);
 }
 
-/** What backward has done at a drawn node, a closed box included. */
+/** The state of backward at a drawn node or closed box. */
 export function phaseOf(node: SceneNode, marks: Marks): Phase {
   if (!node.group) return nodePhase(node.id, marks);
   return commonPhase(node.group.members.map((id) => nodePhase(id, marks)));
 }
 
 /**
- * What to show of many nodes at once: that one of them runs, else what lies furthest behind; "ready" also where some are
- * done and some are not. Those that backward never reaches count only when all are such.
+ * The common state of many nodes: "running" if one runs, else the earliest state; "ready" also if only some are done.
+ * Nodes that backward never reaches count only if all are such.
  */
 export function commonPhase(phases: readonly Phase[]): Phase {
   const met = new Set(phases);
@@ -57,7 +57,7 @@ export function commonPhase(phases: readonly Phase[]): Phase {
   return met.has("not reached") ? "not reached" : null;
 }
 
-/** Whether the node that runs is folded into a drawn edge. */
+/** Whether the running node is folded into a drawn edge. */
 export function runsIn({ merged }: SceneEdge, { progress }: Marks): boolean {
   if (!progress || !merged || merged.folded.length === 0 || isOver(progress)) return false;
   const running = runningAt(progress.recording, progress.cursor);

@@ -2,28 +2,27 @@ import type { SceneNode } from "../scene/scene";
 import type { Marks, RankStrip } from "./marks";
 import { type Part, part } from "./parts";
 
-/** Bars are at most this wide, px, and at most this far apart. */
+/** The largest width of bars and of the gaps between them, px. */
 const WIDEST = 13;
 const APART = 3;
-/** Above the highest bar, and below the base line with its signs, px. */
+/** The room above the highest bar, and below the base line for signs, px. */
 const ABOVE = 4;
 const BELOW = 8;
-/** A gradient that is not zero is seen. */
+/** The least visible height of a nonzero gradient. */
 const LEAST = 1.5;
 /** Half the size of a cross, and of the sign below a bar, px. */
 const CROSS = 3.2;
 const SIGN = 2.6;
 
-/** The strip of a node once all in it is there; null without one. */
+/** A node's strip once it is complete; null for none. */
 export function stripAt({ index }: SceneNode, { ranks, progress }: Marks): RankStrip | null {
   const strip = ranks?.get(index);
   return strip && (progress?.cursor ?? 0) >= strip.from ? strip : null;
 }
 
 /**
- * A small bar for each rank: as high as its gradient, from the least to the most in a lighter colour where it stands for
- * several; a cross for NaN, a ring where there is none, a triangle below the one that is shown, a diamond below one that is
- * not as most are.
+ * A bar per rank: its height is the gradient, with a lighter part for the range of several ranks; a cross for NaN, a
+ * ring for no gradient, a triangle below the shown rank, a diamond below an outlier.
  */
 export function rankParts(node: SceneNode, marks: Marks): Part[] {
   const { ranks: cell } = node.shape;
@@ -37,7 +36,7 @@ export function rankParts(node: SceneNode, marks: Marks): Part[] {
   const foot = cell.y + cell.height / 2 - BELOW;
   const room = cell.height - ABOVE - BELOW;
   const line = `M${left - 2},${foot}H${left + pitch * bars.length - apart + 2}`;
-  // A closed box has a colour of its own, on which these would look alike.
+  // A coloured box would hide the bars' colours.
   const ground = { x: cell.x - cell.width / 2, y: cell.y - cell.height / 2 + 1, rx: 3 };
   const size = { width: cell.width, height: cell.height - 3 };
   const parts: Part[] = node.group

@@ -3,14 +3,14 @@ import { contains, type View } from "../scene/views";
 import { type Picture2D, paintPicture } from "./canvas_picture";
 import type { Pen, Place2D } from "./paint_parts";
 
-/** A part of a picture on a canvas of its own, drawn a little at a time and then copied wherever it is seen. */
+/** A part of a picture on its own canvas, drawn step by step and copied to where it is visible. */
 export class Raster {
   readonly canvas = document.createElement("canvas");
   isDone = false;
   private readonly place: Place2D;
   private readonly job: Iterator<void>;
 
-  /** Of the box of the scene that is given, as `view` shows it; `ratio` is device px for each px of the stage. */
+  /** Covers `box` of the scene as `view` shows it; `ratio` is device px per px of the stage. */
   constructor(
     readonly picture: Picture2D,
     readonly box: Box,
@@ -18,7 +18,7 @@ export class Raster {
     readonly ratio: number,
   ) {
     const k = view.k * ratio;
-    // Whole px off the view, so that at its scale it is copied px by px.
+    // Whole px from the view, so that at its scale copying is exact.
     const left = Math.floor(view.x * ratio + box.left * k);
     const top = Math.floor(view.y * ratio + box.top * k);
     this.place = { k, x: view.x * ratio - left, y: view.y * ratio - top, ratio };
@@ -28,7 +28,7 @@ export class Raster {
     this.job = pen ? paintPicture(pen, picture, box, this.place) : [][Symbol.iterator]();
   }
 
-  /** Draws for about so long, ms; true when it is done. */
+  /** Draw for about this many ms; true when done. */
   work(ms: number): boolean {
     const end = performance.now() + ms;
     while (!this.isDone && performance.now() < end) this.isDone = this.job.next().done === true;
@@ -39,7 +39,7 @@ export class Raster {
     return contains(this.box, box);
   }
 
-  /** Copies it to where it is seen on a canvas of `ratio` device px for each px of the stage; over what is there. */
+  /** Copy it over a canvas of `ratio` device px per px of the stage. */
   copyTo(pen: CanvasRenderingContext2D, view: View, ratio: number): void {
     const { place, canvas } = this;
     const scale = (view.k * ratio) / place.k;

@@ -2,7 +2,7 @@ import type { SceneNode } from "../scene/scene";
 import type { Marks, TileGrad } from "./marks";
 import { type Part, part } from "./parts";
 
-/** What arrived at the parameters of a closed box, or of a block of a strip, once all of it has. */
+/** The gradient of a closed box' or block's parameters, once it is complete. */
 export function tileAt({ index }: SceneNode, { tiles, progress }: Marks): TileGrad | null {
   const grad = tiles?.get(index);
   return grad && (progress?.cursor ?? 0) >= grad.from ? grad : null;
@@ -13,7 +13,7 @@ export function tintOf(node: SceneNode, marks: Marks): string {
   return marks.tint ? marks.tint.nodes[node.index] : (tileAt(node, marks)?.tint ?? "");
 }
 
-/** The number on a closed box: the norm of what arrived at its parameters; until that is known, how many numbers they hold. */
+/** A closed box' number: the norm of its parameters' gradient, before that their size. */
 export function tileParts({ shape: { tile } }: SceneNode, norm: string | null): Part[] {
   if (!tile || tile.number === null) return [];
   const name = norm === null ? "gw-text-cell" : "gw-text-digits";

@@ -6,7 +6,7 @@ import { formatShape } from "../text/shape";
 import type { DetailsModel, FewModel, NodeModel, TensorSummary, Values } from "../wire";
 import { isFew } from "./tensor";
 
-/** What a node holds or gave, and beside it the gradient that is stored there or flowed through: the node as in the picture. */
+/** A node's value and its stored or incoming gradient, as in the picture. */
 export function cells(
   node: NodeModel,
   details: DetailsModel | null,
@@ -41,7 +41,7 @@ function gradientIn({ grad, grad_output }: DetailsModel, leaf: boolean): TensorS
   return grad_output?.length === 1 ? grad_output[0] : null;
 }
 
-/** The same as far as the recording knows it, until the details are there. */
+/** The same from the recording, before the details arrive. */
 function recordedGradient(id: number, leaf: boolean, progress: Progress | null): FewModel | null {
   if (!progress) return null;
   const { recording, cursor } = progress;
@@ -73,7 +73,7 @@ function cell(label: string, shown: string, tensor: FewModel | null, kind: strin
   );
 }
 
-/** ".grad before 4 + this pass 12 = 16", where the pass added to what was there. */
+/** ".grad before 4 + this pass 12 = 16", if the pass added to an earlier value. */
 function addedUp(id: number, leaf: boolean, progress: Progress | null): HTMLElement | null {
   const held = progress?.recording.stored.get(id);
   if (!leaf || !progress || !held?.before || held.values === null) return null;

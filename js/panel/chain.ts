@@ -6,11 +6,11 @@ import { readable } from "./formula";
 import { type GoTo, nodeLink } from "./links";
 import { type Opened, section } from "./sections";
 
-/** Paths that start out open, and the longest that does. */
+/** The number of paths that are open at first, and their greatest length. */
 const OPEN_PATHS = 3;
 const OPEN_FACTORS = 6;
 
-/** The chain rule at a leaf: along each path a product, over all paths a sum. */
+/** The chain rule at a leaf: a product along each path, and the sum over paths. */
 export function chainSection(
   chain: ChainModel | null,
   graph: GraphModel,
@@ -95,7 +95,7 @@ function factorRow(
   );
 }
 
-/** The written term with its value behind it, unless it says that already. */
+/** The written term and its value, unless they are the same. */
 function equation(written: string | null, value: ChainModel["sum"]): string {
   if (value === null) return written ?? "";
   const text = compactValues(value);

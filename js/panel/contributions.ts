@@ -9,7 +9,7 @@ import { isFew } from "./tensor";
 
 const MOST_ROWS = 50;
 
-/** How the gradient of a node adds up, where several are to come together: who gave how much, and the sum after each. */
+/** The contributions to a node's gradient, with the sum after each. */
 export function contributionsSection(
   {
     contributions,
@@ -61,7 +61,7 @@ function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HT
   );
 }
 
-/** A tensor in a cell: its values when they are few, else its norm; `none` where there is none. */
+/** A tensor in a cell: its values if few, else its norm; `none` for no tensor. */
 export function amount(
   summary: TensorSummary | null,
   none = "not kept",

@@ -27,7 +27,7 @@ export function factList(rows: readonly [string, string][]): HTMLElement {
   );
 }
 
-/** The tensors a node made, when there is more to say than the facts do. */
+/** The tensors that a node made, if there is more to show than the facts. */
 export function outputsSection(
   outputs: readonly OutputModel[],
   count: number,

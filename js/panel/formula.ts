@@ -6,10 +6,10 @@ import { argumentName, type GoTo, moreInputs, nodeLink } from "./links";
 import { type Opened, section } from "./sections";
 import { isFew } from "./tensor";
 
-/** By the place of an input, what came in and the local derivative, where both are single numbers. */
+/** Per input, the incoming gradient and the local derivative, if both are single numbers. */
 export type Locals = ReadonlyMap<number, readonly [came: number, local: number]>;
 
-/** What came in, the derivative with respect to each input as code, and what was passed on to it. */
+/** The incoming gradient, the derivative for each input as code, and the outgoing gradients. */
 export function formulaSection(
   details: DetailsModel,
   opened: Opened,
@@ -82,7 +82,7 @@ function formulaItem(
         ),
     ),
     formula && element("code", "gw-code", readable(formula.code)),
-    // The number that was passed on stands above.
+    // The outgoing number is above.
     formula !== null &&
       formula.numbers !== null &&
       !(local && Number.isFinite(Number(formula.numbers))) &&
@@ -90,7 +90,7 @@ function formulaItem(
   );
 }
 
-/** What was passed on; of single numbers also what came in times the local derivative: "−12 × 2 = −24". */
+/** The outgoing gradient; for single numbers also the product: "−12 × 2 = −24". */
 function passedOn(gradient: TensorSummary, local?: readonly [number, number]): HTMLElement {
   const shown = element("span", { class: "gw-passed", title: "passed on" }, briefly(gradient));
   if (!local) return shown;
@@ -103,7 +103,7 @@ function passedOn(gradient: TensorSummary, local?: readonly [number, number]): H
   );
 }
 
-/** Code with what torch saves of a shape written as the shape it is. */
+/** Write the shape itself for torch's saved sizes in code. */
 export function readable(code: string): string {
   return code
     .replace(/\b(\w+?)_sym_sizes\b/g, "$1.shape")

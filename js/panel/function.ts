@@ -6,13 +6,13 @@ import { briefly } from "./formula";
 import { type Opened, section, sentence } from "./sections";
 import { lineView } from "./source";
 
-/** Whether a custom backward is right: what was found, and how to ask. */
+/** The result of checking a custom backward, and how to request it. */
 export interface Checks {
   found(): CheckedModel | null;
   ask(node: number): void;
 }
 
-/** The backward of a custom Function, as somebody wrote it; where somebody can check it, with a button for that. */
+/** The source of a custom Function's backward, with a button that checks it if possible. */
 export function functionSection(
   { id, function: found }: DetailsModel,
   opened: Opened,
@@ -44,7 +44,7 @@ export function functionSection(
   );
 }
 
-/** What a backward ran, one operation after the other, and what each gave. */
+/** The operations that a backward ran, with their results. */
 export function operationsSection(
   { operations, operation_count }: DetailsModel,
   opened: Opened,

@@ -6,14 +6,14 @@ import { argumentName, type GoTo, moreInputs, nodeLink } from "./links";
 import { andMore, type Opened, section, sentence } from "./sections";
 import { isFew, tensorHead, tensorView } from "./tensor";
 
-/** One sentence why the cell has no gradient; null if it has one, or if the value explains itself. */
+/** Explain an empty gradient cell in one sentence; null if there is a gradient or the value explains itself. */
 export function whyNone(details: DetailsModel, progress: Progress | null): HTMLElement | null {
   const said = sentence(reasonOf(details, progress));
   if (said) said.dataset.section = "why";
   return said;
 }
 
-/** Why what a leaf holds is not what went in; null where it is. */
+/** Explain why a leaf's value differs from the forward pass'; null if it does not. */
 export function whyChanged({ kind, value_note }: DetailsModel): HTMLElement | null {
   const said = kind === "leaf" ? sentence(value_note) : null;
   if (said) said.dataset.section = "changed";
@@ -24,11 +24,11 @@ function reasonOf(details: DetailsModel, progress: Progress | null): string | nu
   const { kind, grad, grad_output, grad_note, explained } = details;
   if (kind !== "leaf") return grad_output === null ? grad_note.grad_output : null;
   if (grad !== null) return grad.numel > 0 && grad.zeros === grad.numel ? explained : null;
-  // While one steps through a pass, what that pass did says more.
+  // While stepping, the pass' own note says more.
   return progress ? grad_note.grad : (explained ?? grad_note.grad);
 }
 
-/** The node's tensor in full: what it is, all that is known of its numbers, and where that is known from. */
+/** The node's tensor in full: its numbers, and their source. */
 export function tensorSection(details: DetailsModel, opened: Opened): HTMLElement {
   const { value, value_note, shape, dtype, device, grad, grad_note, kind } = details;
   const known = shape && dtype && device ? tensorHead({ shape, dtype, device }) : null;
@@ -53,7 +53,7 @@ export function tensorSection(details: DetailsModel, opened: Opened): HTMLElemen
   );
 }
 
-/** What flowed in and what was passed on, in full, where that is more than a few numbers. */
+/** The incoming and outgoing gradients in full, if they have more than a few numbers. */
 export function flowSections(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement[] {
   const { grad_output, grad_input } = details;
   const isMore = (all: (TensorSummary | null)[] | null) =>

@@ -69,7 +69,7 @@ export function inputRows(
   );
 }
 
-/** How many more inputs there are than the panel lists, with and without gradient. */
+/** The number of inputs beyond the panel's list, with and without gradient. */
 export function moreInputs(details: DetailsModel): HTMLElement | null {
   const { inputs, no_grad_inputs, constants, input_count } = details;
   return andMore(input_count, inputs.length + no_grad_inputs.length + constants.length);
@@ -77,7 +77,7 @@ export function moreInputs(details: DetailsModel): HTMLElement | null {
 
 const MOST_CONSUMERS = 50;
 
-/** The first of so many consumers. */
+/** The first consumers. */
 export function consumerRows(
   consumers: readonly ConsumerModel[],
   count: number,

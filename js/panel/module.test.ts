@@ -54,7 +54,7 @@ async function view(graph: GraphModel = perceptron()) {
   return { host, channel, one, click, press, depth, action, title, selected };
 }
 
-/** Four blocks that are alike, in a row. */
+/** Four similar blocks in a row. */
 function fourBlocks(): GraphModel {
   const g = new Builder();
   g.namespace = "";

@@ -10,7 +10,7 @@ import { type GoTo, nodeLink } from "./links";
 import type { ModuleFacts } from "./module_facts";
 import { type Opened, section, sentence } from "./sections";
 
-/** A module that is selected in the drawing, and what can be done with it. */
+/** A module that is selected in the drawing, and its actions. */
 export interface SelectedModule {
   /** Its path alone. */
   paths: readonly string[];
@@ -18,11 +18,11 @@ export interface SelectedModule {
   actions: [text: string, run: () => void][];
 }
 
-/** Kinds of operations that are named, and nodes that are listed. */
+/** The most kinds of operations and the most nodes to list. */
 const MOST_KINDS = 6;
 const MOST_LISTED = 40;
 
-/** What a module is and holds, and what flows in and out of it. */
+/** A module's class, content, and gradients in and out. */
 export function moduleView(
   graph: GraphModel,
   { paths, facts, actions }: SelectedModule,
@@ -98,7 +98,7 @@ function rowsOf({ parameters, numbers, own, bytes, gradients }: ModuleFacts): [s
   return rows;
 }
 
-/** One norm, or the least and the most of several. */
+/** A norm, or the least and largest of several. */
 function normsText(norms: readonly number[]): string {
   if (norms.length === 0) return "none";
   const [least, most] = [Math.min(...norms), Math.max(...norms)].map((norm) =>

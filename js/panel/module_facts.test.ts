@@ -9,7 +9,7 @@ import { graphs } from "../testing/graphs";
 import type { GraphModel, RunModel, StepModel } from "../wire";
 import { moduleFacts } from "./module_facts";
 
-/** Two layers that share a weight, each with a bias of its own, between an input and a loss. */
+/** Two layers that share a weight, each with its own bias, between an input and a loss. */
 function twoLayers() {
   const g = new Builder();
   const x = g.leaf("x", [4, 3]);
@@ -22,7 +22,7 @@ function twoLayers() {
   const sum = g.op("AddBackward0", [4, 3], { self: second, other: g.leaf("net.1.bias", [3]) });
   g.namespace = "";
   const { nodes, ...rest } = g.graph([g.op("SumBackward0", [], { self: sum }, "loss"), "loss"]);
-  // As Python has them when they were watched: a leaf has no module of its own.
+  // As in a watched graph: a leaf has no module of its own.
   return {
     ...rest,
     nodes: nodes.map((node) => (node.kind === "leaf" ? { ...node, namespace: null } : node)),

@@ -7,38 +7,38 @@ import type { Recording } from "../steps/recording";
 import type { GraphModel, MemoryModel } from "../wire";
 
 export interface ModuleFacts {
-  /** User text; null where it is not known. */
+  /** User text; null if unknown. */
   kind: string | null;
   /** Whether the modules are inferred rather than watched. */
   isInferred: boolean;
-  /** Its operations, by how often they occur. */
+  /** Its operations with their counts. */
   operations: [string, number][];
-  /** The parameters that its operations use, or that it owns. */
+  /** The parameters that its operations use or that it owns. */
   parameters: number[];
-  /** How many numbers those hold. */
+  /** The parameters' number of elements. */
   numbers: number;
   /** Its inputs from outside, and its outputs. */
   inputs: number[];
   outputs: number[];
-  /** Held for backward: by its own operations, and including the modules in it. */
+  /** Saved for backward: by its own operations, and including its submodules. */
   own: number;
   bytes: number;
   gradients: ModuleGradients | null;
 }
 
-/** What flowed in a backward pass. Norms are Infinity for NaN as well. */
+/** A module's gradients in a pass. NaN norms are Infinity. */
 interface ModuleGradients {
-  /** Norms of the gradients that came in and that went out. */
+  /** Norms of the incoming and the outgoing gradients. */
   arrived: number[];
   passedOn: number[];
-  /** How many of its parameters a gradient was added to. */
+  /** The number of its parameters whose `.grad` grew. */
   stored: number;
-  /** How many of its nodes got nothing but zeros, and how many NaN or Inf. */
+  /** The numbers of its nodes with only zeros, and with NaN or Inf. */
   dead: number;
   notFinite: number;
 }
 
-/** Reads a module off its graph. A parameter that modules share counts for each. */
+/** Compute a module's facts. A shared parameter counts in each module. */
 export function moduleFacts(
   graph: GraphModel,
   paths: readonly string[],
@@ -88,7 +88,7 @@ export function moduleFacts(
     kind: classOf(graph, paths[0]),
     isInferred: nodes.some(({ id, kind, inferred }) => inside[id] && kind === "op" && inferred),
     operations: [...counts].sort((a, b) => b[1] - a[1]),
-    // As the model has them: nodes are numbered from the outputs on.
+    // In the model's order: nodes are numbered from the outputs.
     parameters: [...parameters].sort((a, b) => b - a),
     numbers: [...parameters].reduce((sum, id) => sum + sizeOf(nodes[id].shape), 0),
     inputs: [...inputs],

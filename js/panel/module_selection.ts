@@ -7,7 +7,7 @@ import type { FoldController } from "../interact/fold_controller";
 import type { SelectedModule } from "./module";
 import { moduleFacts } from "./module_facts";
 
-/** The module that is selected in one view. Python knows of selected nodes only. */
+/** The selected module of a view. Python only knows selected nodes. */
 export class ModuleSelection {
   private paths: readonly string[] | null = null;
   private made: SelectedModule | null = null;
@@ -25,7 +25,7 @@ export class ModuleSelection {
     this.drawing.mark({ module: paths });
   }
 
-  /** The selected module as it is drawn now, the same object as long as nothing about it changes; null for none. */
+  /** The selected module as drawn, the same object while nothing changes; null for none. */
   get current(): SelectedModule | null {
     const { drawing, folds, channel } = this;
     const { scene, progress } = drawing;

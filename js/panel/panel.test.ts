@@ -73,7 +73,7 @@ describe("Panel", () => {
     const rows = [...panel.element.querySelectorAll('[data-section="ranks"] tbody tr')];
     const cells = rows.map((row) => [...row.children].map((cell) => cell.textContent));
     expect(cells).toEqual([
-      // What is not as on most ranks comes first.
+      // Outliers come first.
       ["2\u25c6", "none", "none", "–", "–"],
       ["0", expect.stringContaining("2.5"), "‖1.118‖", "1", "2"],
     ]);

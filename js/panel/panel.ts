@@ -26,11 +26,11 @@ interface PanelEvents {
   goTo: GoTo;
   goToModule(path: string): void;
   close(): void;
-  /** Which rank of several is shown. */
+  /** The shown rank. */
   rank?(): ShownRank;
 }
 
-/** After this long without an answer the panel says so. */
+/** After this time without an answer the panel says so. */
 const PATIENCE_MS = 4000;
 
 /** The details panel. It never shows one node's details under another node's name. */
@@ -43,24 +43,24 @@ export class Panel {
     "aria-label": "Details of the selected node",
     ...KEEP_KEYS,
   });
-  /** Stays in place while the body scrolls. */
+  /** Fixed while the body scrolls. */
   private readonly bar = element("div", "gw-chips");
   private readonly opened: Opened = new Map();
-  /** The node or the module that is shown. */
+  /** The shown node or module. */
   private shown: number | string | null = null;
   private module: SelectedModule | null = null;
   private timer = 0;
 
   constructor(
     private readonly events: PanelEvents,
-    /** What is shown while nothing is selected, below how much there is. */
+    /** Shown without a selection, below the graph's size. */
     private readonly help: HTMLElement = element("div"),
-    /** What can be asked of gradients; below the details of a node, and alone while none is selected. */
+    /** The gradient experiments; below a node's details, or alone. */
     private readonly whatIf: {
       readonly element: HTMLElement;
       readonly isOpen: boolean;
     } | null = null,
-    /** Who checks the backward of a custom Function; null where nobody can. */
+    /** How to check a custom Function's backward; null if impossible. */
     private readonly checks: () => Checks | null = () => null,
   ) {
     const close = button(
@@ -75,7 +75,7 @@ export class Panel {
     );
   }
 
-  /** Shows the details if they are of the selected node, else that they are on their way, or a summary of the graph. */
+  /** Show the selected node's details, a note that they are coming, or a summary of the graph. */
   update(
     graph: GraphModel,
     selected: number | null,
@@ -170,7 +170,7 @@ export class Panel {
     ];
   }
 
-  /** Replaces the contents; for the same node what was scrolled and focused stays so. */
+  /** Replace the contents; for the same node, scroll position and focus stay. */
   private fill(id: number | string | null, children: (Node | null)[]): void {
     const { body } = this;
     const same = this.shown === id;
@@ -184,7 +184,7 @@ export class Panel {
     const hadFocus = active !== null && active !== body && body.contains(active);
     const focusKey = hadFocus ? active.dataset.focus : undefined;
     const top = body.scrollTop;
-    // Focus must not fall to the page with the old contents: the page would take the next key for a command.
+    // A lost focus goes to the page, which would take the next key as a command.
     if (hadFocus) this.focus();
     body.replaceChildren(...children.filter((child) => child !== null));
     body.scrollTop = same ? top : 0;
@@ -199,7 +199,7 @@ export class Panel {
   }
 }
 
-/** What came in at a node and its local derivatives, where they are single numbers and the node has run. */
+/** A node's incoming gradient and local derivatives, if they are single numbers and the node has run. */
 function localsOf(graph: GraphModel, node: number, progress: Progress | null): Locals {
   const found = new Map<number, readonly [number, number]>();
   if (!progress || progress.recording.step[node] > progress.cursor) return found;
@@ -212,7 +212,7 @@ function localsOf(graph: GraphModel, node: number, progress: Progress | null): L
   return found;
 }
 
-/** What there is to say of a constant, a cut or a tensor outside the graph, and of a node of a static graph. */
+/** The details of a constant, a cut or an outside tensor, and of a static graph's node. */
 function quietView(
   graph: GraphModel,
   details: DetailsModel,
@@ -239,7 +239,7 @@ function quietView(
   ];
 }
 
-/** The numbers; of a call where they are known from, or why they are not known. */
+/** The numbers; for a call their source, or why they are unknown. */
 function valueSection(details: DetailsModel, opened: Opened): HTMLElement | null {
   const { value, value_note, kind } = details;
   const said = kind !== "call" ? null : sentence(value ? value.origin : value_note);
@@ -288,7 +288,7 @@ function chips(graph: GraphModel, id: number): HTMLElement[] {
   return [...found, element("span", "gw-node-number", `node ${id}`)];
 }
 
-/** What a module is called: a button that selects it, where it is drawn. */
+/** A module's name: a button that selects it, if it is drawn. */
 function moduleLink(path: string | null, name: string, go: (path: string) => void): HTMLElement {
   if (!path) return element("b", {}, oneLine(name));
   return button(
@@ -319,7 +319,7 @@ function heading(
         "div",
         "gw-dim gw-module",
         "in ",
-        // A module named by a number takes the name of its box.
+        // A module with a numeric name takes its box' name.
         moduleLink(
           node?.namespace,
           /^\d+$/.test(module) ? groupTitle(node?.namespace ?? module, graph) : module,
@@ -348,7 +348,7 @@ function graphSummary(graph: GraphModel): HTMLElement {
   );
 }
 
-/** What a node is, in prose, with the schema of its operation. */
+/** The explanation of a node, with its operation's schema. */
 function aboutSection({ about, forward, op }: DetailsModel, opened: Opened): HTMLElement {
   return section(
     "about",

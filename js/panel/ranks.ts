@@ -5,12 +5,12 @@ import { amount } from "./contributions";
 import { type Opened, section } from "./sections";
 
 const MOST_ROWS = 64;
-/** Of more numbers than this the norm is written, with the numbers for those who point at it: columns stand side by side. */
+/** The most numbers to write in a column; more are summarized by the norm, with a tooltip. */
 const MOST_NUMBERS = 1;
 
-/** What the table is sorted by; ranks that are not as most are come first. */
+/** The sort key of the table; outliers come first. */
 type Column = "rank" | "local" | "reduced" | "difference" | "bucket" | "ready";
-/** Of the last three those are shown that something is known of. */
+/** The last three columns appear if any value is known. */
 const COLUMNS: Record<Column, string> = {
   rank: "Sort by rank",
   local: "What arrived at the leaf there: the gradient of that rank alone",
@@ -25,14 +25,14 @@ const ODD =
   "Not as most ranks: the local gradient is NaN, infinite or missing where most have one, or its norm is over 10 times the " +
   "middle one or under a tenth of it; or the reduced gradient is another than most ranks have.";
 
-/** Which rank is shown, and how another is; null where nobody could. */
+/** The shown rank, and how to show another; null if impossible. */
 export interface ShownRank {
   ranks: RanksModel | null;
   shown: number | null;
   show: ((rank: number) => void) | null;
 }
 
-/** The gradient of a leaf on each rank of a run: its own, and what was made of all of them. */
+/** A leaf's gradient on each rank: its own, and the reduced one. */
 export function ranksSection(
   { ranks }: Pick<DetailsModel, "ranks">,
   opened: Opened,
@@ -86,7 +86,7 @@ export function ranksSection(
   );
 }
 
-/** Whether a column has a number of its own rather than a gradient. */
+/** Whether a column has a number instead of a gradient. */
 function isNumber(column: Column): column is "rank" | "bucket" | "ready" {
   return column === "rank" || column === "bucket" || column === "ready";
 }
@@ -128,7 +128,7 @@ function rankRow(
   );
 }
 
-/** Those that are not as most are first; by a norm, what is not finite before the largest, and none last. */
+/** Outliers first; by a norm, non-finite values, then the largest, missing ones last. */
 function sorted(rows: readonly RankGradModel[]): RankGradModel[] {
   const height = (summary: TensorSummary | null) => {
     if (summary === null || summary.norm === null) return -1;

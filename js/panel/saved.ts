@@ -4,7 +4,7 @@ import type { SavedModel } from "../wire";
 import { andMore, type Opened, section } from "./sections";
 import { tensorView } from "./tensor";
 
-/** What the node keeps for backward. */
+/** The tensors and values that the node saves for backward. */
 export function savedSection(
   saved: readonly SavedModel[],
   count: number,
@@ -41,7 +41,7 @@ function savedItem({ name, summary, scalar, freed, note }: SavedModel): HTMLElem
   );
 }
 
-/** A plain value as Python writes it. */
+/** Format a plain value like Python. */
 export function pythonText(value: unknown): string {
   if (value === null || value === undefined) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";

@@ -1,7 +1,7 @@
 import { element, KEEP_KEYS } from "../dom/element";
 import type { DetailsModel } from "../wire";
 
-/** Which sections the reader opened or closed; kept while details change. */
+/** The sections that the reader opened or closed; kept while details change. */
 export type Opened = Map<string, boolean>;
 
 /** A section with a heading that opens and closes it. */
@@ -48,7 +48,7 @@ export function failedSection(
   return section(part, title, "not known", opened, true, sentence(found.sentence));
 }
 
-/** "and 900 more", below the first of many; null when there are no more. */
+/** "and 900 more", below the first of many; null if all are shown. */
 export function andMore(count: number, shown: number): HTMLElement | null {
   return count > shown ? element("p", "gw-small", `and ${count - shown} more`) : null;
 }

@@ -4,7 +4,7 @@ import type { CutModel, DetailsModel, SourceModel } from "../wire";
 import { type GoTo, nodeLink } from "./links";
 import { type Opened, section } from "./sections";
 
-/** The line of the program that made a node, with the function that it called. */
+/** The program line that made a node, with its function. */
 export function sourceSection(details: DetailsModel): HTMLElement | null {
   const { source, call, inplace } = details;
   if (source === null && call === null) return null;
@@ -31,7 +31,7 @@ export function sourceSection(details: DetailsModel): HTMLElement | null {
   );
 }
 
-/** A line of the user's program: where it stands, and its text. */
+/** A line of the user's program: its place and its text. */
 export function lineView({ file, line, text, function: name }: SourceModel): HTMLElement {
   const place = `${lastParts(file)}:${line}`;
   const within = name === "<module>" ? "" : ` in ${name}`;
@@ -47,13 +47,13 @@ export function isSameLine(a: SourceModel | null, b: SourceModel | null): boolea
   return a !== null && b !== null && a.file === b.file && a.line === b.line;
 }
 
-/** The file and its folder; a whole path would fill the panel. */
+/** The file and its folder, since a whole path would fill the panel. */
 function lastParts(file: string): string {
   const parts = file.split(/[\\/]/);
   return oneLine(parts.slice(-2).join("/"));
 }
 
-/** Where gradient was lost on the way to an operand, one entry per place. */
+/** The places where the gradient of an operand was cut. */
 export function cutsSection(
   cuts: readonly CutModel[],
   opened: Opened,

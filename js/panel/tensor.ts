@@ -11,9 +11,9 @@ import { formatShape } from "../text/shape";
 import type { JsonNumber, TensorSummary } from "../wire";
 import { valuesTable } from "./values";
 
-/** Tensors of at most so many numbers are written out on one line. */
+/** The largest tensor that is written on one line. */
 const FEW = 4;
-/** With at most so many numbers, all of which are shown, statistics are left out. */
+/** The largest tensor that is shown without statistics. */
 const SEEN_AT_ONCE = 16;
 
 /** Whether the numbers of a tensor fit on a line. */
@@ -21,7 +21,7 @@ export function isFew({ values, numel, truncated }: TensorSummary): boolean {
   return values !== null && numel <= FEW && !truncated;
 }
 
-/** A tensor: what it is, some of its values, and its statistics. */
+/** A tensor: its type, values and statistics. */
 export function tensorView(summary: TensorSummary, key: string): HTMLElement {
   return element(
     "div",

@@ -4,18 +4,18 @@ import type { JsonNumber, TensorSummary, Values } from "../wire";
 
 type Scalar = JsonNumber | boolean;
 
-/** A vector is wrapped into rows of so many. */
+/** The number of columns of a wrapped vector. */
 const VECTOR_COLUMNS = 4;
 
-/** One grid of a tensor of any number of dimensions. */
+/** A two-dimensional slice of a tensor. */
 interface Slice {
-  /** Indices of the leading dimensions, then ":" for those that the grid shows: "[0, 2, :, :]"; null for 2-D and less. */
+  /** Indices of the leading dimensions, then ":" for the shown ones: "[0, 2, :, :]"; null for 2-D and less. */
   heading: string | null;
   rows: { label: string; cells: { value: Scalar; title: string }[] }[];
   columns: string[] | null;
 }
 
-/** Cuts nested values into grids of rows and columns, with the index of everything. */
+/** Cut nested values into slices with their indices. */
 export function slices(values: Values, indices: number[][] | null): Slice[] {
   const cell = (value: Scalar, position: number[]) => ({
     value,
@@ -67,7 +67,7 @@ function depthOf(values: Values): number {
   return depth;
 }
 
-/** The values as small tables that scroll within the panel. */
+/** The values as small scrolling tables. */
 export function valuesTable(
   { values, indices, dtype }: TensorSummary,
   key: string,

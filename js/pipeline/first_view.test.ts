@@ -28,7 +28,7 @@ const ROOMS = [
 const sceneIn = (graph: GraphModel, room: (typeof ROOMS)[number]) =>
   firstScene(graph, bestDirection(graph, room, tableMeasure), tableMeasure, false, room);
 
-/** How much of the picture's nodes is in the window at first. */
+/** The share of nodes that the first view shows. */
 function shareShown(
   { nodes }: Scene,
   view: ReturnType<typeof firstView>,

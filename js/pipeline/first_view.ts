@@ -19,30 +19,29 @@ import { fitView, LEGIBLE, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 
-/** A board reads from left to right unless it is this much larger the other way. */
+/** A board is drawn left to right unless another direction is this much larger. */
 const PREFERRED = 1.15;
-/** The scale at which a board is shown whole: in a narrow window, and in a wide one. */
+/** The least scale of a whole board: in a narrow window, and in a wide one. */
 const BOARD = [0.55, 0.75];
 /** A wide window, px. */
 const WIDE = 1200;
-/** What a closed box and the gaps around it take at least, px². */
+/** The least area of a closed box with its gaps, px². */
 const LEAST_AREA = 4000;
-/** A picture of fewer things shows hardly anything: boxes are opened one by one, although others like them stay closed. */
+/** A picture with fewer items is opened further, box by box, even if similar boxes stay closed. */
 const FEW_THINGS = 12;
-/** So many ways of opening more are tried, and none in a larger graph. */
+/** The most attempts to open more; none in a larger graph. */
 const MOST_TRIED = 10;
 const LARGEST_TRIED = 5000;
-/** Of so many times the room, as far as can be known before a picture is made. */
+/** Skip a picture with an estimated area of more than this many windows. */
 const AT_MOST = 1.2;
-/** So many levels of what is in a block are opened at most. */
+/** The most open levels of a block. */
 const MOST_LEVELS = 4;
-/** More of them are shown where that makes the picture hardly smaller. */
+/** Open more boxes if the scale shrinks no further than this. */
 const NEARLY = 0.95;
 
 /**
- * What a graph looks like before the reader touches it: of what can be read as a whole in this room, the folding that
- * shows most; the one that shows least where none can. Repeated blocks are strips, and closed. Compiled code that was
- * opened is open wherever that can be read.
+ * The initial folding of a graph: of those that are readable as a whole in this room, the one that shows most; else the
+ * one that shows least. Repeated blocks are closed strips. Opened compiled code is open wherever that is readable.
  */
 export function fittingFolding(
   grouped: GroupedGraph,
@@ -68,14 +67,14 @@ export function fittingFolding(
   const more = withMore(grouped);
   const hasMore = (g: number) => more[g] === 1 && !isWithin[g];
   const enough = (AT_MOST * room.width * room.height) / LEGIBLE ** 2;
-  // The best in which these boxes are open.
+  // The best folding with these boxes open.
   const fittingWith = (held: ReadonlySet<string>): { folding: Folding; isLegible: boolean } => {
     const tried: { folding: Folding; count: number }[] = [];
     for (let depth = deepest(tree); depth >= 0; depth--) {
       const isWanted = (g: number) => g > 0 && tree.depth[g] <= depth && hasMore(g);
       const open = new Set(tree.path.filter((path, g) => held.has(path) || isWanted(g)));
       const folding = { ...first, open, hidesPlumbing: true };
-      // The number of nodes in a layer is unknown before: it may be two of three.
+      // The number of nodes in a layer is unknown at this point, perhaps two or three.
       if (visibleCount(grouped, folding) - blocks <= 3 * most)
         tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
     }
@@ -88,7 +87,7 @@ export function fittingFolding(
     let each = look(level).area / foldedPlan(grouped, level).nodes.length;
     const folding = openedFurther(grouped, level, hasMore, (folding) => {
       const { length } = foldedPlan(grouped, folding).nodes;
-      // What would be far too large is not laid out.
+      // A far too large picture is not laid out.
       if (length > most || length * each > enough) return false;
       const { k, area } = look(folding);
       if (k < LEGIBLE) return false;
@@ -102,7 +101,7 @@ export function fittingFolding(
   return withHeld?.isLegible ? withHeld.folding : fittingWith(new Set()).folding;
 }
 
-/** Open more boxes, all of one class together, as long as everything is readable. */
+/** Open more boxes, class by class, while everything is readable. */
 function openedFurther(
   grouped: GroupedGraph,
   level: Folding,
@@ -136,7 +135,7 @@ function openedFurther(
   return folding;
 }
 
-/** The same in parts that have a key in common. */
+/** Group items by key. */
 function partsBy(items: readonly number[], keyOf: (item: number) => string | number): number[][] {
   const parts = new Map<string | number, number[]>();
   for (const item of items) {
@@ -147,7 +146,7 @@ function partsBy(items: readonly number[], keyOf: (item: number) => string | num
 }
 
 /**
- * Per group, 1 if opening it shows more than one tile: not of a module without others in it, nor of a layer with its
+ * Per group, 1 if opening it shows more than one tile: not for a module without submodules, nor for a layer with its
  * normalisation and activation.
  */
 function withMore({ tree, graph, plumbing, role }: GroupedGraph): Uint8Array {
@@ -160,7 +159,7 @@ function withMore({ tree, graph, plumbing, role }: GroupedGraph): Uint8Array {
   return Uint8Array.from(tiles, (count, g) => (count > 1 && start[g + 1] > start[g] ? 1 : 0));
 }
 
-/** Per group, 1 if it is a block of a strip or lies in one. */
+/** Per group, 1 if it is in or is a block of a strip. */
 function withinBlocks({ tree, runs }: GroupedGraph): Uint8Array {
   const isWithin = new Uint8Array(tree.path.length);
   for (const run of runs) for (const g of run) isWithin[g] = 1;
@@ -169,8 +168,7 @@ function withinBlocks({ tree, runs }: GroupedGraph): Uint8Array {
 }
 
 /**
- * A block of a strip opened in a lens: as many levels of it as can be read, at least what lies in it directly. Null where
- * it is a block of no strip.
+ * Open a block of a strip in a lens with as many levels as are readable, at least one. Null if it is not such a block.
  */
 export function openedBlock(
   grouped: GroupedGraph,
@@ -193,7 +191,7 @@ export function openedBlock(
   const scale = (next: Folding) =>
     fitView(foldedScene(grouped, next, direction, measure, { cache, room }), room).k;
   const most = Math.min(MOST_LEVELS, within - tree.depth[g] - 1);
-  // What holds but one other thing shows nothing.
+  // A box with only one item shows nothing new.
   let least = 0;
   while (least < most && contentOf(grouped, opened(least), path) < 2) least++;
   const enough = Math.min(LEGIBLE, NEARLY * scale(opened(least)));
@@ -202,14 +200,14 @@ export function openedBlock(
   return opened(least);
 }
 
-/** How many things show in the lens of a block. */
+/** The number of items in a block's lens. */
 function contentOf(grouped: GroupedGraph, folding: Folding, path: string): number {
   const { lenses = [] } = foldedPlan(grouped, folding);
   const nodes = lenses.find((lens) => lens.path === path)?.plan.nodes ?? [];
   return nodes.filter(({ gate }) => !gate).length;
 }
 
-/** The direction that shows a board largest: data from left to right, like a formula; that of modules, too. */
+/** The direction with the largest board: left to right by default, like a formula; modules too. */
 export function bestDirection(graph: GraphModel, room: Size, measure: Measure): Direction {
   if (graph.static) return "up"; // its data flows down
   if (graph.nodes.length > MOST_CARDS)
@@ -222,7 +220,7 @@ export function bestDirection(graph: GraphModel, room: Size, measure: Measure): 
   return left >= BOARD[1] || left * PREFERRED >= scale("down") ? "left" : "down";
 }
 
-/** What a reader sees of a graph before opening or folding anything; `whole` shows every node. */
+/** The first view of a graph; `whole` shows every node. */
 export function firstScene(
   graph: GraphModel,
   direction: Direction,

@@ -6,7 +6,7 @@ import { makeScene } from "../pipeline";
 import { estimate } from "../text/measure";
 import { boardPlan } from "./board_plan";
 
-/** A layer of two operations, a learnt activation, and a head with a single operation in a module of its own. */
+/** A layer of two operations, a learnt activation, and a head with a single operation in its own module. */
 function network() {
   const g = new Builder();
   g.namespace = "net/0";

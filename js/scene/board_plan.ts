@@ -3,7 +3,7 @@ import { isBody } from "./module_class";
 import type { Plan } from "./plan";
 import { isWork } from "./shown_graph";
 
-/** A plan without the frames around a single operation: it is a plain node then, called by its module. */
+/** Remove the frames around single operations, which become plain nodes named after their modules. */
 export function boardPlan(graph: GraphModel, plan: Plan): Plan {
   const { nodes, frames } = plan;
   if (nodes.some(({ group }) => group)) return plan;
@@ -15,7 +15,7 @@ export function boardPlan(graph: GraphModel, plan: Plan): Plan {
   const kept = frames.flatMap((_, f) => (operations[f] > 1 || isBody(frames[f].path) ? [f] : []));
   if (kept.length === frames.length) return plan;
   const at = new Map(kept.map((f, i) => [f, i]));
-  /** The innermost frame around that stays, and the outermost within it that does not. */
+  /** The innermost outer frame that stays, and the outermost inner one that does not. */
   const around = (frame: number) => {
     let dropped = -1;
     let f = frame;

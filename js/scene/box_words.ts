@@ -12,12 +12,12 @@ import { isWork } from "./shown_graph";
 const TITLE_ROOM = 150;
 const UNDER_ROOM = 130;
 const PLAIN_ROOM = 84;
-/** Of what a layer took in, so much is named. */
+/** The most followers of a layer to name. */
 const MOST_NAMED = 3;
-/** Of more operations than this, one convolution among them says little. */
+/** Among more operations, a single convolution says little. */
 const MOST_OPERATIONS = 6;
 
-/** The words on a closed box; of `graph`, `isParameter` says which nodes are parameters. */
+/** The words on a closed box; `isParameter` tells which nodes of `graph` are parameters. */
 export function boxWords(
   graph: GraphModel,
   group: ClosedGroup,
@@ -57,21 +57,21 @@ export function boxWords(
   };
 }
 
-/** Whether an operation belongs to one of these modules. Leaves are ignored: they may be placed elsewhere. */
+/** Whether an operation belongs to one of these modules. Leaves are ignored: they may be elsewhere. */
 function isWithin(node: NodeModel, paths: readonly string[]): boolean {
   const { namespace } = node;
   if (!isWork(node) || !namespace) return false;
   return paths.some((path) => namespace === path || namespace.startsWith(`${path}/`));
 }
 
-/** What a layer took in of what follows it, in the order of the forward pass: a module with parameters by its name, "bn1 · relu". */
+/** The followers that a layer absorbed, in forward order; a module with parameters by its name, "bn1 · relu". */
 function takenIn(nodes: GraphModel["nodes"], members: readonly number[], path: string): string[] {
   const others = members.filter((id) => {
     const { kind, namespace } = nodes[id];
     return kind === "op" && namespace !== path && !namespace?.startsWith(`${path}/`);
   });
   if (others.length > MOST_NAMED) return [];
-  // Nodes are numbered from the outputs on.
+  // Nodes are numbered from the outputs.
   return others.reverse().map((id) => {
     const { namespace, sign, op } = nodes[id];
     const name = namespace?.slice(namespace.lastIndexOf("/") + 1) ?? "";
@@ -80,8 +80,8 @@ function takenIn(nodes: GraphModel["nodes"], members: readonly number[], path: s
 }
 
 /**
- * What a layer is best known by: the window, its step and the channels of a convolution, the window of a pooling, what a
- * linear layer or an embedding maps. Null of what has more than one of these.
+ * A layer's best-known sizes: a convolution's kernel, stride and channels, a pooling's kernel, a linear layer's or
+ * embedding's mapping. Null if it has several of these.
  */
 function sizes(
   kind: string | null,
@@ -101,11 +101,11 @@ function sizes(
 }
 
 /**
- * The end of a path that tells what it is: "linear1", but "layers.0" where the last part is only a number. What is only a
- * number is called as its parameters are, "net.0", where the graph tells; the box of what is inside of a node as the node.
+ * The meaningful end of a path: "linear1", but "layers.0" if the last part is a number. A number alone takes its
+ * parameters' prefix, "net.0", if the graph has it; an opened node's box takes the node's name.
  */
 export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): string {
-  // The box of a region does not belong to the name of a module in it.
+  // A region's box is not part of its modules' names.
   const parts = path.split("/").filter((part, i, all) => i === all.length - 1 || isModule(part));
   const name = parts[parts.length - 1];
   const [isOfNode, called, number = ""] = OF_NODE.exec(name) ?? [];
@@ -120,17 +120,17 @@ export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): str
   return root ? `${root}.${name}` : name;
 }
 
-/** The box of what is inside of a node, by its place among several of its class. */
+/** An opened node's box, by its number among several of its class. */
 const OF_NODE = /^(\w+)Backward( \d+)?$/;
 
-/** What an opened node says of itself, "compiled: 17 calls". */
+/** An opened node's note, "compiled: 17 calls". */
 function signOf(path: string, graph?: Pick<GraphModel, "nodes">): string | null {
   return (
     graph?.nodes.find(({ kind, namespace }) => kind === "op" && namespace === path)?.sign ?? null
   );
 }
 
-/** What the modules around all others are called in the names of parameters; null where these do not agree. */
+/** The prefix of all parameters' names; null if they differ. */
 function rootIn(graph: Pick<GraphModel, "nodes">): string | null {
   let root = roots.get(graph);
   if (root === undefined) {

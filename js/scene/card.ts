@@ -4,18 +4,18 @@ import type { CardParts, CardSize, NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
 import { isAutograd, isSaid } from "./shown_graph";
 
-/** A graph of more nodes is not drawn as cards. */
+/** The most nodes drawn as cards. */
 export const MOST_CARDS = 60;
-/** So few are drawn with all that they say. */
+/** The most nodes drawn as large cards. */
 const MOST_FULL = 9;
 
-/** How the nodes of a picture of so many are drawn; null for plain boxes. */
+/** The card size for this many nodes; null for plain boxes. */
 export function cardSize(count: number, isStatic: boolean): CardSize | null {
   if (isStatic || count > MOST_CARDS) return null;
   return count <= MOST_FULL ? "full" : "near";
 }
 
-/** Whether constants or cuts are drawn that could be hidden: on a board a number in a sign is not drawn by itself. */
+/** Whether constants or cuts are drawn that could be hidden; a board's numbers in signs do not count. */
 export function drawsConstants({ nodes, static: isStatic }: GraphModel): boolean {
   const apart = nodes.filter((node) => !isSaid(node));
   const isBoard = !isStatic && apart.length <= MOST_CARDS;
@@ -28,25 +28,25 @@ const SIZES = {
   near: { width: 72, header: 26, row: 22, pad: 7, quiet: [48, 46] },
 } as const;
 
-/** Height of a line with what is added up, px, and of how many shares that is. */
+/** The height of a line of summands, px, and the most summands. */
 const SUM = 18;
 const MOST_ADDED = 3;
-/** Width of a small card where it is written, px. */
+/** The least width of a small card with such a line, px. */
 const LEAST_ADDED = 92;
-/** Characters of a word that is drawn as large as a sign. */
+/** The longest word that is drawn as large as a sign. */
 const LONGEST_SIGN = 5;
-/** In a large card the word "value" stands above them, px. */
+/** Room for the word "value" in a large card, px. */
 const ABOVE_KNOBS = 22;
 /** Height of a row of a matrix, px. */
 const LINE = 16;
-/** Width of a leaf that adds up in rows, px. */
+/** Width of a leaf with rows, px. */
 const LEDGER = 132;
-/** One number of a tensor that can be set, px, and the rim of their grid. */
+/** The size of a number input, px, and the margin of their grid. */
 export const INPUT = { width: 52, height: 24, rim: 3 };
 
 type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts"> & { card?: CardParts };
 
-/** A node as on a board: its sign or name, under it what it holds and the gradient that arrives. */
+/** A node on a board: its sign or name, below it its value and its incoming gradient. */
 export function cardOf(
   words: NodeWords,
   size: CardSize,
@@ -65,11 +65,11 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const sign = leaf ? "" : (words.sign ?? "");
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
   const under = leaf ? (words.name ?? "leaf") : words.title;
-  // A word is not recognized at a glance.
+  // A word needs more time to read than a sign.
   const signed: Style = sign.length > LONGEST_SIGN && /[a-z]{2}/i.test(sign) ? "card" : "sign";
   const signWidth = sign === "" ? 0 : measure(sign, signed) + 8;
   const nameWidth = measure(name, "card");
-  // With torch's names there are no signs, only classes.
+  // Torch's names have no signs, only classes.
   const underStyle: Style = sign === "" && name === "" ? "title" : "cell";
   const underWidth = measure(under, underStyle);
   const beside = leaf ? nameWidth + 14 + underWidth : Math.max(nameWidth, underWidth);
@@ -144,7 +144,7 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
   const gap = sign === "" || name === "" ? 0 : 10;
   const [lines, style] = shownLines(words, "digits");
-  // Operations on a leaf before its use, such as to gather it.
+  // Operations on a leaf before its use, for example a gather.
   const role = leaf ? (words.name ?? "") : "";
   const roleWidth = role === "" ? 0 : measure(role, "cell") + 10;
   const numberInputs = inputSize(words);
@@ -192,7 +192,7 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   };
 }
 
-/** A leaf that several operations use: what each adds to its gradient in a row, and their sum. */
+/** A leaf with several uses: a row for each contribution to its gradient, and their sum. */
 function ledgerCard(words: NodeWords, size: CardSize, measure: Measure, leastWidth: number): Box {
   const { header, pad } = SIZES[size];
   const row = size === "full" ? 28 : 20;
@@ -209,7 +209,7 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure, leastWid
       numberInputs.width,
     ),
   );
-  /** From where on its shares are written. */
+  /** Where the rows start. */
   const shares = header + numberInputs.height;
   const height = shares + count * row + last;
   const top = -height / 2;
@@ -241,7 +241,7 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure, leastWid
   };
 }
 
-/** The least room for the numbers of a tensor that can be set; none where there are none. */
+/** The least room for number inputs; zero for none. */
 export function inputSize({ numberInputs }: Pick<NodeWords, "numberInputs">): {
   width: number;
   height: number;
@@ -254,7 +254,7 @@ export function inputSize({ numberInputs }: Pick<NodeWords, "numberInputs">): {
   };
 }
 
-/** Where they stand, as a part of a card; `x` is the middle. */
+/** Their cell in a card; `x` is its middle. */
 function inputCell(
   { height }: { height: number },
   x: number,
@@ -264,7 +264,7 @@ function inputCell(
   return height > 0 ? { numberInputs: { x, y: top + height / 2, width, height } } : {};
 }
 
-/** A card of at least this height: what is more is left free below. */
+/** A card of at least this height, with free room below. */
 export function tallCard<B extends Box>(box: B, height: number): B {
   const up = (height - box.height) / 2;
   if (!(up > 0)) return box;
@@ -287,12 +287,12 @@ export function tallCard<B extends Box>(box: B, height: number): B {
   };
 }
 
-/** Whether there is room for what is added up at a node. */
+/** Whether a node's summands fit. */
 function addedUp({ shares = 0, isNumber = false }: NodeWords): boolean {
   return isNumber && shares > 1 && shares <= MOST_ADDED;
 }
 
-/** A constant: what it is called and what it holds. */
+/** A constant: its name and value. */
 function quietCard(words: NodeWords, size: CardSize, measure: Measure, leastWidth: number): Box {
   const { quiet, pad } = SIZES[size];
   const isFull = size === "full";
@@ -323,7 +323,7 @@ function quietCard(words: NodeWords, size: CardSize, measure: Measure, leastWidt
   return { width, height, flagHeight: 0, texts };
 }
 
-/** The same, or the rows of a matrix below each other. */
+/** The same, or a matrix row by row. */
 function shownLines(words: NodeWords, style: Style): [readonly string[], Style] {
   if (words.rows) return [words.rows, "digits"];
   const [value, shown] = shownValue(words, style);
@@ -334,12 +334,12 @@ function widest(lines: readonly string[], style: Style, measure: Measure): numbe
   return Math.max(...lines.map((line) => measure(line, style)));
 }
 
-/** How much room there is for another number in place of the one that is known. */
+/** The room for another number in place of the known one. */
 function holds({ value, rows }: NodeWords, room: number): Pick<Text, "room"> {
   return (value === null || value === undefined) && !rows ? {} : { room };
 }
 
-/** What stands for the value: the number, else the shape. */
+/** The text of a value: the number, else the shape. */
 function shownValue({ value, shape }: NodeWords, style: Style): [string, Style] {
   return value === null || value === undefined ? [shape ?? "?", "shape"] : [value, style];
 }

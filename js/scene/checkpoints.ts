@@ -1,11 +1,11 @@
 import type { CheckpointModel, GraphModel, NodeModel } from "../wire";
 
-/** Stands at what runs forward again in backward. */
+/** The sign of a node that runs forward again in backward. */
 export const AGAIN = "↻";
 
 const known = new WeakMap<GraphModel["checkpoints"], ReadonlyMap<string, CheckpointModel>>();
 
-/** The checkpointed region whose box a group is; null for every other group. */
+/** The checkpointed region of a box; null for other groups. */
 export function regionOf({ checkpoints }: GraphModel, path: string): CheckpointModel | null {
   const found =
     known.get(checkpoints) ?? new Map(checkpoints.map((each) => [each.box ?? "", each]));
@@ -13,12 +13,12 @@ export function regionOf({ checkpoints }: GraphModel, path: string): CheckpointM
   return (path && found.get(path)) || null;
 }
 
-/** What a region's box says of it: "↻ saves 38 MiB". */
+/** The words of a region's box: "↻ saves 38 MiB". */
 export function regionWords({ saves }: CheckpointModel): string {
   return saves === "" ? `${AGAIN} runs again` : `${AGAIN} ${saves}`;
 }
 
-/** Whether a node carries the mark itself, because no box around it does. */
+/** Whether a node has the mark itself, because no box around it does. */
 export function isMarked({ checkpoints }: GraphModel, { checkpoint }: NodeModel): boolean {
   if (checkpoint === null) return false;
   for (let at: number | null = checkpoint; at !== null; at = checkpoints[at].parent)

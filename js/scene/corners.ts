@@ -10,20 +10,20 @@ interface Corner {
   right: boolean;
 }
 
-/** The corners where a key may stand, best first. */
+/** The corners for a key, best first. */
 const CORNERS: readonly Corner[] = [
   { top: false, right: false },
   { top: true, right: true },
   { top: true, right: false },
   { top: false, right: true },
 ];
-/** Nodes weigh more than what is written in the head of an open box, this more than lines, and these more than a border. */
+/** Weights: nodes over heads of open boxes over lines over borders. */
 const NODE = 100;
 const HEAD = 40;
 const LINE = 10;
 const INSET = 8;
 
-/** The corner where something of this size covers least of the picture, and how much that weighs. */
+/** The corner where something of this size covers the least, and the covered weight. */
 export function emptiestCorner(
   { nodes, edges, frames }: Pick<Scene, "nodes" | "edges" | "frames">,
   view: View,

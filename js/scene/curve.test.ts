@@ -54,7 +54,7 @@ describe("a smooth line", () => {
     for (let piece = 0; piece < 5; piece++) {
       const [a, b] = [at(6 * piece), at(6 * piece + 6)];
       expect(b).toEqual(square[piece + 1]);
-      // Both handles lie on the straight line between the ends.
+      // Both handles are on the straight line between the ends.
       for (const k of [2, 4]) {
         const [x, y] = at(6 * piece + k);
         if (a[0] === b[0]) expect(x).toBe(a[0]);

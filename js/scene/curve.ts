@@ -1,12 +1,12 @@
 type Point = [number, number];
 
-/** The straight end of a bent line, so that its arrowhead sits in line with it. */
+/** The straight end of a bent line, to align its arrowhead. */
 const SHAFT = 8;
 
 /**
- * A smooth line through the points of a route, in the layout's coordinates (down): the start, then cubic segments of
- * three points each, flat. Tangents are vertical at every point, so a piece stays between the ends of its segment
- * and never cuts into a box beside it.
+ * A smooth line through a route's points, in the layout's coordinates (down): the start, then cubic segments of three
+ * points, flat. Tangents are vertical at every point, so a piece stays between its segment's ends and never cuts into a
+ * box beside it.
  */
 export function smooth(route: readonly Point[]): number[] {
   const points = [...route];
@@ -19,7 +19,7 @@ export function smooth(route: readonly Point[]): number[] {
   for (let i = 1; i < points.length; i++) {
     const [x0, y0] = points[i - 1];
     const [x1, y1] = points[i];
-    // The first piece leaves its box steeply: an argument written there still sits on its own line.
+    // The first piece leaves its box steeply, so that an argument there is on its own line.
     const leave = i === 1 ? 0.75 : 0.5;
     flat.push(x0, y0 + (y1 - y0) * leave, x1, (y0 + y1) / 2, x1, y1);
   }
@@ -48,7 +48,7 @@ function moveStart(points: Point[], moved: number, back: number): void {
   const [x, y] = points[0];
   if (Math.abs(moved - x) < 0.01) return;
   points[0] = [moved, y];
-  // A line that ran straight on would now lean all the way to its far end: bring it back at once.
+  // A straight line would lean all the way to its far end, so bring it back at once.
   const [nextX, nextY] = points[1];
   if (Math.abs(nextX - x) < 0.01 && Math.abs(nextY - y) > Math.abs(back))
     points.splice(1, 0, [x, y + back]);
@@ -88,7 +88,7 @@ export function arrowData(x: number, y: number, [fx, fy]: readonly [number, numb
   return `M${x},${y}L${bx - fy * wide},${by + fx * wide}L${bx + fy * wide},${by - fx * wide}Z`;
 }
 
-/** The same for a route that runs up. */
+/** The same for an upward route. */
 export function smoothUp(route: readonly Point[]): number[] {
   const upsideDown = (flat: number[]) => flat.map((value, i) => (i % 2 ? -value : value));
   return upsideDown(smooth(route.map(([x, y]): Point => [x, -y])));
