@@ -55,7 +55,8 @@ def gradient_edge(tensor: torch.Tensor) -> Edge:
             f"{kind}: it ends the process when it makes a node for the leaf. Make the fake tensors "
             "on the CPU."
         )
-    return get_gradient_edge(tensor).node, 0
+    with torch.inference_mode(False):  # torch finds the node through a view, which needs a graph
+        return get_gradient_edge(tensor).node, 0
 
 
 def is_gone(node: Node) -> bool:

@@ -344,12 +344,13 @@ def _samples(experiment: Experiment, starts: list[tuple[Place, torch.Tensor]]) -
     replay = experiment.replay
     rows = [(at, grad.shape[0]) for at, grad in starts if grad.dim()]
     if len({size for _, size in rows}) > 1:
-        # A penalty on a parameter is made of that alone; what is computed from data is not.
-        rows = [
+        # A penalty is computed from one parameter alone; a loss over data usually is not.
+        several = [
             (at, size)
             for at, size in rows
             if sum(1 for i in replay.below([at[0]]) if replay.is_leaf(i)) > 1
         ]
+        rows = several or rows
     sizes = sorted({size for _, size in rows})
     if len(sizes) == 1:
         return sizes[0]

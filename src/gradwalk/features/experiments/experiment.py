@@ -78,10 +78,10 @@ class Experiment:
             ValueError: ``gradient`` is missing or does not fit, or an input is not in the graph.
         """
         self.replay = Replay(captured)
-        is_told = recorded is not None and gradient is None and not _has_hooks(captured)
-        self._recorded = recorded if is_told else None
-        if self._recorded is not None and self._recorded.seeds is not None:
-            gradient = self._recorded.seeds
+        follows = recorded is not None and gradient is None
+        if recorded is not None and follows and recorded.seeds is not None:
+            gradient = recorded.seeds
+        self._recorded = recorded if follows and not _has_hooks(captured) else None
         given = starting_gradients(captured, gradient)
         self.seeds = list(zip(captured.roots, given, strict=True))
         self.wanted = self._read_inputs(inputs)

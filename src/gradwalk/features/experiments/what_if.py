@@ -223,12 +223,13 @@ def _by_name(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
 
 
 def keys_of(experiment: Experiment, places: Sequence[Place]) -> dict[Place, str | int]:
-    """What to call each place: its name, or the id of its node where it has none of its own."""
+    """Name each place: by its own name, else the id of its node, else node and output."""
     keys: dict[Place, str | int] = {}
     taken: set[str | int] = set()
     for place in places:
         name = place_name(experiment.replay, place)
-        keys[place] = key = place[0] if name is None or name in taken else name
+        choices = (name, place[0], f"node {place[0]} output {place[1]}")
+        keys[place] = key = next(each for each in choices if each is not None and each not in taken)
         taken.add(key)
     return keys
 
