@@ -1,9 +1,9 @@
-"""Checkpointed parts of a program, as they stand in its graph; nothing is run to find them.
+"""Find the checkpointed parts of a program in its graph, without running anything.
 
-``torch.utils.checkpoint`` keeps the inputs of a part of the forward pass, and runs that part again
-once backward needs what its operations would have saved. With ``use_reentrant=False`` each saved
-tensor is packed by a hook that closes over the *frame* of its part, which is read here without
-unpacking. With ``use_reentrant=True`` the whole part is one node, which holds its function.
+``torch.utils.checkpoint`` keeps the inputs of a part of the forward pass, and recomputes that part
+when backward needs its saved tensors. With ``use_reentrant=False``, a hook that closes over the
+*frame* of the part packs each saved tensor; the frame is read here without unpacking. With
+``use_reentrant=True``, the whole part is one node, which holds its function.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .nodes import keeps_tensors, node_class, saved_names
 from .reading import PLAIN
 
 Frame = weakref.ref[Any]
-"""A frame, while torch knows of it; each has one such reference, so its ``id`` tells it apart."""
+"""A frame, while it lives. Each frame has one such reference, whose ``id`` identifies it."""
 
 _Frame: type = torch.utils.checkpoint._CheckpointFrame
 _top_hooks = torch._C._autograd._top_saved_tensors_default_hooks
@@ -35,10 +35,10 @@ class Part:
     """A checkpointed part of a program.
 
     Attributes:
-        function: What runs again; None where torch does not tell.
-        frame: Its frame; None of a reentrant part, which is one node.
-        nodes: The places of nodes that are known to be made in it, and in no part within it.
-        around: The place of the part right around it; None for none.
+        function: The recomputed function; None if unknown.
+        frame: Its frame; None for a reentrant part, which is one node.
+        nodes: Indices of the nodes known to be created in it, and not in a part within it.
+        around: The index of the enclosing part; None without one.
     """
 
     function: Any | None
@@ -48,25 +48,25 @@ class Part:
 
 
 def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[Part]:
-    """The checkpointed parts of the program that made some nodes; nothing is run or unpacked.
+    """Return the checkpointed parts that created some nodes, without running or unpacking anything.
 
     Args:
         nodes: The nodes.
-        noted: Of the places of those that were watched, what `frame_here` gave at that time.
+        noted: For the indices of watched nodes, the result of `frame_here` at their creation.
 
     Returns:
-        The parts in no order, with those around them, which may have made none of the nodes.
+        The parts in no order, with their enclosing parts, which may have created none of the nodes.
     """
     frames: dict[int, Frame] = {}
     made: dict[int, set[int]] = {}
     reentrant: list[Part] = []
-    # Most nodes are of classes that tell nothing: leaves, additions.
+    # Most nodes save no tensors: leaves, additions.
     classes = set(map(type, nodes))
     may_be_reentrant = set(filter(_may_be_reentrant, classes))
-    told = may_be_reentrant.union(filter(keeps_tensors, classes))
+    informative = may_be_reentrant.union(filter(keeps_tensors, classes))
     for i, node in enumerate(nodes):
         cls: type = type(node)
-        if cls not in told and i not in noted:
+        if cls not in informative and i not in noted:
             continue
         function = reentrant_function(node) if cls in may_be_reentrant else None
         if function is not None:
@@ -92,20 +92,20 @@ def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[P
 
 
 def frame_here() -> Frame | None:
-    """The frame of the innermost checkpointed part that this thread is in the forward pass of."""
+    """Return the frame of the innermost checkpointed part whose forward pass this thread runs."""
     top = _top_hooks(True)
     frame = _frame_in(top[1]) if top is not None else None
     return None if frame is None else weakref.ref(frame)
 
 
 def frame_of(node: Any) -> Any | None:
-    """The frame of the innermost checkpointed part that made a node, if what it saved tells.
+    """Return the frame of the innermost checkpointed part that created a node, if known.
 
-    All that a node saved was packed by the same hook, so the first that was tells. And so does one
-    that was not, unless it is a number that Python gave, which torch never packs.
+    One hook packs all saved tensors of a node, so the first packed one decides. An unpacked one
+    decides, too, unless it is a Python number, which torch never packs.
     """
     cls: type = type(node)
-    for _, name in _packed_names(cls):  # as little as can be: it runs for every node
+    for _, name in _packed_names(cls):  # fast, because it runs for every node
         try:
             packed = getattr(node, name)
             for one in packed if type(packed) is tuple else (packed,):
@@ -121,9 +121,9 @@ def frame_of(node: Any) -> Any | None:
 
 
 def packed_tensors(node: Any) -> Iterator[tuple[str, Any]]:
-    """What a node saved, by torch's names and packed; a list of tensors one by one.
+    """Yield the packed saved tensors of a node by torch's names, entries of lists one by one.
 
-    Of an ``autograd.Function`` the names are those of no argument.
+    The names of an ``autograd.Function``'s tensors are not argument names.
     """
     cls: type = type(node)
     for name, attribute in _packed_names(cls):
@@ -139,7 +139,7 @@ def packed_tensors(node: Any) -> Iterator[tuple[str, Any]]:
 
 @functools.cache
 def _packed_names(cls: type) -> tuple[tuple[str, str], ...]:
-    """What nodes of a class may have packed: torch's name for it, and the attribute."""
+    """Return the name and the packed attribute of each saved tensor of a class."""
     if node_class(cls).is_function:
         return (("saved_tensors", "_raw_saved_tensors"),)
     names = ((name, f"_raw_saved_{name}") for name in saved_names(cls))
@@ -147,7 +147,7 @@ def _packed_names(cls: type) -> tuple[tuple[str, str], ...]:
 
 
 def _frame_in(hook: Any) -> Any | None:
-    """The frame that a hook closes over."""
+    """Return the frame that a hook closes over."""
     for cell in getattr(hook, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # not assigned yet
             if isinstance(cell.cell_contents, _Frame):
@@ -156,7 +156,7 @@ def _frame_in(hook: Any) -> Any | None:
 
 
 def _frame_around(frame: Frame) -> Frame | None:
-    """The frame of the part that a part lies in; it packs the inputs of those within."""
+    """Return the frame of the enclosing part, which packs the inputs of its inner parts."""
     for packed in _inputs(frame()):
         hook = getattr(packed, "unpack_hook", None)
         if hook is not None:
@@ -166,7 +166,7 @@ def _frame_around(frame: Frame) -> Frame | None:
 
 
 def inputs_of(frame: Any) -> list[torch.Tensor]:
-    """The tensors that a part keeps to run again; not those that the part around it keeps."""
+    """Return the tensors that a part itself keeps for recomputation."""
     found = []
     for packed in _inputs(frame):
         kept = packed.data if getattr(packed, "unpack_hook", None) is None else None
@@ -183,13 +183,13 @@ def _inputs(frame: Any) -> list[Any]:
 
 
 def has_policy(frame: Any) -> bool:
-    """Whether the program chooses what is kept nevertheless, as selective checkpointing does."""
+    """Whether selective checkpointing chooses tensors to keep."""
     context = _variable(frame, "recompute_context")
     return context is not None and type(context).__name__ != "nullcontext"
 
 
 def _variable(frame: Any, name: str) -> Any | None:
-    """A variable of what computes a part again."""
+    """Return a variable of the function that recomputes a part."""
     function = getattr(frame, "recompute_fn", None)
     if not isinstance(function, FunctionType):
         return None
@@ -201,7 +201,7 @@ def _variable(frame: Any, name: str) -> Any | None:
 
 
 class Sizes:
-    """Shape and dtype of what the hooks of a part packed, as torch noted them for its own check."""
+    """Shape and dtype of a part's packed tensors, which torch records for its own check."""
 
     def __init__(self, frame: Any) -> None:
         noted = getattr(frame, "x_metadatas", ())
@@ -212,13 +212,13 @@ class Sizes:
         }
 
     def of(self, packed: Any) -> tuple[tuple[int, ...], torch.dtype] | None:
-        """Those of one of them; None where it was not noted."""
+        """Return those of one tensor; None where torch did not record them."""
         about = self._noted.get(id(packed.data))
         return None if about is None else (tuple(about["shape"]), about["dtype"])
 
 
 def reentrant_function(node: Any) -> Any | None:
-    """What runs again when a node is a part checkpointed with ``use_reentrant=True``."""
+    """Return the recomputed function of a node from ``use_reentrant=True``; None for others."""
     cls: type = type(node)
     found = getattr(node, "run_function", None) if _may_be_reentrant(cls) else None
     return found if callable(found) else None
@@ -226,5 +226,5 @@ def reentrant_function(node: Any) -> Any | None:
 
 @functools.cache
 def _may_be_reentrant(cls: type) -> bool:
-    # The class bears the name of its Function: CheckpointFunctionBackward.
+    # The class is named after its Function: CheckpointFunctionBackward.
     return node_class(cls).is_function and "Checkpoint" in cls.__name__

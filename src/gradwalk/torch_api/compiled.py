@@ -1,8 +1,8 @@
-"""The backward program of a compiled node, by torch's private names: the one file that knows them.
+"""Read the backward program of a compiled node.
 
 ``torch.compile`` puts a whole program behind one node, ``CompiledFunctionBackward``. AOTAutograd
-keeps it as an FX graph, because the backend compiles it only once backward runs. It is the program
-before the backend fuses it. Nothing here compiles it, runs it or changes it.
+keeps the program as an FX graph until backward runs and the backend compiles it. So this is the
+program before fusion. Nothing here compiles, runs or changes it.
 """
 
 from __future__ import annotations
@@ -48,21 +48,20 @@ def refuse_while_compiling(what: str) -> None:
 
 
 class CannotOpenError(ValueError):
-    """A node has no program that can be looked at, or that can be run; it says why."""
+    """A node's program cannot be read or run; the message says why."""
 
 
 @dataclass(frozen=True)
 class CompiledBackward:
-    """The backward program of a compiled node, tied to the node.
+    """The backward program of a compiled node, mapped to the node.
 
     Attributes:
-        graph: The program, as AOTAutograd wrote it down.
-        module: What its constants are attributes of.
-        tangents: Placeholder -> which output of the node it is the gradient of.
+        graph: AOTAutograd's FX graph.
+        module: The module with its constants.
+        tangents: Placeholder -> the number of the output whose gradient it is.
         saved: The other placeholders: saved tensors and sizes, in the order of the program.
-        gradients: input_nr of the node -> what the program gives for it. Inputs without one are
-            left out.
-        parameters: The name of a saved placeholder -> the input_nr that it is the tensor of.
+        gradients: input_nr of the node -> the program's gradient for it, if any.
+        parameters: The name of a saved placeholder -> the input_nr whose tensor it is.
     """
 
     graph: Graph
@@ -74,21 +73,21 @@ class CompiledBackward:
 
 
 def is_compiled(node: Node) -> bool:
-    """Whether a node is a program that ``torch.compile`` made."""
+    """Whether a node is a program from ``torch.compile``."""
     return type(node).__name__ == COMPILED and hasattr(node, "_forward_cls")
 
 
 def compiled_backward(node: Node) -> CompiledBackward:
-    """The backward program of a compiled node.
+    """Return the backward program of a compiled node.
 
     Args:
         node: A node of the class ``CompiledFunctionBackward``.
 
     Raises:
-        CannotOpenError: Why there is none to look at.
+        CannotOpenError: It cannot be read; the message says why.
     """
     if not is_compiled(node):
-        raise CannotOpenError(f"{node.name()} is no code that torch.compile made.")
+        raise CannotOpenError(f"{node.name()} is not a node of torch.compile.")
     try:
         return _tied(node, _program(node))
     except CannotOpenError:
@@ -111,14 +110,14 @@ def _program(node: Any) -> GraphModule:
 
 _noted: weakref.WeakKeyDictionary[GraphModule, dict[str, dict[str, Any]]]
 _noted = weakref.WeakKeyDictionary()
-"""Program -> by the name of a node, what was known of it when the program was first looked at."""
+"""Program -> metadata by node name, from the first time the program was read."""
 
 
 def _graph_of(module: GraphModule) -> Graph:
-    """The graph of a program, with all that was ever known of its nodes.
+    """Return the graph of a program, with metadata from an earlier read if torch dropped it.
 
-    torch forgets shapes, modules and lines when it packs a program for its compile cache, after the
-    first backward. Where we looked before that, a copy of the graph has them still.
+    torch drops shapes, modules and lines when it packs a program for its compile cache, after the
+    first backward.
     """
     if any(node.meta for node in module.graph.nodes):
         if module not in _noted:
@@ -234,27 +233,27 @@ def calls_in(node: Node) -> list[FxNode]:
 
 
 def is_recomputed(call: FxNode) -> bool:
-    """Whether a call of a backward program is one of the forward pass, put into backward."""
+    """Whether a call of a backward program recomputes one of the forward pass."""
     return call.meta.get("partitioner_tag") == "is_forward"
 
 
 def adds_gradients(call: FxNode) -> bool:
-    """Whether a call adds up the gradients of one tensor that is used several times."""
+    """Whether a call accumulates the gradients of a tensor with several uses."""
     return bool(call.meta.get("is_gradient_acc"))
 
 
 def program_arguments(
     node: Any, opened: CompiledBackward, grad_outputs: Sequence[torch.Tensor | None]
 ) -> list[Any]:
-    """What the backward program of a node is called with; nothing of it is run.
+    """Return the arguments of a node's backward program, without running it.
 
     Args:
         node: The compiled node.
         opened: Its program.
-        grad_outputs: The gradients of its outputs; None for one that no gradient reached.
+        grad_outputs: The gradients of its outputs; None where no gradient arrived.
 
     Raises:
-        CannotOpenError: They are not there any more.
+        CannotOpenError: They cannot be read; the message says why.
     """
     cls = node._forward_cls
     if getattr(cls, "clear_saved_tensors_on_access", False):
@@ -276,7 +275,7 @@ def program_arguments(
     ]
     prologue = getattr(cls, "_bw_prologue_fn", None)
     symints = tuple(getattr(node, "symints", ()))
-    if prologue is not None:  # which also lays gradients out as the program expects them
+    if prologue is not None:  # it also converts the layout of gradients
         found: list[Any] = prologue(saved, symints, getattr(node, "opaque_objects", ()), given)
     else:
         found = [*symints, *saved, *(given[nr] for nr in opened.tangents.values())]
@@ -309,6 +308,6 @@ def _is_packed(saved: Sequence[Any]) -> bool:
 
 
 def without_autocast() -> AbstractContextManager[None]:
-    """Within it autocast is off, as it is where compiled code runs: its program has the casts."""
+    """Return a context without autocast, as around compiled code, whose program has the casts."""
     found: AbstractContextManager[None] = torch._C._DisableAutocast()
     return found

@@ -1,4 +1,4 @@
-"""What gradwalk asks of torch's autograd engine while a pass runs, by torch's private names."""
+"""Access to torch's autograd engine while a backward pass runs."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _PROBE = "gradwalk: whether what is carried is held"
 NO_TASK = -1
 
 current_task: Callable[[], int] = torch._C._current_graph_task_id
-"""The number of the backward pass that the running code is a hook of; `NO_TASK` elsewhere."""
+"""Return the number of the backward pass whose hook is running; `NO_TASK` elsewhere."""
 
 current_node: Callable[[], Node | None] = torch._C._current_autograd_node
-"""The node that the engine runs in this thread; None outside of any."""
+"""Return the node that the engine runs in this thread, or None."""
 
 next_sequence_nr: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
-"""The number that this thread's next autograd node will get."""
+"""Return the sequence number of this thread's next autograd node."""
 
 
 def running_node() -> str | None:
-    """What the node is called that the engine runs in this thread; None outside of any."""
+    """Return the name of the node that the engine runs in this thread, or None."""
     node = current_node()
     return None if node is None else str(node.name())
 
 
 def remove_hooks(handles: Iterable[RemovableHandle]) -> None:
-    """Remove hooks, as their handles' own ``remove()`` does, in half the time."""
+    """Remove hooks like their handles' ``remove()``, in half the time."""
     for handle in handles:
         hooks = handle.hooks_dict_ref()
         if hooks is not None:
@@ -43,31 +43,31 @@ def remove_hooks(handles: Iterable[RemovableHandle]) -> None:
 
 
 def replace_hook(handle: RemovableHandle, hook: Callable[..., None]) -> None:
-    """Have another hook run in the place of one."""
+    """Replace a hook."""
     hooks = handle.hooks_dict_ref()
     if hooks is not None:
         hooks[handle.id] = hook
 
 
 def is_alone(handle: RemovableHandle) -> bool:
-    """Whether no other hook stands where one does: they run in the order in which they came."""
+    """Whether a hook is the only one of its node or tensor: hooks run in registration order."""
     return len(handle.hooks_dict_ref() or ()) == 1
 
 
 def keeps_graph() -> bool:
-    """Whether the pass that is running keeps saved tensors, as ``retain_graph=True`` asks."""
+    """Whether the running pass keeps saved tensors (``retain_graph=True``)."""
     return bool(torch._C._autograd._get_current_graph_task_keep_graph())
 
 
 def when_done(callback: Callable[[], None]) -> None:
-    """Have the engine call back when the running pass is complete; it drops this when it fails."""
+    """Call back when the running pass is complete, but not when it fails."""
     torch.autograd.Variable._execution_engine.queue_callback(callback)
 
 
 def carry(key: str, value: Any) -> None:
-    """Put something into the thread's own state, which follows the engine to its threads."""
+    """Store an object in the thread-local state that the engine copies to its threads."""
     if not _is_held_when_carried():
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))  # the one that torch will let go of
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))  # the reference that torch will release
     torch._C._stash_obj_in_tls(key, value)
 
 
@@ -87,24 +87,24 @@ def _is_held_when_carried() -> bool:
 
 
 def carried(key: str) -> Any:
-    """What `carry` has put there; None for nothing."""
+    """Return the object that `carry` stored, or None."""
     return torch._C._get_obj_in_tls(key) if torch._C._is_key_in_tls(key) else None
 
 
 def within_a_pass(work: Callable[[], _T]) -> _T:
-    """Run something where the engine runs the hooks of a pass that keeps saved tensors.
+    """Run a function inside a backward pass with ``retain_graph=True``.
 
-    What backward calls may ask for the number of its pass: a checkpointed part of a program is
-    computed again once for each, and held until the pass has ended.
+    Checkpointing needs the number of the running pass: it recomputes a part once per pass, and
+    keeps the result until the pass ends.
 
     Args:
-        work: What to run. Grad mode is off meanwhile.
+        work: The function. Grad mode is off while it runs.
 
     Returns:
-        What it returns.
+        The function's result.
 
     Raises:
-        Exception: What it raises.
+        Exception: The function's error.
     """
     found: list[_T] = []
     with torch.inference_mode(False), torch.enable_grad():

@@ -1,7 +1,7 @@
-"""What ``torch.func`` puts around tensors, level by level, and what is in it.
+"""Read the wrappers that ``torch.func`` puts around tensors.
 
-Within ``grad``, ``vmap``, ``jacrev`` or ``hessian`` a tensor is a wrapper: of one that autograd
-records apart from all others, or of one that has a dimension more than the program sees.
+Within ``grad``, ``vmap``, ``jacrev`` or ``hessian`` a tensor is a wrapper. The inner tensor has its
+own autograd graph, or a dimension that the program does not see.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _functorch = torch._C._functorch
 
 
 def transforms_around(tensor: torch.Tensor | None) -> tuple[str, ...]:
-    """The transforms that a tensor is of, the outermost first: "vmap over 2", "grad".
+    """Return the active transforms of a tensor, outermost first: "vmap over 2", "grad".
 
     Args:
-        tensor: A tensor, asked for while they run; None is of none.
+        tensor: A tensor; None has no transforms.
     """
     if tensor is None or not _functorch.is_functorch_wrapped_tensor(tensor):
         return ()
     found = []
     for level in _functorch.get_interpreter_stack() or ():
         if level.level() > _functorch.maybe_get_level(tensor):
-            break  # it was made outside of the others
+            break  # it was created outside the inner ones
         kind = level.key()
         if kind == _functorch.TransformType.Vmap:
             size = _functorch.CVmapInterpreterPtr(level).batchSize()
@@ -36,13 +36,13 @@ def transforms_around(tensor: torch.Tensor | None) -> tuple[str, ...]:
 
 
 def unwrapped(tensor: torch.Tensor) -> tuple[torch.Tensor, list[int]] | None:
-    """What is within a wrapper of ``torch.func``; None for every other tensor.
+    """Unwrap a tensor of ``torch.func``; return None for every other tensor.
 
     Args:
-        tensor: A tensor, also one whose transform has ended.
+        tensor: A tensor; its transform may have ended.
 
     Returns:
-        The plain tensor, and the sizes of the dimensions that the program does not see.
+        The plain tensor, and the sizes of the hidden dimensions.
     """
     if not _functorch.is_functorch_wrapped_tensor(tensor):
         return None
@@ -57,7 +57,7 @@ def unwrapped(tensor: torch.Tensor) -> tuple[torch.Tensor, list[int]] | None:
 
 
 def layers(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """A tensor, and what is within it layer by layer while ``torch.func`` wraps it."""
+    """Yield a tensor, and the tensors inside its ``torch.func`` wrappers."""
     yield tensor
     while _functorch.is_functorch_wrapped_tensor(tensor):
         tensor = _functorch.get_unwrapped(tensor)
@@ -66,6 +66,6 @@ def layers(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 @contextmanager
 def without_transforms() -> Iterator[None]:
-    """Within it no transform sees what torch is asked to do with plain tensors."""
+    """Return a context in which transforms do not see operations on plain tensors."""
     with torch._C._DisableFuncTorch():
         yield

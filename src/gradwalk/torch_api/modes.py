@@ -1,4 +1,4 @@
-"""The modes that torch is in: as they were when gradwalk returns, and unaware that it looked."""
+"""Read torch's modes, hide gradwalk's operations from them, and restore them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pop_mode: Callable[[], TorchFunctionMode] = torch.overrides._pop_mode
 top_mode: Callable[[], TorchFunctionMode | None] = torch.overrides._get_current_function_mode
 
 is_tracing: Callable[[], bool] = torch._C._is_tracing
-"""Whether ``torch.jit.trace`` is at work in this thread."""
+"""Whether ``torch.jit.trace`` is running in this thread."""
 
 without_function_subclasses = torch._C.DisableTorchFunctionSubclass
 """Within it no ``__torch_function__`` of a tensor subclass runs, but a mode still sees calls."""
@@ -31,7 +31,7 @@ _R = TypeVar("_R")
 
 
 def grad_mode_kept(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A function of which torch's grad mode is the same afterwards, however it ends.
+    """Decorate a function so that torch's grad mode is the same afterwards, even after an error.
 
     ``with torch.no_grad()`` alone is not enough: an interrupt (Ctrl+C, the notebook's stop button)
     that comes when the mode is off and the block has not begun leaves it off.
@@ -52,12 +52,12 @@ def grad_mode_kept(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @contextmanager
 def random_numbers_kept(devices: Iterable[torch.device]) -> Iterator[None]:
-    """Within it torch's generators may be drawn from; afterwards they are as they were.
+    """Return a context that restores the state of torch's random generators.
 
     Args:
-        devices: Where numbers may be drawn besides the CPU.
+        devices: The devices to restore besides the CPU.
     """
-    indices: dict[str, set[int]] = {"cuda": set()}  # the CPU's are kept with those of any kind
+    indices: dict[str, set[int]] = {"cuda": set()}  # fork_rng always restores the CPU
     for each in devices:
         if each.type not in ("cpu", "meta"):
             indices.setdefault(each.type, set()).add(each.index or 0)
@@ -68,21 +68,21 @@ def random_numbers_kept(devices: Iterable[torch.device]) -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Whether a mode of the user's (a ``TorchDispatchMode``, a ``TorchFunctionMode``) is active."""
+    """Whether a ``TorchDispatchMode`` or ``TorchFunctionMode`` of the user is active."""
     return bool(torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack())
 
 
 class telling(TorchDispatchMode):  # type: ignore[no-untyped-call]  # noqa: N801  a block
-    """Within it every operation is told of as it runs; modes of the user's see it, too."""
+    """A context that reports each operation. The user's modes see the operations, too."""
 
     def __init__(
         self, begin: Callable[[Any, tuple[Any, ...], dict[str, Any]], Callable[[Any], None]]
     ) -> None:
-        """Begin to tell.
+        """Store the callback.
 
         Args:
-            begin: Called with an operation and its arguments before it runs; what this gives is
-                called with the result. Neither must raise.
+            begin: Called with an operation and its arguments before it runs. It returns a function
+                that is called with the result. Neither may raise.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self._begin = begin
@@ -90,8 +90,8 @@ class telling(TorchDispatchMode):  # type: ignore[no-untyped-call]  # noqa: N801
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run an operation as if nobody looked, and tell."""
-        # The compiler never looks into this; asking it imports it, where nobody has yet.
+        """Run an operation unchanged, and report it."""
+        # Disabling dynamo imports it, so do that only where it is imported already.
         run = _run_uncompiled if "torch._dynamo" in sys.modules else _run
         ended = self._begin(func, args, kwargs or {})
         result = run(func, args, kwargs or {})
@@ -114,8 +114,8 @@ _NOTHING_TO_DO = nullcontext()
 
 
 def unseen() -> AbstractContextManager[None]:
-    """Within it no mode of the user's sees what torch is asked to do."""
-    # It is asked for several times for each operation that is watched.
+    """Return a context in which the user's modes see no operation."""
+    # Fast path: it is called several times per watched operation.
     if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
         return _unseen()
     return _NOTHING_TO_DO

@@ -1,4 +1,4 @@
-"""What gradwalk reads off an autograd ``Node``, by torch's private names where it must."""
+"""Read autograd nodes."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from .modes import unseen
 from .signatures import argument_names, signature
 
 AccumulateGrad: type = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-"""The class of the nodes that stand for leaf tensors."""
+"""The class of nodes of leaf tensors."""
 
 ModuleHook: type[torch.autograd.Function] = torch.nn.modules._functions.BackwardHookFunction
-"""What a module with backward hooks puts around its inputs and outputs, which calls them."""
+"""The Function that a module with backward hooks applies to its inputs and outputs."""
 
 _BY_PYTHON: type[Any] = torch._C._FunctionBase
-"""What the nodes of custom Functions are, torch's own ones included."""
+"""The base class of nodes of Python Functions, including torch's own."""
 
 _ACCELERATORS = ("cuda", "mps", "xpu")
 
 Edge = tuple[Node, int]
-"""A place in the graph: a node and which of its outputs."""
+"""A node and the number of one of its outputs."""
 
 
 NextFunctions = tuple[tuple[Node | None, int], ...]
-"""What ``Node.next_functions`` gives: per forward input, who made it; None if it needs no grad."""
+"""``Node.next_functions``: per forward input its producer; None if it does not require grad."""
 
 
 def gradient_edge(tensor: torch.Tensor) -> Edge:
-    """The node that made a tensor, or that accumulates into it when it is a leaf.
+    """Return the node that created a tensor, or that accumulates into it when it is a leaf.
 
     Args:
         tensor: A tensor that requires grad.
 
     Returns:
-        The node and which of its outputs the tensor is.
+        The node and the number of the output.
 
     Raises:
         RuntimeError: It is a fake leaf on a device that this torch was built without.
@@ -60,7 +60,7 @@ def gradient_edge(tensor: torch.Tensor) -> Edge:
 
 
 def is_gone(node: Node) -> bool:
-    """Whether torch has freed a node that Python still has, which must not be read then.
+    """Whether torch has freed a node that Python still references; it must not be read.
 
     torch up to 2.12 frees the node of a custom Function along with the output tensor, unless a
     result computed from that output is alive.
@@ -75,10 +75,9 @@ def is_gone(node: Node) -> bool:
 
 
 def holder_of(tensor: torch.Tensor) -> Node | None:
-    """What to keep so that the node of a tensor stays, where it is not enough to keep the node.
+    """Return an object to keep so that torch keeps a tensor's node; None where the node is enough.
 
-    It is another node right above, as torch's own ``GradientEdge.ownership_token``: one that torch
-    can make for tensors of every kind, and that never runs.
+    Like torch's ``GradientEdge.ownership_token``, it is another node right above, which never runs.
     """
     if not isinstance(tensor.grad_fn, _BY_PYTHON) or _functions_stay():
         return None
@@ -89,7 +88,7 @@ def holder_of(tensor: torch.Tensor) -> Node | None:
 
 @functools.cache
 def _functions_stay() -> bool:
-    """Whether this torch keeps the node of a custom Function for as long as Python has it."""
+    """Whether this torch keeps the node of a custom Function while Python references it."""
     with unseen(), torch.inference_mode(False), torch.enable_grad():
         given: torch.Tensor = _Same.apply(torch.zeros((), device="cpu", requires_grad=True))  # type: ignore[no-untyped-call]
     node = given.grad_fn
@@ -105,12 +104,12 @@ class _Same(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class NodeClass:
-    """What all nodes of one class have in common.
+    """The common properties of all nodes of a class.
 
     Attributes:
         op: The class name, "MulBackward0"; None for C++ functions, which share one class.
         is_function: Whether it is the backward of a Python ``autograd.Function``.
-        arguments: Its forward arguments, where every node of the class has the same ones.
+        arguments: Its forward arguments, if the same for every node of the class.
     """
 
     op: str | None
@@ -132,25 +131,24 @@ def node_class(cls: type) -> NodeClass:
 
 
 def op_name(node: Node) -> str:
-    """The class name of a node, "MulBackward0"; of a nameless C++ function, its own word."""
+    """Return the class name of a node, "MulBackward0"; for a generic C++ function, its name."""
     return node_class(type(node)).op or node.name()
 
 
 def leaf_tensor(node: Node) -> torch.Tensor | None:
-    """The tensor an AccumulateGrad node accumulates into; None for every other node."""
+    """Return the leaf of an AccumulateGrad node; None for every other node."""
     return node.variable if type(node) is AccumulateGrad else None  # type: ignore[attr-defined]
 
 
 def as_taken(node: Any, leaf: torch.Tensor) -> Any:
-    """What has the shape, dtype and device that a leaf had when its AccumulateGrad node was made.
+    """Return an object with a leaf's shape, dtype and device at its AccumulateGrad node's creation.
 
     Args:
         node: The node.
-        leaf: Its leaf, which another tensor may have been put in the place of since: by ``half()``
-            or ``to()`` of a module, or by ``.data = ...``.
+        leaf: Its leaf. ``half()`` or ``to()`` of a module, or ``.data = ...``, may have changed it.
 
     Returns:
-        The leaf where they are what they were, or are not known; else what torch noted.
+        The leaf if they are unchanged or unknown; else torch's metadata.
     """
     try:
         (noted,) = outputs_metadata(node)
@@ -159,7 +157,7 @@ def as_taken(node: Any, leaf: torch.Tensor) -> Any:
             leaf.dtype,
             leaf.device,
         )
-    except Exception:  # a nested tensor has no one shape, a class of the user's may refuse
+    except Exception:  # a nested tensor has no single shape, a user's class may raise
         return leaf
     return leaf if same else noted
 
@@ -176,36 +174,36 @@ sequence_nr: Callable[[Node], int] = methodcaller("_sequence_nr")
 
 
 def custom_function(node: Node) -> type[torch.autograd.Function] | None:
-    """The ``autograd.Function`` whose backward a node is; None for every other node."""
+    """Return the ``autograd.Function`` of a node; None for a node without one."""
     found: type[torch.autograd.Function] | None = getattr(node, "_forward_cls", None)
     return found
 
 
 def is_of_torch(written: object) -> bool:
-    """Whether a class or a function belongs to torch rather than to whoever uses it."""
+    """Whether a class or a function is torch's own."""
     return str(getattr(written, "__module__", None)).partition(".")[0] == "torch"
 
 
 def arguments_of(node: Node, following: NextFunctions) -> Sequence[str | None]:
-    """As `input_names`; of most classes all nodes have the same ones."""
+    """Return `input_names`, cached for the classes whose nodes all have the same."""
     found = node_class(type(node)).arguments
     return found if len(found) == len(following) else input_names(node, following)
 
 
 def input_names(node: Node, following: NextFunctions) -> Sequence[str | None]:
-    """The forward argument behind each of a node's next functions; None where unknown."""
+    """Return the forward argument of each of a node's next functions; None where unknown."""
     kind = node_class(type(node))
-    if kind.is_function and kind.op != COMPILED:  # whose arguments are torch's own, without names
+    if kind.is_function and kind.op != COMPILED:  # compiled code has no argument names
         return _function_argument_names(node, [child is not None for child, _ in following])
     named = kind.op is not None and not kind.is_function
     return argument_names(str(kind.op), len(following)) if named else (None,) * len(following)
 
 
 def input_numbers(node: Any) -> dict[int, int] | None:
-    """Place of an argument of a custom Function -> which of the node's next functions it is.
+    """Map the arguments of a custom Function to its node's next functions, both by index.
 
-    Next functions are those of tensors, arguments may be anything; those that need a gradient
-    stand in the same order in both. None where they do not.
+    Only tensors have a next function. The arguments that require grad have the same order in both.
+    None where their counts differ.
     """
     needed = [place for place, needs in enumerate(node.needs_input_grad) if needs]
     numbers = [nr for nr, (child, _) in enumerate(node.next_functions) if child is not None]
@@ -213,10 +211,10 @@ def input_numbers(node: Any) -> dict[int, int] | None:
 
 
 def _function_argument_names(node: Any, edges: list[bool]) -> list[str | None]:
-    """Names for a custom Function, whose next functions are its tensor arguments only.
+    """Return names for a custom Function, whose next functions are its tensor arguments only.
 
     ``needs_input_grad`` covers every argument, tensors or not. Its True entries are exactly the
-    next functions that are not None; a None is named only when it can be no other argument.
+    next functions that are not None. A None gets a name only if that is certain.
     """
     unknown: list[str | None] = [None] * len(edges)
     forward = node._forward_cls
@@ -236,7 +234,7 @@ def _function_argument_names(node: Any, edges: list[bool]) -> list[str | None]:
 
 
 def _spread(parameters: list[inspect.Parameter], count: int) -> list[str]:
-    """Positional parameter names, a ``*args`` spread over what is left of ``count``."""
+    """Return positional parameter names; ``*args`` takes the rest of ``count``."""
     names: list[str] = []
     for parameter in parameters:
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -248,31 +246,31 @@ def _spread(parameters: list[inspect.Parameter], count: int) -> list[str]:
 
 @functools.cache
 def saved_names(cls: type) -> tuple[str, ...]:
-    """What a C++ node class keeps for backward, tensors first: ``self``, ``other``, ``dim``, ..."""
+    """Return the names of a C++ node class's saved values, tensors first: ``self``, ``dim``, ..."""
     names = [a.removeprefix("_saved_") for a in dir(cls) if a.startswith("_saved_")]
     return tuple(sorted(names, key=lambda name: not hasattr(cls, f"_raw_saved_{name}")))
 
 
 @functools.cache
 def saved_tensors(cls: type) -> frozenset[str]:
-    """Those of `saved_names` that are tensors or lists of them."""
+    """Return the `saved_names` of tensors and lists of tensors."""
     return frozenset(name for name in saved_names(cls) if hasattr(cls, f"_raw_saved_{name}"))
 
 
 @functools.cache
 def keeps_tensors(cls: type) -> bool:
-    """Whether nodes of this class may keep tensors, not only plain values, for backward."""
+    """Whether nodes of this class may save tensors."""
     return any(a.startswith("_raw_saved_") for a in dir(cls))
 
 
 COMPILED = "CompiledFunctionBackward"
-"""The name of the class of nodes that ``torch.compile`` makes."""
+"""The class name of ``torch.compile``'s nodes."""
 
 
 def donates_buffers(node: Any) -> bool:
-    """Whether a node is compiled code that overwrites what it saved, so it can run only once.
+    """Whether a compiled node overwrites its saved tensors, so that it can run only once.
 
-    It is compiled so by its first backward, unless that one was asked to retain the graph.
+    Its first backward compiles it in this way, unless it was called with ``retain_graph=True``.
     """
     if type(node).__name__ != COMPILED:
         return False

@@ -1,20 +1,19 @@
-"""Deep graphs that Python has looked at are freed without deep recursion.
+"""Free deep graphs without deep recursion.
 
-torch keeps a Python wrapper for every node that Python has touched. Chains of untouched nodes are
-freed in a loop, but each wrapped node frees its successors from within its own deallocation: some
-40,000 nodes in a row overflow the usual 8 MB stack (a segmentation fault at ``del loss``), 2,000
-the 512 KB of a thread on macOS. Wrappers cannot be taken away again, nor weakly referenced.
+torch keeps a Python wrapper for every node that Python has accessed. torch frees chains of other
+nodes in a loop, but a wrapped node frees its successors inside its own deallocation. About 40,000
+nodes in a row overflow the usual 8 MB stack (a segmentation fault at ``del loss``), and 2,000
+overflow the 512 KB of a thread on macOS. Wrappers can neither be removed nor weakly referenced.
 
-So some of the nodes of a large graph get a `_Below` in their ``metadata``, which holds the node's
-successors. It holds nothing that the node itself does not hold, exactly as long as the node lives:
-no graph lives longer for it, and Python's collector judges every cycle as it would without (it
-sees through neither). What it changes is where the recursion ends. torch drops a node's successors
-before its metadata, so they survive that, and die when the `_Below` does: there the first one of
-this thread frees them in a loop, and those met meanwhile only add to what the loop has to do. All
-is gone when ``del loss`` returns, in every thread, and nothing is held or done at any other time.
+So some nodes of a large graph get a `_Below` in their ``metadata``, which holds the node's
+successors. The node holds these anyway, so no graph lives longer, and Python's garbage collector
+sees the same cycles (it sees through neither). But the recursion ends there. torch drops a node's
+successors before its metadata, so they die with the `_Below`. The first `_Below` to die in a thread
+frees them in a loop; those that die meanwhile add to the loop's list. Everything is freed when
+``del loss`` returns, in every thread.
 
-Which nodes get one is drawn by lot, one in 16, so that no structure of a graph can dodge them: of
-a million nodes on one path, more than 500 in a row without one are not to be expected ever.
+One node in 16 gets a `_Below`, chosen at random, so that no structure of a graph can avoid them: on
+a path of a million nodes, 500 in a row without one are practically impossible.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ _KEY = "gradwalk.below"
 
 
 def free_without_recursion(nodes: Collection[Node]) -> None:
-    """See to it that a graph is freed without deep recursion once it dies. Twice is fine.
+    """Make torch free a graph without deep recursion. Calling it twice is fine.
 
     Args:
-        nodes: All nodes of the graph that Python has touched.
+        nodes: All nodes of the graph that have a Python wrapper.
     """
     if len(nodes) <= _SHALLOW or not _wrappers_stay():
         return
@@ -51,13 +50,13 @@ def free_without_recursion(nodes: Collection[Node]) -> None:
             known.setdefault(_KEY, _Below([child for child, _ in following]))
 
 
-# What it needs is bound here, because the interpreter clears modules before it ends.
+# Its globals are default arguments, because the interpreter clears modules at exit.
 def empty(held: list[Any], _freeing: Any = threading.local()) -> None:  # noqa: B008
-    """Let go of what a dying object holds, in a loop however deep the dying goes.
+    """Clear the list of a dying object, in a loop at any depth of nested deallocation.
 
     Args:
-        held: What it holds. When the object dies because this function, further up the stack, is
-            emptying another list, then this one is emptied after that.
+        held: The list. If this function is already running further up the stack, that call clears
+            it later.
     """
     waiting = getattr(_freeing, "waiting", None)
     if waiting is not None:
@@ -72,7 +71,7 @@ def empty(held: list[Any], _freeing: Any = threading.local()) -> None:  # noqa: 
 
 
 class _Below:
-    """The successors of a node, for as long as the node lives."""
+    """Holds the successors of a node as long as the node lives."""
 
     __slots__ = ("nodes",)
 
@@ -86,7 +85,7 @@ class _Below:
 
 @functools.cache
 def _wrappers_stay() -> bool:
-    """Whether this torch keeps the wrapper of a node once Python has let go of it."""
+    """Whether this torch keeps a node's Python wrapper after its last Python reference."""
     with _disable_current_modes(), torch.inference_mode(False), torch.enable_grad():
         tensor = torch.ones(1, requires_grad=True).mul(1)
     return sys.getrefcount(tensor.grad_fn) > sys.getrefcount([object()][0])

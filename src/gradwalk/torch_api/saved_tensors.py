@@ -1,4 +1,4 @@
-"""What an autograd node keeps for backward, read without unpacking anything by a user's hook."""
+"""Read the saved tensors and values of a node, without running a hook that unpacks them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _REFUSED = "It is there, but torch does not give it out; it says: {}"
 
 
 class Saved(NamedTuple):
-    """One thing a node keeps for backward.
+    """A saved tensor or value of a node.
 
     Attributes:
         name: torch's name for it: "self", "other", "result", "dim"; "tensors[1]" in a list.
         value: The tensor, or a plain value; None when it was freed or is packed.
-        freed: Whether torch has dropped it.
-        note: A sentence when the value needs one.
-        changed: Whether it was changed in place since, so that backward refuses it.
+        freed: Whether torch has freed it.
+        note: A sentence about a special case, or None.
+        changed: Whether it was changed in place since, so that backward fails.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Saved(NamedTuple):
 
 
 def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Saved]:
-    """What ``node`` keeps for backward, tensors first.
+    """Yield the saved tensors and values of a node, tensors first.
 
     Args:
         node: An autograd node, of torch's own or of an ``autograd.Function``.
-        names: The names to read of a node of torch's own, the others being left out; None for all.
+        names: The names to read, for a node of torch's own; None for all.
 
     Yields:
         One entry per saved tensor or value; operands that were not needed are left out.
@@ -77,14 +77,14 @@ def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Save
 
 
 def at_hand(node: Node, names: Container[str] | None = None) -> Mapping[str, torch.Tensor | None]:
-    """The tensors of a node of torch's own that need no closer look, as most need none, by name.
+    """Return the saved tensors of a torch node by name, without the special cases.
 
-    None stands for an operand that was not needed. What was freed, what was changed in place, what
-    a hook packed and what stands in a list is left out.
+    None means an operand that was not needed. Freed, changed and packed tensors and lists are
+    omitted.
 
     Args:
         node: The node.
-        names: Those that are asked for; None for all. Others may be there, too.
+        names: The names to read; None for all. The result may contain others, too.
     """
     known = _known()
     found = {} if known is None else known.setdefault(node, {})
@@ -100,7 +100,7 @@ def at_hand(node: Node, names: Container[str] | None = None) -> Mapping[str, tor
 
 
 def one_at_hand(node: Node) -> torch.Tensor | None:
-    """One of the tensors that `at_hand` gives, if any is there."""
+    """Return one of the tensors of `at_hand`, or None."""
     known = _known()
     found = {} if known is None else known.setdefault(node, {})
     for value in found.values():
@@ -119,7 +119,7 @@ def one_at_hand(node: Node) -> torch.Tensor | None:
 
 
 def changed_operands(node: Node) -> list[Saved]:
-    """What a node keeps of what went in that was changed in place since, so that backward fails."""
+    """Return the saved operands that were changed in place since, so that backward fails."""
     cls = type(node)
     names = _operands(cls)
     if names is not None and at_hand(node, names).keys() >= names:
@@ -129,7 +129,7 @@ def changed_operands(node: Node) -> list[Saved]:
 
 @functools.cache
 def _operands(cls: type) -> frozenset[str] | None:
-    """The tensors of a class that may be arguments of the call; None for one not of torch's own."""
+    """Return the saved tensors that may be forward arguments; None for a Python Function."""
     if node_class(cls).is_function:
         return None
     arguments = tensor_arguments(node_class(cls).op)
@@ -141,10 +141,9 @@ _here = threading.local()
 
 @contextmanager
 def saved_read_once() -> Iterator[None]:
-    """Within it each tensor that `read_saved` comes to is read once, and held until the end of it.
+    """Return a context in which `read_saved` reads each tensor once and keeps it until the end.
 
-    Much of what is told of a graph is read from the same few tensors, and to make Python's object
-    of each of them is most of what that takes.
+    Creating the Python object of a saved tensor is slow, and many results need the same tensors.
     """
     outer = _known()
     _here.known = {} if outer is None else outer
@@ -158,7 +157,7 @@ _Known = dict[Node, dict[str, torch.Tensor | None]]
 
 
 def _known() -> _Known | None:
-    """By node what `at_hand` gave this thread within `saved_read_once`; None outside of it."""
+    """Return this thread's cache of `at_hand` by node; None outside `saved_read_once`."""
     found: _Known | None = getattr(_here, "known", None)
     return found
 
@@ -168,7 +167,7 @@ def is_freed(node: Node) -> bool:
     cls = type(node)
     if not keeps_tensors(cls):
         return False
-    # torch frees all of a node's tensors at once, so one that is there is there for all.
+    # torch frees all tensors of a node at once, so checking one is enough.
     if one_at_hand(node) is not None:
         return False
     for saved in read_saved(node, saved_tensors(cls)):
@@ -178,21 +177,21 @@ def is_freed(node: Node) -> bool:
 
 
 def saved_value(node: Node, name: str) -> Any:
-    """What a C++ node keeps under a name of `saved_names`, unpacked.
+    """Return the unpacked value of a C++ node under a name of `saved_names`.
 
     Raises:
-        Exception: It was freed or changed in place, or what a hook that unpacks it raises.
+        Exception: It was freed or changed in place, or the hook that unpacks it failed.
     """
     return getattr(node, f"_saved_{name}")
 
 
 def plain_value(node: Node | None, name: str, otherwise: Any = None) -> Any:
-    """What a node keeps under a name if that is no tensor: to read one may run a hook.
+    """Return a saved value that is not a tensor: reading a tensor may run a hook.
 
     Args:
-        node: An autograd node of torch's own; None for one that is not at hand.
+        node: An autograd node of torch's own, or None.
         name: A name of `saved_names`.
-        otherwise: What to give where it keeps no such thing.
+        otherwise: The result where the node has no such value.
     """
     if hasattr(type(node), f"_raw_saved_{name}"):  # scaled_dot_product_attention has a "value"
         return otherwise
@@ -200,10 +199,10 @@ def plain_value(node: Node | None, name: str, otherwise: Any = None) -> Any:
 
 
 def packed_value(node: Node, name: str) -> Any:
-    """The same as it was packed, for a tensor or a list of them; None for a plain value.
+    """Return a saved tensor or list of tensors as packed; None for a plain value.
 
     Raises:
-        RuntimeError: It is a list of tensors, and was freed.
+        RuntimeError: It is a freed list of tensors.
     """
     return getattr(node, f"_raw_saved_{name}", None)
 
@@ -211,7 +210,7 @@ def packed_value(node: Node, name: str) -> Any:
 def saved_models(
     node: Node, most: int, summarised: Summarise = summarise
 ) -> tuple[list[SavedModel], int]:
-    """The first of what `read_saved` gives, as plain JSON values, and how many there are."""
+    """Return the first results of `read_saved` as JSON values, and the number of all."""
     saved = read_saved(node)
     listed = [_model(each, summarised) for each in islice(saved, most)]
     return listed, len(listed) + sum(1 for _ in saved)
@@ -228,9 +227,9 @@ def _of_function(node: Any) -> Iterator[Saved]:
 
 @functools.cache
 def _tensors(cls: type) -> tuple[tuple[str, str, str], ...]:
-    """The tensors of a class of torch's own: name, and the attributes with it packed and unpacked.
+    """Return the name, packed attribute and unpacked attribute of each saved tensor of a class.
 
-    "weight" comes before the rest: Python has an object of it already.
+    "weight" comes first, because its Python object exists already.
     """
     if node_class(cls).is_function:
         return ()
@@ -247,7 +246,7 @@ def _of_attribute(node: Any, name: str) -> Iterator[Saved]:
     if packed is None:
         try:
             value = saved_value(node, name)
-        except Exception as error:  # such as sizes that torch traces as symbols
+        except Exception as error:  # such as symbolic sizes
             yield Saved(name, None, note=_REFUSED.format(first_line(error)))
             return
         if value is not None:
@@ -274,7 +273,7 @@ def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]
         return
     try:
         value = unpack()
-    except Exception as error:  # what unpacks it may be anything
+    except Exception as error:  # a hook may raise anything
         said = str(error)
         if "modified by an inplace operation" in said:
             yield Saved(name, raw.data, note=_CHANGED, changed=True)

@@ -1,4 +1,4 @@
-"""What gradwalk asks of tensors and modules by torch's private names."""
+"""Access to private attributes of tensors and modules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.testing._comparison import default_tolerances
 
 
 def version_of(tensor: torch.Tensor) -> int:
-    """How often a tensor was changed in place; 0 of an inference tensor, which does not count."""
+    """Return a tensor's in-place version; 0 for an inference tensor, which has no counter."""
     try:
         return tensor._version
     except RuntimeError:
@@ -21,25 +21,25 @@ def version_of(tensor: torch.Tensor) -> int:
 
 
 def versions_of(*tensors: Sequence[torch.Tensor | None]) -> list[int]:
-    """How often each tensor was changed in place, None left out.
+    """Return the in-place version of each tensor, without None.
 
     Raises:
-        RuntimeError: One is an inference tensor, which does not count.
+        RuntimeError: One is an inference tensor, which has no counter.
     """
     return [tensor._version for some in tensors for tensor in some if tensor is not None]
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
-    """Set how often a tensor counts as changed in place; nothing for an inference tensor."""
+    """Set a tensor's in-place version; do nothing for an inference tensor."""
     if tensor.is_inference():
         return
     torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
 
 
 def detached(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the same memory, outside of the graph, that tells of the same changes in place.
+    """Detach a tensor so that both share the in-place version counter.
 
-    Below autograd, where a ``TorchDispatchMode`` stands, ``detach()`` alone counts its own.
+    Below autograd, in a ``TorchDispatchMode``, plain ``detach()`` creates a new counter.
     """
     key = torch._C.DispatchKey.ADInplaceOrView
     excluded = torch._C._dispatch_tls_is_dispatch_key_excluded(key)
@@ -51,26 +51,26 @@ def detached(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def base_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The tensor that a view was made of; None for one that is no view."""
+    """Return the base of a view; None for a tensor that is not a view."""
     return tensor._base
 
 
 def has_hooks_on_grad(leaf: torch.Tensor) -> bool:
-    """Whether hooks of the user's run once a leaf's ``.grad`` has been added to."""
+    """Whether a leaf has post-accumulate-grad hooks."""
     return bool(leaf._post_accumulate_grad_hooks)
 
 
 def has_hooks(leaf: torch.Tensor) -> bool:
-    """Whether any hooks of the user's run when a gradient arrives at a leaf."""
+    """Whether a leaf has any backward hooks."""
     return bool(leaf._backward_hooks) or has_hooks_on_grad(leaf)
 
 
 def two_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> list[float]:
-    """The 2-norms of tensors of one device and dtype, in one call.
+    """Compute the 2-norms of tensors of one device and dtype, in one call.
 
     Args:
         tensors: At least one.
-        dtype: What to compute in; None for their own.
+        dtype: The dtype to compute in; None for their own.
 
     Raises:
         RuntimeError: A tensor subclass refuses it, as it may any operation.
@@ -91,22 +91,20 @@ own_buffers: Callable[[nn.Module], dict[str, torch.Tensor | None]] = attrgetter(
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """The dtype that prints so: "torch.float32"."""
+    """Return the dtype with a name such as "torch.float32"."""
     found: torch.dtype = getattr(torch, name.removeprefix("torch."))
     return found
 
 
 def wider(dtype: torch.dtype) -> torch.dtype:
-    """The dtype to compute differences in: float32 at least; not every narrow one can be added."""
+    """Return the dtype for differences, at least float32: some narrow dtypes cannot be added."""
     is_narrow = dtype.is_floating_point and dtype.itemsize < 4
     is_whole = not (dtype.is_floating_point or dtype.is_complex)
     return torch.float32 if is_narrow or is_whole else dtype
 
 
 def tolerances(*dtypes: torch.dtype) -> tuple[float, float]:
-    """What ``torch.testing.assert_close`` allows between such tensors: rtol and atol.
-
-    Of several dtypes the coarsest decides.
+    """Return rtol and atol of ``torch.testing.assert_close`` for the coarsest of some dtypes.
 
     Example::
 
