@@ -1,1 +1,1 @@
-"""Which node of one graph is which node of another."""
+"""Match the nodes of one graph to those of another."""

@@ -1,4 +1,4 @@
-"""What can be paired without crossing: in two sequences, and in two graphs without cycles."""
+"""Pair items without crossings: in two sequences, and in two graphs without cycles."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ Producers = Mapping[int, Sequence[int]]
 
 
 CONTINUED = 1
-"""What it is worth that a pair uses the pair before it, at the same argument."""
+"""Extra score of a pair that uses the previous pair at the same argument."""
 
 
 def align(
     scores: Iterable[torch.Tensor], following_left: Sequence[int], following_right: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """The best way to pair the items of two sequences, in order.
+    """Return the best way to pair the items of two sequences, in order.
 
-    The table of a longest common subsequence, row by row, in which pairs have scores, and a pair
-    right after another one, which it uses at the same argument in both sequences, has `CONTINUED`
-    more.
+    This is the table of a longest common subsequence, row by row, with scored pairs. A pair right
+    after one that it uses at the same argument in both sequences scores `CONTINUED` more.
 
     Args:
-        scores: For each left item, what a pair with each right item is worth; 0 for impossible.
+        scores: For each left item, the score of a pair with each right item; 0 for impossible.
         following_left: For each left item, the argument at which it uses the item before it, or -1.
         following_right: The same for the right items.
 
     Returns:
-        Places in the left and in the right sequence, from the last to the first.
+        Indices in the left and in the right sequence, from the last to the first.
     """
     never = integers([-(2**30)])
     following = integers(following_right)
-    # The best score of the first items of both sequences, and that with the last two as a pair.
+    # The best score of the first items of both sequences, and the best with the last two paired.
     best = integers([0] * (len(following_right) + 1))
     paired = torch.cat([integers([0]), never.expand(len(following_right))])
     moves = []
@@ -62,26 +61,26 @@ def align(
 
 
 def integers(values: Sequence[int]) -> torch.Tensor:
-    """32-bit integers on the CPU, whatever the default device is."""
+    """Return 32-bit integers on the CPU, whatever the default device is."""
     return torch.tensor(values, dtype=torch.int32, device="cpu")
 
 
 def longest_rising(values: Sequence[int]) -> list[int]:
-    """Places of a longest strictly rising subsequence.
+    """Return the indices of a longest strictly rising subsequence.
 
     Args:
         values: Any integers.
 
     Returns:
-        Places in ``values``, ascending.
+        Indices in ``values``, ascending.
 
     Example::
 
         >>> longest_rising([3, 1, 4, 1, 5, 2])
         [1, 2, 4]
     """
-    lowest: list[int] = []  # the smallest value that a rising run of each length can end with
-    places: list[int] = []  # where that is
+    lowest: list[int] = []  # the smallest last value of a rising run of each length
+    places: list[int] = []  # its index
     before: list[int] = []
     for place, value in enumerate(values):
         length = bisect_left(lowest, value)
@@ -100,18 +99,18 @@ def longest_rising(values: Sequence[int]) -> list[int]:
 
 
 def uncrossed(left: Producers, right: Producers, pairs: Mapping[int, int]) -> dict[int, int]:
-    """Those of some pairs with which two graphs, laid on top of each other, have no cycle.
+    """Drop pairs until two graphs, merged at the pairs, have no cycle.
 
     Args:
-        left: One graph: each node -> the nodes that its edges point to, which stand before it.
+        left: One graph: each node -> the nodes that its edges point to, which come before it.
         right: Another graph.
         pairs: Node of the left graph -> node of the right graph, each at most once.
 
     Returns:
-        ``pairs`` without those that had to go; all of them where there was no cycle.
+        The remaining pairs; all of them without a cycle.
     """
     left_of = {other: node for node, other in pairs.items()}
-    both = nx.DiGraph()  # a pair goes by the left node's number, a lone right node by ~number
+    both = nx.DiGraph()  # a pair has the left node's number, a single right node has ~number
     both.add_edges_from((node, target) for node, targets in left.items() for target in targets)
     both.add_edges_from(
         (left_of.get(node, ~node), left_of.get(target, ~target))

@@ -1,4 +1,4 @@
-"""The calls of compiled code that stand for the operations of the same program, not compiled."""
+"""The calls of compiled code that correspond to the operations of the uncompiled program."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Counterpart:
-    """What stands for an operation in compiled code.
+    """The compiled code of one operation.
 
     Attributes:
         calls: The calls of its backward, in the order in which they run.
-        main: The first of them that works on the gradient; None for no calls.
+        main: The first call that uses the gradient; None if there are no calls.
         again: Calls of its forward that run again.
-        is_dropped: Whether nothing is left of it: the gradient goes straight on from what took its
-            output to what gave its input. Where there are no calls and it is False, no counterpart
-            was found.
+        is_dropped: Whether the compiler removed it: its incoming gradient passes on unchanged. If
+            it is False and there are no calls, no counterpart was found.
     """
 
     calls: tuple[int, ...] = ()
@@ -26,15 +25,14 @@ class Counterpart:
 
 @dataclass(frozen=True)
 class Counterparts:
-    """What became of the operations of a graph in one with compiled code that is open.
+    """The counterparts of a graph's operations in a graph whose compiled code is open.
 
     Attributes:
-        of: Operation of the one -> what stands for it in the other, in the order of the forward
-            pass. Without those that both graphs have.
-        adding: Calls that add up the gradients of a tensor that is used several times, which in the
-            other graph the engine does between nodes.
-        others: Calls that were found to stand for nothing; those of the forward pass that run again
-            are among them.
+        of: Operation of the first graph -> its counterpart, in forward order. Operations that both
+            graphs have are left out.
+        adding: Calls that add up the gradients of a tensor that is used several times, which the
+            engine does in the first graph.
+        others: Calls without an operation, including those of the forward pass that run again.
     """
 
     of: dict[int, Counterpart]

@@ -1,8 +1,8 @@
-"""What a node of a static graph has in common with one of an autograd graph, or another static one.
+"""Compare nodes of a static graph with those of an autograd graph, or of another static graph.
 
 An autograd graph names the derivative, "ConvolutionBackward0", static graphs the call,
-"aten.conv2d.default", "conv2d" or the module "Conv2d". torch's own list says which function each
-derivative is of; what is left are the names that torch gives one function on its way down.
+"aten.conv2d.default", "conv2d" or the module "Conv2d". torch's own list names the function of each
+derivative. The table here adds the names that torch gives one function internally.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ _SAME_ROLE = {"self": "input", "a": "input", "b": "other"}
 def in_shared_words(
     left: nx.MultiDiGraph, right: nx.MultiDiGraph
 ) -> tuple[nx.MultiDiGraph, nx.MultiDiGraph]:
-    """Two graphs, with a static one among them in the words that they share.
+    """Return two graphs, a static one among them, with comparable attributes.
 
     Args:
-        left: What `gradwalk.capture` gave.
-        right: The same of another program.
+        left: A graph from `gradwalk.capture`.
+        right: A graph of another program.
 
     Returns:
-        Copies in which kinds, operations, names and the numbers of inputs can be compared; the
-        graphs themselves where both are autograd graphs.
+        Copies whose kinds, operations, names and input numbers can be compared; the graphs
+        themselves if both are autograd graphs.
     """
     if not any(graph.graph.get("static") for graph in (left, right)):
         return left, right
@@ -80,14 +80,14 @@ def in_shared_words(
 
 
 def family(data: Mapping[str, Any]) -> tuple[str, str]:
-    """What has to be equal for two nodes to be the same, one of them of a static graph.
+    """Return a key that is equal for nodes that may match, if a graph is static.
 
     Args:
         data: The attributes of a node, of either kind of graph.
 
     Returns:
-        Its kind, and for an operation the function: ("op", "convolution"). A tensor that goes in is
-        an "end" in both: what one graph has as a leaf may be a constant of the other.
+        Its kind, and for an operation the function: ("op", "convolution"). An input tensor is an
+        "end": a leaf of one graph may be a constant of the other.
 
     Example::
 
@@ -108,7 +108,7 @@ def _function(op: str) -> str:
 
 
 def called(op: str) -> str:
-    """The function behind an operation, as torch calls it: "addmm", "max_pool2d"."""
+    """Return torch's name of the function of an operation: "addmm", "max_pool2d"."""
     known = signature(op)
     if known is not None:
         return known.forward.partition("(")[0].partition(".")[0]
@@ -116,15 +116,15 @@ def called(op: str) -> str:
 
 
 def role(op: str, argument: str | None, input_nr: int | None) -> str:
-    """What an input is to an operation, whichever graph says so.
+    """Return the role of an input in an operation, equal for both kinds of graph.
 
     Args:
         op: The operation.
-        argument: What the graph calls the input, None where it does not.
-        input_nr: Which input it is.
+        argument: The name of the input, None if the graph has none.
+        input_nr: The number of the input.
 
     Returns:
-        A word; "weight" of a layer is the same in both.
+        A word: "weight" for a layer's weight.
     """
     if argument is None:
         return str(input_nr)
@@ -133,15 +133,15 @@ def role(op: str, argument: str | None, input_nr: int | None) -> str:
 
 
 def without_root(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """Names as the other graph has them: "conv1.weight" for a program's "net.conv1.weight".
+    """Map names to the other graph's: "net.conv1.weight" of a program to "conv1.weight".
 
     Args:
-        names: Those of one graph.
-        known: Those of the other.
+        names: The names of one graph.
+        known: The names of the other.
 
     Returns:
-        Each of ``names`` -> the same, without the part before the first dot where the other graph
-        lacks it. That is one part for all, the one that fits most.
+        Each of ``names`` -> the name without its first part, if the other graph lacks that part.
+        One part is removed from all, the one that fits most.
     """
     given, known = list(names), set(known)
     split = {name: name.partition(".") for name in given if name not in known}

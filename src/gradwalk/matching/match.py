@@ -1,23 +1,21 @@
-"""Which node of one captured graph is which node of another.
+"""Match the nodes of two captured graphs.
 
-The most certain evidence is used first, and a node once matched stays matched. Shapes count where
-both graphs know them, so that another batch size is no difference:
+The most certain evidence comes first, and matched nodes stay matched. Shapes that only one graph
+has are ignored, so a different batch size does not matter:
 
-1. *Names*: nodes whose name, operation and shape occur once in either graph, and what a named
-   leaf is used by, if that is one operation.
-2. *The same below*: subgraphs that are equal down to their leaves, used through one operation only,
-   and occur once in either graph, the largest first.
+1. *Names*: nodes whose name, operation and shape are unique in either graph, and the only user of
+   a named leaf.
+2. *The same below*: equal subgraphs down to their leaves, used through one operation only, and
+   unique in either graph, the largest first.
 3. *The same above*: from the roots down, nodes that only matched nodes use, at the same arguments.
-4. *The same order*: the operations that are still left, in the order in which forward ran them, are
-   aligned like the lines of two texts. Operations of the same class score; more so with the same
-   shape, with matched neighbours at the same arguments, and right behind a producer that is matched
-   too, so that whole blocks are inserted or removed rather than parts of several.
+4. *The same order*: the remaining operations, in forward order, are aligned like the lines of two
+   texts. Operations of the same class score, and more with the same shape, with matched neighbours
+   at the same arguments, or right after a matched producer. So blocks stay whole.
 
-Last, pairs that share no more than the operation are given up, what would turn the two graphs, laid
-on top of each other, into a cycle is taken apart again, and remaining leaves follow the operations
-that use them. An inserted or removed operation changes what lies below some nodes and above others,
-hardly ever both, so steps 2 and 3 settle most nodes and the alignment, whose time grows with the
-product of the lengths, sees what is between edits.
+Last, pairs that share only the operation are dropped, pairs that make the merged graph cyclic are
+dropped, and remaining leaves follow the operations that use them. An edit changes the subgraph
+below some nodes and above others, rarely both. So steps 2 and 3 settle most nodes, and the
+alignment, whose time grows with the product of the lengths, only runs between edits.
 """
 
 from __future__ import annotations
@@ -35,12 +33,12 @@ from .families import in_shared_words
 from .sides import Pairs, Side, read_side
 
 _MOST_CELLS = 30_000_000
-"""The largest table that aligning fills: about a second, and a byte for each cell."""
+"""The largest alignment table: it takes about a second, and a byte per cell."""
 
 
 @dataclass(frozen=True)
 class Matching:
-    """What two graphs have in common.
+    """The matched nodes of two graphs.
 
     Attributes:
         pairs: Node of the left graph -> the same node of the right graph.
@@ -56,14 +54,14 @@ class Matching:
 def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
     """Match the nodes of two graphs by operation, argument position, names and shapes.
 
-    Only nodes of the same ``kind`` and ``op`` are matched, each at most once; with a
-    static graph, those that `gradwalk.matching.families` calls the same. The two graphs laid
-    on top of each other, matched nodes as one, have no cycle. ``match(b, a)`` is the inverse of
-    ``match(a, b)``, and a graph matched with itself gives the identity.
+    Only nodes of the same ``kind`` and ``op`` are matched, each at most once; in a static graph,
+    nodes of the same `gradwalk.matching.families.family`. The two graphs, merged at matched nodes,
+    have no cycle. ``match(b, a)`` is the inverse of ``match(a, b)``, and a graph matched with
+    itself gives the identity.
 
     Args:
-        left: What `gradwalk.capture` gave.
-        right: What it gave for the other program.
+        left: A graph from `gradwalk.capture`.
+        right: A graph of the other program.
 
     Returns:
         The matching.
@@ -79,7 +77,7 @@ def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
         Matching(pairs={0: 0, 1: 1, 2: 2}, only_left=[3], only_right=[])
     """
     a, b = map(read_side, in_shared_words(left, right))
-    if a.rank() <= b.rank():  # always worked out from the same side, so that it is symmetric
+    if a.rank() <= b.rank():  # a fixed order makes the result symmetric
         found = _pair(a, b)
     else:
         found = {there: here for here, there in _pair(b, a).items()}
@@ -92,7 +90,7 @@ def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
 
 
 def _pair(left: Side, right: Side) -> dict[int, int]:
-    # A shape that the other graph does not know, of another batch size say, tells nothing apart.
+    # A shape that the other graph lacks, as with another batch size, does not separate nodes.
     known = set(left.shape.values()) & set(right.shape.values())
     for side in (left, right):
         side.shape.update((node, None) for node, shape in side.shape.items() if shape not in known)
@@ -121,13 +119,13 @@ def _same_name(pairs: Pairs) -> None:
     for key, node in unique(pairs.left).items():
         if key in there:
             pairs.add(node, there[key])
-    for _ in range(2):  # a weight's transpose, and what uses that
+    for _ in range(2):  # a weight's transpose, and its user
         for pair in list(pairs.right_of.items()):
             _only_user(pairs, *pair)
 
 
 def _only_user(pairs: Pairs, node: int, other: int) -> None:
-    """Match what alone uses two nodes that are made of named leaves and nothing else."""
+    """Match the only users of two nodes that are made of named leaves alone."""
     left, right = pairs.left, pairs.right
     if len(left.users[node]) == len(right.users[other]) == 1 and len(left.inputs[node]) <= 1:
         (user, nr, out), (there, *place) = left.users[node][0], right.users[other][0]
@@ -161,12 +159,12 @@ def _same_below(pairs: Pairs) -> None:
 
 
 def _below(side: Side, named: dict[int, int], numbers: dict[Hashable, int]) -> dict[int, int]:
-    """A number for each node: the same for nodes with equal subgraphs below them.
+    """Return a number for each node, equal for nodes with equal subgraphs below them.
 
     Args:
         side: The graph.
         named: The nodes that names have matched -> the number of the pair.
-        numbers: The numbers given so far; grows.
+        numbers: The numbers assigned so far; gets new ones.
     """
     found: dict[int, int] = {}
     for node in side.order:
@@ -177,12 +175,12 @@ def _below(side: Side, named: dict[int, int], numbers: dict[Hashable, int]) -> d
 
 
 def _closed(side: Side) -> set[int]:
-    """The operations through which alone the operations below them are used, if there are any.
+    """Return the operations that are the only way to the operations below them.
 
-    A block is such a subgraph; the first operations of the next block are not, since a residual
-    goes around them, and like the same operations of the block after it they say little.
+    A block is such a subgraph. The first operations of the next block are not, because a residual
+    connection bypasses them; they also look like those of other blocks.
     """
-    # Of a static graph, what nothing uses is a start as well.
+    # In a static graph, a node that nothing uses is a start, too.
     starts = [node for node in side.order if side.roots[node] or not side.users[node]]
     graph = nx.DiGraph((-1, node) for node in starts)
     graph.add_edges_from((user, node) for node in side.order for user, _, _ in side.users[node])
@@ -190,7 +188,7 @@ def _closed(side: Side) -> set[int]:
     depth = {-1: 0}
     for node in reversed(side.order):
         depth[node] = depth[above[node]] + 1
-    highest: dict[int, int] = {}  # the smallest depth from which anything below is used
+    highest: dict[int, int] = {}  # the smallest depth from which a node below is used
     for node in side.order:
         children = [child for child, _ in side.inputs[node].values() if not side.is_end(child)]
         uses = [min(depth[above[child]], highest.get(child, len(depth))) for child in children]
@@ -240,13 +238,13 @@ def _same_order(pairs: Pairs) -> None:
 
 
 def _following(side: Side, nodes: list[int], before: int) -> list[int]:
-    """For each node the argument at which it uses the one before it in the list, or -1."""
+    """Return the argument at which each node uses the one before it in the list, or -1."""
     uses = [{child: nr for nr, (child, _) in side.inputs[node].items()} for node in nodes]
     return [used.get(each, -1) for each, used in zip([before, *nodes], uses, strict=False)]
 
 
 def _scores(pairs: Pairs, lefts: list[int], rights: list[int]) -> Iterator[torch.Tensor]:
-    """For each left node, how well each right node would fit; 0 for another operation."""
+    """Yield, for each left node, the score of each right node; 0 for another operation."""
     left, right = pairs.left, pairs.right
     numbers: dict[Hashable, int] = {}
 
@@ -270,7 +268,7 @@ def _scores(pairs: Pairs, lefts: list[int], rights: list[int]) -> Iterator[torch
 
 
 def _likely(pairs: Pairs) -> dict[int, int]:
-    """The pairs for which more speaks than the class of the operation."""
+    """Return the pairs with more evidence than the class of the operation."""
     left, right, itself = pairs.left, pairs.right, {node: node for node in pairs.right_of}
     return {
         node: other

@@ -1,4 +1,4 @@
-"""Two graphs as matching looks at them, and what is matched of them so far."""
+"""The data of two graphs for matching, and the pairs so far."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import networkx as nx
 
 @dataclass(frozen=True)
 class Side:
-    """One graph, as matching looks at it; all dictionaries are by node.
+    """One graph prepared for matching; all dictionaries are by node.
 
     Attributes:
-        operation: Kind and class name: what has to be equal.
-        shape: Shape of the first output, while the other graph knows it.
+        operation: Kind and class name, which must be equal.
+        shape: Shape of the first output, if the other graph has it, too.
         name: The user's name.
-        inputs: input_nr -> (producer, output_nr); where it is not known, a negative number.
-        users: The other way round: (user, input_nr, output_nr).
+        inputs: input_nr -> (producer, output_nr); unknown input numbers are negative.
+        users: The inverse: (user, input_nr, output_nr).
         roots: (position among the roots, output_nr); empty for most nodes.
         order: All nodes, producers first: leaves, then operations as forward ran them.
     """
@@ -32,21 +32,21 @@ class Side:
     order: list[int]
 
     def is_end(self, node: int) -> bool:
-        """Whether it is a leaf, or anything else without inputs that is no operation."""
+        """Return whether a node is a leaf or another node without inputs except an operation."""
         return self.operation[node][0] != "op" and not self.inputs[node]
 
     def producers(self) -> dict[int, list[int]]:
-        """The bare structure."""
+        """Return the producers of each node."""
         return {node: [child for child, _ in self.inputs[node].values()] for node in self.order}
 
     def neighbours(self, node: int, pair_of: Mapping[int, int]) -> set[tuple[int, int, int]]:
-        """The pairs beside a node: (pair, input_nr, 0 for a producer and 1 for a user)."""
+        """Return a node's matched neighbours: (pair, input_nr, 0 for a producer, 1 for a user)."""
         inputs = self.inputs[node].items()
         producers = {(pair_of[n], nr, 0) for nr, (n, _) in inputs if n in pair_of}
         return producers | {(pair_of[n], nr, 1) for n, nr, _ in self.users[node] if n in pair_of}
 
     def rank(self) -> tuple[int, str]:
-        """Different for graphs that matching can tell apart."""
+        """Return a sort key that differs for graphs that matching can distinguish."""
         nodes = [
             (node, self.operation[node], self.shape[node], self.name[node], self.roots[node])
             for node in self.order
@@ -56,7 +56,7 @@ class Side:
 
 @dataclass
 class Pairs:
-    """What is matched so far; only ever grows."""
+    """The matched nodes; pairs are only added."""
 
     left: Side
     right: Side
@@ -64,7 +64,7 @@ class Pairs:
     left_of: dict[int, int] = field(default_factory=dict)
 
     def free(self, node: int, other: int) -> bool:
-        """Whether neither has a partner yet and they are of the same class."""
+        """Return whether both nodes are unmatched and of the same class."""
         return (
             node not in self.right_of
             and other not in self.left_of
@@ -76,20 +76,20 @@ class Pairs:
         self.right_of[node], self.left_of[other] = other, node
 
     def shared_inputs(self, node: int, other: int) -> list[tuple[int, int]]:
-        """What two matched nodes use at the same argument."""
+        """Return the pairs of inputs of two matched nodes at the same argument."""
         there = self.right.inputs[other]
         inputs = self.left.inputs[node].items()
         return [(child, there[nr][0]) for nr, (child, _) in inputs if nr in there]
 
 
 def read_side(graph: nx.MultiDiGraph) -> Side:
-    """What matching looks at of a graph."""
+    """Prepare a graph for matching."""
     inputs: dict[int, dict[int, tuple[int, int]]] = {node: {} for node in graph}
     users: dict[int, list[tuple[int, int, int]]] = {node: [] for node in graph}
     roots: dict[int, list[tuple[int, int]]] = {node: [] for node in graph}
     for source, target, data in graph.edges(data=True):
         nr = data["input_nr"]
-        if nr is None:  # nobody knows which operand a constant is
+        if nr is None:  # the operand number of a constant is unknown
             nr = -1 - len(inputs[source])
         inputs[source][nr] = (target, data["output_nr"])
         users[target].append((source, nr, data["output_nr"]))
@@ -108,7 +108,7 @@ def read_side(graph: nx.MultiDiGraph) -> Side:
 
 
 def _forward_order(graph: nx.MultiDiGraph) -> list[int]:
-    """All nodes, producers first: leaves, then operations by when forward ran them."""
+    """Return all nodes, producers first: leaves, then operations in forward order."""
 
     def ready(node: int) -> tuple[bool, int, int]:
         data = graph.nodes[node]

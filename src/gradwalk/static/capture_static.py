@@ -1,4 +1,4 @@
-"""A static graph with what a widget needs beyond its structure."""
+"""Capture a static graph with the data that a widget needs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StaticCapture:
-    """A static graph with all that a click on it needs.
+    """A static graph with the data for its details.
 
     Attributes:
-        graph: What `gradwalk.capture` gives.
+        graph: The graph from `gradwalk.capture`.
         fx_nodes: The fx nodes; ``fx_nodes[i]`` is node ``i`` of ``graph``.
-        tensors_held: Node -> the parameter, buffer or constant that it stands for.
-        bodies: Node -> the graph inside, of the subgraphs of control flow that are not entered.
-        entered: The calls of control flow whose graphs are drawn.
+        tensors_held: Node -> its parameter, buffer or constant.
+        bodies: Node -> the inner graph, for control flow that is not entered.
+        entered: The control flow calls whose graphs are drawn.
     """
 
     graph: nx.MultiDiGraph
@@ -41,7 +41,7 @@ class StaticCapture:
 
     @functools.cached_property
     def drawn(self) -> nx.MultiDiGraph:
-        """The graph with the numbers written into the program as nodes of their own, at the end."""
+        """The graph, followed by a node for each number written into the program."""
         return _with_numbers(self.graph)
 
     @functools.cached_property
@@ -51,11 +51,11 @@ class StaticCapture:
 
     @property
     def made_by(self) -> str:
-        """What wrote it down: "torch.export" or "torch.fx"."""
+        """The tool that made it: "torch.export" or "torch.fx"."""
         return str(self.graph.graph["made_by"])
 
     def source(self, node: int) -> SourceLine | None:
-        """The line of the user's program that a node came from."""
+        """Return the user's source line of a node."""
         return source_line(self.fx_nodes[node]) if node < len(self.fx_nodes) else None
 
 
@@ -63,10 +63,10 @@ def capture_static(program: Program) -> StaticCapture:
     """Capture a static graph for drawing.
 
     Args:
-        program: What ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
+        program: A result of ``torch.export.export`` or ``torch.fx.symbolic_trace``.
 
     Returns:
-        The graph; it keeps the program's parameters alive, and runs nothing.
+        The graph. It keeps the program's parameters alive, and runs nothing.
     """
     module = program.graph_module if isinstance(program, ExportedProgram) else program
     entered = enter(program.graph, module)
@@ -86,7 +86,7 @@ def capture_static(program: Program) -> StaticCapture:
 
 
 def _classes_of_modules(nodes: list[Node], spaces: Mapping[int, str | None]) -> dict[str, str]:
-    """Namespace -> class name of the modules that nodes came from: {"encoder/0": "Linear"}."""
+    """Map namespaces to the class names of modules: {"encoder/0": "Linear"}."""
     found: dict[str, str] = {}
     for i, node in enumerate(nodes):
         own = spaces[i] or ""
@@ -101,7 +101,7 @@ def _classes_of_modules(nodes: list[Node], spaces: Mapping[int, str | None]) -> 
 
 
 def _with_numbers(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:
-    """A copy with a node for each number that stands in place of a tensor."""
+    """Return a copy with a node for each number that replaces a tensor."""
     drawn = graph.copy()
     for _, target, edge in drawn.edges(data=True):
         edge["kind"] = "constant" if drawn.nodes[target]["kind"] == "constant" else "gradient"

@@ -1,7 +1,7 @@
-"""The graphs that control flow runs (``cond``, ``while_loop``, ``map``, scans), entered.
+"""Enter the graphs that control flow runs (``cond``, ``while_loop``, ``map``, scans).
 
-A call of control flow takes graphs of their own, its *bodies*, and behind these what each of them
-takes. Entered, what a body takes is what the call is given; so its calls lead on to that.
+A control flow call takes graphs, its *bodies*, followed by their inputs. In an entered graph, the
+inputs of a body are connected to the call's arguments.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from torch.fx import Graph, GraphModule, Node
 
 MOST_ENTERED = 20_000
-"""So many nodes of bodies are drawn; those that one graph runs several times count each time."""
+"""The most body nodes that are drawn; a graph that runs several times counts each time."""
 
 DEEPEST = 20
-"""So deep graphs within graphs are entered: a node is told by the path of the boxes around it."""
+"""The deepest nesting that is entered: a node's key is the path of boxes around it."""
 
 _WORDS = {
     "cond": ("if true", "if false"),
@@ -26,7 +26,7 @@ _WORDS = {
     "scan": ("step",),
     "associative_scan": ("combine",),
 }
-"""What the bodies of a call are, in its order."""
+"""The names of a call's bodies, in order."""
 
 _PAIRWISE = "associative_scan"
 
@@ -36,11 +36,11 @@ class Body:
     """A graph that a call runs.
 
     Attributes:
-        held: What the call takes it as.
-        graph: The graph. No two bodies have the same.
-        module: What its ``get_attr`` and ``call_module`` nodes refer to.
+        held: The call's argument that holds it.
+        graph: The graph, unique to this body.
+        module: The module for its ``get_attr`` and ``call_module`` nodes.
         box: The last part of the path of its box, "torch.cond: if true".
-        outputs: What it gives.
+        outputs: Its results.
     """
 
     held: Node
@@ -55,11 +55,11 @@ class Entered:
     """A program with the bodies of its control flow.
 
     Attributes:
-        nodes: All nodes that do something, or hold something, in the order in which they run, each
-            with what its graph refers to: a body before the call that runs it.
-        bodies: Call -> what it runs.
-        within: Node of a body -> the call that runs it, and the body.
-        outer: What a body takes -> what that is outside of every body.
+        nodes: All nodes that compute or hold a value, in run order, each with the module of its
+            graph: a body comes before its call.
+        bodies: Call -> its bodies.
+        within: Node of a body -> the call, and the body.
+        outer: Input of a body -> the value outside of every body.
     """
 
     nodes: list[tuple[Node, GraphModule]] = field(default_factory=list)
@@ -72,18 +72,18 @@ def enter(graph: Graph, module: GraphModule) -> Entered:
     """Enter the control flow of a program.
 
     Args:
-        graph: Its graph.
-        module: What the nodes of that refer to.
+        graph: The program's graph.
+        module: The module of its nodes.
 
     Returns:
-        It with its bodies. Some stay closed, as constants: where what they take is not told by the
-        call, and where there are too many, or too many around them.
+        The program with its bodies. A body stays closed, as a constant, if the call does not show
+        its inputs, or if the limits are exceeded.
     """
     entered = Entered()
     seen: set[Graph] = {graph}
     names: dict[str, int] = {}
     room, depth = MOST_ENTERED, {graph: 0}
-    # What is next: the rest of a graph, and a call that comes after its bodies.
+    # The stack of work: the rest of a graph, and a call that follows its bodies.
     waiting: list[Iterator[tuple[Node, GraphModule]]] = [_each(graph, module)]
     while waiting:
         node, of = next(waiting[-1], (None, None))
@@ -133,7 +133,7 @@ def _placeholders(graph: Graph) -> list[Node]:
 
 
 def _held(node: Any, module: GraphModule) -> Any:
-    """What a ``get_attr`` node gives; None of all else."""
+    """Return the value of a ``get_attr`` node; None for other nodes."""
     if not isinstance(node, Node) or node.op != "get_attr":
         return None
     try:
@@ -143,7 +143,7 @@ def _held(node: Any, module: GraphModule) -> Any:
 
 
 def _bodies(call: Node, module: GraphModule, names: dict[str, int]) -> list[Body]:
-    """What a call runs; nothing for a call of another kind, or one that does not tell enough."""
+    """Return the bodies of a control flow call; empty for other calls or missing information."""
     if call.op != "call_function":
         return []
     held = [(each, _held(each, module)) for each in call.args]
@@ -170,17 +170,17 @@ def _bodies(call: Node, module: GraphModule, names: dict[str, int]) -> list[Body
 
 
 def _taken(call: Node, module: GraphModule) -> list[Any]:
-    """What each body of a call takes: what stands behind the last of them, one by one."""
+    """Return the inputs of each body of a call: the arguments after the last body."""
     last = max(
         (i for i, each in enumerate(call.args) if isinstance(_held(each, module), GraphModule)),
         default=len(call.args),
     )
     found: list[Any] = []
     for value in call.args[last + 1 :]:
-        if isinstance(value, str):  # a name that torch gives to a graph that is run several times
+        if isinstance(value, str):  # torch's name for a graph that runs several times
             continue
         values = value if isinstance(value, (list, tuple)) else [value]
-        # Its graph combines two elements of what is scanned, which is its first argument.
+        # Its graph combines two elements of the scanned tensor, the first argument.
         found += [*values, *values] if _name(call) == _PAIRWISE and not found else values
     return found
 
@@ -190,7 +190,7 @@ def _name(call: Node) -> str:
 
 
 def _own(body: Body, seen: set[Graph]) -> Body:
-    """A body with a graph of its own, where another call runs the same."""
+    """Return a body with its own graph, copied if another call runs the same."""
     if body.graph not in seen:
         seen.add(body.graph)
         return body

@@ -1,4 +1,4 @@
-"""The sentences that say what a node of a static graph is."""
+"""Describe the nodes of a static graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .capture_static import StaticCapture
 
 
 def how_to_run(made_by: str) -> str:
-    """Code that runs a static graph.
+    """Return code that runs a static graph.
 
     Args:
         made_by: "torch.export" or "torch.fx".
@@ -18,7 +18,7 @@ def how_to_run(made_by: str) -> str:
 
 
 def no_backward(made_by: str) -> str:
-    """Why there is no backward, and how to get one.
+    """Say why there is no backward, and how to get one.
 
     Args:
         made_by: "torch.export" or "torch.fx".
@@ -33,14 +33,14 @@ def no_backward(made_by: str) -> str:
 _MOST_NAMED = 6  # calls of a subgraph, in one sentence
 
 _RUNS = {
-    "cond": "Runs one of two graphs, each in its box: which one, its predicate says in each call.",
+    "cond": "Runs one of two graphs, each in its box. The predicate chooses in each call.",
     "while_loop": (
-        "Runs its body again and again, as long as its condition gives True. Each is in its box, "
-        "with what it takes in the first turn; in a later one it takes what the body gave."
+        "Runs its body while its condition returns True. Each is in its box, with the inputs of "
+        "the first turn; in later turns its inputs are the outputs of the body."
     ),
     "map_impl": (
-        "Runs the graph in its box once for each row of what it goes through, along the first "
-        "dimension, and stacks what that gives. Shapes in the box are those of one row."
+        "Runs the graph in its box once for each row along the first dimension of its inputs, "
+        "and stacks the results. The box shows the shapes of one row."
     ),
     "wrap_with_set_grad_enabled": (
         "Runs the graph in its box with gradients switched on or off, as torch.no_grad() does."
@@ -49,11 +49,11 @@ _RUNS = {
 
 
 def about(captured: StaticCapture, node: int) -> str:
-    """A sentence or two on what a node is.
+    """Describe a node in a sentence or two.
 
     Args:
         captured: The static graph.
-        node: Which node of ``captured.drawn``.
+        node: The node of ``captured.drawn``.
     """
     data = captured.drawn.nodes[node]
     if data["op"] == "number" and data["kind"] == "constant":
@@ -68,7 +68,7 @@ def _about_input(captured: StaticCapture, node: int) -> str:
     if op == "placeholder":
         return (
             f"{name} is an input of the program: a tensor that each call brings along. The graph "
-            "was written down without its values."
+            "was made without its values."
         )
     if op == "subgraph":
         return _about_subgraph(captured, node)
@@ -79,7 +79,7 @@ def _about_input(captured: StaticCapture, node: int) -> str:
         )
     if op == "buffer":
         changed = f"updated {name}" in captured.graph.graph["root_names"]
-        more = " Each call hands back a new value for it." if changed else ""
+        more = " Each call returns a new value for it." if changed else ""
         return (
             f"{name} is a buffer: a tensor that the module keeps, and that no optimizer changes."
             f"{more}{called}"
@@ -127,5 +127,5 @@ def _unused(captured: StaticCapture, node: int) -> str:
     if is_output or graph.in_degree(node):
         return ""
     if graph.nodes[node]["kind"] == "op":
-        return " Nothing takes what it gives: it checks something, or changes a tensor in place."
+        return " Nothing uses its output: it checks something, or changes a tensor in place."
     return " Nothing in the program uses it."

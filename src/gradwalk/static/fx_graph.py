@@ -1,4 +1,4 @@
-"""The static graphs of torch.fx and torch.export, in the terms of a captured graph."""
+"""Convert static graphs of torch.fx and torch.export to captured graphs."""
 
 from __future__ import annotations
 
@@ -24,49 +24,48 @@ if TYPE_CHECKING:
 
 
 _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
-"""Python's own, which `torch.fx.symbolic_trace` leaves in place of torch's."""
+"""Python's own functions, which `torch.fx.symbolic_trace` keeps instead of torch's."""
 
 
 def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph, list[Node]]:
-    """A static graph, of torch.fx or torch.export, as a networkx graph like that of tensors.
+    """Return a static graph of torch.fx or torch.export as a networkx graph.
 
-    There is one graph node per fx node, but none for fx's "output", whose arguments are the roots.
-    Edges point from a node to its inputs, as gradients would flow. Nodes are numbered breadth-first
-    from the outputs; behind them comes what no output needs, and last what stays the same from call
-    to call: buffers and constants. The graphs that control flow runs (``cond``, ``while_loop``,
-    ``map``, parts under ``torch.no_grad``) are entered: edges lead from the call to what these
-    give, and from them to what the call is given.
+    There is one graph node per fx node except fx's "output", whose arguments are the roots. Edges
+    point from a node to its inputs, as gradients would flow. Nodes are numbered breadth-first from
+    the outputs. Nodes that no output needs follow, and last those that are the same in each call:
+    buffers and constants. The graphs that control flow runs (``cond``, ``while_loop``, ``map``,
+    parts under ``torch.no_grad``) are entered: edges lead from the call to their results, and from
+    them to the call's arguments.
 
     Args:
-        program: What ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned.
-        entered: Its control flow, entered.
+        program: A result of ``torch.fx.symbolic_trace`` or ``torch.export.export``.
+        entered: Its entered control flow.
 
     Returns:
         A ``networkx.MultiDiGraph``, and the fx nodes, ``nodes[i]`` being node ``i`` of the graph.
-        The attributes are those that `gradwalk.capture` describes, read off the graph alone, and
-        None where it does not say:
+        It has the attributes that `gradwalk.capture` describes, read from the graph alone, and None
+        for unknown ones:
 
-        ``kind`` is "op" for what the program calls, "leaf" for its inputs and parameters, and
-        "constant" for the rest that goes in. ``op`` says of the latter two whether it is a
-        "placeholder", "parameter", "buffer", "constant" or "subgraph" (of control flow, where what
-        it takes is not told); otherwise it is what is
-        called: "aten.conv2d.default", "max_pool2d", or a module's class. ``name`` is that of an
-        input, "x", or the path of a parameter or called module, "conv1". ``shape``, ``dtype`` and
-        ``device`` come from the node's ``meta``; a shape with symbols in it is None.
-        ``requires_grad`` is known of what goes in only; ``is_leaf`` is True of the tensors of it.
+        ``kind`` is "op" for calls of the program, "leaf" for its inputs and parameters, and
+        "constant" for other inputs. ``op`` of the latter two is "placeholder", "parameter",
+        "buffer", "constant" or "subgraph" (of control flow with unknown inputs). Otherwise it is
+        the callee: "aten.conv2d.default", "max_pool2d", or a module's class. ``name`` is the name
+        of an input, "x", or the path of a parameter or called module, "conv1". ``shape``, ``dtype``
+        and ``device`` come from the node's ``meta``; a shape with symbols in it is None.
+        ``requires_grad`` is known only for inputs, and ``is_leaf`` is True for input tensors.
         ``no_grad_inputs`` is empty: a static graph does not say what needs a gradient.
         ``sequence_nr`` is the node's place in fx's own list, the order in which it runs.
 
-        Beyond those, ``fx_name`` is fx's own name of the node, "conv2d_1"; ``called`` is the call
-        with its arguments, "aten.relu.default(conv2d_1)"; ``numbers`` has a dict for each number
-        that an operation of torch.export takes in place of a tensor, of ``input_nr``, ``argument``
-        and ``value``; ``source`` is the line of the user's program that it came from, "net.py:7";
-        and ``namespace`` the path of the module, "encoder/layers/0", None for the outermost; of
-        what control flow runs with a part for its box, "encoder/torch.cond: if true".
+        Additional attributes: ``fx_name`` is fx's own name of the node, "conv2d_1". ``called`` is
+        the call with its arguments, "aten.relu.default(conv2d_1)". ``numbers`` has a dict with
+        ``input_nr``, ``argument`` and ``value`` for each number that replaces a tensor in an
+        operation of torch.export. ``source`` is the user's line, "net.py:7". ``namespace`` is the
+        path of the module, "encoder/layers/0", None for the outermost; nodes of control flow have
+        a part for their box, "encoder/torch.cond: if true".
 
-        Graph attributes: ``roots``; ``root_names``, for each what it changes, "updated
-        bn.running_mean", or None of what is returned; ``torch_version``; ``static``, which is True;
-        and ``made_by``, "torch.export" or "torch.fx".
+        Graph attributes: ``roots``; ``root_names``, for each root its change, "updated
+        bn.running_mean", or None for a returned value; ``torch_version``; ``static``, which is
+        True; and ``made_by``, "torch.export" or "torch.fx".
 
     Example::
 
@@ -91,8 +90,8 @@ def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph
         if node in entered.within:
             described[node]["namespace"] = _boxed(node, entered, modules)
         elif described[node]["op"] == "placeholder":
-            described[node]["namespace"] = ""  # no body's own, however many alone take it
-    for node in roots:  # what is handed back is drawn as what goes in, however constant it is
+            described[node]["namespace"] = ""  # shared, even if only one body takes it
+    for node in roots:  # a returned value is drawn as an input, even a constant one
         if described[node]["kind"] == "constant":
             described[node]["kind"] = "leaf"
     ordered = sorted(described, key=lambda node: described[node]["kind"] == "constant")  # stable
@@ -121,7 +120,7 @@ def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph
 
 
 def held_by(program: Program | None, path: str) -> Any:
-    """What a program keeps under a name; None for nothing."""
+    """Return the attribute of a program with a name; None for none."""
     if isinstance(program, ExportedProgram):
         for kept in (program.state_dict, program.constants):
             if path in kept:
@@ -134,7 +133,7 @@ def held_by(program: Program | None, path: str) -> Any:
 
 
 def _read(program: Program) -> Source:
-    """A program's graph, with what is needed to read it."""
+    """Return a program's graph with the data to read it."""
     if isinstance(program, ExportedProgram):
         inputs = {
             spec.arg.name: (INPUT_OPS[spec.kind], spec.target)
@@ -158,7 +157,7 @@ def _root_nodes(graph: Graph) -> list[Node]:
 
 
 def _takes(node: Node, source: Source, entered: Entered) -> Iterator[tuple[str | None, Any]]:
-    """(argument, value) of what a node takes; a call of control flow what its bodies give."""
+    """Yield (argument, value) of a node's inputs; the results of bodies for control flow."""
     bodies = entered.bodies.get(node, [])
     first = bodies[0].held if bodies else None
     found = list(takewhile(lambda each: each[1] is not first, operands(node, source.module)))
@@ -175,12 +174,12 @@ def _takes(node: Node, source: Source, entered: Entered) -> Iterator[tuple[str |
 
 
 def _boxed(node: Node, entered: Entered, modules: Mapping[Node, str | None]) -> str | None:
-    """The namespace of a node of a body: modules, and in them the boxes of bodies.
+    """Return the namespace of a node of a body: modules, with the boxes of bodies in them.
 
     Args:
         node: The node.
         entered: The bodies.
-        modules: The namespace of the module that each node is in.
+        modules: The namespace of each node's module.
     """
     parts: list[str] = []
     inner = modules[node] or ""
@@ -206,7 +205,7 @@ def _breadth_first(
 
 
 def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:
-    """Which output of its producer a node takes: ``getitem`` takes one, all else the first."""
+    """Return which output of its producer a node takes: nonzero only for ``getitem``."""
     count = len(producer["outputs"])
     if node.target is operator.getitem and count > 1 and isinstance(node.args[1], int):
         return node.args[1] % count
@@ -214,7 +213,7 @@ def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:
 
 
 def operands(node: Node, module: GraphModule) -> Iterator[tuple[str | None, Any]]:
-    """(argument, value) for each node, and each number in place of a tensor, that goes in."""
+    """Yield (argument, value) for each input node, and each number that replaces a tensor."""
     if node.target is operator.getitem and len(node.args) == 2 and isinstance(node.args[0], Node):
         yield f"[{node.args[1]}]", node.args[0]
         return
@@ -233,7 +232,7 @@ def operands(node: Node, module: GraphModule) -> Iterator[tuple[str | None, Any]
 
 
 def _flat(argument: str | None, value: Any) -> Iterator[tuple[str | None, Any]]:
-    """``tensors`` with a list in it as ``tensors[0]``, ``tensors[1]``, ..."""
+    """Yield the items of a list argument as ``tensors[0]``, ``tensors[1]``, ..."""
     inside: Any = ()
     if isinstance(value, (list, tuple)):
         inside = enumerate(value)
@@ -248,11 +247,11 @@ def _flat(argument: str | None, value: Any) -> Iterator[tuple[str | None, Any]]:
 
 
 def _parameter_names(node: Node, module: GraphModule) -> list[str | None]:
-    """What the callee calls its positional arguments, as far as it tells."""
+    """Return the callee's names of its positional arguments, None for unknown ones."""
     target: Any = node.target
     if node.op == "call_module":
         return _names_of(attribute(module, target).forward, node)
-    if node.op == "call_method":  # torch.flatten takes what Tensor.flatten takes, after the tensor
+    if node.op == "call_method":  # torch.flatten has the parameters of Tensor.flatten
         function = getattr(torch, target, None)
         return ["self", *(_names_of(function, node)[1:] if callable(function) else [])]
     return _names_of(target, node) if node.op == "call_function" else []
@@ -261,14 +260,14 @@ def _parameter_names(node: Node, module: GraphModule) -> list[str | None]:
 def _names_of(function: Callable[..., Any], node: Node) -> list[str | None]:
     try:
         signatures = [inspect.signature(function)]
-    except (TypeError, ValueError):  # written in C++; torch knows its own, overload by overload
+    except (TypeError, ValueError):  # written in C++; torch lists the overloads of its own
         signatures = get_signature_for_torch_op(function) or []
     for signature in signatures:
         parameters = signature.parameters.values()
         names: list[str | None] = []
         by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         names += [p.name for p in parameters if p.kind in by_place]
-        if any(p.kind is p.VAR_POSITIONAL for p in parameters):  # has no name for any one of them
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):  # these have no names
             names += [None] * (len(node.args) - len(names))
         if len(names) >= len(node.args) and set(node.kwargs) <= set(signature.parameters):
             return names

@@ -1,4 +1,4 @@
-"""One node of a static graph in the terms of a captured graph, but for its place in it."""
+"""Convert one node of a static graph to the attributes of a captured graph."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _WRITTEN_BY_FX = "<eval_with_key>"
 
 
 def source_line(node: Node) -> SourceLine | None:
-    """The innermost line outside torch; None where fx kept no trace, or only lines of torch's.
+    """Return the innermost line outside torch; None if fx kept no trace or only torch's lines.
 
     Args:
-        node: Of torch.export, which keeps traces, or of torch.fx, which mostly does not.
+        node: A node of torch.export, which keeps traces, or of torch.fx, which mostly does not.
     """
     found = _FRAME.findall(node.stack_trace or "")
     for file, line, function, text in reversed(found):
@@ -42,19 +42,19 @@ INPUT_OPS = {
     InputKind.CONSTANT_TENSOR: "constant",
     InputKind.CUSTOM_OBJ: "constant",
 }
-_MOST_CHARACTERS = 500  # of a written call: lists of many tensors
+_MOST_CHARACTERS = 500  # of a call's text, which may contain lists of many tensors
 
 
 @dataclass(frozen=True)
 class Source:
-    """A static graph and what is needed to read it.
+    """A static graph and the data to read it.
 
     Attributes:
         graph: The fx graph.
-        module: What its ``get_attr`` and ``call_module`` nodes refer to.
-        inputs: Name of a placeholder that stands for something of the exported module -> what it
-            stands for ("parameter", "buffer", "constant") and its path.
-        changes: Name of a node among the outputs that is not returned -> what it changes.
+        module: The module for its ``get_attr`` and ``call_module`` nodes.
+        inputs: Name of a placeholder for a part of the exported module -> its kind ("parameter",
+            "buffer", "constant") and path.
+        changes: Name of an output node that is not returned -> the change it represents.
         made_by: "torch.export" or "torch.fx".
     """
 
@@ -66,7 +66,7 @@ class Source:
 
 
 def describe(node: Node, source: Source) -> dict[str, Any]:
-    """The attributes of a node of a program, but for its place in it; see `capture_program`."""
+    """Return a node's attributes except its place in the program; see `capture_program`."""
     op, name = _op_and_name(node, source)
     value = _value(node, source.module)
     several = isinstance(value, (tuple, list)) and not isinstance(value, TensorMetadata)
@@ -83,7 +83,7 @@ def describe(node: Node, source: Source) -> dict[str, Any]:
         "shape": first["shape"],
         "dtype": first["dtype"],
         "device": first["device"],
-        # Export runs operations on stand-ins, whose requires_grad says nothing of the real ones.
+        # Export runs operations on fake tensors, whose requires_grad may differ from the real ones.
         "requires_grad": getattr(value, "requires_grad", None) if is_leaf else None,
         "is_leaf": is_leaf and op != "subgraph",
         "outputs": outputs,
@@ -102,7 +102,7 @@ def _op_and_name(node: Node, source: Source) -> tuple[str, str | None]:
         return source.inputs.get(node.name, ("placeholder", str(target)))
     if node.op == "get_attr":
         held = attribute(source.module, target)
-        if isinstance(held, torch.nn.Module):  # what a conditional or a loop calls
+        if isinstance(held, torch.nn.Module):  # the body of a conditional or loop
             return "subgraph", target
         if isinstance(held, torch.nn.Parameter):
             return "parameter", target
@@ -111,7 +111,7 @@ def _op_and_name(node: Node, source: Source) -> tuple[str, str | None]:
         is_buffer = isinstance(owner, torch.nn.Module) and any(
             held is buffer for buffer in owner.buffers(recurse=False)
         )
-        # torch.fx also makes buffers of the constants it met, and calls them so.
+        # torch.fx also makes buffers of constants, with this name.
         return "buffer" if is_buffer and "_tensor_constant" not in target else "constant", target
     if node.op == "call_module":
         return type(attribute(source.module, target)).__name__, target
@@ -121,7 +121,7 @@ def _op_and_name(node: Node, source: Source) -> tuple[str, str | None]:
 
 
 def _written(node: Node, op: str) -> str:
-    """The call, as a program would write it."""
+    """Return the call as code."""
     callee, args = op, list(node.args)
     if node.op == "call_module":
         callee = f"self.{node.target}"
@@ -146,7 +146,7 @@ def _namespace(node: Node, op: str, name: str | None) -> str | None:
 
 
 def _value(node: Node, module: GraphModule) -> Any:
-    """Something with the shape and dtype of what the node gives, or a list of such, or None."""
+    """Return an object, or a list, with the shape and dtype of a node's output; None if unknown."""
     for key in ("val", "example_value", "tensor_meta"):
         if node.meta.get(key) is not None:
             return node.meta[key]
@@ -157,7 +157,7 @@ def _output(nr: int, value: Any) -> dict[str, Any]:
     known = isinstance(value, (torch.Tensor, TensorMetadata))
     shape = tuple(value.shape) if known else None
     if shape is not None and not all(type(size) is int for size in shape):
-        shape = None  # exported for sizes that may vary
+        shape = None  # exported with dynamic sizes
     device = getattr(value, "device", None) if known else None
     return {
         "output_nr": nr,
@@ -169,5 +169,5 @@ def _output(nr: int, value: Any) -> dict[str, Any]:
 
 
 def attribute(module: GraphModule, path: str) -> Any:
-    """What a module keeps under a path, "encoder.weight"."""
+    """Return the attribute of a module at a path, "encoder.weight"."""
     return operator.attrgetter(path)(module)
