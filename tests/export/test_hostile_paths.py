@@ -213,7 +213,7 @@ class TestWhatIsNoPlainFile:
 
 
 def test_a_device_that_is_full_says_so(widget):
-    with pytest.raises(OSError, match=r"No space left.*no regular file"):
+    with pytest.raises(OSError, match=r"No space left.*not a regular file"):
         widget.to_json("/dev/full")
     assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
 

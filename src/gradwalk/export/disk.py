@@ -1,4 +1,4 @@
-"""Files: read in full or refused, written whole or not at all."""
+"""Read and write files, whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 _LONGEST_SHOWN = 100  # characters of a path, in a sentence
 
 _OPEN = re.compile(r"/dev/(stdout|stderr)|(?:/dev|/proc/self)/fd/(\d+)")
-"""Paths that stand for what is open already, which may be a regular file."""
+"""Paths of open file descriptors, which may be regular files."""
 
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -26,20 +26,19 @@ _KINDS = (
 
 
 def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -> Path:
-    """Write a file so that a failure midway leaves what was there before.
+    """Write a file; if that fails, keep the old one.
 
-    Where a link leads to a file, that file is replaced and the link stays. What is no regular file,
-    a device or a pipe, is written to as it is.
+    Through a link, the file it points to is replaced. Devices and pipes are written to directly.
 
     Args:
         path: Where to; ``~`` is the home folder.
         content: Text, which is written as UTF-8, or bytes.
         caller: Who writes, for errors: "to_svg".
-        between: How many functions of ours stand between the user and this one, so that a warning
-            points at the user's line.
+        between: Number of gradwalk's frames above this one, so that a warning points at the
+            user's line.
 
     Returns:
-        Where it was written. An existing file is replaced, with a warning that says so.
+        The path of the file. A warning says when an existing file is replaced.
 
     Raises:
         TypeError: ``path`` is no path.
@@ -53,7 +52,7 @@ def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -
         _write_through(given, data, caller)
         return given
     file = Path(os.path.realpath(given))
-    # Its name is known before it is there: whenever an interrupt comes, it can be taken away.
+    # The name is known before the file exists, so that it can be removed after any interrupt.
     temporary = file.with_name(f".gradwalk-{secrets.token_hex(8)}")
     try:
         with open(temporary, "xb", opener=_private) as stream:
@@ -80,16 +79,16 @@ def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -
 
 
 def read_path(path: Any, caller: str) -> Path:
-    """A path to write to, in a folder that is there, checked.
+    """Check a path to write to, in an existing folder.
 
     Args:
         path: What the user gave.
-        caller: Who is going to write, for errors: "to_svg".
+        caller: The writing function, for errors: "to_svg".
 
     Raises:
         TypeError: ``path`` is no path.
         ValueError: No file can be called so.
-        OSError: There is no such folder, or the path is that of a folder, or cannot be looked at.
+        OSError: The folder does not exist, the path is a folder, or it cannot be inspected.
     """
     file = _path(path, caller, "the name of a file, such as 'graph.svg'")
     try:
@@ -112,27 +111,27 @@ def read_path(path: Any, caller: str) -> Path:
 
 
 def read_file(path: Any, caller: str, most: int | None) -> tuple[bytes, str]:
-    """What stands in a file.
+    """Read a file.
 
     Args:
-        path: Which one; ``~`` is the home folder.
-        caller: Who reads, for errors: "load".
-        most: Bytes to read at most; None for any number.
+        path: The file; ``~`` is the home folder.
+        caller: The reading function, for errors: "load".
+        most: The largest number of bytes to read; None for no limit.
 
     Returns:
-        Its contents, and what to call it in a sentence.
+        Its contents, and its name for messages.
 
     Raises:
         TypeError: ``path`` is no path.
         ValueError: No file can be called so, or it has more bytes.
-        OSError: It cannot be read, or is no regular file.
+        OSError: It cannot be read, or is not a regular file.
     """
     wanted = "Give the name of a file that gradwalk.save() wrote."
     file = _path(path, caller, "the name of a file that gradwalk.save() wrote")
     try:
         mode = file.stat().st_mode
         kind = next((kind for test, kind in _KINDS if test(mode)), None)
-        if kind is not None:  # such a one may make us wait for ever, or never end
+        if kind is not None:  # reading may block for ever, or never end
             raise OSError(errno.EINVAL, f"it is {kind}, not a file")
         with file.open("rb") as stream:
             data = stream.read(-1 if most is None else most + 1)
@@ -148,7 +147,7 @@ def read_file(path: Any, caller: str, most: int | None) -> tuple[bytes, str]:
 
 
 def _path(path: Any, caller: str, wanted: str) -> Path:
-    """What was given, as a path that the system can be asked about."""
+    """The user's argument as a path that the system accepts."""
     try:
         text = os.fspath(path)
     except TypeError:
@@ -180,7 +179,7 @@ def _path(path: Any, caller: str, wanted: str) -> Path:
 
 
 def _mode(file: Path) -> int | None:
-    """The kind and permissions of what a path leads to; None where there is nothing yet."""
+    """The kind and permissions of a file; None if it does not exist."""
     try:
         return file.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -188,27 +187,27 @@ def _mode(file: Path) -> int | None:
 
 
 def _mode_of_new() -> int:
-    """The permissions of any new file."""
+    """The permissions of a new file."""
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
 
 
 def _private(path: str, flags: int) -> int:
-    """Opens a file that nobody else may read, until it has the permissions it should have."""
+    """Open a file that only its owner may read, until it gets its final permissions."""
     return os.open(path, flags, 0o600)
 
 
 def _write_through(file: Path, data: bytes, caller: str) -> None:
-    """Write to a device, a pipe, or what is open already."""
+    """Write to a device, a pipe or an open file."""
     is_open = _OPEN.fullmatch(str(file))
     try:
-        if is_open is not None:  # the same file, at the place where it stands
+        if is_open is not None:  # the same file, at its current position
             stream = os.fdopen(
                 os.dup(int(is_open[2] or {"stdout": 1, "stderr": 2}[is_open[1]])), "wb"
             )
         else:
-            # A pipe that nobody reads would make us wait for ever: it is refused at once instead.
+            # Opening a pipe without a reader would block for ever.
             stream = os.fdopen(os.open(file, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0)), "wb")
             if hasattr(os, "O_NONBLOCK"):
                 os.set_blocking(stream.fileno(), True)
@@ -218,7 +217,7 @@ def _write_through(file: Path, data: bytes, caller: str) -> None:
         if error.errno == errno.ENXIO:
             error.strerror = "nobody reads from it"
         raise _refused(
-            file, caller, error, "It is no regular file; start what reads it, or give another path."
+            file, caller, error, "It is not a regular file; start its reader, or give another path."
         ) from error
 
 
@@ -228,7 +227,7 @@ def _refused(file: Path, caller: str, error: OSError, advice: str) -> OSError:
 
 
 def _shown(path: str | Path) -> str:
-    """A path in quotes, with its beginning and its end where it is long."""
+    """A path in quotes, shortened in the middle."""
     text = str(path)
     if len(text) > _LONGEST_SHOWN:
         half = _LONGEST_SHOWN // 2

@@ -1,4 +1,4 @@
-"""One HTML file with the widget in it, for where there is no notebook and no network."""
+"""Export a widget as one HTML file that works offline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .disk import read_path, write_file
 from .save import packed_graph
 from .text import text_tree
 
-_MOST_LINES = 200  # of the text that stands in for the drawing where scripts are off
+_MOST_LINES = 200  # of the text that is shown where scripts are off
 
 _STYLE = """
 html { color-scheme: light dark; }
@@ -69,18 +69,18 @@ def to_html(
     title: str | None = None,
     source: bool = True,
 ) -> str | Path:
-    """The widget as one HTML file that works offline: it zooms, selects, shows details and steps.
+    """Export the widget as one interactive HTML file that works offline.
 
     Args:
-        widget: What to show, as it stands. Of a graph of more than 500 nodes the details are those
-            at the cursor, and of more than 2,000 those of the first 2,000 nodes.
-        path: Where to write it; None not to write it.
-        title: What to call the page; by default the size of the graph.
-        source: Whether lines of the program go along, as for `gradwalk.save`.
+        widget: The widget, in its current state. Above 500 nodes the file has the details at the
+            cursor only, and above 2,000 those of the first 2,000 nodes.
+        path: The file to write; None for no file.
+        title: The title of the page; by default the size of the graph.
+        source: Whether to include lines of the program, as for `gradwalk.save`.
 
     Returns:
-        The text of the file; with a path, the path. The page asks nothing of any server, and its
-        own policy forbids it to.
+        The text of the file; with a path, the path. The page's content policy forbids requests to
+        any server.
 
     Raises:
         ValueError: The widget is closed.
@@ -108,6 +108,6 @@ def to_html(
 
 
 def _digest(script: str) -> str:
-    """The script, and no other, in the words of a Content-Security-Policy."""
+    """The source of a Content-Security-Policy that allows this script only."""
     digest = hashlib.sha256(script.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -24,8 +24,8 @@ def dot_text(graph: GraphModel, direction: str = "down") -> str:
         direction: Which way gradients flow: "down", "right", "up" or "left".
 
     Returns:
-        One ``digraph``: leaves are rounded, outputs have two outlines, edges carry the names of
-        the arguments. Nodes are called by their ids.
+        One ``digraph``: leaves are rounded, outputs have two outlines, edges carry argument
+        names. Nodes are identified by their ids.
     """
     ranks = {"auto": "TB", "down": "TB", "right": "LR", "up": "BT", "left": "RL"}[direction]
     roots = {root["node"] for root in graph["roots"]}
@@ -74,6 +74,6 @@ def _written(attributes: dict[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """User text in quotes: nothing of it ends the quotes or is an escape of Graphviz's."""
+    """Quote user text and escape what Graphviz would interpret."""
     safe = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
     return '"' + safe.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -1,4 +1,4 @@
-"""Saving a graph and its recording to a file, to be opened far from where it was made."""
+"""Save a graph and its recorded pass to a file, for other machines to open."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .disk import read_path, write_file
 from .without_source import without_source
 
 MOST_AT_EVERY_CURSOR = 500
-"""Nodes of a graph whose details are saved at every cursor; of a larger one, at its own only."""
+"""Up to this many nodes, details are saved for every cursor; above, for the current one only."""
 
 MOST_DETAILED = 2_000
-"""Nodes whose details are saved: of a larger graph the first ones from the outputs."""
+"""Most nodes whose details are saved, counted from the outputs."""
 
 FEWEST_DETAILED = 50
-"""The same on any rank but the first, where there are many."""
+"""The same on every rank but the first."""
 
 _STAGE = (
     "Give the number of the stage, from 0, where torch.distributed is initialised and the graph is "
@@ -48,26 +48,26 @@ def save(
     source: bool = True,
     stage: int | None = None,
 ) -> Path:
-    """Save a graph, and what a widget has recorded of it, to a file.
+    """Save a graph and its recorded backward pass to a file.
 
-    The file holds plain values: structure, names, modules and source lines, the recorded pass, what
-    `gradwalk.diagnose` finds in it, the memory held for backward, and of every node what the panel
-    shows, tensors with at most 64 of their numbers. It is read without
-    the model, without its devices and without pickle. Saving runs nothing and moves nothing: to
-    save gradients, call ``widget.backward()`` first.
+    The file holds plain values: structure, names, modules, source lines, the recorded pass, the
+    findings of `gradwalk.diagnose`, the memory held for backward, and the details of every node,
+    with at most 64 numbers of a tensor. `gradwalk.load` needs neither the model nor its devices,
+    and does not use pickle. Saving does not run backward: to save gradients, call
+    ``widget.backward()`` first.
 
     Where ``torch.distributed`` is initialised, each rank writes its own file, as in
-    ``save(widget, f"run-{rank}.gw")``, with its local and reduced gradients; it waits for no
-    other. Of many ranks the first alone keeps the details of all nodes, so that files stay small.
+    ``save(widget, f"run-{rank}.gw")``, with its local and reduced gradients, without waiting for
+    the others. With many ranks, only the first saves the details of all nodes.
 
     Args:
         *outputs: A `GraphWidget`, or what `GraphWidget` takes: tensors that require grad, any
             number, also in lists, tuples and dicts; or a static graph of torch.export or torch.fx.
             The last one is the path, unless ``path`` has it.
-        path: Where to, such as "run.gw"; an existing file is replaced, with a warning.
-        names: What to call tensors, as for `GraphWidget`; not with a widget, which has its names.
-        source: Whether lines of the program go along, with their text and their places in it, as
-            far as they were watched. False leaves them out, of sentences as well.
+        path: The file, such as "run.gw"; an existing file is replaced, with a warning.
+        names: Names of tensors, as for `GraphWidget`; not with a widget, which has its names.
+        source: Whether to include the program's lines that `watch` recorded: text and positions.
+            False removes them from sentences as well.
         stage: The number of this rank's pipeline stage, from 0 at the input. `gradwalk.load` ties
             the output of each stage to the input of the next one.
 
@@ -75,9 +75,9 @@ def save(
         The path. `gradwalk.load` opens it.
 
     Raises:
-        TypeError: An output is of a kind that carries no autograd graph, or there is no path.
-        ValueError: An output does not require grad, the widget is closed, or it comes with names;
-            or this process has no rank, and ``stage`` is given.
+        TypeError: An output's type carries no autograd graph, or the path is missing.
+        ValueError: An output does not require grad, the widget is closed or given with names, or
+            ``stage`` is given in a process without a rank.
         OSError: The file cannot be written.
 
     Example::
@@ -94,8 +94,7 @@ def save(
     if path is None:
         if len(outputs) < 2:
             raise TypeError(
-                "save() was given no path. Give it what to save, then where to, as in "
-                "save(loss, 'run.gw')."
+                "save() was given no path. Pass the path last, as in save(loss, 'run.gw')."
             )
         *given, path = outputs
     else:
@@ -117,7 +116,7 @@ def save(
 
 
 def _contents(shown: Snapshot, source: bool, stage: int | None) -> bytes:
-    """The graph, and where several processes train together what this one says beside it."""
+    """The file's content: the graph, and in distributed training this rank's part."""
     rank = shown.subject.rank()
     if stage is not None and (rank is None or read_int(stage, "stage was given ", _STAGE) < 0):
         raise ValueError(f"save() was given stage={stage!r}. {_STAGE}")
@@ -131,31 +130,31 @@ def _contents(shown: Snapshot, source: bool, stage: int | None) -> bytes:
 
 
 def _most_detailed(rank: RankModel | None) -> int:
-    """How many nodes' details go into a file: the others of many ranks share what the first has."""
+    """The number of nodes whose details are saved; with many ranks, only the first saves all."""
     if rank is None or rank["rank"] == 0:
         return MOST_DETAILED
     return max(FEWEST_DETAILED, MOST_DETAILED // rank["world_size"])
 
 
 def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> bytes:
-    """What `saved_graph` gives, as it is written.
+    """Encode `saved_graph` as the bytes of a file.
 
     Args:
-        shown: What to save.
-        source: Whether lines of the program go along.
-        most: Nodes whose details go along.
+        shown: The graph to save.
+        source: Whether to include lines of the program.
+        most: Most nodes whose details are included.
     """
     with collector_paused():
         return encode(saved_graph(shown, source, most))
 
 
 def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> SavedGraphModel:
-    """Everything that goes into the file.
+    """Collect the contents of the file.
 
     Args:
-        shown: What to save.
-        source: Whether lines of the program go along.
-        most: Nodes whose details go along.
+        shown: The graph to save.
+        source: Whether to include lines of the program.
+        most: Most nodes whose details are included.
 
     Returns:
         Plain values.
@@ -193,15 +192,15 @@ def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED)
 
 
 def _details(subject: GraphSource, nodes: int, every: bool) -> list[list[StageModel]]:
-    """The details of the first nodes through a whole pass. Nothing is moved.
+    """Collect the details of the first nodes at every cursor, without moving the cursor.
 
     Args:
-        subject: What is shown.
-        nodes: How many of ``subject.drawn``.
-        every: Whether to look at every cursor; else those at the present one are said of all.
+        subject: The graph to save.
+        nodes: The number of nodes of ``subject.drawn``.
+        every: Whether to read every cursor; otherwise the current one represents all.
 
     Returns:
-        For each node the details at the start, then what changes and where.
+        For each node, its details at the start, then each change with its cursor.
     """
     details = subject.looking()
     with saved_read_once():

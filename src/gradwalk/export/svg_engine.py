@@ -1,4 +1,4 @@
-"""Still pictures: the widget's own drawing code, run without a browser in an embedded engine."""
+"""Draw pictures with the widget's own code in an embedded JavaScript engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from ..bundle import bundle
 from ..schema.graph import GraphModel
 
-_SECONDS = 120  # until a picture is given up
+_SECONDS = 120  # timeout of a drawing
 
 
 def draw_svg(graph: GraphModel, **options: Any) -> str:
@@ -26,10 +26,10 @@ def draw_svg(graph: GraphModel, **options: Any) -> str:
 
     Raises:
         ImportError: The extra packages are not installed.
-        RuntimeError: The graph cannot be drawn; the message is a sentence that says why.
+        RuntimeError: The graph cannot be drawn; the message says why.
     """
     racer = need("py_mini_racer", "mini-racer", "to_svg")
-    # In a thread of its own: a notebook's has a running event loop, where the engine cannot wait.
+    # In its own thread: a notebook's thread has a running event loop, where the engine cannot wait.
     with ThreadPoolExecutor(1) as thread:
         try:
             drawn = thread.submit(_call, racer, graph, options).result()
@@ -49,16 +49,16 @@ def _call(racer: ModuleType, graph: GraphModel, options: dict[str, Any]) -> Any:
         engine.eval(bundle("export.js"))
         return engine.call("gradwalk.svg", graph, options, timeout_sec=_SECONDS)
     finally:
-        engine.close()  # its thread would keep Python from ending
+        engine.close()  # its thread would keep Python from exiting
 
 
 def need(module: str, package: str, caller: str) -> ModuleType:
-    """A module of the optional extra.
+    """Import a module of the optional extra.
 
     Args:
-        module: What to import.
-        package: What pip calls it.
-        caller: Who needs it, for the error: "to_png".
+        module: The name of the module.
+        package: Its name for pip.
+        caller: The function that needs it, for the error: "to_png".
 
     Returns:
         The module.
@@ -76,5 +76,5 @@ def need(module: str, package: str, caller: str) -> ModuleType:
 
 
 def is_installed() -> bool:
-    """Whether pictures can be drawn here."""
+    """Return whether pictures can be drawn here."""
     return importlib.util.find_spec("py_mini_racer") is not None

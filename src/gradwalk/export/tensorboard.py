@@ -25,20 +25,20 @@ _GRAPH_DEF_VERSION = 22  # as torch's own SummaryWriter.add_graph writes
 def to_tensorboard(writer: SummaryWriter, *outputs: Any, tag: str = "autograd") -> None:
     """Write the autograd graph behind some tensors for TensorBoard's graph tab.
 
-    Each autograd node becomes a node with its shapes and its device, in the scope of the module it
-    belongs to where that is known. Edges point from inputs to outputs, as TensorBoard expects.
+    Each autograd node becomes a node with its shapes and device, in the scope of its module if
+    known. Edges point from inputs to outputs, as TensorBoard expects.
 
     Args:
-        writer: Where to write, a ``torch.utils.tensorboard.SummaryWriter``.
-        *outputs: A graph that `gradwalk.capture` gave, with names and groups if it has them; or
-            what `gradwalk.capture` takes: tensors that require grad, also in lists and dicts.
-        tag: What TensorBoard calls the graph; a run may hold several.
+        writer: A ``torch.utils.tensorboard.SummaryWriter``.
+        *outputs: A graph from `gradwalk.capture`, with names and groups if it has them; or tensors
+            that require grad, also in lists and dicts, as for `gradwalk.capture`.
+        tag: The name of the graph in TensorBoard; a run may hold several.
 
     Raises:
         ImportError: The tensorboard package is not installed.
-        TypeError: ``writer`` is no SummaryWriter, ``tag`` is no string, or ``outputs`` carry no
-            graph.
-        ValueError: ``tag`` is empty, or no output was given, or one that does not require grad.
+        TypeError: ``writer`` is not a SummaryWriter, ``tag`` is not a string, or ``outputs`` carry
+            no graph.
+        ValueError: ``tag`` is empty, there is no output, or one does not require grad.
 
     Example::
 
@@ -93,11 +93,11 @@ def _is_graph(outputs: tuple[Any, ...]) -> TypeGuard[tuple[nx.MultiDiGraph]]:
 
 
 def graph_def(graph: nx.MultiDiGraph) -> GraphDef:
-    """A captured graph in TensorFlow's format for graphs, which TensorBoard draws.
+    """Convert a captured graph to TensorFlow's graph format, which TensorBoard draws.
 
     Args:
-        graph: What `gradwalk.capture` gave; ``namespace`` of a node, "encoder/layers/0", is its
-            scope where the attribute is there.
+        graph: A graph from `gradwalk.capture`; the attribute ``namespace`` of a node, such as
+            "encoder/layers/0", is its scope.
 
     Returns:
         One ``NodeDef`` per node of the graph, in the order of their ids.
@@ -115,16 +115,16 @@ def graph_def(graph: nx.MultiDiGraph) -> GraphDef:
 
 
 def node_names(graph: nx.MultiDiGraph) -> dict[int, str]:
-    """What each node is called in TensorBoard: unique, and scoped by its ``namespace``.
+    """Name each node for TensorBoard: unique, and scoped by its ``namespace``.
 
     Args:
-        graph: What `gradwalk.capture` gave.
+        graph: A graph from `gradwalk.capture`.
 
     Returns:
         Node id -> a name of letters, digits, ``_``, ``.``, ``-``, with ``/`` between scopes.
     """
     scopes = {node: _scope(data.get("namespace")) for node, data in graph.nodes(data=True)}
-    # A node must not be called what a scope is called, or TensorBoard takes one for the other.
+    # TensorBoard confuses a node with a scope of the same name.
     taken = {scope[:end] for scope in set(scopes.values()) for end in _ends_of_scopes(scope)}
     counts: dict[str, int] = {}
     names: dict[int, str] = {}
@@ -158,7 +158,7 @@ def _ends_of_scopes(scope: str) -> Iterable[int]:
 
 
 def _word(text: str) -> str:
-    """A part of a name as TensorFlow allows them; users may call a tensor anything."""
+    """Replace the characters that TensorFlow does not allow in a name."""
     word = re.sub(r"[^A-Za-z0-9_.\-]", "_", text)
     return word if word[:1].isalnum() else f"x{word}"
 

@@ -1,4 +1,4 @@
-"""The captured graph as text: for a terminal, a screen reader, a notebook without a kernel."""
+"""The captured graph as text, for terminals, screen readers and notebooks without a kernel."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ..schema.graph import GraphModel
 from ..schema.values import Values
 
 _DEEP = 8
-"""In a graph with longer paths the longest goes on at its level, so that depth is not width."""
+"""Above this path length, the longest path is not indented."""
 
 _MOST_LEVELS = 10
-"""Branches nested deeper than this are printed on their own, after everything else."""
+"""Branches nested deeper than this are printed separately, at the end."""
 
 
 def text_tree(graph: nx.MultiDiGraph, most: int = 1000, model: GraphModel | None = None) -> str:
-    """The graph as a tree of lines, outputs first, each node above what went into it.
+    """Return the graph as a tree of lines: outputs first, inputs below their node.
 
     A line reads "argument: id operation shape = value". Inputs are indented below their node; ``↳``
     is an input of the last line *on the same level*, so that a chain of operations stays on one
-    level. In a deep graph the longest path is put last and goes on in this way. A node is printed
-    once; where else it is used stands "→ see" and its id.
+    level. A deep graph has its longest path last, at one level. A node is printed once; its other
+    uses read "→ see" and its id.
 
     Args:
-        graph: What `gradwalk.capture` gave.
-        most: After how many lines to stop, with a note that says what is missing.
-        model: The graph as it is drawn, for the values of its nodes and which are derivatives.
+        graph: A graph from `gradwalk.capture`.
+        most: The largest number of lines; a note counts the missing nodes.
+        model: The graph as drawn, which has the nodes' values and marks derivatives.
 
     Returns:
         Lines joined by newlines, without one at the end.
@@ -59,7 +59,7 @@ def text_tree(graph: nx.MultiDiGraph, most: int = 1000, model: GraphModel | None
     """
     if most < 1:
         raise ValueError(
-            f"text_tree() was asked for at most {most} lines, which leaves nothing to print. "
+            f"text_tree() was given most={most}, which leaves nothing to print. "
             "Pass a number of at least 1."
         )
     heights = _heights(graph)
@@ -79,16 +79,16 @@ def text_tree(graph: nx.MultiDiGraph, most: int = 1000, model: GraphModel | None
 
 @dataclass(frozen=True)
 class _Place:
-    """A line that is still to be printed.
+    """A line to print.
 
     Attributes:
-        node: The node it is about.
-        output_nr: Which of the node's outputs is used here.
-        argument: What the node above calls it; "" for an output of the graph.
-        before: What stands in front of the line.
-        indent: What stands in front of the lines that belong below it.
-        level: How many branches it is nested in.
-        is_aside: Whether a longer path goes on elsewhere, where what is shared can be printed.
+        node: Its node.
+        output_nr: The index of the node's output that is used here.
+        argument: The argument of the node above; "" for an output of the graph.
+        before: The prefix of the line.
+        indent: The prefix of the lines below it.
+        level: The number of branches around it.
+        is_aside: Whether a longer path follows elsewhere, which prints the shared nodes.
     """
 
     node: int
@@ -111,7 +111,7 @@ class _Tree:
     postponed: deque[int] = field(default_factory=deque)
 
     def lines(self) -> Iterator[str]:
-        """Every line; a node is in ``printed`` only once its own line was taken."""
+        """Yield every line; a node enters ``printed`` once its own line is consumed."""
         roots = self.graph.graph["roots"]
         known = {node for node, _ in roots}
         unused = [(node, 0) for node, uses in self.graph.in_degree() if not uses]  # of static ones
@@ -134,7 +134,7 @@ class _Tree:
             waiting += reversed(self._inputs(place))
 
     def _is_postponed(self, place: _Place) -> bool:
-        """Whether to print the node later: after a deeper path to it, or as a tree of its own."""
+        """Whether to print the node later: on a deeper path, or as a separate tree."""
         deep = self.heights[place.node] >= _DEEP
         shared = place.is_aside and deep and self.graph.in_degree(place.node) > 1
         if shared or (place.level > _MOST_LEVELS and self.heights[place.node] > 0):
@@ -148,13 +148,13 @@ class _Tree:
             for target, between in self.graph.adj[place.node].items()
             for edge in between.values()
         ]
-        # Of a constant it is not always known which input it was.
+        # The argument of a constant is sometimes unknown.
         edges.sort(key=lambda each: (each[1]["input_nr"] is None, each[1]["input_nr"] or 0))
         if not edges:
             return []
         main = max(range(len(edges)), key=lambda i: self.heights[edges[i][0]])
         on_same_level = len(edges) == 1 or self.is_deep
-        if on_same_level:  # and below the others, so that it can go on for long
+        if on_same_level:  # last, because it may be long
             edges.append(edges.pop(main))
         *first, last = edges
         branches = [_beside(place, edge, "├─ ", "│  ", on_same_level) for edge in first]
@@ -214,7 +214,7 @@ def _argument(edge: dict[str, Any]) -> str:
 def _describe(
     data: dict[str, Any], place: _Place, value: Values | None, derivative_of: list[int]
 ) -> str:
-    is_plain = data["kind"] != "op" and "fx_name" not in data  # a static graph says more
+    is_plain = data["kind"] != "op" and "fx_name" not in data
     kind = data["kind"] if is_plain else re.sub(r"Backward\d*$", "", data["op"])
     words = [str(place.node), _visible(kind)]
     outputs = data["outputs"]
@@ -248,7 +248,7 @@ def _output(nr: int, count: int) -> str:
 
 
 def _visible(text: str) -> str:
-    """Text that stays on its line and cannot steer a terminal: names are whatever users chose."""
+    """Escape line breaks and control characters, which names may contain."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -259,7 +259,7 @@ def _cut_note(missing: int, total: int) -> str:
 
 
 def values_in(model: GraphModel) -> dict[int, Values]:
-    """The values of the nodes of a graph, by their ids; without what may be another by now."""
+    """Return the values of the nodes by id, without those that may have changed."""
     return {
         node["id"]: node["value"]
         for node in model["nodes"]
@@ -268,7 +268,7 @@ def values_in(model: GraphModel) -> dict[int, Values]:
 
 
 def size_of(graph: nx.MultiDiGraph) -> str:
-    """How large a graph is, in words: "6 nodes, 5 edges, 2 leaves"."""
+    """Return the size of a graph in words: "6 nodes, 5 edges, 2 leaves"."""
     leaves = sum(kind == "leaf" for _, kind in graph.nodes(data="kind"))
     static = graph.graph.get("static")
     counts = [

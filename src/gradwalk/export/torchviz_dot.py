@@ -1,6 +1,6 @@
-"""The autograd graph as a Graphviz picture, a drop-in for torchviz's ``make_dot``.
+"""The autograd graph as a Graphviz picture, a drop-in replacement for torchviz's ``make_dot``.
 
-The statements are those of torchviz, in the same order, so that Graphviz draws the same picture.
+It writes torchviz's statements in torchviz's order, so that Graphviz draws the same picture.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def make_dot(
         params: What to call leaves: names to tensors, e.g. ``dict(model.named_parameters())``.
         show_attrs: Whether to write on each node what it saved besides tensors.
         show_saved: Whether to draw the tensors that torch's own nodes saved. Those that a custom
-            ``autograd.Function`` saved are always drawn. What a saved-tensor hook packed is
-            unpacked for this: activation checkpointing, for one, runs its forward again.
-        max_attr_chars: How many characters of a saved value to write; 3 at least.
+            ``autograd.Function`` saved are always drawn. This calls the unpack hooks of saved
+            tensors; activation checkpointing, for example, runs its forward again.
+        max_attr_chars: The largest number of characters of a saved value; at least 3.
 
     Returns:
         A ``graphviz.Digraph``: a notebook draws it, ``.render()`` writes a file, and ``.source`` is
@@ -65,7 +65,7 @@ def make_dot(
 
     Raises:
         ImportError: The graphviz package is not installed.
-        TypeError: ``var`` holds something that is no tensor, or ``params`` is not a mapping from
+        TypeError: ``var`` holds something other than tensors, or ``params`` is not a mapping from
             names to tensors.
 
     Example::
@@ -141,15 +141,15 @@ class _Drawing:
     """Writes statements.
 
     Attributes:
-        dot: Where they go.
-        names: id() of a tensor -> what the user calls it.
-        show_attrs: Whether to write on nodes what they saved.
+        dot: The Graphviz graph.
+        names: id() of a tensor -> the user's name for it.
+        show_attrs: Whether to write saved values on nodes.
         show_saved: Whether to draw the saved tensors of torch's own nodes.
-        max_attr_chars: How much of a saved value to write.
-        walked: The autograd nodes that were drawn, in order.
-        drawn: ids of the tensors that need not be drawn as an output any more.
+        max_attr_chars: The largest number of characters of a saved value.
+        walked: The drawn autograd nodes, in order.
+        drawn: ids of the tensors that are not drawn as an output again.
         keys: id() of a node or tensor -> its key in ``dot``.
-        alive: What has a key, so that no other object gets its id().
+        alive: The objects that have a key, kept so that their id() is not reused.
     """
 
     dot: graphviz.Digraph
@@ -163,7 +163,7 @@ class _Drawing:
     alive: list[object] = field(default_factory=list)
 
     def add_output(self, tensor: torch.Tensor, color: str = _OUTPUT) -> None:
-        """Draw a tensor, all that it was computed from, and the same for the tensor it views."""
+        """Draw a tensor and its graph, and the same for its base if it is a view."""
         if id(tensor) in self.drawn:
             return
         self._draw_tensor(tensor, color)
@@ -176,7 +176,7 @@ class _Drawing:
             self.dot.edge(self._key(base), self._key(tensor), style="dotted")
 
     def _walk(self, root: Node) -> None:
-        """Depth-first, with a stack of half-drawn nodes in place of recursion."""
+        """Draw the graph depth-first, without recursion."""
         stack = [self._draw_node(root)]
         while stack:
             child = next(stack[-1], None)
@@ -186,7 +186,7 @@ class _Drawing:
                 stack.append(self._draw_node(child))
 
     def _draw_node(self, node: Node) -> Iterator[Node]:
-        """Draw a node, yielding each node it leads to where that one is to be drawn."""
+        """Draw a node; yield each next node at the point where it is to be drawn."""
         if node in self.walked:
             return
         self.walked[node] = None
@@ -251,10 +251,10 @@ class _Drawing:
 
 @dataclass(frozen=True, eq=False)
 class _Lost:
-    """Stands for a saved tensor that cannot be had.
+    """A saved tensor that cannot be read.
 
     Attributes:
-        why: In a word or two.
+        why: The reason, in a word or two.
     """
 
     why: str
@@ -270,7 +270,7 @@ def _unless_lost(read: Callable[[], Any]) -> Any:
 
 
 def _readable(label: str) -> str:
-    """A label that can be encoded, and is not longer than Graphviz reads."""
+    """Shorten a label to what Graphviz reads, and make it encodable."""
     return str(well_formed(label if len(label) <= _LONGEST else f"{label[:_LONGEST]}…"))
 
 
@@ -300,7 +300,7 @@ def _attribute_text(node: Node, name: str) -> str:
 
 
 def _table(rows: dict[str, str], title_width: int, max_chars: int) -> str:
-    """Names to the left, values to the right, cut to ``max_chars``, under a rule."""
+    """A table of names and values, cut to ``max_chars``, under a rule."""
     left = max(map(len, rows))
     right = min(max(map(len, rows.values())), max(max_chars, 3))
     lines = ["-" * max(left + right + 2, title_width)]

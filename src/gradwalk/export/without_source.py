@@ -1,4 +1,4 @@
-"""What goes into a file, without the lines of the program that made it."""
+"""Remove the lines of the program from a graph to save."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _LINE = SourceModel.__annotations__.keys()
 _FUNCTION = FunctionModel.__annotations__.keys()
 _LEFT_OUT = "Its source is left out."
 _SOME_FILE = r"Cell In\[\d+\]|<[^<>\s]+>|[^\s`'\"(),;:]+\.\w+"
-"""Files as sentences name them, also where no node tells of the file."""
+"""Matches file names in sentences, also of files that no node names."""
 
 
 def without_source(saved: SavedGraphModel) -> SavedGraphModel:
-    """The same graph, without lines of the program: neither where they stand nor what they say.
+    """Copy a graph without file names, line numbers and text of the program.
 
     Args:
-        saved: What goes into a file.
+        saved: The graph to save.
 
     Returns:
-        A copy; sentences that name a line do so no longer.
+        A copy, whose sentences name no lines.
     """
     lines = list(_lines(saved))
     files = {line["file"] for line in lines}
