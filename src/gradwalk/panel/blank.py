@@ -1,4 +1,4 @@
-"""What the panel shows of a node that no gradient can be told of."""
+"""The panel's details of a node without gradients."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -> DetailsModel:
-    """Details with what the graph alone says of a node; the rest is empty, to be filled in.
+    """Fill in the details that the graph alone knows; leave the others empty.
 
     Args:
-        graph: What is drawn.
+        graph: The drawn graph.
         node: A node of it.
-        about: The sentence that says what it is.
-        missing: The sentence that says why there is no gradient.
+        about: A sentence that describes the node.
+        missing: A sentence that explains why there is no gradient.
 
     Returns:
         The contents of the panel.

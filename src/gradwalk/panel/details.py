@@ -1,4 +1,4 @@
-"""Everything the panel shows of one node, as plain JSON values."""
+"""The panel's details of one node, as plain JSON values."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ from .neighbours import consumers_of, inputs_of, outputs_of
 from .value import value_model
 
 SAVED_NAMES: Hook[Callable[[Annotated, int], Sequence[str]]] = Hook()
-"""Functions that name the tensors a node saved; an empty list where they do not know the node."""
+"""Functions that name the tensors a node saved; they return an empty list for other nodes."""
 
 
 class FixedDetails(NamedTuple):
-    """What does not depend on where the cursor stands.
+    """The details that do not depend on the cursor.
 
     Attributes:
-        fields: The details, in which the rest is empty.
-        tensor: The leaf, or the first output of an operation that is known and lives.
+        fields: The details; those that depend on the cursor are empty.
+        tensor: The leaf, or the first output of an operation if it is known and alive.
     """
 
     fields: DetailsModel
@@ -64,21 +64,21 @@ def details(
     recording: RecordedPass | None,
     drawn: Drawn,
     *,
-    is_told: bool = False,
+    without_grad: bool = False,
 ) -> DetailsModel:
     """Describe one node.
 
     Args:
-        looking: At the graph, and at the pass that is shown.
-        node_id: Which node of the graph.
-        recording: That pass, and where its cursor stands; None before the first.
-        drawn: The values that the picture shows.
-        is_told: Whether somebody else tells what ``.grad`` held at the cursor.
+        looking: Reads the graph and the shown pass.
+        node_id: The id of the node.
+        recording: The shown pass and its cursor; None before the first pass.
+        drawn: The values in the picture.
+        without_grad: Whether to leave out ``.grad``, which the caller fills in.
 
     Returns:
-        The contents of the panel. ``grad`` is what the tensor's ``.grad`` holds now; the others
-        are of the pass that is shown, at the cursor. Where one is None, ``grad_note`` has a
-        sentence why. A part that cannot be worked out is empty, and ``failed`` says why.
+        The contents of the panel. ``grad`` is the tensor's current ``.grad``; the other gradients
+        are those of the shown pass, at the cursor. If one is None, ``grad_note`` says why. A part
+        that raises is empty, and ``failed`` says why.
     """
     captured, summarised = looking.captured, looking.summaries.of
     if node_id >= len(captured.nodes):
@@ -91,7 +91,7 @@ def details(
     still = parts.once(lambda: _still(looking, parts, node_id, drawn, run))
     tensor, inputs = still.tensor, still.fields["inputs"]
     stored = None
-    if not is_told:
+    if not without_grad:
         stored = parts.build("grad", lambda: _stored(tensor, summarised), None)
     grad_output, grad_input = None, None
     if run is not None and step is not None:
@@ -120,7 +120,7 @@ def details(
             "grad": parts.why("grad")
             or (
                 None
-                if is_told or stored is not None
+                if without_grad or stored is not None
                 else why.no_grad(graph, node_id, tensor, run, state)
             ),
             "grad_output": parts.why("grad_output")
@@ -146,7 +146,7 @@ def details(
 def _still(
     looking: DetailsReader, parts: Parts, node_id: int, drawn: Drawn, run: RecordedRun | None
 ) -> FixedDetails:
-    """What is said of a node wherever the cursor stands."""
+    """The details that are the same at every cursor."""
     captured, summarised = looking.captured, looking.summaries.of
     graph, node = captured.graph, captured.nodes[node_id]
     data = graph.nodes[node_id]
@@ -198,7 +198,7 @@ def _still(
 
 
 def _stored(tensor: torch.Tensor | None, summarised: Summarise) -> TensorSummary | None:
-    """What a tensor's ``.grad`` holds."""
+    """A summary of a tensor's ``.grad``."""
     keeps = tensor is not None and (tensor.is_leaf or tensor.retains_grad)
     grad = tensor.grad if tensor is not None and keeps else None
     return None if grad is None else summarised(grad)
@@ -211,7 +211,7 @@ def _explained(
 
 
 def _at_cursor(recording: RecordedPass | None, node: int) -> tuple[NodeState, Step | None]:
-    """How far a node is when the cursor stands where it does, and its step if that has run."""
+    """The state of a node at the cursor, and its step if that has run."""
     if recording is None:
         return "waiting", None
     state = recording.state(node)
@@ -233,7 +233,7 @@ def _tensor(kept: KeptGradient | None) -> torch.Tensor | None:
 
 
 def _intermediate(captured: Annotated, node_id: int) -> torch.Tensor | None:
-    """The first output of an op whose tensor we know and that is still alive."""
+    """The first output of an operation that is known and still alive."""
     for output in captured.graph.nodes[node_id]["outputs"]:
         known = captured.tensors.get((node_id, output["output_nr"]))
         tensor = known() if known is not None else None
@@ -249,7 +249,7 @@ def _first_arrived(step: Step | None) -> torch.Tensor | None:
 def _saved(
     captured: Annotated, node_id: int, summarised: Summarise
 ) -> tuple[list[SavedModel], int]:
-    """What a node saved; of compiled code by what the tensors are."""
+    """The saved tensors and values of a node, and their number."""
     node = captured.nodes[node_id]
     listed, count = saved_models(node, MOST_LISTED, summarised)
     names = next(filter(None, (name(captured, node_id) for name in SAVED_NAMES)), [])

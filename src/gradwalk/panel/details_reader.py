@@ -1,4 +1,4 @@
-"""What the details of several nodes, or of one at several cursors, have in common."""
+"""Share work between the details of several nodes, or of one node at several cursors."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ..tracing.annotate import Annotated
 
 
 class DetailsReader:
-    """Looking at nodes of one graph, at one pass: what their details share is worked out once.
+    """Caches what the details of one graph's nodes share, for one pass.
 
-    It holds tensors that it has read, so it is for one call, and nobody keeps it.
+    It holds the tensors it has read, so use it for one call and do not keep it.
 
     Attributes:
         captured: The graph, and the autograd nodes and tensors behind it.
-        summaries: Of tensors.
+        summaries: The cached summaries of tensors.
         along: The derivatives along edges.
     """
 
     def __init__(self, captured: Annotated, run: RecordedRun | None) -> None:
-        """Begin.
+        """Create an empty cache.
 
         Args:
             captured: The graph.
-            run: The backward pass that is shown; None before the first.
+            run: The shown backward pass; None before the first.
         """
         self.captured = captured
         self.summaries = Summaries()
@@ -36,14 +36,14 @@ class DetailsReader:
         self._parts: tuple[int, Parts] = -1, Parts()
 
     def parts_of(self, node: int) -> Parts:
-        """The parts of a node's details; only those of the last node are remembered."""
+        """Return the parts of a node's details; only those of the last node are cached."""
         if self._parts[0] != node:
             self._parts = node, Parts()
         return self._parts[1]
 
 
 class Parts(Guarded):
-    """The parts of one node's details that are the same at every cursor, or not there at all."""
+    """The parts of one node's details that are the same at every cursor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,13 +53,13 @@ class Parts(Guarded):
     def build(
         self, part: str, made_by: Callable[[], Part], instead: Part, *, filled: bool = False
     ) -> Part:
-        """One part, built when it is first asked for.
+        """Return one part, built on first use.
 
         Args:
-            part: What it is called.
-            made_by: Makes it.
-            instead: What to take when that fails.
-            filled: Whether it is the one with the numbers of the pass in it, if there are two.
+            part: Its name.
+            made_by: Builds it.
+            instead: The value if that raises.
+            filled: Whether it includes the numbers of the pass, if there are two variants.
         """
         if (part, filled) not in self._built:
             self._built[part, filled] = super().build(part, made_by, instead)
@@ -67,10 +67,10 @@ class Parts(Guarded):
         return found
 
     def once(self, made_by: Callable[[], Part]) -> Part:
-        """What several parts make together, made when it is first asked for.
+        """Return a value that several parts share, built on first use.
 
         Args:
-            made_by: Makes it, always the same.
+            made_by: Builds it; always the same function.
         """
         if self._once is None:
             self._once = made_by()

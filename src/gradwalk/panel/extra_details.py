@@ -1,4 +1,4 @@
-"""What the panel shows beyond autograd: what was watched of a node, constants and cuts."""
+"""The panel's details beyond autograd: records of `watch`, constants and cuts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MOST_LISTED = 100
-"""So much of each list is told one by one: of inputs, outputs, consumers, shares of a gradient."""
+"""Most entries of each list: inputs, outputs, consumers, contributions to a gradient."""
 
 
 class WatchedDetails(TypedDict):
@@ -43,7 +43,7 @@ class WatchedDetails(TypedDict):
 
 
 def watched_details(captured: Annotated, node: int) -> WatchedDetails:
-    """What was watched of an autograd node, and the constants that are drawn at it."""
+    """Return what `watch` recorded of an autograd node, and its drawn constants."""
     seen = captured.annotations.get(node)
     return {
         "source": line_model(seen.source) if seen is not None else None,
@@ -57,7 +57,7 @@ def watched_details(captured: Annotated, node: int) -> WatchedDetails:
 
 
 def undrawn_inputs(captured: Annotated, node: int) -> list[NoGradInput]:
-    """The inputs of an autograd node that need no grad and are not drawn as constants."""
+    """List the inputs of a node that need no grad and are not drawn as constants."""
     inputs: list[NoGradInput] = captured.graph.nodes[node]["no_grad_inputs"]
     drawn = {edge["input_nr"] for _, _, edge in _feeding(captured.drawn, node)}
     return [each for each in inputs if each["input_nr"] not in drawn]
@@ -69,12 +69,12 @@ def extra_details(
     drawn: Values | None = None,
     summarised: Summarise = summarise,
 ) -> DetailsModel:
-    """Describe a node that is no autograd node.
+    """Describe a constant, a cut or an outside tensor.
 
     Args:
         captured: A graph with annotations.
-        node: The id of a constant, a cut or an outside tensor of it.
-        drawn: The numbers that the picture shows of it.
+        node: The id of the node.
+        drawn: Its numbers in the picture.
         summarised: Summarises tensors.
 
     Returns:
@@ -97,12 +97,12 @@ def extra_details(
 def put_sharded(
     found: DetailsModel, sharded: Sharded, run: RecordedRun | None, summarised: Summarise
 ) -> None:
-    """Put in what becomes of the gradient of a parameter that FSDP2 keeps in parts.
+    """Add the reduced gradient of a parameter that FSDP2 shards.
 
     Args:
         found: The details of the leaf that it was gathered in.
         sharded: The parameter.
-        run: The pass that is shown.
+        run: The shown pass.
         summarised: Summarises tensors.
     """
     found["about"] = f"{about_sharded(sharded)} {found['about']}"
@@ -127,7 +127,7 @@ def _about(graph: nx.MultiDiGraph, node: int, extra: Extra) -> str:
 
 
 def _feeding(graph: nx.MultiDiGraph, node: int) -> list[tuple[int, int, dict[str, Any]]]:
-    """The edges of a node to its constants."""
+    """List the edges of a node to its constants."""
     edges = graph.out_edges(node, data=True)
     return [each for each in edges if each[2].get("kind") == "constant"]
 
@@ -173,7 +173,7 @@ def _cuts(graph: nx.MultiDiGraph, extra: Extra) -> list[CutModel]:
 
 
 def line_model(where: SourceLine | None) -> SourceModel | None:
-    """A line of the user's program, as the panel shows it."""
+    """Convert a line of the user's program for the panel."""
     if where is None:
         return None
     return {

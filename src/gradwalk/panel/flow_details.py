@@ -1,4 +1,4 @@
-"""What flowed into a node and out of it in the pass that is shown, as the panel lists it."""
+"""The panel's lists of incoming and outgoing gradients of a node in the shown pass."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .extra_details import MOST_LISTED
 if TYPE_CHECKING:
     import networkx as nx
 
-_LARGEST_ADDED = 2**26  # bytes of a gradient whose shares are added up
-_MOST_ADDED = 1_000  # shares that are added up once more, to see whether a hook changed the sum
+_LARGEST_ADDED = 2**26  # bytes of a gradient whose contributions are summed
+_MOST_ADDED = 1_000  # contributions that are summed again, to see whether a hook changed the sum
 
 
 def arrived(
     graph: nx.MultiDiGraph, run: RecordedRun, step: Step, summarised: Summarise
 ) -> list[TensorSummary | None]:
-    """What came into a node; where a hook has changed what had arrived, it says so."""
+    """Summarise the incoming gradients of a node, and note if a hook changed one."""
     found = [_summary(kept, summarised) for kept in step.grad_outputs[:MOST_LISTED]]
     if graph.in_degree(step.node) > _MOST_ADDED:
         return found
@@ -42,8 +42,8 @@ def arrived(
             continue
         if kept.tensor is not None and not _alike(total, kept.tensor):
             summary["note"] = (
-                "A hook on this tensor changed the gradient that had arrived (its norm was "
-                f"{float(summarise(total)['norm'] or 0):.6g}) before the node ran with it."
+                "A hook on this tensor changed the incoming gradient (its norm was "
+                f"{float(summarise(total)['norm'] or 0):.6g}) before the node ran."
             )
     return found
 
@@ -54,7 +54,7 @@ def _alike(total: torch.Tensor, came: torch.Tensor) -> bool:
     numbers = same_numbers(total)
     if numbers is not None and numbers == same_numbers(came):
         return True
-    try:  # loosely: devices may add up in another order than we do
+    try:  # with a tolerance: devices may sum in another order
         return torch.allclose(total, came, rtol=1e-3, atol=0, equal_nan=True)
     except RuntimeError:  # sparse and other layouts
         return True
@@ -63,7 +63,7 @@ def _alike(total: torch.Tensor, came: torch.Tensor) -> bool:
 def shares(
     graph: nx.MultiDiGraph, run: RecordedRun, node: int, summarised: Summarise
 ) -> list[ContributionModel]:
-    """What arrives at a node, in the order in which the engine adds it up."""
+    """List the contributions to a node's gradient, in the order in which the engine sums them."""
     return [
         {
             "step": share.step,
@@ -86,21 +86,21 @@ def shares(
 def _total(share: Contribution, summarised: Summarise) -> TensorSummary | None:
     if share.total is None:
         return None
-    # A sum was made to be looked at: nobody shall hold it.
+    # The sum exists for the summary only: do not keep it.
     return summarised(share.total) if share.total is share.grad else summarise(share.total)
 
 
 def shares_by_now(
     listed: list[ContributionModel] | None, recording: RecordedPass | None
 ) -> list[ContributionModel] | None:
-    """Those shares that have arrived when the cursor stands where it does."""
+    """Keep the contributions that have arrived by the cursor."""
     if listed is None or recording is None:
         return None
     return [share for share in listed if share["step"] <= recording.cursor]
 
 
 def count_by_now(graph: nx.MultiDiGraph, recording: RecordedPass | None, node: int) -> int:
-    """How many shares have arrived by then, those included that are not listed."""
+    """Count the contributions that have arrived by the cursor, also those not listed."""
     if recording is None:
         return 0
     numbers, never = recording.run.numbers, recording.cursor + 1
@@ -121,7 +121,7 @@ def _argument(graph: nx.MultiDiGraph, share: Contribution, node: int) -> str | N
 def passed_on(
     step: Step, inputs: list[InputModel], summarised: Summarise
 ) -> list[TensorSummary | None] | None:
-    """What a node gave to each of its inputs; None where it has none."""
+    """Summarise a node's outgoing gradients; None without inputs."""
     if not inputs:
         return None
     return [_summary(step.grad_inputs[edge["input_nr"]], summarised) for edge in inputs]

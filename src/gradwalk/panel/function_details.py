@@ -1,4 +1,4 @@
-"""What the panel shows of a custom ``autograd.Function``: its source, and what its backward ran."""
+"""The panel's details of a custom ``autograd.Function``: its source and its operations."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .extra_details import MOST_LISTED
 
 
 def function_model(node: Node) -> FunctionModel | None:
-    """The source of the backward that somebody wrote; None for a node of torch's own.
+    """Find the source of a custom backward; None for torch's own nodes.
 
     Args:
-        node: An autograd node. Nothing of it is run.
+        node: An autograd node. It is not run.
     """
     custom = custom_function(node)
     if custom is None or is_of_torch(custom):
@@ -28,7 +28,7 @@ def function_model(node: Node) -> FunctionModel | None:
             "method": f"{custom.__name__}.backward",
             "place": None,
             "code": "",
-            "note": f"The source of {custom.__name__}.backward cannot be found: it was not read "
+            "note": f"The source of {custom.__name__}.backward was not found: it does not come "
             "from a file or a cell.",
         }
     return {
@@ -47,9 +47,9 @@ def function_model(node: Node) -> FunctionModel | None:
 def operations_of(
     run: RecordedRun | None, node: int, summarised: Summarise
 ) -> tuple[list[OperationModel], int]:
-    """What the backward of a custom Function ran, the first of it, and how much that was.
+    """List the first operations that a custom backward ran, and count all of them.
 
-    None of it where it was not noted.
+    The list is empty if they were not recorded.
     """
     found = None if run is None else run.operations.get(node)
     if found is None:

@@ -1,4 +1,4 @@
-"""What a node takes and gives, and who takes that, as the panel lists it."""
+"""The panel's lists of a node's inputs, outputs and consumers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def outputs_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[OutputModel], int]:
-    """The first tensors that a node gave, as the panel lists them, and how many it gave."""
+    """List the first outputs of a node, and count all of them."""
     roots = {nr for root, nr in graph.graph["roots"] if root == node_id}
     outputs = graph.nodes[node_id]["outputs"]
     return [
@@ -31,7 +31,7 @@ def outputs_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[OutputModel],
 
 
 def inputs_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[InputModel], int]:
-    """The first that a node takes, by argument, and how many it takes."""
+    """List the first inputs of a node by argument, and count all of them."""
     edges = sorted(
         ((target, edge) for _, target, edge in graph.out_edges(node_id, data=True)),
         key=lambda each: each[1]["input_nr"],
@@ -54,7 +54,7 @@ def inputs_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[InputModel], i
 
 
 def consumers_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[ConsumerModel], int]:
-    """The first that take the tensors of a node, and how many do."""
+    """List the first consumers of a node's outputs, and count all of them."""
     found = sorted(
         (source, edge["input_nr"], key)
         for source, edges in predecessors(graph)[node_id].items()

@@ -1,4 +1,4 @@
-"""What the panel says of the value of a node: the numbers, and where they are known from."""
+"""The value of a node in the panel: its numbers and their origin."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ _CHANGED = "It has been changed since{then}."
 _COPIED_LEAF = "Copied by watch() when an operation took it."
 _SINCE = "It has been changed in place since. {}"
 _SEVERAL = (
-    "It was changed in place in between, so that operations here took different numbers of it. {}"
+    "It was changed in place between operations here, so they used different values of it. {}"
 )
 _CHANGED_LEAF = (
-    "It has been changed in place since an operation here took it, so what went in is not known "
-    "any more. {} Under gradwalk.watch() up to 16 numbers are copied as they go in."
+    "It has been changed in place since an operation here used it, so the value used is unknown. "
+    "{} Under gradwalk.watch(), up to 16 numbers are copied when an operation uses them."
 )
 _DOUBT = (
-    "This is what it holds now. It was changed in place after it had been made, and torch does not "
-    "tell whether that was before or after operations here took it, as by an optimizer's step: "
-    "a tensor that is saved for backward knows, and one that was not, or was freed, does not."
+    "This is its current value. It was changed in place, for example by an optimizer's step, and "
+    "whether operations here used it before or after that is unknown. Only a tensor that is saved "
+    "for backward, and not yet freed, records this."
 )
 
 
 def value_model(
     captured: Annotated, node: int, drawn: Drawn, summarised: Summarise = summarise
 ) -> tuple[ValueModel | None, str | None]:
-    """The value of an autograd node.
+    """Return the value of an autograd node.
 
     Args:
         captured: The graph.
         node: The id of an autograd node.
-        drawn: What the picture shows.
+        drawn: The values in the picture.
         summarised: Summarises tensors.
 
     Returns:
-        Plain JSON values, None where the value is not known; and a sentence: why it is not, or why
-        what a leaf holds now is another.
+        Plain JSON values, or None if unknown; and a sentence that says why it is unknown, or why a
+        leaf's current value differs.
     """
     shown = drawn.values.get(node)
     leaf = leaf_tensor(captured.nodes[node])
@@ -89,7 +89,7 @@ def _of_leaf(
 
 
 def _in_words(summary: TensorSummary) -> str:
-    """What a leaf holds, in few words."""
+    """The current value of a leaf, in a short sentence."""
     few = None if summary["truncated"] else short_value(summary["values"])
     if few is not None:
         return f"Now it holds {few}."
@@ -100,17 +100,17 @@ def _in_words(summary: TensorSummary) -> str:
 def with_origin(
     tensor: torch.Tensor, origin: str, drawn: Values | None, summarised: Summarise = summarise
 ) -> ValueModel:
-    """The summary of a tensor that is a node's value.
+    """Summarise a tensor that is a node's value.
 
     Args:
         tensor: The tensor.
-        origin: A sentence: where it is known from.
-        drawn: The numbers that the picture shows: of when the operation ran where it was watched,
-            else of when the graph was captured.
+        origin: A sentence that says where it was found.
+        drawn: The numbers in the picture: from the operation if it was watched, otherwise from
+            the capture.
         summarised: Summarises tensors.
 
     Returns:
-        Plain JSON values, with a note where the two are not the same.
+        Plain JSON values, with a note where the tensor differs from the picture.
     """
     summary = summarised(tensor)
     if drawn is not None and summary["note"] is None and plain_values(tensor) != drawn:
@@ -121,15 +121,14 @@ def with_origin(
 
 
 def _why_unknown(captured: Annotated, node: int) -> str:
-    """A sentence: why the value of an autograd node is not known."""
+    """Explain why the value of an autograd node is unknown."""
     outputs = len(captured.graph.nodes[node]["outputs"])
     if outputs > 1:
         return f"This operation gave {outputs} tensors, so it has no one value."
     reference = captured.tensors.get((node, 0))
     if reference is not None and reference() is not None:
         return (
-            "The tensor may have been changed in place since, so what the operation gave is not "
-            "known."
+            "The tensor may have been changed in place since, so the operation's result is unknown."
         )
     return (
         "No variable, output or saved tensor that can be read here is known to hold what this "
@@ -138,7 +137,7 @@ def _why_unknown(captured: Annotated, node: int) -> str:
 
 
 def as_tensor(captured: Annotated, node: int, value: Any) -> torch.Tensor:
-    """A tensor of numbers as ``tolist()`` or a picture gives them; a tensor as it is."""
+    """Convert numbers from ``tolist()`` or a picture to a tensor; return a tensor unchanged."""
     if isinstance(value, torch.Tensor):
         return value
     data = captured.graph.nodes[node]
@@ -147,7 +146,7 @@ def as_tensor(captured: Annotated, node: int, value: Any) -> torch.Tensor:
 
 
 def _numbers(value: Any, is_complex: bool) -> Any:
-    """Numbers of which JSON made words: "nan", "1+2j"."""
+    """Parse numbers that JSON holds as text: "nan", "1+2j"."""
     if isinstance(value, list):
         return [_numbers(each, is_complex) for each in value]
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""`capture`: the graph alone, as networkx, with what `watch` saw of it."""
+"""`capture`: the graph as networkx, with the records of `watch`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def capture(
     names: Mapping[str, Any] | torch.nn.Module | None = None,
     opened: bool = False,
 ) -> nx.MultiDiGraph:
-    """The autograd graph behind some tensors, as a networkx graph.
+    """Return the autograd graph behind some tensors, as a networkx graph.
 
     One graph node per autograd ``Node``; an AccumulateGrad and the leaf tensor it accumulates into
     are one node of kind ``"leaf"``. The walk is iterative and reads metadata only: no gradient,
@@ -39,15 +39,14 @@ def capture(
 
     Args:
         *outputs: Tensors that require grad, ``torch.autograd.graph.GradientEdge``s or autograd
-            ``Node``s, any number, also in lists, tuples and dicts. Or one static graph: what
-            ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned; or one `Recording`,
-            for the graph that it ran through.
-        names: What to call tensors: a mapping from names to tensors or ``nn.Module``s (whose
+            ``Node``s, any number, also in lists, tuples and dicts. Or one static graph from
+            ``torch.export.export`` or ``torch.fx.symbolic_trace``; or one `Recording`, for its
+            graph.
+        names: Names of tensors: a mapping from names to tensors or ``nn.Module``s (whose
             parameters get dotted names), or one module.
-        opened: Whether to look inside of what ``torch.compile`` made: the backward program of each
-            ``CompiledFunctionBackward``, as it was before the backend fused it; and, of a
-            recording, of the custom ``autograd.Function``s and reentrant checkpoints of which it
-            has noted what their backward ran. Nothing is compiled or run for it.
+        opened: Whether to include the backward program of each ``CompiledFunctionBackward``, as it
+            was before the backend fused it. Of a recording, also the recorded operations of custom
+            ``autograd.Function``s and reentrant checkpoints. Nothing is compiled or run for it.
 
     Returns:
         A ``networkx.MultiDiGraph``. Nodes are numbered breadth-first from the outputs. Edges point
@@ -99,9 +98,9 @@ def capture(
         of (node, node): the first gave the derivative of what the second gave.
 
     Raises:
-        TypeError: An output is of a kind that carries no autograd graph, or ``names`` is not a
-            mapping or module.
-        ValueError: No output was given, or one that does not require grad.
+        TypeError: An output's type carries no autograd graph, or ``names`` is not a mapping or
+            module.
+        ValueError: There is no output, or one does not require grad.
 
     Example::
 
@@ -132,7 +131,7 @@ def capture(
 
 
 def _opened(captured: Annotated, run: RecordedRun | None) -> nx.MultiDiGraph:
-    """The graph with what is inside of its compiled nodes, and of those that a pass looked into."""
+    """The graph with its compiled nodes, and the nodes that a pass recorded inside, opened."""
     found: list[Inside] = []
     closed: dict[int, str] = {}
     with collector_paused():

@@ -1,4 +1,4 @@
-"""`diagnose`: what may be wrong with what is shown, each with the numbers behind it."""
+"""`diagnose`: find common problems of gradients, with the numbers that show them."""
 
 from __future__ import annotations
 
@@ -26,33 +26,32 @@ def diagnose(
     dead: float = 0.9,
     largest: int = 5,
 ) -> list[Finding]:
-    """Look for what commonly goes wrong with gradients. Runs no backward by itself.
+    """Find common problems of gradients, without running backward.
 
     Args:
-        *outputs: A ``GraphWidget`` (the backward pass that it shows is judged; of one that was
-            loaded from a file, what was found when it was saved), a `Recording`, or outputs as for
-            `gradwalk.capture`, of which only the graph can be judged.
-        names: What the program calls its parameters, as for `gradwalk.capture`; those of them that
-            are not in the graph are found by it. By default the caller's variables.
-        optimizer: The optimizer that steps after this backward, or several. Then the parameters
-            that it holds are those that a gradient is expected for, and what it does not hold is
-            found.
-        vanishing: A gradient whose norm falls below this share of what it was at the layer nearest
-            to the output, is said to vanish.
-        exploding: A gradient whose norm grows by this factor on the way is said to explode.
-        dead: A ReLU is said to be dead when this share of its units is zero for every example.
-        largest: How many of the nodes that hold most memory to name.
+        *outputs: A ``GraphWidget`` (its shown backward pass is checked; one that was loaded from a
+            file returns the saved findings), a `Recording`, or outputs as for `gradwalk.capture`,
+            whose graph alone is checked.
+        names: Names of parameters, as for `gradwalk.capture`; those that are not in the graph are
+            reported. By default the caller's variables.
+        optimizer: The optimizer that steps after this backward, or several. Its parameters are
+            expected to get a gradient, and parameters that it does not hold are reported.
+        vanishing: A gradient vanishes if its norm falls below this share of its norm at the layer
+            nearest to the output.
+        exploding: A gradient explodes if its norm grows by this factor on the way.
+        dead: A ReLU is dead if this share of its units is zero for every example.
+        largest: The number of nodes to name that hold most memory.
 
     Returns:
-        The findings, the gravest first. What is known of parameters is what `explain_grad` says.
-        A healthy net has none but the one about memory, and notes (of severity "info") about what
-        many programs do on purpose.
+        The findings, the most severe first. About parameters they agree with `explain_grad`. A
+        healthy net has only the finding about memory, and notes (severity "info") about things
+        that many programs do on purpose.
 
     Raises:
-        TypeError: What was given carries no graph, ``optimizer`` is none, or a threshold is no
-            number.
-        ValueError: A threshold makes no sense, nothing was given, the widget is closed, or it shows
-            a static graph.
+        TypeError: The outputs carry no graph, ``optimizer`` is not an optimizer, or a threshold is
+            not a number.
+        ValueError: A threshold is out of range, there is no output, the widget is closed, or it
+            shows a static graph.
 
     Example::
 
@@ -74,13 +73,13 @@ def diagnose(
 
 
 def read_optimizers(given: Any) -> Sequence[torch.optim.Optimizer]:
-    """One optimizer or several, as `diagnose` takes them.
+    """Return the optimizers that were passed to `diagnose`, as a sequence.
 
     Args:
-        given: What the user gave.
+        given: The argument: an optimizer, several or None.
 
     Raises:
-        TypeError: Something is no optimizer.
+        TypeError: One of them is not an optimizer.
     """
     if given is None:
         return ()
@@ -102,14 +101,14 @@ def judged(
     is_explicit: bool,
     optimizers: Sequence[torch.optim.Optimizer] = (),
 ) -> list[Finding]:
-    """What `diagnose` finds in what is shown.
+    """Return the findings of `diagnose` for a source.
 
     Args:
-        subject: What is shown.
-        called: What the program calls its parameters.
+        subject: The graph and its pass.
+        called: The program's names for its parameters.
         limits: The thresholds.
-        is_explicit: Whether all that is called so belongs to the model.
-        optimizers: What will update the parameters.
+        is_explicit: Whether every named tensor belongs to the model.
+        optimizers: The optimizers that will update the parameters.
 
     Raises:
         ValueError: It is a static graph.

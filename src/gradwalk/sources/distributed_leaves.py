@@ -1,4 +1,4 @@
-"""What torch does with the leaves of a graph where several processes train together."""
+"""The leaves of a graph that torch.distributed shards or replicates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..torch_api.summary import Summarise, summarise
 from ..tracing.annotate import Annotated
 
 Parallel = Literal["DDP", "FSDP2"]
-"""Who reduces the gradient of a leaf."""
+"""What reduces the gradient of a leaf."""
 
 _GATHERED = "all-gather"
 
@@ -30,13 +30,13 @@ BucketOf = Callable[[int], Bucket | None]
 
 
 class DistributedLeaves:
-    """The leaves that several processes share, or several places of one module.
+    """The leaves that several processes share, or several names of one module.
 
-    FSDP2 keeps them in parts; DistributedDataParallel keeps them the same.
+    FSDP2 shards them; DistributedDataParallel replicates them.
 
     Attributes:
-        parallel: Node of a leaf -> who reduces its gradient.
-        tied: Node of a leaf that stands in several places of a module -> its names there.
+        parallel: Node of a leaf -> what reduces its gradient.
+        tied: Node of a leaf with several names in a module -> these names.
     """
 
     def __init__(self, captured: Annotated, names: Names) -> None:
@@ -60,11 +60,11 @@ class DistributedLeaves:
 
     @property
     def signs(self) -> dict[int, str]:
-        """Node of a leaf that is gathered before it is used, which is no node -> its sign."""
+        """Return the symbols of the leaves that FSDP2 gathers before use, by node."""
         return dict.fromkeys(self._sharded, _GATHERED)
 
     def buckets(self) -> BucketOf:
-        """By node of a leaf in which bucket it is reduced; each log is read once, and if asked."""
+        """Return a function from a leaf's node to its bucket; it reads each log once, lazily."""
         logged = functools.cache(buckets_of)
 
         def bucket_of(node: int) -> Bucket | None:
@@ -75,20 +75,20 @@ class DistributedLeaves:
         return bucket_of
 
     def copies(self, node: int) -> list[int] | None:
-        """The ranks that hold the same of a leaf and of its gradient, if it is shared out."""
+        """Return the ranks that hold the same part of a leaf and its gradient, if it is sharded."""
         sharded = self._sharded.get(node)
         held = self._leaf(node) if sharded is None else sharded.parameter()
         return None if held is None else ranks_with_the_same(held)
 
     def difference(self, node: int, run: RecordedRun | None) -> TensorSummary | None:
-        """What arrived at a leaf less its ``.grad``, of this process alone.
+        """Return the incoming gradient of a leaf minus its ``.grad``, in this process.
 
         Args:
             node: The leaf.
-            run: The pass that is shown.
+            run: The shown pass.
 
         Returns:
-            None where not both are at hand, or where they are of different shapes.
+            None if one of them is missing, or if their shapes differ.
         """
         leaf, came = self._leaf(node), None if run is None else run.arrived(node)
         if leaf is None or came is None:
@@ -106,14 +106,14 @@ class DistributedLeaves:
         summarised: Summarise,
         bucket_of: BucketOf,
     ) -> None:
-        """Put in what becomes of the gradient of a leaf.
+        """Add the reduction of a leaf's gradient to its details.
 
         Args:
-            found: The details of a node.
-            node: It.
-            run: The pass that is shown.
+            found: The details of the node.
+            node: The node.
+            run: The shown pass.
             summarised: Summarises tensors.
-            bucket_of: As `buckets` gave it.
+            bucket_of: The result of `buckets`.
         """
         if node in self._sharded:
             put_sharded(found, self._sharded[node], run, summarised)
@@ -125,7 +125,7 @@ class DistributedLeaves:
     def _simulated(
         self, found: DetailsModel, node: int, run: RecordedRun | None, summarised: Summarise
     ) -> list[RankGradModel]:
-        """The gradients of a leaf on each rank, where this process simulates them all."""
+        """The gradients of a leaf on each rank, if this process simulates them all."""
         leaf = self._leaf(node)
         if leaf is None or not simulated_parts(leaf):
             return []
@@ -155,7 +155,7 @@ def _own(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _less(came: torch.Tensor | None, reduced: torch.Tensor | None) -> TensorSummary | None:
-    """One plain tensor less another of its shape; None of what cannot be read."""
+    """The difference of two plain tensors of one shape; None if they cannot be read."""
     if came is None or reduced is None or came.shape != reduced.shape:
         return None
     for each in (came, reduced):
@@ -163,5 +163,5 @@ def _less(came: torch.Tensor | None, reduced: torch.Tensor | None) -> TensorSumm
             return None
     try:
         return summarise(came.detach().to(reduced.device, reduced.dtype) - reduced.detach())
-    except Exception:  # a class of the user's may refuse anything
+    except Exception:  # a user's tensor class may raise anything
         return None

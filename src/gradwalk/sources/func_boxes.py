@@ -1,4 +1,4 @@
-"""A graph made within transforms of ``torch.func``: a box for each of them, and a sentence."""
+"""Boxes and a sentence for the ``torch.func`` transforms around a graph."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def within_transforms(model: GraphModel, transforms: Sequence[str]) -> GraphMode
 
 
 def about_transforms(transforms: Sequence[str]) -> str:
-    """What is to be said of a node in them: empty without any."""
+    """Describe the transforms in a sentence; empty without any."""
     if not transforms:
         return ""
     hides = any(each.startswith("vmap") for each in transforms)

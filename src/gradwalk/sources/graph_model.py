@@ -1,4 +1,4 @@
-"""From the captured graph to what is sent to the browser."""
+"""Convert a captured graph to the model that is sent to the browser."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch.autograd.graph import Node
 
 FEW = 6
-"""So many numbers of a gradient still fit into a picture."""
+"""Most numbers of a gradient that fit into a picture."""
 
 _Key = TypeVar("_Key")
 
@@ -51,24 +51,24 @@ def graph_model(
     checkpoints: list[CheckpointModel] | None = None,
     derivatives: Iterable[tuple[int, int]] = (),
 ) -> GraphModel:
-    """The wire model of a captured graph.
+    """Convert a captured graph to its wire model.
 
     Args:
-        graph: What `gradwalk.capture` gave, with or without annotations.
-        namespaces: The modules of its nodes as far as they are inferred.
-        modules: The classes of the modules, where any are known.
-        values: What the nodes hold or gave, as far as that is known and small.
-        behind: The autograd nodes behind its first nodes, where there are any.
-        boxes: The boxes of operations outside of modules, in checkpointed regions and inside of
-            compiled code, instead of their namespaces; None draws a node with what takes it.
-        changed: The leaves that are not what operations took, True, or may not be, None.
-        regions: The checkpointed regions that nodes are in, by number.
+        graph: A graph from `gradwalk.capture`, with or without annotations.
+        namespaces: The inferred modules of its nodes.
+        modules: The classes of the modules, if any are known.
+        values: The known small values of nodes.
+        behind: The autograd nodes of its first nodes, if any.
+        boxes: The boxes of operations outside of modules, in checkpointed regions and in compiled
+            code, instead of their namespaces; None draws a node beside its consumer.
+        changed: The leaves that have changed since operations used them (True), or may have (None).
+        regions: The checkpointed regions of nodes, by number.
         checkpoints: These regions.
-        derivatives: Nodes that gave the derivative of what others gave, with these.
+        derivatives: Pairs of nodes: the first computed the derivative of the second's output.
 
     Returns:
-        Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
-        in the order in which the graph without annotations has them.
+        Plain JSON values; ``nodes[i]`` has id ``i``. Edges that carry gradients come first, in the
+        order of the graph without annotations.
     """
     inferred = namespaces or {}
     spaces: dict[int, str | None] = {**inferred, **(boxes or {})}
@@ -131,14 +131,14 @@ def graph_model(
 
 
 def modules_model(classes: Mapping[str, str]) -> ModulesModel:
-    """The class names of modules by namespace, each name once."""
+    """Return the class names of modules by namespace, each name once."""
     names: dict[str, int] = {}
     places = [names.setdefault(name, len(names)) for name in classes.values()]
     return {"namespaces": list(classes), "classes": places, "names": list(names)}
 
 
 def dtypes_model(graph: nx.MultiDiGraph) -> DtypesModel:
-    """The dtype of every node, each name once."""
+    """Return the dtype of every node, each name once."""
     names: dict[str, int] = {}
     nodes = [
         -1 if dtype is None else names.setdefault(dtype, len(names))
@@ -154,14 +154,14 @@ def state_model(
     inside: Sequence[int] = (),
     held: Sequence[HeldModel] = (),
 ) -> StateModel:
-    """What has been seen of backward.
+    """Summarise the observed backward passes.
 
     Args:
-        observer: What watched it.
-        freed: Ids of the nodes whose saved tensors are gone.
-        graph: What `gradwalk.capture` gave.
-        inside: For each edge inside of compiled code along which gradients flow, the compiled node.
-        held: What leaves hold in ``.grad`` that no pass tells.
+        observer: The observer of the graph.
+        freed: Ids of the nodes whose saved tensors are freed.
+        graph: A graph from `gradwalk.capture`.
+        inside: The compiled node of each edge in compiled code that carries gradients.
+        held: The ``.grad`` of leaves that no recorded pass explains.
 
     Returns:
         Plain JSON values, with a sentence for the status line.
@@ -206,15 +206,15 @@ def state_model(
 def run_model(
     recording: RecordedPass, inside: Iterable[tuple[bool, KeptGradient | None]] = ()
 ) -> RunModel:
-    """What flowed in a backward pass, in few numbers.
+    """Summarise the gradients of a backward pass.
 
     Args:
         recording: The pass.
-        inside: For each edge inside of compiled code along which gradients flow, whether one did,
-            and which, where that is known.
+        inside: For each edge in compiled code that carries gradients, whether one flowed, and the
+            gradient if known.
 
     Returns:
-        Plain JSON values. Norms of many gradients are read from their device at once.
+        Plain JSON values. The norms are read from the device in batches.
     """
     graph, run = recording.graph, recording.run
     seeds = {
@@ -255,7 +255,7 @@ def run_model(
 
 
 def _added_up(graph: nx.MultiDiGraph, run: RecordedRun) -> Iterator[tuple[int, KeptGradient]]:
-    """What arrived at the nodes with one output, where that is not one edge's gradient alone."""
+    """The incoming gradients of nodes with one output that are sums over edges."""
     takers, steps = predecessors(graph), run.steps
     for node, step in steps.items():
         came = step.grad_outputs[0] if len(step.grad_outputs) == 1 else None
@@ -276,21 +276,21 @@ def _is_same(one: KeptGradient, other: KeptGradient) -> bool:
 
 
 def _changed(run: RecordedRun) -> Iterator[GradTimeline]:
-    """The tensors whose ``.grad`` holds something new."""
+    """The tensors whose ``.grad`` changed."""
     for timeline in run.grads.timelines if run.grads is not None else ():
         if len(timeline.moments) > 1 and timeline.moments[-1].grad is not None:
             yield timeline
 
 
 def as_kept(moment: Moment) -> KeptGradient:
-    """What a ``.grad`` held at a moment that has one."""
+    """Return the ``.grad`` at a moment that has one."""
     if moment.values is not None:
         return KeptGradient(moment.values)
     return KeptGradient(moment.grad, moment.version, norm=moment.norm)
 
 
 def _flows(graph: nx.MultiDiGraph, run: RecordedRun | None) -> Iterator[tuple[int, KeptGradient]]:
-    """Every edge that carried a gradient: its place among the graph's edges, and the gradient."""
+    """The index of every edge that carried a gradient, with the gradient."""
     if run is None:
         return
     place, steps = 0, run.steps
@@ -305,8 +305,8 @@ def _flows(graph: nx.MultiDiGraph, run: RecordedRun | None) -> Iterator[tuple[in
 
 
 def few_of(gradients: Mapping[_Key, KeptGradient]) -> dict[_Key, FewModel]:
-    """The values of those gradients that have at most six, and the norm of each."""
-    told: dict[int, FewModel] = {}  # a gradient that flowed along several edges is read once
+    """Return the norm of each gradient, and the values of those with at most six."""
+    told: dict[int, FewModel] = {}  # reads a gradient of several edges once
     for kept, norm in zip(gradients.values(), norms(list(gradients.values())), strict=True):
         if id(kept) not in told:
             number = None if norm is None else json_number(norm)

@@ -1,4 +1,4 @@
-"""What the panel shows of a node inside of another: a call, or a tensor that calls take."""
+"""The panel's details of a node inside another: a call, or a tensor that calls take."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def inside_details(
     recorded: RecordedPass | None,
     summarised: Summarise,
 ) -> DetailsModel:
-    """Describe a node that is inside of another.
+    """Describe a node inside another.
 
     Args:
-        opening: The graph with what is open of it.
+        opening: The graph with its open nodes.
         node: The id of the node.
-        place: What it is.
-        recorded: The pass that is shown, and where its cursor stands; None before the first.
+        place: The call or tensor.
+        recorded: The shown pass and its cursor; None before the first pass.
         summarised: Summarises tensors.
 
     Returns:
@@ -87,7 +87,7 @@ def _value(
     *,
     is_call: bool,
 ) -> tuple[ValueModel | None, str | None]:
-    """What a call gave, or a sentence why that is not known; of a tensor what it was, if known."""
+    """The result of a call or the value of a tensor, or a sentence why it is unknown."""
     if recorded is None:
         return None, "No backward pass through this graph has been seen yet." if is_call else None
     if recorded.state(place.inside.node) not in {"running", "done"}:
@@ -140,7 +140,7 @@ def _inputs(graph: nx.MultiDiGraph, node: int) -> list[InputModel]:
 
 
 def _users(graph: nx.MultiDiGraph, node: int) -> list[ConsumerModel]:
-    """The calls that take what a node gives, and whose gradient it is."""
+    """The calls that take a node's result, and the inputs whose gradient it is."""
     inside = graph.nodes[node]["inside"]
     return [
         *(

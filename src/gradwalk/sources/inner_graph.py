@@ -1,7 +1,7 @@
-"""What is inside of a node, whatever it was read from: calls and tensors, drawn in its place.
+"""The calls and tensors inside a node, drawn in its place.
 
-Features read it: the backward program of compiled code, and the operations that a backward ran in a
-recorded pass.
+Features read them from the backward program of compiled code, or from the operations of a recorded
+pass.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Inner:
-    """A call inside of a node, or a tensor that calls take.
+    """A call inside a node, or a tensor that calls take.
 
     Attributes:
-        attributes: Those of the node that is drawn for it, but for its place.
-        about: What there is to say of it.
-        origin: What it is in what was read.
-        line: The line of the user's program that it came from.
-        own: How many of the tensors that it gave are its results; behind these stands what else was
-            read of memory that it wrote into. None where all are.
-        value: What it gave, where that is few numbers, and none of a gradient.
+        attributes: The attributes of its drawn node, without the position.
+        about: Sentences that describe it.
+        origin: Its object in the program or recording.
+        line: Its line of the user's program.
+        own: The number of its tensors that are its results; the others are memory that it wrote
+            into. None if all are results.
+        value: Its result, if that is small and not a gradient.
     """
 
     attributes: dict[str, Any]
@@ -46,14 +46,14 @@ class Inner:
 
 @dataclass(frozen=True)
 class Flow:
-    """A value that goes from one place inside to another.
+    """A value that one call inside passes to another.
 
     Attributes:
-        made: What gives it; a number for a gradient that arrives at the node, of that output.
-        part: Which of several that it gives.
+        made: Its producer; a number is the node's incoming gradient of that output.
+        part: The index among the producer's results.
         user: The call that takes it.
-        place: As which of its operands.
-        argument: What torch calls that operand.
+        place: The index of the operand.
+        argument: torch's name for the operand.
     """
 
     made: Inner | int
@@ -65,11 +65,11 @@ class Flow:
 
 @dataclass(frozen=True)
 class InsideNumbers:
-    """What is known of the values inside of a node, in one pass.
+    """The known values inside a node, in one pass.
 
     Attributes:
-        given: What calls and tensors gave, as far as the budget of the pass allows.
-        note: How that is known.
+        given: The results of calls and tensors, within the budget of the pass.
+        note: A sentence about their origin.
     """
 
     given: dict[Inner, list[KeptGradient | None]]
@@ -78,18 +78,16 @@ class InsideNumbers:
 
 @dataclass(frozen=True)
 class Inside:
-    """What is inside of one node.
+    """The inside of one node.
 
     Attributes:
         node: Its id.
-        calls: The calls, in the order in which they run. Taking one tensor of several is none, nor
-            is working out a size.
-        held: The tensors that they take beside gradients.
-        flows: What goes from where to where.
-        carrying: The calls that gradients flow through; the others work on what is held alone.
+        calls: The calls, in the order in which they run, without getitem and size computations.
+        held: The tensors that they take besides gradients.
+        flows: The values passed between them.
+        carrying: The calls that gradients flow through; the others use ``held`` alone.
         gives: input_nr of the node -> the call that gives the gradient for it.
-        modules: Call -> the path of its module, "blocks/0/norm", "" for the outermost, as far as
-            it is known.
+        modules: Call -> the path of its module if known, "blocks/0/norm"; "" for the outermost.
         classes: Path -> the class of that module.
         numbers: Gives the values, of what flowed through the node in a pass.
 
@@ -108,16 +106,15 @@ class Inside:
 
 
 def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:
-    """A graph with what is inside of some of its nodes.
+    """Copy a graph and open some of its nodes.
 
     Args:
         captured: The graph; it is not changed.
-        opened: What is inside of them.
+        opened: The insides of the nodes to open.
 
     Returns:
-        The same, drawn with nodes of kind "call" after the autograd nodes, and the tensors that
-        these take as constants at the end; what came after the autograd nodes before has moved by
-        ``calls``.
+        A copy whose drawing has nodes of kind "call" after the autograd nodes, and their tensors
+        as constants at the end. The ids of its other nodes are moved by ``calls``.
     """
     first, moved = len(captured.nodes), sum(len(each.calls) for each in opened)
     graph = _with_room(captured, moved)
@@ -142,7 +139,7 @@ def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:
 
 
 def _with_room(captured: Annotated, moved: int) -> nx.MultiDiGraph:
-    """A copy of what is drawn, with room for calls after the autograd nodes."""
+    """Copy the drawn graph, with free ids for calls after the autograd nodes."""
     import networkx as nx  # noqa: PLC0415  slow to import
 
     first = len(captured.nodes)
@@ -199,7 +196,7 @@ def _put_flow(graph: nx.MultiDiGraph, inside: Inside, flow: Flow, ids: dict[Inne
 
 
 def names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
-    """What the next functions of a node are called, by input_nr."""
+    """Return the names of a node's next functions, by input_nr."""
     found: dict[int, str | None] = {}
     for target, between in captured.successors[node].items():
         for key in between:
@@ -208,11 +205,11 @@ def names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
 
 
 def tied(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
-    """A graph with nodes opened, in which calls lead to where their gradients go.
+    """Connect the calls inside opened nodes to the receivers of their gradients.
 
     Args:
-        drawn: What `with_inside` drew. It is changed: beside each of an opened node's own edges
-            comes one from the call that gives its gradient.
+        drawn: The drawing of `with_inside`. It is changed: each edge of an opened node gets a
+            parallel edge from the call that produces its gradient.
     """
     found = [
         (edge["via"], target, nr, {k: v for k, v in edge.items() if k != "via"})

@@ -1,4 +1,4 @@
-"""The details of a node of a live graph at any cursor, and at which cursors they change."""
+"""The details of a live graph's nodes at any cursor, and the cursors at which they change."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class LiveDetails:
         self._shared = shared
 
     def looking(self, shown: RecordedPass | None) -> Callable[[int, int | None], DetailsModel]:
-        """By node and cursor what the panel shows; what several calls read is read once.
+        """Return a function from node and cursor to details, which reads shared parts once.
 
-        Where a part of it cannot be made, a sentence says so.
+        If a part raises, a sentence says so.
 
         Args:
-            shown: The pass that is shown.
+            shown: The shown pass.
         """
         looking = DetailsReader(self._opening.captured, None if shown is None else shown.run)
         return functools.partial(self._looked_at, looking, shown, self._shared.buckets())
@@ -66,7 +66,7 @@ class LiveDetails:
                 found = _details_at(looking, shown, self._opening, node, cursor, values=drawn)
                 run = None if shown is None else shown.run
                 self._shared.put(found, node, run, looking.summaries.of, bucket_of)
-            except Exception as error:  # the picture and every other node still work
+            except Exception as error:  # the picture and the other nodes still work
                 sentence = could_not("details", error)
                 found = blank_details(self._opening.captured.drawn, node, sentence, sentence)
         self._picture.add_to(found, node)
@@ -99,7 +99,7 @@ def _details_at(
     place = opening.places.get(node)
     if place is not None:
         return inside_details(opening, node, place, shown, looking.summaries.of)
-    found = details(looking, node, shown, values, is_told=told is not None)
+    found = details(looking, node, shown, values, without_grad=told is not None)
     found["about"] += opening.about(node)
     if shown is not None and told is not None:
         _put_grad(looking, node, shown, found, told)
@@ -110,7 +110,7 @@ _Told = tuple[torch.Tensor, Moment]
 
 
 def _told_at(recording: RecordedPass, node: int) -> _Told | None:
-    """A tensor of a node, and what its ``.grad`` is at the cursor of a pass that moves it."""
+    """A tensor of a node, and its ``.grad`` at the cursor of a pass that moves it."""
     assert recording.run.grads is not None
     for timeline in recording.run.grads.of(node):
         tensor = timeline.tensor()
@@ -122,11 +122,11 @@ def _told_at(recording: RecordedPass, node: int) -> _Told | None:
 def _put_grad(
     looking: DetailsReader, node: int, recording: RecordedPass, found: DetailsModel, told: _Told
 ) -> None:
-    """Put in what ``.grad`` is at the cursor."""
+    """Add ``.grad`` at the cursor."""
     tensor, moment = told
     missing = moment.grad is None
     if missing != (tensor.grad is None):
-        found["explained"] = None  # it is about the `.grad` that is there now
+        found["explained"] = None  # it explains the current `.grad`
     found["grad"] = None if missing else as_kept(moment).summarise(looking.summaries.of)
     graph, run = looking.captured.graph, recording.run
     found["grad_note"]["grad"] = (
@@ -135,12 +135,12 @@ def _put_grad(
 
 
 def cursors_of_changes(recording: RecordedPass | None, opening: Opening, node: int) -> list[int]:
-    """Where the node runs, where something arrives at it, where its ``.grad`` changes.
+    """List the cursors at which a node runs, gets a gradient or changes its ``.grad``.
 
     Args:
-        recording: The pass that is shown.
-        opening: What is inside of open nodes; it changes where the node around it does.
-        node: Its id, in what is drawn now.
+        recording: The shown pass.
+        opening: The insides of open nodes; these change with the node around them.
+        node: Its id in the current drawing.
     """
     place = opening.places.get(node)
     node = node if place is None else place.inside.node

@@ -1,4 +1,4 @@
-"""What is drawn of a live graph: its boxes and small values, with what is inside of open nodes."""
+"""The drawing of a live graph: its boxes, small values and open nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Namespaces = Mapping[int, str]
 """Node id -> path of its module or box, with slashes."""
 
 INFER_MODULES: Hook[Callable[[Annotated, Names], Callable[[], Namespaces]]] = Hook()
-"""Notes what is known of the modules, and returns a function that infers each node's module."""
+"""Reads the modules, and returns a function that infers each node's module."""
 
 BOXES: Hook[Callable[[Annotated, Namespaces], Namespaces]] = Hook()
 """Boxes for nodes in no module, given the modules that were inferred."""
@@ -40,10 +40,10 @@ FIND_REGIONS: Hook[Callable[[Annotated, Names, Namespaces, Namespaces], Regions]
 
 
 class LiveDrawing:
-    """A live graph as it is drawn; each part is worked out when it is first asked for.
+    """The drawing of a live graph; each part is computed on first use.
 
-    What is known of its nodes is known of the graph with every node closed. Open ones change the
-    ids of what is drawn, and then it is told by those.
+    Modules and values are stored by the ids of the closed graph. Opening a node changes the ids of
+    the drawing, and the public methods use these.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class LiveDrawing:
         self._freed = freed
         self._shared = shared
         self._closed = closed
-        # Not the names themselves: they know of other graphs, which would then live as long.
+        # The names themselves would keep other graphs alive.
         infer = INFER_MODULES.first()
         self._infer = (dict) if infer is None else infer(closed, names)
         self._known_classes = names.classes
@@ -136,11 +136,11 @@ class LiveDrawing:
 
     @functools.cached_property
     def _values(self) -> Drawn:
-        """The small values of the nodes, read when the graph is drawn."""
+        """The small values of the nodes, read when the graph is first drawn."""
         with unseen(), torch.no_grad():
             try:
                 return drawn_values(self._opening.captured, bool(self._freed))
-            except Exception:  # the picture is worth having without numbers
+            except Exception:  # draw the picture without numbers
                 return Drawn({}, {}, {}, had_run=False)
 
     def read_now(self) -> None:
@@ -153,7 +153,7 @@ class LiveDrawing:
         Raises:
             ValueError: It has nothing inside that can be shown.
         """
-        _ = self._values  # read now, as the graph was drawn: it stays the same graph
+        _ = self._values  # read them before the ids change
         self._opening.expand(node)
         self._redraw()
 
@@ -167,7 +167,7 @@ class LiveDrawing:
         self._redraw()
 
     def show(self, run: RecordedRun | None) -> bool:
-        """Another pass is shown: what its nodes ran takes the place of what was open before.
+        """Show another pass: its recorded operations replace the open nodes of the last one.
 
         Returns:
             Whether the graph is drawn anew.
@@ -182,7 +182,7 @@ class LiveDrawing:
             self.__dict__.pop(known, None)
 
     def add_to(self, found: DetailsModel, node: int) -> None:
-        """Put into the details of a node where it is, and what the graph around makes of it."""
+        """Add a node's module, region, shared names and transforms to its details."""
         tied = self._shared.tied.get(node)
         if tied is not None:
             found["about"] = f"{why.about_tied(tied)} {found['about']}"
@@ -195,7 +195,7 @@ class LiveDrawing:
         found["about"] = f"{transforms}{found['about']}"
 
     def clone(self, opening: Opening, freed: Set[int]) -> LiveDrawing:
-        """The same picture, of which somebody else opens and closes nodes."""
+        """Copy the drawing; each copy opens and closes nodes separately."""
         other = copy.copy(self)
         other._opening, other._freed = opening, freed
         return other

@@ -1,4 +1,4 @@
-"""The backward passes through a graph of tensors that are alive: hooks see them, one is shown."""
+"""The backward passes through a live graph, which hooks record; one of them is shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .stored_grads import Since, StoredGrads
 
 
 class LivePasses:
-    """The passes through one graph, from when it is followed.
+    """The passes through one graph since `follow` was called.
 
     Attributes:
         freed: Ids of the nodes whose saved tensors are gone.
@@ -46,7 +46,7 @@ class LivePasses:
         self._since = Since()
 
     def clone(self, opening: Opening) -> LivePasses:
-        """Those of the same graph, followed by nobody yet, without what was seen."""
+        """Return an empty record of the same graph, without hooks."""
         other = copy.copy(self)
         other.freed = set(self.freed)
         other.shown = other._last = other._observer = None
@@ -76,7 +76,7 @@ class LivePasses:
 
     @property
     def observer(self) -> Observer:
-        """The hooks; there from the first question on."""
+        """The hooks, created on first use."""
         if self._observer is None:
             self.follow(lambda: None)
         assert self._observer is not None
@@ -84,17 +84,17 @@ class LivePasses:
 
     @property
     def fault(self) -> str | None:
-        """What went wrong within a hook."""
+        """The error of a hook, if any."""
         return None if self._observer is None else self._observer.fault
 
     @property
     def last_run(self) -> RecordedRun | None:
-        """The latest pass that was seen, also one that is not shown yet."""
+        """The latest observed pass, also one that is not shown yet."""
         last = None if self._observer is None else self._observer.last
         return self.shown.run if last is None and self.shown is not None else last
 
     def close(self) -> None:
-        """Remove every hook and let go of what was recorded."""
+        """Remove every hook and drop the recorded passes."""
         self.shown = self._last = None
         self._run = None, None
         if self._observer is not None:
@@ -121,7 +121,7 @@ class LivePasses:
         self._last = last
         captured = self._opening.captured
         nodes = captured.nodes
-        if last.number != before + 1:  # several have ended, any of which may have freed something
+        if last.number != before + 1:  # several have ended, each of which may have freed tensors
             self.freed.update(i for i, node in enumerate(nodes) if is_freed(node))
         elif not last.keeps_graph:
             self.freed.update(i for i in last.steps if is_freed(nodes[i]))
@@ -140,16 +140,16 @@ class LivePasses:
 
     @property
     def grads(self) -> LeafGrads | None:
-        """The ``.grad`` of the pass that is shown, where gradwalk ran it."""
+        """The ``.grad`` of the shown pass, if gradwalk ran it."""
         return None if self.shown is None else self.shown.run.grads
 
     @property
     def run(self) -> RunModel | None:
-        """What flowed in the pass that is shown."""
+        """The gradients of the shown pass."""
         shown = self.shown
         if self._run[0] is not shown:
             model = None if shown is None else run_model(shown, self._opening.flowed(shown))
-            # What a pass of the program's own left in `.grad` is known of the last one alone.
+            # Of the program's own passes, only the last one's `.grad` is known.
             if shown is not None and model and not model["grads"] and shown.run is self._last:
                 model["grads"] = self._stored.grown()
             self._run = shown, model
@@ -157,11 +157,11 @@ class LivePasses:
         return model and self._since.told(model, self._touched())
 
     def drawn_anew(self) -> None:
-        """Other nodes are open: what flowed is told anew."""
+        """Recompute the gradients, because other nodes are open."""
         self._run = None, None
 
     def _touched(self) -> dict[int, torch.Tensor | None]:
-        """The ``.grad`` of the leaves of which something has changed it since the pass."""
+        """The ``.grad`` of the leaves where it has changed since the pass."""
         own = self.grads
         if own is None:
             shown = self.shown
@@ -170,5 +170,5 @@ class LivePasses:
         return {node: None if one is None else one.grad for node, one in tensors.items()}
 
     def held(self) -> Sequence[HeldModel]:
-        """What leaves hold in ``.grad`` that no pass tells."""
+        """The ``.grad`` of leaves that no recorded pass explains."""
         return self._stored.held() if self.shown is None else ()

@@ -11,7 +11,7 @@ from ..tracing.annotate import Annotated
 def classes_of_modules(
     captured: Annotated, known: Mapping[str, str], inferred: Mapping[int, str]
 ) -> dict[str, str]:
-    """The class of each module that nodes belong to, as far as it is known.
+    """Return the known class of each module that has nodes.
 
     Args:
         captured: The graph.
@@ -48,11 +48,11 @@ def classes_of_modules(
 
 
 def _watched(captured: Annotated, known: Mapping[str, str]) -> dict[str, str]:
-    """Path -> class of what ran; and of what only holds modules that ran, where its name tells."""
+    """Path -> class of modules that ran, and of containers whose name is known."""
     seen: dict[str, set[str]] = {}
     for call in {call for each in captured.annotations.values() for call in each.modules}:
         seen.setdefault(call[0], set()).add(call[1])
-    # Of two models that were watched, both may have a module of this name.
+    # Two watched models may both have a module of this name.
     ran = {path: kinds.pop() for path, kinds in seen.items() if len(kinds) == 1}
     if len(seen.get("", ())) > 1 or "" not in ran:
         return ran

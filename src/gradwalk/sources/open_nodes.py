@@ -1,4 +1,4 @@
-"""Which nodes of a live graph are open, and what is known of what is inside."""
+"""The open nodes of a live graph, and the values inside them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Opener(Protocol):
 
 
 OPENERS: Hook[Opener] = Hook()
-"""The kinds of nodes that open, besides those whose backward a recorded pass has noted."""
+"""The kinds of nodes that open, besides those whose operations a recorded pass has."""
 
 
 def opened_by(nodes: Sequence[Node]) -> dict[int, Opener]:
@@ -58,7 +58,7 @@ def opened_by(nodes: Sequence[Node]) -> dict[int, Opener]:
 
 @dataclass(frozen=True)
 class Place:
-    """A node that is inside of another.
+    """A node inside another.
 
     Attributes:
         inside: What is inside of that.
@@ -70,7 +70,7 @@ class Place:
 
 
 class Opening:
-    """A graph of which some nodes can be open.
+    """A graph whose nodes can be opened.
 
     Compiled nodes always can; those of custom Functions and of reentrant checkpoints where the pass
     that is shown has noted what they ran.
@@ -104,12 +104,12 @@ class Opening:
 
     @property
     def openable(self) -> list[int]:
-        """The nodes that have something inside that may be shown."""
+        """The nodes that can be opened."""
         noted = () if self._shown is None else self._shown.operations
         return sorted({*self._openers, *(i for i in noted if noted[i].listed)})
 
     def show(self, run: RecordedRun | None) -> bool:
-        """Another pass is shown: what its nodes ran takes the place of what was open before.
+        """Show another pass: its recorded operations replace the open nodes of the last one.
 
         Returns:
             Whether the graph is drawn anew.
@@ -130,7 +130,7 @@ class Opening:
         """Open a node.
 
         Raises:
-            CannotOpenError: Why it cannot be.
+            CannotOpenError: It cannot be opened; the message says why.
         """
         if node in self.inside:
             return
@@ -139,10 +139,10 @@ class Opening:
         self._draw()
 
     def collapse(self, node: int) -> None:
-        """Close it again. Given something inside of it, too.
+        """Close a node, given by its id or the id of a node inside.
 
         Raises:
-            CannotOpenError: It is none that could be open.
+            CannotOpenError: It has no inside.
         """
         place = self.places.get(node)
         node = node if place is None else place.inside.node
@@ -158,7 +158,7 @@ class Opening:
         return recorded_inside(self._closed, node, self._shown)
 
     def _refuse(self, node: int) -> None:
-        """Raise where a node is none of which anything inside is ever known."""
+        """Raise if a node can never be opened."""
         if node in self._openers or node in self._looked_into:
             return
         total = len(self.captured.drawn)
@@ -184,7 +184,7 @@ class Opening:
         self.places = dict(enumerate(calls, first)) | dict(enumerate(held, last))
 
     def about(self, node: int) -> str:
-        """That a node can be opened for what its backward ran; empty where it cannot."""
+        """Say that a node can be opened; empty if it cannot."""
         noted = None if self._shown is None else self._shown.operations.get(node)
         if noted is None or not noted.listed:
             return ""
@@ -196,35 +196,35 @@ class Opening:
         return f" A double click, or expand() of the widget, shows the {what} in this pass."
 
     def called(self, node: int) -> str:
-        """What the box of an opened node is called: its class, numbered among all of that class."""
+        """The name of an opened node's box: its class, numbered within the class."""
         op = self._closed.graph.nodes[node]["op"]
         may = {*self._openers} if node in self._openers else self._looked_into
         alike = sorted(each for each in may if self._closed.graph.nodes[each]["op"] == op)
         return op if len(alike) == 1 else f"{op} {alike.index(node) + 1}"
 
     def moved(self, known: Mapping[int, _T]) -> dict[int, _T]:
-        """What is known by the ids of the closed graph, by the ids of the one that is drawn."""
+        """Convert a mapping by ids of the closed graph to ids of the drawing."""
         first, by = len(self._closed.nodes), self.captured.calls
         return {node if node < first else node + by: value for node, value in known.items()}
 
     def values(self) -> dict[int, Values]:
-        """The few numbers of what is inside, where no gradient flows."""
+        """The small values inside that are not gradients."""
         places = self.places.items()
         return {node: place.inner.value for node, place in places if place.inner.value is not None}
 
     def edges(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """(source, target, attributes) of the edges inside that gradients flow along.
+        """(source, target, attributes) of the edges inside that carry gradients.
 
-        In this order they stand behind the graph's own in what is drawn.
+        The drawing has them in this order, after the graph's own.
         """
         if not self.places:
-            return  # most graphs: none of their edges is looked at
+            return  # the usual case
         for source, target, edge in self.captured.drawn.edges(data=True):
             if edge.get("kind") == "gradient" and target in self.places:
                 yield source, target, edge
 
     def flowed(self, recorded: RecordedPass) -> Iterator[tuple[bool, KeptGradient | None]]:
-        """For each of `edges`, whether something flowed along it; and what, where that is known."""
+        """For each of `edges`, whether a gradient flowed, and the gradient if known."""
         for source, target, edge in self.edges():
             node = self.places[target].inside.node
             step = recorded.run.steps.get(node)
@@ -236,11 +236,11 @@ class Opening:
                 yield True, self.given(self.places[source], recorded, edge["input_nr"])
 
     def node_of_edges(self) -> list[int]:
-        """For each of `edges` the node that it is inside of."""
+        """For each of `edges`, the node around it."""
         return [self.places[target].inside.node for _, target, _ in self.edges()]
 
     def given(self, place: Place, recorded: RecordedPass, part: int = 0) -> KeptGradient | None:
-        """What something inside gave; None where that is not known."""
+        """The result of a call inside; None if unknown."""
         numbers = self.numbers(place.inside.node, recorded)
         if isinstance(numbers, str):
             return None
@@ -248,10 +248,10 @@ class Opening:
         return parts[part] if part < len(parts) else None
 
     def numbers(self, node: int, recorded: RecordedPass) -> InsideNumbers | str:
-        """What the calls inside of a node gave, worked out when it is first asked; or why not."""
+        """The results of the calls inside a node, computed on first use; or a sentence why not."""
         run = recorded.run
         if current_task() != NO_TASK:
-            return "A backward pass is running, and nothing is worked out within one."
+            return "A backward pass is running. Values inside are not computed during one."
         known = self._numbers.get(node)
         if known is None or known[0] is not run:
             self._numbers[node] = known = run, self._run(node, run)
@@ -269,7 +269,7 @@ class Opening:
             return could_not("the gradients inside", error)
 
     def wide(self) -> Opening:
-        """The same graph with all compiled code open that can be, whatever is shown."""
+        """Copy the graph with all compiled code open, if it can be."""
         other = Opening(self._closed, self._max_bytes)
         for node in sorted(other._openers):
             with contextlib.suppress(CannotOpenError):
@@ -278,19 +278,19 @@ class Opening:
         return other
 
     def clone(self) -> Opening:
-        """The same nodes open, to be opened and closed by somebody else."""
+        """Copy which nodes are open; each copy changes separately."""
         other = copy.copy(self)
         other.inside, other._numbers = dict(self.inside), {}
         return other
 
     def forget(self) -> None:
-        """Let go of the pass that was shown, and of what was worked out."""
+        """Drop the shown pass and the computed values."""
         self._shown = None
         self._numbers.clear()
 
 
 def boxes_inside(opening: Opening) -> tuple[dict[int, str | None], dict[str, str]]:
-    """The boxes in which what is inside of nodes is drawn.
+    """Return the boxes of the nodes inside open nodes.
 
     Args:
         opening: The graph with what is open of it.

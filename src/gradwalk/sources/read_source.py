@@ -1,4 +1,4 @@
-"""What a user hands over, as something that can be shown."""
+"""Read the user's outputs as a source to show."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def read_source(
         The graph, not followed yet; a recording's with its pass.
 
     Raises:
-        TypeError: Something is of a kind that carries no graph, or stands beside a static one; or
-            names were given with a static graph.
-        ValueError: Nothing was given, an output does not require grad, or there are too many nodes.
+        TypeError: An output carries no graph, is given beside a static graph, or names are given
+            with a static graph.
+        ValueError: There is no output, one does not require grad, or there are too many nodes.
     """
     recording = given[0] if len(given) == 1 and isinstance(given[0], Recording) else None
     with collector_paused(), unseen():

@@ -1,4 +1,4 @@
-"""What is inside of a custom Function, or a reentrant checkpoint: what its backward ran in a pass.
+"""The operations that a custom Function or a reentrant checkpoint ran in a recorded pass.
 
 The operations were noted while a recorded pass ran (`gradwalk.backward.function_calls`); nothing
 runs
@@ -31,7 +31,7 @@ _MOST_CHARACTERS = 500  # of a written call
 
 
 def recorded_inside(captured: Capture, node: int, run: RecordedRun | None) -> Inside:
-    """What is inside of a node whose backward was noted.
+    """Return the inside of a node whose operations were recorded.
 
     Args:
         captured: The graph.
@@ -39,7 +39,7 @@ def recorded_inside(captured: Capture, node: int, run: RecordedRun | None) -> In
         run: The pass that is shown.
 
     Raises:
-        CannotOpenError: Nothing was noted.
+        CannotOpenError: No operation was recorded.
     """
     found = None if run is None else run.operations.get(node)
     if found is None or not found.listed:
@@ -87,7 +87,7 @@ def recorded_inside(captured: Capture, node: int, run: RecordedRun | None) -> In
 
 
 def why_closed(node: int, op: str, run: RecordedRun | None, found: Operations | None) -> str:
-    """Why a node whose backward may be noted cannot be opened."""
+    """Explain why a node has no recorded operations."""
     if found is not None:
         return found.note or f"The backward of node {node} ({op}) ran no operation of torch's."
     if run is not None and run.grads is not None and node not in run.steps:
@@ -106,7 +106,7 @@ def _carries(producer: Producer, carrying: set[int]) -> bool:
 
 
 class _Names:
-    """What to call where a tensor is from, as a program would."""
+    """Names for the tensors and operations, as a program would have them."""
 
     def __init__(self, found: Operations) -> None:
         self._found = found
@@ -125,7 +125,7 @@ class _Names:
         self._is_one = gradients <= {0}
 
     def of_operation(self, i: int) -> str:
-        """What an operation is called."""
+        """The name of an operation."""
         return self._operations[i]
 
     def of(self, producer: Producer) -> str:
@@ -221,7 +221,7 @@ def _output(nr: int, given: TensorRecord | None) -> dict[str, Any]:
 
 
 class _Numbers:
-    """What was noted, as `Inside` gives it."""
+    """The recorded values, for `Inside.numbers`."""
 
     def __init__(self, found: Operations, calls: list[Inner], held: list[Inner]) -> None:
         self._found = found

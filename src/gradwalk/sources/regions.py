@@ -25,7 +25,7 @@ class Regions:
     modules: dict[str, str]
 
     def about(self, node: int) -> str | None:
-        """The sentence about the region of a node; None for a node in none."""
+        """Return the sentence about a node's region; None outside of regions."""
         number = self.numbers.get(node)
         return None if number is None else self.models[number]["about"]
 

@@ -1,4 +1,4 @@
-"""What a widget shows at one moment, for whatever is made of it."""
+"""The state of a widget at one moment, for pictures, pages and files."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from .graph_source import GraphSource
 _MOST_NAMED = 20
 
 MOST_SHOWN = 200
-"""Nodes of a graph whose constants are drawn unasked."""
+"""Most nodes of a graph whose constants are drawn by default."""
 
 
 def read_constants(constants: Any) -> bool | None:
-    """Whether constants are to be drawn, checked; None for nobody said."""
+    """Check the argument ``constants``; None means the default."""
     if constants is not None and not isinstance(constants, bool):
         raise TypeError(
-            f"constants was given {constants!r}. Give it True to draw operands that need no grad, "
+            f"constants was given {constants!r}. Use True to draw operands that need no grad, "
             "False to leave them out, or None to draw them in small graphs only."
         )
     return constants
 
 
 def are_small(subjects: Iterable[GraphSource]) -> bool:
-    """Whether constants are drawn unasked: they would hide the rest of a large graph."""
+    """Return whether constants are drawn by default: they would hide the rest of a large graph."""
     return all(subject.size <= MOST_SHOWN for subject in subjects)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a widget shows: pictures, pages and files are made of it.
+    """The state that a widget shows, from which pictures, pages and files are made.
 
     Attributes:
         subject: The graph, its pass and its cursor.
-        direction: Which way gradients flow in the drawing.
+        direction: The direction of gradients in the drawing.
         constants: Whether operands that need no grad are drawn.
         selected: The id of the selected node, or None.
-        findings: What was found when it was asked; None before that.
-        inner: After how many of the calls inside of the open node that the last step ran we stand;
-            0 after all of the step.
+        findings: The findings, if they were computed; None before that.
+        inner: The number of completed calls inside the open node of the last step; 0 after the
+            whole step.
     """
 
     subject: GraphSource
@@ -52,10 +52,10 @@ class Snapshot:
     inner: int = 0
 
     def explain(self, name: str) -> str:
-        """Why the ``.grad`` of a leaf is as it is.
+        """Explain the ``.grad`` of a leaf.
 
         Args:
-            name: What it is called.
+            name: Its name.
 
         Returns:
             Sentences; a line for each leaf of that name.
@@ -85,7 +85,7 @@ class TakesSnapshots(Protocol):
     """A widget that shows one graph."""
 
     def _shown(self) -> Snapshot:
-        """What it shows, brought up to date.
+        """Return its current state.
 
         Raises:
             ValueError: It is closed.

@@ -1,8 +1,7 @@
 """The ``.grad`` of small leaves around passes that the program runs itself.
 
-Of gradwalk's own passes `gradwalk.backward.grad_timeline` knows every moment. Of others it is
-noted what
-was there before and right afterwards, because ``zero_grad()`` may come next.
+`gradwalk.backward.grad_timeline` records every moment of gradwalk's own passes. Of other passes,
+this module copies ``.grad`` before and right afterwards, because ``zero_grad()`` may come next.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from ..torch_api.reading import why_unreadable
 from ..torch_api.tensors import version_of
 from .graph_model import FEW, few_of
 
-_MOST = 1_000  # leaves that are, and tensors that may retain their gradient
+_MOST = 1_000  # leaves, and tensors that may retain their gradient
 
 
 class StoredGrads:
-    """Copies what small leaves hold, before and after each pass, and then tells."""
+    """Copies the ``.grad`` of small leaves before and after each pass, and reports it."""
 
     def __init__(self, captured: Capture) -> None:
         self._captured = captured
@@ -45,7 +44,7 @@ class StoredGrads:
         self._small = sorted(small)[:_MOST]
 
     def tell(self, ended: Callable[[], None], begun: Callable[[], None] | None) -> None:
-        """Whom to tell.
+        """Set the callbacks.
 
         Args:
             ended: Called when a pass has ended. Held weakly when it is a bound method.
@@ -55,12 +54,12 @@ class StoredGrads:
         self._begun = weakly(begun) if begun is not None else self._begun
 
     def begin(self) -> None:
-        """A pass has begun, and has changed nothing yet."""
+        """Copy the gradients at the start of a pass."""
         self._began = self._copied()
         _call(self._begun())
 
     def end(self) -> None:
-        """A pass has ended."""
+        """Copy the gradients at the end of a pass."""
         self._before, self._began = self._began, {}
         self._after = self._copied()
         self._held = {
@@ -71,7 +70,7 @@ class StoredGrads:
         _call(self._ended())
 
     def grown(self) -> list[GrownModel]:
-        """What grew in the last pass that ended."""
+        """The gradients that grew in the last completed pass."""
         with unseen():
             before, after = (
                 few_of({node: KeptGradient(grad) for node, grad in grads.items()})
@@ -84,13 +83,13 @@ class StoredGrads:
         ]
 
     def held(self) -> list[HeldModel]:
-        """What those hold now that have one."""
+        """The current gradients of the leaves that have one."""
         with unseen(), torch.no_grad():
             found = few_of({node: KeptGradient(grad) for node, grad in self._readable()})
         return [{**few, "node": node} for node, few in found.items()]
 
     def touched(self) -> dict[int, torch.Tensor | None]:
-        """What those hold now whose ``.grad`` something has changed since the last pass ended."""
+        """The current ``.grad`` of leaves where it has changed since the last pass."""
         found: dict[int, torch.Tensor | None] = {}
         with unseen(), torch.no_grad():
             for node, (held, version) in self._held.items():
@@ -98,11 +97,11 @@ class StoredGrads:
                 if grad is None or grad is not held() or version_of(grad) != version:
                     found[node] = grad
                 elif is_small(grad) and not same_values(grad, self._after[node]):
-                    found[node] = grad  # by way of .data, which counts for no change
+                    found[node] = grad  # changed through .data, which keeps the version
         return found
 
     def _copied(self) -> dict[int, torch.Tensor]:
-        """The ``.grad`` of each small leaf that has one, on its device: nothing waits for it."""
+        """Copies of small leaves' ``.grad``, on their devices to avoid synchronising."""
         with unseen(), torch.no_grad():
             return {node: grad.detach().clone() for node, grad in self._readable()}
 
@@ -113,7 +112,7 @@ class StoredGrads:
                 yield node, grad
 
     def _grad(self, node: int) -> torch.Tensor | None:
-        """What the ``.grad`` of a leaf, or of a tensor that retains it, holds now."""
+        """The current ``.grad`` of a leaf or a tensor that retains it."""
         tensor = leaf_tensor(self._captured.nodes[node])
         if tensor is None and (known := self._captured.tensors.get((node, 0))) is not None:
             tensor = known()
@@ -123,18 +122,18 @@ class StoredGrads:
 
 
 class Since:
-    """What ``.grad`` holds that something has changed since a pass, in the numbers of a run."""
+    """Adds the ``.grad`` that have changed since a pass to the model of the run."""
 
     def __init__(self) -> None:
         self._told: tuple[RunModel | None, dict[int, Any], RunModel | None]
         self._told = None, {}, None
 
     def told(self, model: RunModel, touched: Mapping[int, torch.Tensor | None]) -> RunModel:
-        """A run with what was changed in it.
+        """Add the changed gradients to a run.
 
         Args:
             model: The run.
-            touched: What each ``.grad`` is now that was changed, by node.
+            touched: The current value of each changed ``.grad``, by node.
 
         Returns:
             ``model`` itself where nothing was; the same object as long as nothing else is.
@@ -159,14 +158,14 @@ class Since:
 
 
 def _is_few(shape: Sequence[int]) -> bool:
-    # The sizes of a jagged tensor, and of one that is traced, are no numbers.
+    # The sizes of jagged and traced tensors are not numbers.
     return all(type(size) is int for size in shape) and math.prod(shape) <= FEW
 
 
 def _holds(reference: weakref.ref[torch.Tensor]) -> bool:
-    """Whether a tensor is there, and has few numbers."""
+    """Whether a tensor is alive and small."""
     tensor = reference()
-    with contextlib.suppress(Exception):  # a nested tensor has no one shape, a class may refuse
+    with contextlib.suppress(Exception):  # nested tensors have no shape, tensor classes may raise
         return tensor is not None and _is_few(tensor.shape)
     return False
 

@@ -1,4 +1,4 @@
-"""What this process is among others that train together, and what it says of its leaves."""
+"""The rank of this process in torch.distributed, and its report on its leaves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def is_one_of_several() -> bool:
-    """Whether this process has joined others by ``torch.distributed``."""
+    """Return whether ``torch.distributed`` is initialised with other processes."""
     distributed = torch.distributed
     return distributed.is_available() and distributed.is_initialized()
 
@@ -39,14 +39,14 @@ def rank_model(
     run: RunModel | None,
     kept: RecordedRun | None,
 ) -> RankModel:
-    """What this process has to say beside its graph. It asks no other process.
+    """Report this rank's leaves and gradients, without communication.
 
     Args:
         captured: The graph.
-        details: Those of a node when the pass is over.
-        shared: What torch does with its leaves.
-        run: What flowed in the pass; None before any.
-        kept: The same with its tensors, as far as they were kept.
+        details: Gives a node's details at the end of the pass.
+        shared: The sharded and replicated leaves.
+        run: The gradients of the pass; None before the first.
+        kept: The pass with the tensors that were kept.
     """
     graph = captured.graph
     leaves: list[RankLeafModel] = []
@@ -99,7 +99,7 @@ def rank_model(
 
 
 def _arrived(found: DetailsModel, output_nr: int) -> TensorSummary | None:
-    """What came to one output of a node."""
+    """The incoming gradient of one output of a node."""
     came = found["grad_output"] or []
     return came[output_nr] if output_nr < len(came) else None
 
@@ -107,16 +107,16 @@ def _arrived(found: DetailsModel, output_nr: int) -> TensorSummary | None:
 def arrived_norms(
     graph: nx.MultiDiGraph, run: RunModel | None, leaves: Sequence[RankLeafModel]
 ) -> list[JsonNumber | None]:
-    """The norm of what arrived at each autograd node in a pass, None where nothing did.
+    """Return the norm of each autograd node's incoming gradient, None without one.
 
     Args:
-        graph: The autograd nodes and what flows between them.
-        run: What flowed; None before any pass.
-        leaves: What there is to say of the leaves, which know it themselves.
+        graph: The autograd graph.
+        run: The gradients of the pass; None before the first.
+        leaves: The report on the leaves, which has their norms.
 
     Returns:
-        One for each node: where it has several outputs the largest, and first of all one that is
-        not finite.
+        One norm per node: the largest over its outputs; a norm that is not finite counts as the
+        largest.
     """
     norms: list[JsonNumber | None] = [None] * len(graph)
     if run is None:
@@ -147,16 +147,15 @@ def _used_at(captured: Annotated, leaf: int) -> SourceLine | None:
 
 
 def run_name(environment: Mapping[str, str]) -> str | None:
-    """What the launcher says of a run, without asking another process.
+    """Identify a run by the launcher's environment, without communication.
 
-    ``torchrun`` names each run, unless it was not told to; else the address where its ranks meet
-    tells runs apart as far as it differs.
+    It joins the run id of ``torchrun`` and the address where the ranks meet, if they are set.
 
     Args:
         environment: The variables of the process.
 
     Returns:
-        A text, the same on every rank; None where nothing is known.
+        A text, the same on every rank; None if nothing is known.
 
     Example::
 
@@ -169,7 +168,7 @@ def run_name(environment: Mapping[str, str]) -> str | None:
 
 
 def structure_of(graph: nx.MultiDiGraph) -> str:
-    """A short text, the same for graphs of the same operations, edges and names of leaves.
+    """Return a short hash of a graph's operations, edges and leaf names.
 
     Shapes are left out: the last batch of a rank may be smaller.
     """

@@ -1,8 +1,8 @@
 """The bytes that a checkpointed region saves until backward.
 
-Nothing is run to count them. For each tensor that an operation would have saved, the operation of
-the region that made it is known. So each memory counts once, and weights and inputs, which live
-anyway, do not count. Memory of unknown origin is left out: then the number is a lower bound.
+Nothing is run to count them. The graph knows which operation made each tensor that would have been
+saved. So each memory counts once, and weights and inputs, which live anyway, do not count. Memory
+of unknown origin is left out; the number is then a lower bound.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def not_kept(captured: Capture, region: Region) -> NotKept | None:
         region: A region of it.
 
     Returns:
-        The bytes; None where nothing is known of them: of a reentrant region, of one that backward
-        has been through, and where the program chooses what is kept.
+        The bytes; None if unknown: for a reentrant region, after backward, and with a selective
+        checkpoint policy.
     """
     frame = None if region.frame is None else region.frame()
     if frame is None or is_chosen(region):
@@ -73,21 +73,21 @@ def not_kept(captured: Capture, region: Region) -> NotKept | None:
 
 
 def is_chosen(region: Region) -> bool:
-    """Whether the program chooses what a region keeps."""
+    """Whether a selective checkpoint policy chooses what a region keeps."""
     frame = None if region.frame is None else region.frame()
     return frame is not None and has_policy(frame)
 
 
 @dataclass(frozen=True)
 class _Needed:
-    """A tensor that an operation would have saved: who made it, if that is known, and its bytes."""
+    """A tensor that an operation would have saved: its producer, if known, and its bytes."""
 
     place: Place | None
     size: int | None
 
 
 class _Inside:
-    """The operations of a region, and who made the memory of what they take and give."""
+    """The operations of a region, and the producers of their inputs' and outputs' memory."""
 
     def __init__(self, captured: Capture, nodes: Sequence[int]) -> None:
         self._captured, self._order, self._nodes = captured, nodes, set(nodes)
@@ -95,7 +95,7 @@ class _Inside:
         self._following, self._before = captured.successors, captured.predecessors
 
     def needed(self) -> Iterator[_Needed]:
-        """Yield the tensors that they would have saved, without leaves."""
+        """Yield the tensors that the operations would have saved, without leaves."""
         sizes: dict[int, Sizes] = {}
         for i in self._order:
             node = self._captured.nodes[i]
@@ -106,14 +106,14 @@ class _Inside:
             takes = dict(self._taken_by(i))
             for name, packed in packed_tensors(node):
                 about = noted.of(packed)
-                if about is None:  # an operand that is not there, or one that was not packed
+                if about is None:  # a missing operand, or one that was not packed
                     continue
                 result = _RESULT.match(name)
                 place = (i, int(result[1] or 0)) if result else takes.get(name)
                 yield _Needed(place, math.prod(about[0]) * about[1].itemsize)
 
     def handed_on(self) -> Iterator[Place]:
-        """The memory of what they give to the rest of the program, which is there anyway."""
+        """The memory of the region's outputs, which lives anyway."""
         taken = [(root, nr) for root, nr in self._captured.roots if root in self._nodes]
         for i in self._nodes:
             for source, between in self._before[i].items():
@@ -125,7 +125,7 @@ class _Inside:
                 yield base
 
     def memory_of(self, place: Place) -> Place | None:
-        """Who made the memory that a tensor shows; None where it came into the region."""
+        """The producer of a tensor's memory; None if it came into the region."""
         while place[0] in self._nodes:
             if self._data[place[0]]["op"] not in _SHARES_MEMORY:
                 return place
@@ -145,7 +145,7 @@ class _Inside:
 
 
 def _size(captured: Capture, place: Place) -> int | None:
-    """The bytes of an output of a node; None where torch does not tell."""
+    """The bytes of an output of a node; None if unknown."""
     node, nr = place
     outputs = outputs_metadata(captured.nodes[node])
     if nr >= len(outputs):

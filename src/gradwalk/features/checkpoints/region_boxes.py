@@ -14,14 +14,14 @@ from ...tracing.checkpoint_regions import Order, Region
 
 @dataclass(frozen=True)
 class RegionBoxes:
-    """Where regions stand among the boxes of modules.
+    """The boxes of regions among those of modules.
 
     Attributes:
-        regions: The regions, those whose ends are not known grown to the module that runs again.
-        boxes: Of each region the namespace of its box; None of one that has none: it is one
-            operation, or it shares some of a module's operations with what is outside of it.
+        regions: The regions; one with unknown ends covers the module that runs again.
+        boxes: The namespace of each region's box; None for a single operation, or if the region
+            has only some of a module's operations.
         spaces: Node id -> namespace, of the nodes whose namespace gets a part for a region.
-        modules: Namespace -> what the same module is called without those parts.
+        modules: Namespace -> the same module's namespace without those parts.
     """
 
     regions: list[Region]
@@ -47,7 +47,7 @@ def boxes_of_regions(
     tree = Tree({**seen, **inferred, **boxes}, operations)
     regions = list(captured.regions)
     if inferred and not all(region.is_exact for region in regions):
-        # Not whether a module is true: that asks for its length, which a compiled one refuses.
+        # Truth would ask a module for its length, which a compiled module refuses.
         alive = (
             (path, module) for path, ref in names.modules.items() if (module := ref()) is not None
         )
@@ -69,7 +69,7 @@ def _with_modules(
     """
     regions = list(regions)
     taken: Counter[int] = Counter(i for region in regions for i in region.nodes)
-    for number in reversed(range(len(regions))):  # the inner ones first
+    for number in reversed(range(len(regions))):  # inner regions first
         region = regions[number]
         module = None if region.module is None else region.module()
         nodes = region.nodes
@@ -87,10 +87,10 @@ def _with_modules(
 
 
 def region_boxes(regions: list[Region], tree: Tree) -> RegionBoxes:
-    """Find a box for each region: that of the module whose operations it has, or one of its own.
+    """Find a box for each region: the box of the module with the same operations, or a new one.
 
     Args:
-        regions: The regions, each after the one that it lies in.
+        regions: The regions, outer ones first.
         tree: The nodes in their namespaces; some are moved.
 
     Example::
@@ -146,7 +146,7 @@ class Tree:
             waiting += self._inner[path]
 
     def box_of(self, nodes: Sequence[int], title: str, taken: Collection[str]) -> str | None:
-        """The box of a region with these operations; they are moved into it where it is new."""
+        """Return the box of a region; if it is new, move the operations into it."""
         if len(nodes) < 2:  # a box of one operation is not drawn
             return None
         common = common_ancestor((self.space[i] for i in nodes), "/")

@@ -1,4 +1,4 @@
-"""The calls of compiled code by the operation that they are of, and the ways of gradients there."""
+"""Group the calls of compiled code by operation, with the paths of gradients between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Shape = tuple[Any, ...]
 
 @dataclass
 class Group:
-    """The calls of one operation: inside of which node, and by which number."""
+    """The calls of one operation: the node around them, and its number."""
 
     inside: int
     number: int
@@ -27,7 +27,7 @@ class Group:
 
 
 class CallFlows:
-    """The calls of a graph in groups, and the ways of gradients between them."""
+    """The grouped calls of a graph, and the paths of gradients between them."""
 
     def __init__(self, graph: nx.MultiDiGraph) -> None:
         data, following = attributes(graph), successors(graph)
@@ -83,7 +83,7 @@ class CallFlows:
         return [found[key] for key in order]
 
     def _is_from_outside(self, data: Mapping[int, Any], call: int) -> bool:
-        """Whether it adds gradients of which one at least is of another operation."""
+        """Whether it adds gradients, at least one of which belongs to another operation."""
         came = [source for source, _ in self.came[call]]
         own = data[call]["inside"], data[call].get("seq_nr")
         others = [
@@ -107,7 +107,7 @@ class CallFlows:
 
 
 def base_name(op: str) -> str:
-    """What an operator is called: "gelu_backward" of "aten.gelu_backward.default"."""
+    """Return the name of an operator: "gelu_backward" of "aten.gelu_backward.default"."""
     parts = op.split(".")
     return parts[1] if len(parts) > 1 else op
 
@@ -116,11 +116,11 @@ _OUTSIDE = -1
 """What is above compiled code. Groups go by their places, nodes below it by ~node."""
 
 _MOST_AROUND = 64
-"""Groups around an operation that are looked at."""
+"""Most groups that are compared around an operation."""
 
 
 class Around:
-    """What hands its gradient to what, in both graphs."""
+    """The neighbours along gradients, in both graphs."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Around:
         ]
 
     def without_contradictions(self, chosen: Mapping[int, int]) -> dict[int, int]:
-        """Pairs without those whose neighbours are others in the two graphs."""
+        """Return the pairs whose neighbours agree in the two graphs."""
         kept = dict(chosen)
         for _ in range(3):
             above, below = self._near(kept)
@@ -209,7 +209,7 @@ class Around:
         return kept
 
     def dropped(self, chosen: Mapping[int, int]) -> list[int]:
-        """The operations without calls around which every gradient goes straight on."""
+        """Return the operations without calls that every gradient passes unchanged."""
         above, below = self._near(chosen)
         return [
             node

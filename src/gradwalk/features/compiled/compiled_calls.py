@@ -1,4 +1,4 @@
-"""What is inside of a compiled node: the calls of its backward program."""
+"""The inside of a compiled node: the calls of its backward program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ON_SAVED = "It works on what the forward pass saved alone: no gradient flows th
 
 
 def compiled_inside(captured: Capture, node: int, max_bytes: int) -> Inside:
-    """What is inside of a compiled node.
+    """Read the inside of a compiled node.
 
     Args:
         captured: The graph.
@@ -136,13 +136,13 @@ def _held(
 
 
 def called_of_saved(held: Node) -> str:
-    """What to call a saved tensor that has no name: after what gave it, or its place."""
+    """Name a saved tensor after its producer or its position."""
     number = str(held.target).removeprefix("primals_")
     return f"argument {number}" if number.isdigit() else held.name
 
 
 def names_of_saved(captured: Capture, node: int) -> list[str]:
-    """What the tensors are that a compiled node saved, in their order; none if that is not known.
+    """Name the tensors that a compiled node saved, in order; an empty list if unknown.
 
     Args:
         captured: The graph.
@@ -164,7 +164,7 @@ def names_of_saved(captured: Capture, node: int) -> list[str]:
 
 
 def _made(value: Node) -> tuple[Node, int]:
-    """What gives a value, and which of its tensors it is."""
+    """The producer of a value, and the index among its results."""
     part = 0
     while value.target is operator.getitem and isinstance(value.args[0], Node):
         index = value.args[1]

@@ -146,7 +146,7 @@ def _by_leaves(
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known of one side of a pair."""
+    """The known facts about one side of a pair."""
 
     shapes: frozenset[Shape | None]
     module: str | None
@@ -179,7 +179,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def _names(op: str) -> frozenset[str]:
-    """What the backward of an operation may call: what its formulas name, and the operation."""
+    """The functions that an operation's backward may call, by its formulas and its name."""
     known = signature(op)
     formulas = () if known is None else known.formulas.values()
     words = {word for formula in formulas for word in _WORD.findall(formula)}
@@ -188,7 +188,7 @@ def _names(op: str) -> frozenset[str]:
 
 
 class _Evidence:
-    """What speaks for pairs of operations and groups."""
+    """Scores for pairs of operations and groups."""
 
     def __init__(self, ours: Sequence[_Facts], theirs: Sequence[_Facts]) -> None:
         self._ours = ours
@@ -200,7 +200,7 @@ class _Evidence:
         self._names = _places(each.names for each in theirs)
 
     def scores(self, here: range, there: range) -> Iterable[torch.Tensor]:
-        """For each operation what a pair with each group is worth; 0 for none."""
+        """Return the score of each operation with each group; 0 for no match."""
         first, count = there.start, len(there)
         anything = integers([int(self._any[j]) for j in there])
         for i in here:

@@ -1,4 +1,4 @@
-"""The operations of which the module is certain: those that take its parameters."""
+"""The operations whose module is certain, because they take its parameters."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .program_order import Program
 
 
 class Anchor(NamedTuple):
-    """An operation of which the module is certain.
+    """An operation whose module is certain.
 
     Attributes:
-        place: Where it stands in the program.
+        place: Its position in the program.
         path: The module.
         calls: The modules that run while it does, outermost first, itself at the end.
-        doubts: Of each step of its code that calls a function, how doubtful it is that it made the
-            operation.
-        parameters: The parameters that it takes; none where it takes what was made of them.
-        before: Whether it only prepares what is taken together with them.
+        doubts: Step of its code that calls a function -> the cost of the step as the operation's
+            origin.
+        parameters: The parameters that it takes; none if it takes tensors computed from them.
+        before: Whether it only prepares the other operands.
     """
 
     place: int
@@ -36,7 +36,7 @@ class Anchor(NamedTuple):
 def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
     """The operations that take a module's parameters, or what was only rearranged of one."""
     found: dict[int, Anchor] = {}
-    derived: dict[int, str] = {}  # what is still a parameter: transposed, cast, computed anew
+    derived: dict[int, str] = {}  # parameters that were transposed, cast or recomputed
     last, shared = "", _Shared(program, code)
     for place, op in enumerate(program.ops):
         names = [shared.name(names, op, place, last) for names in program.parameters[place]]
@@ -86,7 +86,7 @@ class _Shared:
                     following = names[0].rpartition(".")[0]
 
     def name(self, names: list[str], op: str, place: int, last: str) -> str:
-        """Of the names of a parameter, that of the module that runs.
+        """Choose the parameter name of the module that runs.
 
         Args:
             names: The names.

@@ -1,4 +1,4 @@
-"""Which line of code made which operation, of operations and code that come in the same order."""
+"""Align operations with the lines of code that made them; both are in program order."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Call(NamedTuple):
     """A call of a function in the code.
 
     Attributes:
-        name: What the function is called there.
-        owner: The path of the module whose forward it stands in.
-        loop: What tells the loop around it from others; None for none.
-        doubt: How much more doubtful than by its name it is that it made a node.
-        ran: Whether it made a node that is certain, so that it need not make another.
+        name: The name of the function.
+        owner: The path of the module whose forward has the call.
+        loop: The identity of the loop around it; None for none.
+        doubt: An additional cost of assigning a node to the call.
+        ran: Whether it made a certain node, so that it need not make another.
     """
 
     name: str
@@ -46,11 +46,11 @@ class Aligner:
         self._known: dict[tuple[tuple[str, ...], tuple[Call, ...]], list[Places]] = {}
 
     def owners(self, ops: Sequence[str], deeds: Sequence[Call]) -> list[str]:
-        """The module that ran each of some operations.
+        """Find the module that ran each operation.
 
         Args:
             ops: The class names of autograd nodes, in the order in which they were made.
-            deeds: What the code does, in its order.
+            deeds: The calls of the code, in order.
 
         Returns:
             For each operation, the innermost module around all those that may have run it at equal

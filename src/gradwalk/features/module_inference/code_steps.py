@@ -1,4 +1,4 @@
-"""What the code of a module's forward is read as: its steps, and the conditions around them."""
+"""The steps of a forward's code, and the conditions around them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Step:
         refs: Dotted names below the module; "*" stands for any name, "" for the module.
         given: Dotted names below the module of what goes in: "weight", "qkv.weight".
         loops: The numbers of the loops around it, outermost first.
-        arms: The conditions that it stands under, outermost first.
+        arms: The conditions around it, outermost first.
     """
 
     name: str | None
@@ -60,11 +60,11 @@ def calls_method(step: Step) -> bool:
 
 
 def with_called(steps: Sequence[Step], called: Mapping[int, Sequence[Step]]) -> list[Step]:
-    """Some steps, with those of the methods that they call in their place.
+    """Replace the calls of methods by the steps of these methods.
 
     Args:
         steps: The steps.
-        called: Place of a step -> those of the method that it calls.
+        called: Index of a step -> the steps of the method that it calls.
 
     Returns:
         All of them as steps of the one that calls: names below it, loops and conditions numbered

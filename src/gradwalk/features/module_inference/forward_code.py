@@ -43,7 +43,7 @@ _NAMED = ("items", "named_children")
 
 @dataclass
 class ReadClass:
-    """What the functions of one class have in common while they are read."""
+    """The state that the functions of one class share while they are read."""
 
     cls: type
     steps: int = 0
@@ -411,7 +411,7 @@ _trees: weakref.WeakKeyDictionary[types.FunctionType, ast.FunctionDef] = weakref
 def steps_of(
     cls: type[nn.Module], method: str = "forward", *, within: bool = False
 ) -> tuple[Step, ...] | None:
-    """What the forward of a class does, or another method, in the order of its text.
+    """Read the steps of a class's forward, or another method, in the order of its text.
 
     Args:
         cls: A class of modules.
@@ -419,8 +419,8 @@ def steps_of(
         within: Whether it is read as a part of what calls it, which goes on after it.
 
     Returns:
-        Its steps; those of the methods and the user's functions that it calls stand in their place.
-        None where Python does not have its text.
+        Its steps, with the steps of the methods and user functions that it calls. None if Python
+        does not have its source.
 
     Example::
 

@@ -97,10 +97,10 @@ _IN_PLACE_ON_VIEW = ("CopySlices", "AsStrided")
 
 @functools.lru_cache(65_536)
 def cost(name: str, op: str) -> float | None:
-    """How doubtful it is that a function made a node.
+    """Return the cost of assuming that a function made a node.
 
     Args:
-        name: What the function is called in the code: "relu", "relu_", "+", "+=".
+        name: The function's name in the code: "relu", "relu_", "+", "+=".
         op: The class name of an autograd node.
 
     Returns:

@@ -34,14 +34,14 @@ class ResolvedStep(NamedTuple):
 
 
 class ModuleCode:
-    """What the modules of a model do, by their paths."""
+    """The steps of a model's modules, by path."""
 
     def __init__(self, modules: Mapping[str, NotedModule], certain: Iterable[str]) -> None:
-        """Look at a model.
+        """Prepare a model.
 
         Args:
-            modules: What is known of its modules, by dotted path.
-            certain: The paths of those whose parameters are in the graph: where they run is seen.
+            modules: The notes on its modules, by dotted path.
+            certain: The paths of modules whose parameters are in the graph.
         """
         self.modules = modules
         self.certain = set[str]()
@@ -99,7 +99,7 @@ class ModuleCode:
         return [inner for each in found for inner in self._callable(each)]
 
     def _callable(self, path: str) -> list[str]:
-        """A module, or what stands in one that has no forward: a list, a dict."""
+        """A module; for a container without forward (a list, a dict), its modules."""
         if self.modules[path].has_forward:
             return [path]
         return [inner for child in self._children[path] for inner in self._callable(child)]

@@ -1,7 +1,6 @@
-"""What is known of a model's modules, noted while they are there, so that it can be read later.
+"""Notes on a model's modules, made while they are alive, to be read later.
 
-Whoever reads it holds no module and no class of the user's, and finds what their attributes said
-when it was noted.
+The notes hold no module and no class of the user's. They have the attributes at the time of noting.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _DROPOUTS = (
 
 @dataclass(frozen=True)
 class NotedModule:
-    """What is known of a module.
+    """The notes on one module.
 
     Attributes:
         steps: What its forward does, without what its attributes rule out; None where that is not
@@ -91,7 +90,7 @@ class _Noting:
         self._alike: dict[tuple[Any, ...], NotedModule] = {}
 
     def noted(self, path: str, module: nn.Module) -> NotedModule:
-        """What is known of a module, told once of all that are alike."""
+        """The notes on a module; modules with equal attributes share them."""
         kind = type(module)
         if kind not in self._asked:
             self._asked[kind] = self._attributes(kind)
@@ -104,7 +103,7 @@ class _Noting:
         return self._alike[key]
 
     def _attributes(self, kind: type[nn.Module]) -> tuple[str, ...] | None:
-        """The attributes of a module that tell all; None where other modules tell a part."""
+        """The attributes that determine the notes; None if other modules matter too."""
         if not _defines_forward(kind):
             return ()
         steps, tests = self._code(kind, "forward", within=False)
@@ -117,7 +116,7 @@ class _Noting:
         forward = _forward_of(module)
         has_forward = forward is not None or _defines_forward(type(module))
         if isinstance(module, _DROPOUTS) and _plain(_attribute(module, "p")) == 0:
-            return NotedModule([], has_forward)  # it hands on what it is given
+            return NotedModule([], has_forward)  # it returns its input
         steps = None if forward is None else self._steps(path, forward, 0)
         if steps is None:
             return NotedModule(None, has_forward)

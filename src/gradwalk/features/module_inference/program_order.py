@@ -44,8 +44,8 @@ def read_program(captured: Capture, parameters: Mapping[int, list[str]]) -> Prog
         parameters: The dotted names of each leaf that is a parameter.
 
     Returns:
-        Its operations. torch numbers them as they are made, so the order is the program's own; of
-        graphs made by several threads it is that of each thread.
+        Its operations. torch numbers them as they are made, so this is the program's order; with
+        several threads, it is the order within each thread.
     """
     data, following = captured.attributes, captured.successors
     nodes = captured.operations
@@ -72,7 +72,7 @@ def read_program(captured: Capture, parameters: Mapping[int, list[str]]) -> Prog
 
 
 def _reshapings(program: Program, place: int) -> list[int]:
-    """What a linear layer reshapes its input to rows with, and its result back."""
+    """The operations with which a linear layer reshapes its input to rows, and its result back."""
     ops, shapes, users = program.ops, program.shapes, program.users
     found: list[int] = []
     rows, given = shapes[place], None

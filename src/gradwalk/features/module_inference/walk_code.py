@@ -162,7 +162,7 @@ class CodeWalk:
         return self._piece(frame.path, frame.at, len(acts), after=frame.inner, ran=ran)
 
     def _between(self, frame: _Frame, place: int, inner: str | None) -> list[Call]:
-        """What a module does from where it is to another place, perhaps round a loop."""
+        """The steps of a module from its current place to another, perhaps around a loop."""
         acts = self._code.acts(frame.path)
         path, at = frame.path, frame.at
         if not acts or place > at:
@@ -203,7 +203,7 @@ class CodeWalk:
         before: str | None = None,
         ran: Sequence[int] | None = None,
     ) -> list[Call]:
-        """What a module does from one place to another, with what runs in it unseen.
+        """The steps of a module from one place to another, with the modules that it calls.
 
         Args:
             path: The module.

@@ -12,12 +12,12 @@ from ...schema.ranks import RankModel
 from .leaf_over_ranks import in_words, number_of
 
 MOST_BARS = 16
-"""More bars are not told apart; of more ranks several share one."""
+"""Most bars; with more ranks, several ranks share a bar."""
 
 ODD = 10.0
-"""So many times the middle norm, or that part of it, is not as on the other ranks."""
+"""A norm is an outlier if it differs from the median by more than this factor."""
 
-_FEWEST_JUDGED = 3  # of two norms neither is the odd one
+_FEWEST_JUDGED = 3  # with two norms, neither is the outlier
 _MOST_NAMED = 3
 _MOST_GRAPHS = 8
 
@@ -31,19 +31,19 @@ def ranks_model(
     *,
     edges: Sequence[EdgeRanksModel],
 ) -> RanksModel:
-    """What arrives at each node on the ranks.
+    """Return the gradient norms of each node on the ranks.
 
     Args:
-        shown: Whose numbers are drawn.
-        ranks: What each of them says, ascending.
+        shown: The rank whose numbers are drawn.
+        ranks: The reports of the ranks, ascending.
         nodes: How many autograd nodes that has.
-        pairs: Rank -> node of the shown graph -> the same node of that rank's; a rank that is not
-            in it has the same graph.
+        pairs: Rank -> node of the shown graph -> the same node of that rank's graph; a missing rank
+            has the same graph.
         among: Gives the ranks that should have a node.
-        edges: Those that not all ranks have.
+        edges: The edges that some ranks lack.
 
     Returns:
-        Plain values that grow with the nodes, and not with the ranks.
+        Plain values whose size depends on the nodes, not on the ranks.
     """
     numbers = [said["rank"] for said in ranks]
     size = max(1, math.ceil(len(ranks) / MOST_BARS))
@@ -72,7 +72,7 @@ def ranks_model(
 
 
 def are_odd(norms: Sequence[float | None]) -> list[bool]:
-    """Of norms on several ranks, which are not as most are.
+    """Mark the norms that differ from most of the others.
 
     Args:
         norms: By rank; None where there is no gradient.
@@ -110,7 +110,7 @@ def _is_far(norm: float, middle: float) -> bool:
 def _elsewhere(
     ranks: Sequence[RankModel], pairs: Mapping[int, Mapping[int, int]]
 ) -> list[ElsewhereModel]:
-    """What other ranks have beyond the shown graph, those with the same graph together."""
+    """The nodes that other ranks have beyond the shown graph; equal graphs share an entry."""
     alike: dict[str, list[RankModel]] = {}
     for said in ranks:
         if pairs.get(said["rank"]):  # of a graph that has something in common with the shown one
@@ -139,7 +139,7 @@ def _some(ranks: list[int]) -> str:
 
 
 class _Lacking:
-    """Stands for a node that a graph has not."""
+    """A mark for a node that a graph lacks."""
 
 
 _LACKS: Any = _Lacking()  # the rank should have it
@@ -184,12 +184,12 @@ def _node_model(
 
 
 def _short(norm: float | None) -> float | None:
-    """As many digits as a bar can show."""
+    """Round to the digits that a bar can show."""
     return None if norm is None else float(f"{norm:.4g}")
 
 
 def _only(having: list[int], lacking: list[int]) -> str | None:
-    """Which ranks have a node, where not all have it that should."""
+    """Name the ranks that have a node, if some lack it that should have it."""
     if not lacking:
         return None
     if len(having) == 1 or len(having) <= _MOST_NAMED < len(lacking):

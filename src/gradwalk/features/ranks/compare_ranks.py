@@ -1,4 +1,4 @@
-"""Findings over the ranks of one run: what each says of its leaves, laid side by side."""
+"""Findings that compare the leaves of all ranks of a run."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .leaf_over_ranks import (
 from .replicas import are_replicas, drifted, not_alike, not_reduced, same_batch
 
 MUCH_LARGER = 100.0
-"""So many times the middle one of the other ranks is a gradient that stands out."""
+"""A gradient is large if its norm is this many times the median of the other ranks."""
 
 
 def findings_over_ranks(
     ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks], apart: Sequence[int] = ()
 ) -> list[Finding]:
-    """Find what may be wrong between the ranks of a run, the gravest first.
+    """Find problems between the ranks of a run, the most severe first.
 
     Args:
         ranks: The ranks.
@@ -139,7 +139,7 @@ def _unused(ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]) -> Iter
 
 
 def _branch_of(leaf: LeafOverRanks, it: str) -> str:
-    """Which branch may have left it out."""
+    """The branch that may have left it out."""
     branch = next((each["branch"] for each in leaf.on.values() if each["branch"]), None)
     if branch is None:
         return f"as when a branch of the forward pass leaves {it} out"

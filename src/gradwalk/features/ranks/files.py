@@ -1,4 +1,4 @@
-"""The files of the ranks of one run, read and refused."""
+"""Read and check the files of the ranks of one run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class RankFile:
     """The file of one rank.
 
     Attributes:
-        name: What to call it.
-        data: What stands in it.
-        says: What the rank says beside its graph.
+        name: Its name.
+        data: Its contents.
+        says: The rank's report.
     """
 
     name: str
@@ -26,7 +26,7 @@ class RankFile:
 
 
 def opened_file(file: RankFile, max_nodes: int | None) -> SavedGraphModel:
-    """The graph of a rank, whose findings say that they are its own."""
+    """Return the graph of a rank, with the rank's number in its findings."""
     saved = unpack(file.data, file.name, max_nodes)
     said = f"Rank {file.says['rank']}: "
     findings: list[FindingModel] = [
@@ -36,10 +36,10 @@ def opened_file(file: RankFile, max_nodes: int | None) -> SavedGraphModel:
 
 
 def read_rank_file(data: bytes, name: str) -> RankFile:
-    """What a rank says in its file.
+    """Read the report of a rank from its file.
 
     Raises:
-        ValueError: It is damaged, or of no rank.
+        ValueError: It is damaged, or has no rank.
     """
     says = rank_in(data, name)
     if says is None:
@@ -51,10 +51,10 @@ def read_rank_file(data: bytes, name: str) -> RankFile:
 
 
 def of_one_run(files: Sequence[RankFile]) -> dict[int, RankFile]:
-    """The files by rank.
+    """Sort the files by rank.
 
     Raises:
-        ValueError: They are of different runs, or two are of one rank.
+        ValueError: They come from different runs, or two come from one rank.
     """
     found: dict[int, RankFile] = {}
     first = files[0]

@@ -1,4 +1,4 @@
-"""One leaf on all ranks: what they say of it, side by side."""
+"""Compare one leaf over all ranks."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class LeafOverRanks:
         return {}
 
     def known(self, of: Of) -> dict[int, _Summary]:
-        """By rank, ascending, what is compared of one of its tensors, where it is known."""
+        """Return the known statistics of one of its tensors by rank, ascending."""
         if of not in self._summaries:
             self._summaries[of] = {
                 rank: _summary(found)
@@ -149,7 +149,7 @@ def _among(
 
 
 def same(first: StatisticsModel, other: StatisticsModel) -> bool:
-    """Whether two tensors hold the same numbers, as far as their statistics tell."""
+    """Return whether two tensors have the same statistics."""
     return first == other or _are_same(_summary(first), _summary(other))
 
 
@@ -173,7 +173,7 @@ def _are_same(first: _Summary, other: _Summary) -> bool:
 
 
 def number_of(value: JsonNumber | None) -> float | None:
-    """A number as it travels, as one to reckon with; None where it is not known."""
+    """Convert a JSON number to a float; None if unknown."""
     try:
         return None if value is None else float(value)
     except ValueError:  # a complex one
@@ -186,12 +186,12 @@ def norm_of(found: StatisticsModel | None) -> float | None:
 
 
 def finite(number: float | None) -> float:
-    """A number, and 0 for one that is none."""
+    """Return the number, or 0 if it is not finite or None."""
     return number if number is not None and math.isfinite(number) else 0.0
 
 
 def is_not_finite(found: StatisticsModel | None) -> bool:
-    """Whether there are NaN or infinities in it."""
+    """Return whether it has NaN or infinities."""
     return found is not None and bool(found["nan"] or found["inf"])
 
 
@@ -206,7 +206,7 @@ def norms_in_words(leaf: LeafOverRanks, of: Of) -> str:
 
 
 def leaves_in_words(leaves: Sequence[LeafOverRanks]) -> str:
-    """List the first leaves, those of one line together."""
+    """List the first leaves, grouped by line."""
     lines: dict[str, list[str]] = {}
     for leaf in leaves[:MOST_LISTED]:
         lines.setdefault(leaf.at, []).append(leaf.name)
@@ -220,5 +220,5 @@ def nodes_of(leaves: Iterable[LeafOverRanks]) -> list[int]:
 
 
 def in_words(ranks: Sequence[int]) -> str:
-    """Ranks as a sentence lists them: "rank 1", "ranks 0 and 2"."""
+    """Return ranks in words: "rank 1", "ranks 0 and 2"."""
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {list_some([str(rank) for rank in ranks])}"

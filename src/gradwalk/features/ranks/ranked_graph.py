@@ -1,4 +1,4 @@
-"""The graphs of the ranks of one run as one: that of one rank, with what the others say of it."""
+"""The graph of one rank, with the gradients of the other ranks of the run."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from .stages import Tie, pipeline_of, pipelines_of, received_by, sets_of, ties_a
 from .united_graph import United
 
 _MOST_ROWS = 64
-"""Ranks of which a page or a file has the gradients of every leaf: it would grow with both."""
+"""Most ranks whose gradients of every leaf go into a page or file."""
 
 _MOST_KINDS = 8
-"""Of so many graphs that differ each is drawn; of more, each would take its time to be matched."""
+"""Most differing graphs that are drawn, because matching each takes time."""
 
 
 class Ranked(SavedGraph):
-    """What the files of several ranks hold; see `gradwalk.sources.graph_source.GraphSource`.
+    """The files of several ranks; see `gradwalk.sources.graph_source.GraphSource`.
 
     Attributes:
-        ranks: What each of them says, ascending.
-        apart: Those whose graphs have nothing in common with the one that is shown.
+        ranks: The reports of the ranks, ascending.
+        apart: The ranks whose graphs have nothing in common with the shown one.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class Ranked(SavedGraph):
         """Show the graph of one rank, or those of the stages of a pipeline as one.
 
         Args:
-            saved: It.
-            rank: Which rank's it is, or was asked for.
-            ranks: What all of them say, ascending.
-            pairs: Rank -> node of the shown graph -> the same node of that rank's; a rank that is
-                not in it has the same graph.
-            alike: Which ranks do the same.
-            on_rank: Gives the same with the graph of another of them.
+            saved: The graph.
+            rank: Its rank, or the requested one.
+            ranks: The reports of all ranks, ascending.
+            pairs: Rank -> node of the shown graph -> the same node of that rank's graph; a missing
+                rank has the same graph.
+            alike: The ranks that do the same.
+            on_rank: Returns the source that shows another rank.
         """
         super().__init__(saved)
         self.ranks = ranks
@@ -88,11 +88,11 @@ class Ranked(SavedGraph):
 
     @property
     def model(self) -> GraphModel:
-        """What is drawn, with what the other ranks say of each node."""
+        """The drawn graph, with each node's gradient norms on the other ranks."""
         return self._model
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
-        """What the panel shows of a node, and of a leaf what it is on each rank."""
+        """Return the details of a node, and of a leaf also its gradients on each rank."""
         found = super().details(node, cursor)
         among = self._alike.ranks_at(node)
         without = sorted(r for r, pairs in self._pairs.items() if r in among and node not in pairs)
@@ -108,7 +108,7 @@ class Ranked(SavedGraph):
         }
 
     def looking(self) -> Callable[[int, int | None], DetailsModel]:
-        """`details`, of many ranks with those that are not as most and the first of the others."""
+        """Return `details`; of many ranks it lists the outliers and the first of the others."""
 
         def look(node: int, cursor: int | None = None) -> DetailsModel:
             found = self.details(node, cursor)
@@ -120,7 +120,7 @@ class Ranked(SavedGraph):
         return look
 
     def _on_ranks(self, node: int) -> tuple[str, list[RankGradModel]]:
-        """What there is to say of a leaf between the ranks, the same at every cursor."""
+        """The comparison of a leaf between the ranks, which does not depend on the cursor."""
         leaf = self._rows.get(node)
         if leaf is None:
             return "", []
@@ -160,7 +160,7 @@ class Ranked(SavedGraph):
         is_explicit: bool = False,
         optimizers: Sequence[torch.optim.Optimizer] = (),
     ) -> list[Finding]:
-        """What is found between the ranks, then what was found on those that are shown."""
+        """Return the findings between the ranks, then those of the shown ranks."""
         asked: dict[str, Any] = {"is_explicit": is_explicit, "optimizers": optimizers}
         own = super().findings(called, limits, **asked)
         return [*findings_over_ranks(self.ranks, self._leaves, self.apart), *own]
@@ -168,13 +168,13 @@ class Ranked(SavedGraph):
 
 @dataclass(frozen=True)
 class Alike:
-    """Which ranks do the same: all replicas, or those of one stage of a pipeline.
+    """The sets of ranks that do the same: all replicas, or the replicas of one pipeline stage.
 
     Attributes:
-        sets: By rank the number of the set that it is of.
-        shown: By node of the shown graph that number, where more than one set is shown.
-        whole: The number of the set that is shown, if it is one.
-        apart: Ranks whose graphs have nothing in common with the one that is shown.
+        sets: Rank -> the number of its set.
+        shown: Node of the shown graph -> the number of its set, if several sets are shown.
+        whole: The number of the shown set, if it is one.
+        apart: The ranks whose graphs have nothing in common with the shown one.
     """
 
     sets: Mapping[int, int]
@@ -194,19 +194,19 @@ class Alike:
 def read_ranks(
     files: Sequence[tuple[bytes, str]], rank: int | None, max_nodes: int | None
 ) -> Ranked:
-    """Lay the files of the ranks of one run side by side.
+    """Combine the files of the ranks of one run.
 
-    Ranks with the same graph are one picture. So are the stages of a pipeline, each in its box, if
-    their files have a stage.
+    Ranks with the same graph share one drawing. The stages of a pipeline are drawn in one graph, a
+    box for each, if their files have a stage.
 
     Args:
-        files: What stands in each, and its name.
-        rank: The rank whose graph to show; None for the first that there is.
-        max_nodes: Of the largest graph to open; None for any size.
+        files: The contents and name of each file.
+        rank: The rank whose graph to show; None for the first one.
+        max_nodes: The largest number of nodes to open; None for no limit.
 
     Raises:
-        ValueError: A file is damaged, of no rank, or of another run than the others; or two are of
-            one rank; or none is of ``rank``; or stages do not fit together.
+        ValueError: A file is damaged, has no rank or comes from another run; two files come from
+            one rank; there is no file of ``rank``; or stages do not fit together.
     """
     ranks = of_one_run([read_rank_file(data, name) for data, name in files])
     if rank is None:
@@ -221,11 +221,11 @@ def read_ranks(
 
 @dataclass(frozen=True)
 class _Laid:
-    """The graphs of ranks that do the same, laid on each other where they differ.
+    """The union of the graphs of ranks that do the same.
 
     Attributes:
-        whole: Those that are drawn; None where all are equal.
-        pairs: By rank, place in the whole -> node of that rank's graph; empty where all are equal.
+        whole: The union; None if all graphs are equal.
+        pairs: Rank -> node of the union -> node of that rank's graph; empty if all are equal.
     """
 
     whole: United | None
@@ -294,11 +294,11 @@ def _laid(
 
     Args:
         shown: The file of the rank that is shown.
-        saved: What stands in it.
-        files: Those of all these ranks, ascending.
-        taken: By rank the leaves that an earlier stage of a pipeline sent.
-        max_nodes: Of the largest graph to open.
-        known: What was laid so before, and will be.
+        saved: Its graph.
+        files: The files of all these ranks, ascending.
+        taken: Rank -> the leaves that an earlier pipeline stage sent.
+        max_nodes: The largest number of nodes to open.
+        known: A cache of unions.
     """
     kinds: dict[str, RankFile] = {}
     for file in files:
@@ -338,7 +338,7 @@ def _at_places(tie: Tie, ranks: Mapping[int, RankFile], laid: Mapping[int, _Laid
 
 
 def _edges(saved: SavedGraphModel) -> list[EdgeRanksModel]:
-    """The edges that not all ranks have."""
+    """The edges that some ranks lack."""
     return [
         {"edge": place, "here": more["ranks"] == "some"}
         for place, more in enumerate(saved["network"]["edges"])

@@ -1,4 +1,4 @@
-"""What must be the same on several ranks, and is not; or is the same, and should not be."""
+"""Findings about tensors that should be equal on several ranks, or should differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .leaf_over_ranks import (
 
 
 def are_replicas(leaves: Sequence[LeafOverRanks]) -> bool:
-    """Whether ranks hold the same weights, and not just the same constants."""
+    """Return whether ranks hold the same weights, and not just the same constants."""
     telling = [
         leaf
         for leaf in leaves
@@ -38,9 +38,9 @@ def are_replicas(leaves: Sequence[LeafOverRanks]) -> bool:
 
 
 def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
-    """Weights that must be the same, and are not.
+    """Find weights that should be equal on all ranks and differ.
 
-    DistributedDataParallel says so, a placement, or gradients that were averaged all the same.
+    They should be equal under DistributedDataParallel, by placement, or if gradients are averaged.
     """
     apart = [leaf for leaf in leaves if leaf.is_under_ddp and differ(leaf, value_of)]
     if apart:
@@ -82,7 +82,7 @@ def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
 
 
 def _is_averaged(leaf: LeafOverRanks) -> bool:
-    """Whether nobody says who reduces a gradient, and it was reduced."""
+    """Whether a gradient was reduced by unknown code."""
     return (
         all(each["parallel"] is None and each["copies"] is None for each in leaf.on.values())
         and len(leaf.known(reduced_of)) == len(leaf.on) > 1
@@ -93,10 +93,10 @@ def _is_averaged(leaf: LeafOverRanks) -> bool:
 
 
 def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[Finding]:
-    """Gradients that must agree, and do not, because nobody has reduced them.
+    """Find gradients that differ because they were not reduced.
 
     Args:
-        leaves: On all ranks.
+        leaves: The leaves on all ranks.
         are_copies: Whether the ranks hold the same weights.
     """
     apart = [
@@ -144,7 +144,7 @@ def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[F
 
 
 def not_alike(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
-    """Gradients that are the same by their placement, and are not."""
+    """Find gradients that should be equal by their placement and differ."""
     apart = [leaf for leaf in leaves if any(differ(leaf, reduced_of, r) for r in _copies(leaf))]
     if apart:
         yield Finding(
@@ -162,7 +162,7 @@ def not_alike(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
 
 
 def same_batch(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
-    """Ranks whose gradients are averaged, and are the same before that."""
+    """Find ranks whose gradients are averaged but were already equal."""
     ours = [leaf for leaf in leaves if any(each["parallel"] for each in leaf.on.values())]
     if any(len(ranks) > 1 for leaf in ours for ranks in _copies(leaf)):
         return  # under tensor parallel ranks have the same batch
@@ -187,7 +187,7 @@ def same_batch(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
 
 
 def _arrived(leaf: LeafOverRanks, rank: int) -> StatisticsModel | None:
-    """The local gradient on a rank; None where there is none, or no such leaf."""
+    """The local gradient on a rank; None without one, or without the leaf."""
     return local_of(leaf.on[rank]) if rank in leaf.on else None
 
 
@@ -198,7 +198,7 @@ def _fingerprint(found: StatisticsModel | None) -> tuple[object, ...]:
 
 
 def _copies(leaf: LeafOverRanks) -> list[frozenset[int]]:
-    """Sets of ranks that hold the same of a leaf by its placement, where there are several."""
+    """Sets of several ranks that hold the same part of a leaf by its placement."""
     found = {frozenset(each["copies"]) for each in leaf.on.values() if each["copies"] is not None}
     return [ranks for ranks in found if len(ranks) > 1]
 

@@ -1,4 +1,4 @@
-"""What the panel shows of the nodes of stages that are shown as one graph."""
+"""The details of the nodes of pipeline stages that are shown as one graph."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .stages import Tie
 
 @dataclass(frozen=True)
 class Part:
-    """A stage within the whole.
+    """A stage within the joined graph.
 
     Attributes:
-        rank: Whose it is.
-        box: What its box is called.
-        saved: What stands in its file, with the places of the whole.
-        nodes: By node of the file its place in the whole.
-        before: How many steps of other stages come before its own.
+        rank: Its rank.
+        box: The name of its box.
+        saved: Its graph, with the node ids of the joined graph.
+        nodes: Node of the file -> node of the joined graph.
+        before: The number of steps of other stages before its own.
     """
 
     rank: int
@@ -35,14 +35,14 @@ class Part:
 
 @dataclass(frozen=True)
 class End:
-    """A tie within the whole.
+    """A tie within the joined graph.
 
     Attributes:
-        tie: It.
-        leaf: The node of what was received.
-        root: The node of what was sent.
-        edge: The place of the edge between them.
-        step: After how many steps the gradient has arrived.
+        tie: The tie.
+        leaf: The node of the received tensor.
+        root: The node of the sent tensor.
+        edge: The index of the edge between them.
+        step: The number of steps after which the gradient has arrived.
     """
 
     tie: Tie
@@ -53,7 +53,7 @@ class End:
 
 
 def details_of(part: Part, ends: Sequence[End]) -> list[list[StageModel] | None]:
-    """What the panel shows of the nodes of a stage, at the cursors of the whole pass.
+    """Return the details of a stage's nodes, at the cursors of the joined pass.
 
     Args:
         part: The stage.
@@ -73,7 +73,7 @@ def details_of(part: Part, ends: Sequence[End]) -> list[list[StageModel] | None]
         later = [_later(stage, part.before, begin.get(node, {})) for stage in stages]
         fields = later[0]["fields"]
         if fields["state"] == "ready" and part.before:
-            # Nothing had come from the stage after it before that one ran.
+            # The next stage sends its gradient when it runs.
             then: StageModel = {
                 "from_step": part.before,
                 "fields": {name: fields[name] for name in ("state", "grad_note")},
@@ -86,7 +86,7 @@ def details_of(part: Part, ends: Sequence[End]) -> list[list[StageModel] | None]
 
 
 def _later(stage: StageModel, before: int, sent: Mapping[int, End]) -> StageModel:
-    """What changes at a step of a stage, at its step of the whole."""
+    """Move a change of details from a step of the stage to its step in the joined pass."""
     fields = dict(stage["fields"])
     shares = fields.get("contributions")
     if shares is not None:
@@ -112,12 +112,12 @@ def _waiting(notes: dict[str, str | None]) -> dict[str, str | None]:
 def tie_details(
     end: End, nodes: Sequence[NodeModel], details: Sequence[list[StageModel] | None]
 ) -> None:
-    """Put in where a tie leads from and to.
+    """Add the two ends of a tie to their nodes' details.
 
     Args:
         end: The tie.
-        nodes: Of the whole, as they are drawn.
-        details: Of the whole, copies, which are changed.
+        nodes: The drawn nodes of the joined graph.
+        details: Copies of the details, which are changed.
     """
     # Once, however many of its outputs went there.
     told = about_sent(end.tie.to_rank)

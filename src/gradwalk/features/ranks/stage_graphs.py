@@ -1,4 +1,4 @@
-"""The graphs of the stages of a pipeline as one: a box for each, their ends tied to each other."""
+"""Join the graphs of pipeline stages into one, a box for each stage."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Stage:
     """The graph of one stage.
 
     Attributes:
-        rank: Whose it is.
-        number: Which stage, from the input on.
-        saved: What stands in its file.
+        rank: Its rank.
+        number: The number of the stage, from the input on.
+        saved: Its graph.
     """
 
     rank: int
@@ -40,15 +40,15 @@ class Stage:
 def joined(
     stages: Sequence[Stage], ties: Sequence[Tie]
 ) -> tuple[SavedGraphModel, dict[int, dict[int, int]]]:
-    """One graph of those of several stages.
+    """Join the graphs of several stages.
 
     Args:
-        stages: The last one first: in the order of backward.
-        ties: Those between them.
+        stages: The stages, the last one first: in the order of backward.
+        ties: The ties between them.
 
     Returns:
-        The graph, whose backward pass is that of the stages one after the other; and by rank, node
-        of it -> node of that rank's own.
+        The joined graph, whose pass runs the stages one after the other; and rank -> node of the
+        joined graph -> node of that rank's graph.
     """
     parts = _parts(stages, len(ties))
     ends = _ends(parts, ties)
@@ -173,7 +173,7 @@ def _ends(parts: Sequence[Part], ties: Sequence[Tie]) -> list[End]:
 
 
 def _gathered(parts: Iterable[Part], of: Callable[[Part], Sequence[_Each]]) -> list[_Each]:
-    """What the parts have of each node, by its place."""
+    """Collect the parts' values of each node, by its id."""
     found = {node: each for part in parts for node, each in zip(part.nodes, of(part), strict=True)}
     return [found[node] for node in range(len(found))]
 
@@ -187,7 +187,7 @@ def _boxed(namespace: str | None, part: Part) -> str:
 
 
 def _received(node: NodeModel, end: End) -> NodeModel:
-    """A leaf goes on to where it came from, so it is drawn like an operation."""
+    """A received leaf has an edge to its sender, so it is drawn like an operation."""
     came = sent_by(end.tie.rank)
     return {**node, "kind": "op", "label": came, "sign": came}
 
@@ -221,7 +221,7 @@ def _edges(parts: Sequence[Part], ends: Sequence[End]) -> tuple[list[EdgeModel],
 
 
 def _modules(parts: Sequence[Part]) -> ModulesModel:
-    """The classes of the modules by box; that of the outermost module is its stage's."""
+    """The classes of the modules by box; a stage's box has the outermost module's class."""
     classes: dict[str, str] = {}
     for part in parts:
         modules = part.saved["graph"]["modules"]
@@ -303,7 +303,7 @@ def _step(step: StepModel, part: Part, came: Mapping[int, int]) -> StepModel:
 
 
 def _run(parts: Sequence[Part], ends: Sequence[End], sent: set[tuple[int, int]]) -> RunModel:
-    """One pass; stages are tied by what flowed in it, so all of them have one."""
+    """The joined pass; every stage has one, because ties match gradients."""
     runs = [run for part in parts if (run := part.saved["run"]) is not None]
     seeds = [seed for run in runs for seed in run["seeds"]]
     few = {(seed["node"], seed["output_nr"]): seed for seed in seeds}

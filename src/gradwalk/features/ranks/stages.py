@@ -1,4 +1,4 @@
-"""Pipeline stages: which ranks are one pipeline, and which output is whose input."""
+"""Group ranks into pipelines, and tie the outputs of stages to inputs."""
 
 from __future__ import annotations
 
