@@ -1,6 +1,6 @@
-"""Nodes where tensors that are shared out over ranks come from, go to, or are placed anew.
+"""Read sharded and replicated tensors, and the nodes that redistribute them.
 
-Everything here is read off the nodes: no other process is asked.
+Nothing here communicates with another process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .reading import own_part
 
 @dataclass(frozen=True)
 class Sharded:
-    """A parameter in parts.
+    """A sharded parameter.
 
     Attributes:
         full: Its shape as a whole, as the forward pass uses it.
@@ -43,16 +43,16 @@ class Sharded:
 
     @property
     def grad(self) -> torch.Tensor | None:
-        """This process's part of the reduced gradient. Nobody else is asked for it."""
+        """Return this process's shard of the reduced gradient, without communication."""
         parameter = self.parameter()
         grad = None if parameter is None else parameter.grad
         part = None if grad is None else own_part(grad)
         return grad if part is None else part
 
     def part_of(self, whole: torch.Tensor) -> torch.Tensor | None:
-        """Of a tensor of the full shape the part that this process holds of the parameter.
+        """Return this process's shard of a tensor of the full shape.
 
-        None where that is not told: the parameter is gone, or is in parts in more than one way.
+        None where unknown: the parameter is gone, or is sharded in more than one dimension.
         """
         parameter: Any = self.parameter()
         placements: Any = getattr(parameter, "placements", ())
@@ -74,7 +74,7 @@ def is_sharded_by_fsdp2(kind: type) -> bool:
 def gathered_parameters(
     module: nn.Module,
 ) -> Iterator[tuple[nn.Module, str, torch.Tensor, Sharded]]:
-    """What one module that FSDP2 manages has gathered so far.
+    """Yield the parameters that FSDP2 has gathered for one module.
 
     Args:
         module: Any module; those below it are not looked at.
@@ -108,14 +108,14 @@ def gathered_parameters(
 
 
 def ranks_of(group: Any) -> int | None:
-    """Over how many ranks FSDP2 shares out a group of parameters; None where that is not told."""
+    """Return the number of ranks over which FSDP2 shards a group; None if unknown."""
     found: int | None = getattr(getattr(group, "mesh_info", None), "shard_mesh_size", None)
     return found
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Where DistributedDataParallel reduces the gradient of one parameter.
+    """The DistributedDataParallel bucket of one parameter.
 
     Attributes:
         number: Of the bucket, from 0 in the order in which they are reduced; None where the log
@@ -137,7 +137,7 @@ class Bucket:
 
 
 def reduced(module: DistributedDataParallel) -> list[torch.nn.Parameter]:
-    """The parameters whose gradients it reduces: not those that it was told to ignore."""
+    """Return the parameters whose gradients it reduces, without the ignored ones."""
     ignored = getattr(module, "parameters_to_ignore", ())
     return [each for name, each in module.module.named_parameters() if name not in ignored]
 
@@ -153,7 +153,7 @@ def is_sink(node: Node) -> bool:
 
 
 def buckets_of(module: DistributedDataParallel) -> dict[int, Bucket]:
-    """By ``id`` of a parameter what the log of its module says of it.
+    """Return each parameter's entry in the module's log, by ``id`` of the parameter.
 
     torch writes the log when a forward pass begins, and not each time: what is in it is of the
     passes before that.
@@ -218,7 +218,7 @@ def _from_the_last(parameters: Sequence[torch.Tensor], sizes: Sequence[int]) -> 
 
 
 def _reduced_parameters(module: DistributedDataParallel) -> list[torch.Tensor]:
-    """Those whose gradients are reduced, in the order in which the log counts them."""
+    """Return the parameters with reduced gradients, in the order of the log."""
     ignored = getattr(module, "parameters_to_ignore", ())
     found: dict[int, torch.Tensor] = {}
     for path, below in module.module.named_modules():
@@ -248,7 +248,7 @@ _POST_BACKWARD = (
 
 @dataclass(frozen=True)
 class Placed:
-    """How a tensor is shared out over ranks.
+    """The placement of a tensor over ranks.
 
     Attributes:
         placements: torch's placements, one for each dimension of the mesh.
@@ -268,7 +268,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Crossing:
-    """A node where a tensor begins or ceases to be shared out, or is shared out otherwise.
+    """A node that creates, gathers or redistributes a DTensor.
 
     Attributes:
         way: Which of them.
@@ -282,7 +282,7 @@ class Crossing:
 
 
 def crossing(node: Node, arrived: Placed | None = None) -> Crossing | None:
-    """What a node does to how tensors are shared out.
+    """Return how a node changes the placement of a tensor.
 
     Args:
         node: Any node.
@@ -327,7 +327,7 @@ def crossing(node: Node, arrived: Placed | None = None) -> Crossing | None:
 
 
 def placed(tensor: torch.Tensor | None) -> Placed | None:
-    """How a tensor is shared out; None for one that is not."""
+    """Return the placement of a DTensor; None for every other tensor."""
     shared_out = sys.modules.get("torch.distributed.tensor")
     if shared_out is None or not isinstance(tensor, shared_out.DTensor):
         return None
@@ -335,7 +335,7 @@ def placed(tensor: torch.Tensor | None) -> Placed | None:
 
 
 def ranks_with_the_same(tensor: torch.Tensor) -> list[int] | None:
-    """The ranks that hold the same of a tensor and of its gradient, by how both are placed.
+    """Return the ranks whose placement gives them the same part of a tensor and its gradient.
 
     Args:
         tensor: Any tensor.
@@ -359,11 +359,11 @@ def ranks_with_the_same(tensor: torch.Tensor) -> list[int] | None:
 
 
 def collective(before: Placed, after: Placed) -> str | None:
-    """What the ranks do together to place a tensor anew.
+    """Return the collective that changes the placement of a tensor.
 
     Args:
-        before: How it is placed.
-        after: How it is to be placed, on the same mesh.
+        before: Its placement.
+        after: Its new placement, on the same mesh.
 
     Returns:
         "all-gather over tp, 2 ranks", say; "" where nothing is sent; None where it is not known.
@@ -399,8 +399,8 @@ class Reducing:
     """A node where FSDP2 reduces the gradients of a group of parameters.
 
     Attributes:
-        names: Of the parameters, as their module calls them.
-        ranks: Over how many each parameter is shared out; None where this torch does not tell.
+        names: The names of the parameters in their module.
+        ranks: The number of ranks over which each parameter is sharded; None if unknown.
     """
 
     names: Sequence[str]
@@ -408,7 +408,7 @@ class Reducing:
 
 
 def reducing(node: Node) -> Reducing | None:
-    """Whether FSDP2 has put a node there to reduce gradients; None for every other node."""
+    """Return FSDP2's reduction at a node; None for every other node."""
     function = custom_function(node)
     if function is None or (function.__module__, function.__qualname__) != _POST_BACKWARD:
         return None
@@ -429,7 +429,7 @@ def _has_partial(found: Placed) -> bool:
 
 
 def _makes_whole(function: type[torch.autograd.Function]) -> bool:
-    """Whether this torch takes gradients of partial sums as a whole where they become local."""
+    """Whether this torch treats the gradient of partial sums as replicated."""
     return hasattr(sys.modules[function.__module__], "_normalize_placements_for_grad")
 
 

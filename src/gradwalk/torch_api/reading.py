@@ -1,10 +1,10 @@
-"""Reading the values of tensors: whether it is safe, each number once, and a part at a time.
+"""Read the values of tensors safely, each number once, and in parts.
 
-Everything that looks at values asks here first. A tensor whose storage was freed (FSDP does it to
-the parameters it gathers) still has its shape; reading it ends the process, and no ``except`` can
-help. And an expanded tensor has more numbers than memory, of which each needs to be read once.
+All code that reads values checks here first. A tensor whose storage was freed (FSDP frees gathered
+parameters) still has its shape; reading it crashes the process, which no ``except`` can prevent.
+An expanded tensor has more numbers than memory, so each number in memory is read once.
 
-What looking copies is bounded by `PART` numbers at a time, whatever the tensor's size.
+Copies have at most `PART` numbers, whatever the tensor's size.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 PART = 2**20
-"""So many numbers are looked at, and may be copied, at a time."""
+"""The most numbers to read, and possibly copy, at a time."""
 
-_FEW = 2**12  # numbers that are looked at before all of them
+_FEW = 2**12  # numbers to read before all others
 
 _ENDED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
@@ -28,7 +28,7 @@ _MOST_OVERLAPPING = 2**27  # numbers of a view that shows the same memory again 
 _PER_BYTE = {torch.quint4x2: 2, torch.quint2x4: 4}  # numbers that torch packs into a byte
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""The classes of which most tensors are: no DTensor, and of nobody's making."""
+"""torch's plain tensor classes: not DTensor, and not a user's subclass."""
 
 _FREED = (
     "Its memory was freed or is smaller than its shape needs ({there} of {needed} bytes are "
@@ -44,10 +44,10 @@ _SHARED_OUT = (
 
 
 def own_part(tensor: torch.Tensor) -> torch.Tensor | None:
-    """What this process holds of a DTensor; None for every other tensor.
+    """Return this process's part of a DTensor; None for every other tensor.
 
-    Any operation on the whole may ask the other processes, which wait for as long as they do not
-    ask the same. Of ranks that one process simulates it is what the first one holds.
+    An operation on the whole DTensor may communicate, and would wait for the other processes. If
+    one process simulates several ranks, return the first one's part.
     """
     if type(tensor) in PLAIN:
         return None
@@ -58,9 +58,9 @@ def own_part(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy of a tensor, outside of the graph. No other process is asked.
+    """Copy a tensor, detached from the graph and without communication.
 
-    ``clone()`` of a DTensor that is placed as partial sums would add them up over the ranks.
+    ``clone()`` of a DTensor with partial sums would reduce them over the ranks.
     """
     part = _part_of_dtensor(tensor)
     if part is None:
@@ -86,7 +86,7 @@ def _part_of_dtensor(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def simulated_parts(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
-    """By rank what it holds of a tensor, where this process simulates several.
+    """Return the part of each rank, where this process simulates several.
 
     Args:
         tensor: Any tensor.
@@ -117,10 +117,10 @@ _address: Callable[[torch.Tensor], int] = torch._C._storage_address  # type: ign
 
 
 def storage_id(tensor: torch.Tensor) -> int | None:
-    """What tells whether two tensors share their memory.
+    """Return an id of a tensor's storage.
 
-    None where a tensor has no one memory: a sparse or nested one, or a wrapper, such as those of
-    ``torch.func``, that hides it.
+    None for a tensor without a single storage: a sparse or nested one, or a wrapper such as those
+    of ``torch.func``.
     """
     if tensor.is_nested or tensor.layout is not torch.strided:
         return None
@@ -131,7 +131,7 @@ def storage_id(tensor: torch.Tensor) -> int | None:
 
 
 def storage_of(tensor: torch.Tensor) -> int | None:
-    """What tells whether two tensors share their memory; None where a tensor has none."""
+    """Return an id of a tensor's storage; None where it has none with data."""
     try:
         if tensor.is_nested or tensor.layout is not _STRIDED:
             return None
@@ -151,9 +151,9 @@ def shares_memory(tensor: torch.Tensor) -> bool:
 
 
 def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors share their memory, and the stretches that they take of it overlap.
+    """Whether two tensors share memory that overlaps.
 
-    Those of a module may all lie in one memory, one after the other, as an RNN's do.
+    The parameters of a module may be in one storage without overlap, as an RNN's are.
     """
     memory = storage_of(one)
     if memory is None or memory != storage_of(other):
@@ -163,18 +163,18 @@ def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _stretch(tensor: torch.Tensor) -> tuple[int, int]:
-    """From which byte of its memory to which a tensor reaches."""
+    """Return the first and the last byte of a tensor in its storage."""
     # What its shape, strides and offset need is counted from the start of the memory.
     return int(tensor.storage_offset()) * tensor.itemsize, _memory(tensor)[1]
 
 
 def storage_uses(storage: int) -> int:
-    """How many tensors, and whoever else torch counts, hold a storage."""
+    """Return torch's reference count of a storage."""
     return int(torch._C._storage_Use_Count(storage))
 
 
 def tensor_uses(tensor: torch.Tensor) -> int:
-    """How many hold a tensor, as torch counts in C++."""
+    """Return torch's C++ reference count of a tensor."""
     return int(tensor._use_count())  # type: ignore[attr-defined]
 
 
@@ -184,7 +184,7 @@ def has_data(tensor: torch.Tensor) -> bool:
 
 
 def fake_mode_of(tensors: Iterable[torch.Tensor]) -> FakeTensorMode | None:
-    """The mode under which fake tensors were made; None where none is fake."""
+    """Return the ``FakeTensorMode`` of the first fake tensor; None without one."""
     return next((each.fake_mode for each in tensors if isinstance(each, FakeTensor)), None)
 
 
@@ -196,7 +196,7 @@ def kind_without_data(tensor: torch.Tensor) -> str | None:
 
 
 def why_unreadable(tensor: torch.Tensor) -> str | None:
-    """Why the values of a tensor must not be read, because they are not in memory.
+    """Return why the values of a tensor cannot be read: they are not in memory.
 
     Args:
         tensor: Any tensor, of any layout and class.
@@ -234,7 +234,7 @@ def why_unreadable(tensor: torch.Tensor) -> str | None:
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
-    """Whether the values of a common kind of tensor are there, told in a microsecond or two."""
+    """Whether a common kind of tensor has all its values in memory; a fast check."""
     try:
         return (
             not tensor.is_meta
@@ -258,9 +258,9 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def same_numbers(tensor: torch.Tensor) -> tuple[Any, ...] | None:
-    """What tells, while both live, that two tensors show the same numbers.
+    """Return a key that is equal for two living tensors with the same numbers.
 
-    None for a tensor of a kind that nothing tells it of.
+    None for a kind of tensor without such a key.
     """
     try:
         if type(tensor) not in PLAIN or tensor.is_quantized or not is_plain(tensor):
@@ -272,7 +272,7 @@ def same_numbers(tensor: torch.Tensor) -> tuple[Any, ...] | None:
 
 
 def _inner(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """The tensors that hold the values of another one; none for one that has a storage."""
+    """Return the tensors with the values of a wrapper; none for a tensor with a storage."""
     functorch = torch._C._functorch
     if functorch.is_functorch_wrapped_tensor(tensor):
         return [functorch.get_unwrapped(tensor)]
@@ -298,7 +298,7 @@ def _inner(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _memory(tensor: torch.Tensor) -> tuple[int, int]:
-    """The bytes of a tensor's storage, and those that its shape, strides and offset need."""
+    """Return the bytes of a tensor's storage, and the bytes that its shape needs."""
     try:
         # By the base class: a subclass may refuse, or answer with anything.
         count = torch.Tensor.numel(tensor)
@@ -319,7 +319,7 @@ def _memory(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def distinct(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """A dense tensor without its repetitions.
+    """Remove the repetitions of a dense tensor.
 
     Args:
         tensor: A dense tensor.
@@ -342,7 +342,7 @@ def distinct(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
 
 
 def parts(tensor: torch.Tensor, most: int = PART) -> Iterator[torch.Tensor]:
-    """A dense tensor as views of at most so many numbers."""
+    """Yield a dense tensor as views of a limited number of values."""
     waiting = [tensor]
     while waiting:
         part = waiting.pop()
@@ -362,7 +362,7 @@ def overlaps_too_much(tensor: torch.Tensor) -> bool:
 
 
 def everywhere(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> bool | None:
-    """Whether something holds for every number of a dense tensor.
+    """Whether a condition is true for every number of a dense tensor.
 
     Args:
         tensor: The tensor.
@@ -392,18 +392,18 @@ def everywhere(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor
 
 
 def finite(part: torch.Tensor) -> torch.Tensor:
-    """A test for `everywhere`: as `torch.isfinite`, in a tenth of the time."""
-    # The ends are NaN where any number is.
+    """Return a test for `everywhere`: like `torch.isfinite`, ten times as fast."""
+    # The extremes are NaN if any number is.
     return torch.stack(part.aminmax()).isfinite() if part.dtype in _ENDED else part.isfinite()
 
 
 def zeros_like(tensor: torch.Tensor) -> torch.Tensor:
-    """Zeros of a tensor's shape, in the memory of one."""
+    """Return zeros of a tensor's shape, with the memory of a single zero."""
     return torch.zeros((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
 
 
 def one_number(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """The one number of a tensor of any layout, without dimensions; None where there is not one."""
+    """Return the only number of a tensor as a 0-dim one; None if it has more or fewer."""
     if tensor is None:
         return None
     try:
@@ -420,5 +420,5 @@ def one_number(tensor: torch.Tensor | None) -> torch.Tensor | None:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an exception says."""
+    """Return the first line of an exception's message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

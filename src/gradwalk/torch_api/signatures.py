@@ -52,7 +52,7 @@ _HAND_WRITTEN = {
 
 
 def signature(op: str) -> Signature | None:
-    """The signature behind a backward class.
+    """Return the signature of a backward class.
 
     Args:
         op: The class name of an autograd node, e.g. ``"MulBackward0"``.
@@ -61,13 +61,13 @@ def signature(op: str) -> Signature | None:
         What the installed torch declares about it, or None where torch declares nothing (custom
         Functions, hand-written nodes, or a torch that ships no ``derivatives.yaml``).
     """
-    # "ViewBackward0_copy" is the same formula for the copying twin of a view operator.
+    # "ViewBackward0_copy" is the same formula for the copying variant of a view operator.
     return _signatures().get(op.removesuffix("_copy")) or _HAND_WRITTEN.get(op)
 
 
 @functools.cache
 def tensor_arguments(op: str | None) -> frozenset[str]:
-    """The names of the tensors that the forward call behind a backward class takes."""
+    """Return the names of the tensor arguments of a backward class's forward call."""
     found = signature(op) if op is not None else None
     if found is None:
         return frozenset()
@@ -77,7 +77,7 @@ def tensor_arguments(op: str | None) -> frozenset[str]:
 
 @functools.cache
 def call_arguments(op: str) -> frozenset[str]:
-    """The names of all that the forward call behind a backward class takes."""
+    """Return the names of all arguments of a backward class's forward call."""
     found = signature(op)
     if found is None:
         return frozenset()
@@ -86,7 +86,7 @@ def call_arguments(op: str) -> frozenset[str]:
 
 @functools.cache
 def argument_names(op: str, inputs: int) -> tuple[str | None, ...]:
-    """The forward argument that each of a node's next functions stands for.
+    """Return the forward argument of each of a node's next functions.
 
     A list argument takes as many next functions as are left over: ``tensors[0]``, ``tensors[1]``.
 
@@ -117,7 +117,7 @@ def argument_names(op: str, inputs: int) -> tuple[str | None, ...]:
 def arguments_without_grad(
     op: str, needing: tuple[bool, ...]
 ) -> tuple[frozenset[str], dict[str | None, int]]:
-    """The tensors that a forward call takes and that need no grad.
+    """Return the tensor arguments of a forward call that do not require grad.
 
     Args:
         op: The class name of an autograd node.
@@ -135,23 +135,23 @@ def arguments_without_grad(
 
 
 Operator = torch._ops.OpOverload
-"""The class of torch's own operators, as programs written down call them."""
+"""The class of torch's operators in exported programs."""
 
 
 def schema_of(operator: Operator) -> torch.FunctionSchema:
-    """What an operator takes and gives, as torch declares it."""
+    """Return torch's schema of an operator."""
     return operator._schema
 
 
 def declared_arguments(operator: Operator) -> dict[str, bool]:
-    """The names of an operator's arguments, and whether each is a tensor."""
+    """Return the names of an operator's arguments, and whether each is a tensor."""
     declared = schema_of(operator).arguments
     return {each.name: isinstance(each.type, torch.TensorType) for each in declared}
 
 
 @functools.cache
 def written_arguments(operator: Operator) -> frozenset[str]:
-    """The names of the arguments that an operator writes into."""
+    """Return the names of the arguments that an operator writes to."""
     declared = schema_of(operator).arguments
     return frozenset(each.name for each in declared if each.alias_info and each.alias_info.is_write)
 
@@ -209,7 +209,7 @@ def _declared_arguments(forward: str) -> list[Argument]:
 
 
 def _fields_by_dispatch_key(body: str) -> list[tuple[str, dict[str, str]]]:
-    """The arguments that have a formula, and the formulas, once per dispatch key."""
+    """Return the arguments with a formula, and the formulas, once per dispatch key."""
     groups: list[tuple[str, dict[str, str]]] = [("Default", {})]
     dispatched = False
     # The text between two fields is the rest of a formula that takes several lines.
@@ -225,7 +225,7 @@ def _fields_by_dispatch_key(body: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def _plain_scalar(written: str) -> str:
-    """A YAML value on one line, without its quotes or a comment after it."""
+    """Return a YAML value on one line, without quotes or a trailing comment."""
     text = " ".join(written.split())
     return text[1:-1] if text[:1] in {"'", '"'} else text.partition(" #")[0]
 

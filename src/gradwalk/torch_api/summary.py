@@ -1,4 +1,4 @@
-"""A tensor in at most 64 numbers and its statistics, as plain JSON values.
+"""Summarise a tensor: statistics and at most 64 numbers, as plain JSON values.
 
 Reads values only: no gradient, random state or tensor is changed. What it copies is bounded by
 `gradwalk.torch_api.reading.PART` numbers at a time; repeated numbers (of expanded dimensions) are
@@ -76,7 +76,7 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
 
 
 def _of_part(tensor: Any, part: torch.Tensor) -> TensorSummary:
-    """The part of a DTensor that this process holds, or the first of the ranks it simulates."""
+    """Summarise the part of a DTensor that this process or its first simulated rank holds."""
     summary = summarise(part)
     notes = [summary["note"]]
     if hasattr(tensor, "placements"):
@@ -90,7 +90,7 @@ def _of_part(tensor: Any, part: torch.Tensor) -> TensorSummary:
 
 
 def _of_wrapped(tensor: torch.Tensor, inner: torch.Tensor, hidden: list[int]) -> TensorSummary:
-    """What is within a wrapper of ``torch.func``, with the dimensions that vmap hides."""
+    """Summarise the tensor inside a ``torch.func`` wrapper, with the dimensions that vmap hides."""
     summary = summarise(inner)
     if hidden:
         note = (
@@ -127,7 +127,7 @@ class Summaries:
         self._bytes_left = _MOST_HELD
 
     def of(self, tensor: torch.Tensor) -> TensorSummary:
-        """The summary of a tensor, which may be changed."""
+        """Return the summary of a tensor, which the caller may change."""
         held = self._held.get(id(tensor))
         if held is not None and held[0] is tensor and held[1] == tensor._version:
             return held[2].copy()
@@ -151,7 +151,7 @@ class Summaries:
 
 
 def _with_statistics(tensor: torch.Tensor, told: TensorSummary) -> TensorSummary:
-    """The summary of a plain tensor whose memory can be read, and of which one view is known."""
+    """Summarise a plain tensor with readable memory."""
     with torch.no_grad():
         summary = without_values(tensor)
         _fill_values(summary, torch.Tensor.detach(tensor))
@@ -161,7 +161,7 @@ def _with_statistics(tensor: torch.Tensor, told: TensorSummary) -> TensorSummary
 
 
 def without_values(tensor: torch.Tensor) -> TensorSummary:
-    """What can be said of a tensor without reading its values; the numbers are None."""
+    """Summarise a tensor without reading its values; the statistics are None."""
     found: TensorSummary = {
         "shape": [],
         "dtype": str(torch.Tensor.dtype.__get__(tensor)),  # type: ignore[attr-defined]
@@ -233,7 +233,7 @@ def _fill_nested(summary: TensorSummary, tensor: torch.Tensor) -> None:
 
 
 def _joined(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """The numbers of many tensors, some `PART` at a time."""
+    """Yield the numbers of many tensors, about `PART` at a time."""
     waiting: list[torch.Tensor] = []
     count = 0
     for part in (part for tensor in tensors for part in parts(tensor)):
@@ -247,7 +247,7 @@ def _joined(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
 
 
 def _fill_stored(summary: TensorSummary, tensor: torch.Tensor, kind: str) -> None:
-    """The statistics of a large sparse tensor."""
+    """Compute the statistics of a large sparse tensor."""
     if tensor.layout is torch.sparse_coo:
         if not tensor.is_coalesced() and tensor._nnz() > _LARGEST_UNPACKED:
             summary["note"] = (
@@ -285,7 +285,7 @@ def _fill_statistics(summary: TensorSummary, tensor: torch.Tensor) -> None:
 
 
 def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repeats: int) -> None:
-    """The statistics of numbers that come in parts, of which each stands so often in a tensor."""
+    """Compute the statistics of numbers in parts, each repeated equally often in a tensor."""
     count = 0
     found: list[_Part] = []
     for part in numbers:
@@ -310,7 +310,7 @@ def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repea
 
 
 def _fill_from(summary: TensorSummary, only: _Part, count: int, repeats: int) -> None:
-    """Fill in the statistics of one part at hand, as most tensors are: nothing has to be joined."""
+    """Fill in the statistics of a single part, the common case."""
     nan, inf = (0, 0) if only.odd is None else only.odd.tolist()
     summary["nan"], summary["inf"] = nan * repeats, inf * repeats
     summary["zeros"] = (count - int(only.others)) * repeats
@@ -350,14 +350,14 @@ class _Part:
         self._count = numbers.numel()
 
     def counts(self) -> torch.Tensor:
-        """How many of the numbers are NaN, infinite, and zero."""
+        """Return the counts of NaN, infinite and zero values."""
         zeros = (self._count - self.others).reshape(1)
         odd = zeros.new_zeros(2) if self.odd is None else self.odd
         return torch.cat([odd, zeros])
 
 
 def _one(join: Callable[[torch.Tensor], torch.Tensor], values: list[torch.Tensor]) -> torch.Tensor:
-    """One value from those of all parts; that of a single part as it is."""
+    """Join the values of all parts; return the value of a single part unchanged."""
     return values[0] if len(values) == 1 else join(torch.stack(values))
 
 
@@ -375,9 +375,9 @@ def _same_memory(tensor: torch.Tensor, numbers: tuple[Any, ...] | None) -> tuple
 
 
 def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
-    """The numbers of a dense tensor in a row, as they lie in memory; itself where there are gaps.
+    """Return a dense tensor's numbers in memory order; the tensor itself if it has gaps.
 
-    Of a transposed matrix, torch makes a copy to find the least and the largest.
+    torch would copy a transposed matrix to find its extremes.
     """
     if tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg() or not _fills_memory(tensor):
         return tensor
@@ -385,7 +385,7 @@ def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _fills_memory(tensor: torch.Tensor) -> bool:
-    """Whether a dense tensor has each number of a stretch of memory once."""
+    """Whether a dense tensor has each number of a contiguous block of memory once."""
     following = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1:
