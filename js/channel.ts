@@ -182,7 +182,7 @@ function isIdle({ content }: Told): boolean {
   return content?.execution_state === "idle";
 }
 
-/** Return a channel without a kernel, which keeps the values itself. `change` and `receive` stand in for Python. */
+/** Return a channel without a kernel, which keeps the values itself. `change` and `receive` play Python's part. */
 export function localChannel<T = Traits>(
   traits: T,
   receive: (message: Message, done: () => void) => void = () => {},

@@ -92,7 +92,7 @@ async function view(change: Partial<Traits> = {}) {
   return { host, channel, text, graph };
 }
 
-/** Where the point of each edge's arrowhead is, and its base. */
+/** Each edge's arrowhead: its tip and its base. */
 function arrows(graph: GraphModel, direction: Direction, heading: [number, number]) {
   const scene = sceneOf(graph, direction);
   return scene.edges

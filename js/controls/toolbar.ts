@@ -14,7 +14,7 @@ interface ToolbarEvents {
   toggleHelp(): void;
   /** Leave entered boxes until `depth` are left. */
   leaveTo?(depth: number): void;
-  /** Absent if there is no panel. */
+  /** Absent without a panel. */
   togglePanel?: () => void;
 }
 

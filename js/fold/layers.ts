@@ -69,7 +69,7 @@ export function joinLayers(
 /**
  * Has a sum take in the activation that follows it, where nothing else uses the sum. Linear in nodes and edges.
  *
- * Args: as for `joinLayers`; `operations` says how many each group holds. What is taken in lies in no box any more.
+ * Args: as for `joinLayers`; `operations` says how many each group holds. Absorbed nodes have no box afterwards.
  *
  * Returns per node the sum that it is drawn with; -1 for most.
  */

@@ -197,7 +197,7 @@ export class FoldController {
     );
   }
 
-  /** Open a block of a strip: its bar does not move, or the view stays. False if there is no such strip. */
+  /** Open a block of a strip: its bar does not move, or the view stays. False without such a strip. */
   openBlock(path: string): boolean {
     const { wanted, drawing, measure } = this;
     const hold = holdBar(drawing, path);

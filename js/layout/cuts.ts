@@ -13,7 +13,7 @@ const WINDOW = 0.35;
 const PER_LINE = 0.08;
 
 /**
- * Cut a component into `count` parts of similar height, or fewer if those are no taller, between ranks with few lines.
+ * Cut a component into `count` parts of similar height, or fewer if those are not taller, between ranks with few lines.
  * `height` is the boxes', px. Returns the cuts from the top down.
  */
 export function chooseCuts(part: LaidOut, height: Float64Array, count: number): Cut[] {

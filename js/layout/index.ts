@@ -3,7 +3,7 @@
  *
  *   check        refuse what cannot be laid out, in a sentence
  *   copies       one copy of a shared leaf per use
- *   hanging      room for what stands beside a node and takes no part
+ *   hanging      room for docked nodes, which are not laid out
  *   components   each connected component on its own, packed side by side
  *   rank         rows: hanging trees peeled, longest paths, balancing sweeps
  *   dummies      long edges cut so that every segment joins neighbouring rows

@@ -165,7 +165,7 @@ describe("a card", () => {
     const graph = MODELS["x used three times"]();
     const { recording } = placed(graph);
     const { steps, run } = recording;
-    if (!run) throw new Error("There is no run.");
+    if (!run) throw new Error("The pass has no run.");
     const [grown] = run.grads;
     const value = Number(grown.values);
     const few = (one: number) => ({ values: one, norm: Math.abs(one) });
@@ -209,7 +209,7 @@ describe("a card", () => {
     const graph = MODELS["h = w * x + b"]();
     const { recording, scene } = placed(graph);
     const { steps, run } = recording;
-    if (!run) throw new Error("There is no run.");
+    if (!run) throw new Error("The pass has no run.");
     const before = { values: 0.25, norm: 0.25 };
     const [first, ...others] = run.grads;
     const grads = [{ ...first, before }, ...others];

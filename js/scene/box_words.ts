@@ -17,7 +17,7 @@ const MOST_NAMED = 3;
 /** Among more operations, a single convolution says little. */
 const MOST_OPERATIONS = 6;
 
-/** The words on a closed box; `isParameter` tells which nodes of `graph` are parameters. */
+/** The words on a closed box; `isParameter` tests a node of `graph`. */
 export function boxWords(
   graph: GraphModel,
   group: ClosedGroup,

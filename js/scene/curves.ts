@@ -17,13 +17,13 @@ import { nameSkips, skipsIn } from "./skips";
 import { edgesOnBars, placeStrip } from "./strip";
 import type { Size } from "./views";
 
-/** A scene, and per node of the layout the place of the first thing drawn for it. */
+/** A scene, and per layout node the index of its first drawn node. */
 export interface Drawn {
   scene: Scene;
   first: Int32Array;
 }
 
-/** Draw everything of a picture that is laid out: frames, nodes, curves, and the words on them. */
+/** Draw a laid-out picture: frames, nodes, curves, and their words. */
 export function drawn(sized: Sized, placed: Placement, measure: Measure, window: Size): Drawn {
   const { graph, plan, shapes, direction } = sized;
   const horizontal = isHorizontal(direction);
@@ -49,7 +49,7 @@ export function drawn(sized: Sized, placed: Placement, measure: Measure, window:
   return { scene, first };
 }
 
-/** The nodes at their places; a strip becomes one bar per block, in a frame of its own. */
+/** The placed nodes; a strip becomes a frame with a bar per block. */
 function sceneNodes(
   { graph, plan, shapes, times, direction }: Sized,
   placed: Placement,
@@ -95,7 +95,7 @@ function sceneNodes(
   return { nodes, first };
 }
 
-/** Lead the edges of strips to their bars, and add the arrows between neighbours. */
+/** Lead a strip's edges to its bars, and add the arrows between neighbours. */
 function joinBars(scene: Scene, graph: GraphModel, plan: Plan, first: Int32Array): void {
   const horizontal = isHorizontal(scene.direction);
   scene.edges = edgesOnBars(graph, plan, scene.edges, first, scene.nodes, horizontal);
@@ -104,12 +104,12 @@ function joinBars(scene: Scene, graph: GraphModel, plan: Plan, first: Int32Array
     for (const e of merged?.edges ?? []) scene.edgeOf[e] = index;
 }
 
-/** The kind of a node that is none of autograd's, as a part of a `SceneNode`. */
+/** The kind of a node outside autograd, for a `SceneNode`. */
 export function quietPart({ kind }: NodeModel): Pick<SceneNode, "quiet"> {
   return kind === "op" || kind === "leaf" || kind === "call" ? {} : { quiet: kind };
 }
 
-/** Where the signs are that say which ranks have a node. */
+/** The places of the signs with a node's ranks. */
 function tagsOf(nodes: readonly SceneNode[]): Place[] {
   return nodes.flatMap(({ x, y, shape, only, isTold }) => {
     if (only === undefined || isTold || shape.sign) return [];

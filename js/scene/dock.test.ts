@@ -29,7 +29,7 @@ const graphOf = (make: (g: Builder) => number) => {
   return g.graph([make(g), "out"]);
 };
 
-/** The drawn nodes by what stands in them first. */
+/** The drawn nodes by their first text. */
 function byTitle({ nodes }: Scene): Map<string, SceneNode> {
   return new Map(nodes.map((node) => [node.shape.texts[0].text, node]));
 }

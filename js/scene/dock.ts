@@ -4,7 +4,7 @@ import type { NodeShape } from "./node_shape";
 import type { Plan } from "./plan";
 import { isWork } from "./shown_graph";
 
-/** A leaf or constant drawn beside the one operation that uses it, off the line of the data. */
+/** A leaf or constant beside the one operation that uses it, outside the line of the data. */
 export interface Dock {
   /** Places in the plan: of the leaf, of the operation, and of the edge between them. */
   leaf: number;
@@ -18,8 +18,8 @@ export interface Dock {
 const SIDES = [1, -1] as const;
 
 /**
- * Which leaves and constants dock: those with a single use, beside an operation that another of its operands leads the
- * line on from. Where all are leaves, the first that gets a gradient stays in the line.
+ * The leaves and constants to dock: those with a single use, beside an operation whose line continues with another
+ * operand. If all operands are leaves, the first with a gradient stays in the line.
  */
 export function docksOf(
   graph: GraphModel,
@@ -55,13 +55,13 @@ export function docksOf(
     }
     const { stubs } = shapes[user];
     const sides = stubs.length > 0 ? SIDES.slice(1) : SIDES;
-    // Of more than there is room for, all stay where they are.
+    // If not all fit, none docks.
     if (docking.length > sides.length) return [];
     return docking.map((edge, i) => ({ leaf: edges[edge].target, user, edge, side: sides[i] }));
   });
 }
 
-/** The room that what docks takes beside the boxes, px: `gap` is between the two. */
+/** The room for docked nodes beside the boxes, px: `gap` is between the two. */
 export function hangingOf(
   docks: readonly Dock[],
   shapes: readonly NodeShape[],
@@ -86,7 +86,7 @@ function across({ width, height }: NodeShape, horizontal: boolean): number {
   return horizontal ? height : width;
 }
 
-/** Where everything in a picture is, in the layout's coordinates. */
+/** The place of everything in a picture, in the layout's coordinates. */
 export interface Placement
   extends Pick<
     Layout,
@@ -101,11 +101,11 @@ export interface Placement
     | "backward"
     | "route"
   > {
-  /** Per edge, 1 if it leaves and arrives elsewhere than along the flow: up, or to what is docked. */
+  /** Per edge, 1 if it does not leave and arrive along the flow: up, or to a docked node. */
   apart: Uint8Array;
 }
 
-/** What is laid out when the docked nodes are left out: places in the plan of what stays, and the place there of each node. */
+/** The layout's nodes without the docked ones: their indices in the plan, and each node's index among them. */
 export function withoutDocked({ nodes, edges }: Plan, docks: readonly Dock[]) {
   const left = new Set(docks.map(({ leaf }) => leaf));
   const kept = [...nodes.keys()].filter((v) => !left.has(v));
@@ -117,7 +117,7 @@ export function withoutDocked({ nodes, edges }: Plan, docks: readonly Dock[]) {
   return { kept, at, lines: [...edges.keys()].filter((e) => !lines.has(e)) };
 }
 
-/** The whole picture, from the layout of what stays and what is docked to it. */
+/** The whole picture, from the layout and the docked nodes. */
 export function withDocked(
   placed: Layout,
   { nodes, edges }: Plan,
@@ -129,7 +129,7 @@ export function withDocked(
 ): Placement {
   const n = nodes.length;
   const copies = placed.owner.length - kept.length;
-  /** Per drawn node of the layout, which one of the whole picture it is. */
+  /** Per drawn node of the layout, its index in the whole picture. */
   const drawn = Array.from(placed.owner, (_, i) =>
     i < kept.length ? kept[i] : n + i - kept.length,
   );

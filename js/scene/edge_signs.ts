@@ -7,7 +7,7 @@ const DIGIT = 6.2;
 /** Where along an edge a sign may sit, best first; the argument is nearer to the start. */
 const PLACES = [0.62, 0.55, 0.7, 0.48, 0.4, 0.78];
 
-/** Writes its numbers on every edge that stands for several; before arguments, which can also do without a place. */
+/** Write the number of each merged edge, before arguments, which may be left out. */
 export function placeSigns(scene: Scene): void {
   const standing = scene.edges.filter(
     ({ merged }) => merged && (merged.tensors > 1 || merged.folded.length > 0),
@@ -24,7 +24,7 @@ export function placeSigns(scene: Scene): void {
     for (const [kind, number, text] of numbers) {
       if (number === 0 || (kind === "count" && (number === 1 || isShort(edge)))) continue;
       const width = Math.max(HEIGHT, DIGIT * text.length + 6);
-      // Folded plumbing can be opened only where its sign is, so it must be drawn; a count may be left out.
+      // Folded plumbing opens only at its sign, so that must be drawn; a count may be left out.
       const place =
         obstacles.findOnEdge(edge, width, PLACES) ??
         (kind === "folded" ? onLine(edge, width, obstacles) : null);
@@ -41,14 +41,14 @@ export function placeSigns(scene: Scene): void {
   }
 }
 
-/** On a line shorter than this, px, a number would leave nothing: the tooltip shows it. */
+/** On a shorter line, px, a number would hide the line: the tooltip has it. */
 const SHORT = 76;
 
 function isShort({ bounds: [left, top, right, bottom] }: SceneEdge): boolean {
   return right - left + bottom - top < SHORT;
 }
 
-/** A place on the line itself, clear of boxes if there is one: lines may be crossed. */
+/** A place on the line, clear of boxes if possible; it may be on other lines. */
 function onLine(edge: SceneEdge, width: number, obstacles: Obstacles): Place {
   const places = PLACES.map((share): Place => {
     const [x, y] = pointAt(edge.curve, share);

@@ -2,7 +2,7 @@ import type { Box } from "./grid";
 import type { Scene } from "./scene";
 import { type Size, seen, type View } from "./views";
 
-/** Of a node's copies, the one nearest to the middle of what is seen. */
+/** The copy of a node nearest to the middle of the view. */
 export function nearestCopy(
   scene: Scene | null,
   id: number,
@@ -17,7 +17,7 @@ export function nearestCopy(
   return copies.reduce((best, i) => (distance(i) < distance(best) ? i : best), copies[0]);
 }
 
-/** What is seen of a group, open or closed, whose members these are; null if nothing is. */
+/** The visible box of an open or closed group with these members; null if hidden. */
 export function boxAround(scene: Scene, path: string, members: Iterable<number>): Box | null {
   const frame = scene.frames.find((one) => one.path === path);
   if (frame) return frame;
@@ -32,7 +32,6 @@ export function boxAround(scene: Scene, path: string, members: Iterable<number>)
   }));
 }
 
-/** The seen box of a drawn node. */
 export function boxOf({ x, y, shape }: Scene["nodes"][number]): Box {
   return {
     left: x - shape.width / 2,

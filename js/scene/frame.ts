@@ -5,30 +5,30 @@ import { groupTitle } from "./box_words";
 import type { Box } from "./grid";
 import type { Text } from "./node_shape";
 
-/** An open group: a titled border around what lies in it. */
+/** An open group: a border with a title around its content. */
 export interface SceneFrame extends Box {
   path: string;
   title: string;
   /** Number of frames around it. */
   depth: number;
-  /** What else is written in its head, from the frame's upper left corner on, as far as there is room. */
+  /** The other texts of its head, from the frame's upper left corner, as far as they fit. */
   facts: readonly Text[];
-  /** Which ranks of a run have all in it, where its head says so; and whether that or the head of one around it does. */
+  /** The ranks that have all of it, if its head states them; and whether its head or an outer one does. */
   says?: string;
   isTold?: boolean;
-  /** Whether it cannot be closed by itself. */
+  /** Whether it cannot be closed alone. */
   isFixed?: boolean;
-  /** What a frame has that is a lens. */
+  /** The parts of a lens. */
   lens?: LensFrame;
 }
 
-/** A block of a strip that is opened below it. */
+/** An open block below its strip. */
 export interface LensFrame {
-  /** Corners of what ties it to its bar, x and y in turn. */
+  /** Corners of the wedge to its bar, x and y in turn. */
   wedge: readonly number[];
-  /** Signs in its head that open the blocks beside it: "‹ 6", "8 ›". */
+  /** Signs that open neighbouring blocks: "‹ 6", "8 ›". */
   steps: readonly { path: string; text: Text }[];
-  /** Where the sign is that closes it, and where its gradient is written. From the upper left corner on. */
+  /** The place of the sign that closes it, and of its gradient. From the upper left corner. */
   close: { x: number; y: number };
   gradient: { x: number; y: number };
   leaves: readonly number[];
@@ -36,17 +36,17 @@ export interface LensFrame {
 
 /** Room inside the top border for the title, px. */
 export const HEADER = 26;
-/** Between the border and the sign beside the title, and between that and the title, px. */
+/** From the border to the sign beside the title, and from that to the title, px. */
 export const TITLE_LEFT = 24;
 
 type Titled = Pick<GraphModel, "nodes">;
 
-/** Room that a title takes along the border, px. */
+/** A title's length along the border, px. */
 export function titleWidth(graph: Titled, path: string, measure: Measure): number {
   return Math.min(280, measure(oneLine(groupTitle(path, graph)), "title") + TITLE_LEFT + 12);
 }
 
-/** The title as far as there is room for it. */
+/** The title, shortened to its room. */
 export function fittedTitle(graph: Titled, path: string, width: number, measure: Measure): string {
   return fittedWords(groupTitle(path, graph), width - TITLE_LEFT - 8, measure);
 }

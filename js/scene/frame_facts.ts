@@ -8,19 +8,19 @@ import { parametersIn, sizeOf } from "./parameters";
 import type { Plan } from "./plan";
 import { onlyIn } from "./rank_strip";
 
-/** What is known of an open group besides its name. */
+/** An open group's facts besides its name. */
 interface Facts {
   /** Its output, if that is one tensor. */
   shape: readonly number[] | null;
-  /** How many numbers its parameters hold. */
+  /** Its parameters' number of elements. */
   numbers: number;
-  /** That it runs forward again in backward. */
+  /** Whether it runs forward again in backward. */
   again: string | null;
-  /** Which ranks of a run have it, where not all have. */
+  /** Its ranks, unless all have it. */
   only: string | null;
 }
 
-/** Per open group of a plan, what is known of it. Linear in the nodes that lie in boxes, and in edges times their depth. */
+/** Per open group of a plan, its facts. Linear in the nodes in boxes, and in edges times their depth. */
 export function factsOf(graph: GraphModel, plan: Plan): Facts[] {
   const { nodes, edges, frames, nodeOf } = plan;
   const placeOf = (id: number) => nodeOf?.[id] ?? id;
@@ -35,7 +35,7 @@ export function factsOf(graph: GraphModel, plan: Plan): Facts[] {
   for (let f = frames.length - 1; f >= 0; f--)
     if (frames[f].parent >= 0) numbers[frames[f].parent] += numbers[f];
 
-  /** A tensor is made in `frame`, and taken in `taker`, -1 for outside of all. */
+  /** A tensor is made in `frame` and used in `taker`, -1 for outside. */
   const give = (made: number, frame: number, taker: number) => {
     const around = new Set<number>();
     for (let f = taker; f >= 0; f = frames[f].parent) around.add(f);
@@ -47,7 +47,7 @@ export function factsOf(graph: GraphModel, plan: Plan): Facts[] {
     for (const e of parts) {
       const { target: made, output_nr, kind } = graph.edges[e];
       if (kind !== "gradient" || graph.nodes[made].kind !== "op") continue;
-      // Nodes folded into the line change the tensor before its end.
+      // Nodes folded into the line change the tensor.
       if (placeOf(made) === target) give(output_nr === 0 ? made : -1 - made, to, from);
     }
   }
@@ -68,14 +68,14 @@ export function factsOf(graph: GraphModel, plan: Plan): Facts[] {
   });
 }
 
-/** So much larger a title is drawn at most beside its facts. */
+/** The largest scale of a title beside its facts. */
 const GROWN = 1.8;
 const GAP = 12;
-/** Between the facts and the border, and from its top to their baseline, px. */
+/** From the facts to the border, and from its top to their baseline, px. */
 const RIGHT = 10;
 const BASELINE = 17.5;
 
-/** As much of the facts as fits beside a title, at the right. */
+/** The facts that fit at the right of a title. */
 export function fittedFacts(
   { shape, numbers, again, only }: Facts,
   title: number,

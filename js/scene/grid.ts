@@ -11,19 +11,19 @@ export function overlap(a: Box, b: Box): boolean {
 
 const CELL = 64;
 
-/** Boxes hashed by place, to ask quickly whether something is in the way. */
+/** A spatial hash of boxes, to find obstacles. */
 export class Grid {
   /** Left, top, right, bottom and owner of each box, flat. */
   private readonly boxes: number[] = [];
-  /** Per slot, the last of its entries; cells that share a slot cost time, never truth. */
+  /** Per slot, its last entry; shared slots cost time, but give correct results. */
   private heads = new Int32Array(64).fill(-1);
-  /** Per entry, the hash of its cell, the place of its box, and the entry before it in the same slot; -1 for none. */
+  /** Per entry, its cell's hash, its box, and the slot's previous entry; -1 for none. */
   private hashes = new Int32Array(64);
   private places = new Int32Array(64);
   private before = new Int32Array(64);
   private count = 0;
 
-  /** Adds a box; `owner` is ignored when the same owner asks. */
+  /** Add a box. Queries of the same `owner` ignore it. */
   add(left: number, top: number, right: number, bottom: number, owner: number): void {
     const at = this.boxes.length;
     this.boxes.push(left, top, right, bottom, owner);
@@ -39,7 +39,7 @@ export class Grid {
     }
   }
 
-  /** Whether anything not of this owner touches the box; a line without width counts where it crosses. */
+  /** Whether the box touches one of another owner; a line without width counts if it crosses. */
   hits(left: number, top: number, right: number, bottom: number, owner: number): boolean {
     const { boxes, heads, places, before } = this;
     for (let j = Math.floor(top / CELL); j <= Math.floor(bottom / CELL); j++) {

@@ -32,7 +32,7 @@ function sceneOf(
   });
 }
 
-/** What is wrong with a picture, in sentences. */
+/** The defects of a picture, in sentences. */
 function faults(scene: Scene, graph: GraphModel): string[] {
   const found: string[] = [];
   const boxes = scene.nodes.map(boxOf);

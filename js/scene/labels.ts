@@ -9,19 +9,19 @@ interface Argued {
 }
 
 const WIDEST = 90;
-/** Border taken by an edge without a label. */
+/** The border's share for an edge without a label. */
 const PLAIN = 10;
-/** Where along an edge its label may sit, best first; near the consumer, whose argument it names. */
+/** Positions of an edge's label, best first; near the consumer, whose argument it names. */
 const PLACES = [0.25, 0.17, 0.35, 0.45, 0.55, 0.65, 0.8];
 
-/** How much of its source's border an edge's label takes, px. */
+/** The border's share for an edge's label, px. */
 export function labelSize({ argument }: Argued, horizontal: boolean, measure: Measure): number {
   const width = argument === null ? 0 : measure(oneLine(argument), "edge") + 2 * TEXT_PAD;
   if (width === 0 || width > WIDEST) return PLAIN;
   return horizontal ? TEXT_HEIGHT : width;
 }
 
-/** A label in another graph that is laid out with this one: at the same place, with that graph's own words. */
+/** A label of another graph in the same layout: at the same place, with that graph's words. */
 export function labelled(
   label: EdgeLabel | null,
   { argument }: Argued,
@@ -32,7 +32,7 @@ export function labelled(
   return text ? { ...label, text, width: measure(text, "edge") + 2 * TEXT_PAD } : null;
 }
 
-/** Writes arguments on edges wherever they cover no box, no other label and no other edge. */
+/** Write arguments on edges where they cover no box, label or other edge. */
 export function placeLabels(scene: Scene, edges: readonly Argued[], measure: Measure): void {
   const obstacles = new Obstacles(scene);
   for (const edge of scene.edges) {

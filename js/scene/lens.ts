@@ -9,18 +9,18 @@ import type { Gate, Lens, Strip } from "./plan";
 import type { Place, Scene, SceneNode } from "./scene";
 import type { Size } from "./views";
 
-/** Room around what is in a lens, above it for the head, and between the lens and the picture that it belongs to. Px. */
+/** Room around a lens' content, above it for the head, and between the lens and its picture. Px. */
 const PAD = 20;
 const HEAD = 40;
 const AWAY = 40;
-/** It is made for at least so much room, px. */
+/** The least room for a lens, px. */
 const LEAST_ROOM = { width: 320, height: 170 };
 /** Room for a number in its head, and for a sign, px. */
 const NUMBER = 120;
 const SIGN = 28;
 const BASELINE = 22;
 
-/** The window that a lens is to fill beside what is there already: below it, or to the right where data flows down. */
+/** The window for a lens beside the picture: below it, or to the right if data flows down. */
 export function lensRoom(scene: Size, room: Size, horizontal: boolean): Size {
   return horizontal
     ? {
@@ -33,7 +33,7 @@ export function lensRoom(scene: Size, room: Size, horizontal: boolean): Size {
       };
 }
 
-/** What something outside of a lens is drawn as: its name, with room for a gradient above. */
+/** The shape of an outside node: its name, with room for a gradient above. */
 export function gateShape({ title }: Gate, measure: Measure): NodeShape {
   const text = shortenMiddle(oneLine(title), 150, (part) => measure(part, "cell"));
   const width = Math.ceil(Math.max(measure(text, "cell"), measure("‖grad‖ 0.0000", "name"))) + 8;
@@ -45,7 +45,6 @@ export function gateShape({ title }: Gate, measure: Measure): NodeShape {
   };
 }
 
-/** A picture with one more below it, or beside it: what is in an open block of a strip, in a frame that a wedge ties to its bar. */
 export function withLens(
   main: Scene,
   inner: Scene,
@@ -105,7 +104,7 @@ export function withLens(
   };
 }
 
-/** What is written in the head of a lens: "layers.7", its class, how large it is; signs to go on to its neighbours. */
+/** The head of a lens: "layers.7", its class, its size, and signs for its neighbours. */
 function headOf(
   { path, kind, numbers, leaves, block }: Lens,
   blocks: Strip["blocks"],
@@ -135,7 +134,7 @@ function headOf(
   return { title, facts, lens: { wedge: [], steps, close, gradient, leaves } };
 }
 
-/** Everything in a picture at another place, and further on in its lists. */
+/** Move a picture, and renumber its items. */
 function moved(
   { nodes, edges, frames }: Scene,
   {

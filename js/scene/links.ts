@@ -6,24 +6,24 @@ import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "./obstacles";
 import type { Place, Scene, SceneLink } from "./scene";
 
 const WORDS = "derivative of";
-/** So many are drawn by themselves; of more, those at the selected node. */
+/** The most links that are always drawn; others appear with the selected node. */
 const MOST = 12;
-/** How far a link bends aside, as a share of its length, the straightest first. */
+/** How far a link bends aside, as a share of its length, straightest first. */
 const BENDS = [0, 0.15, -0.15, 0.3, -0.3, 0.5, -0.5, 0.8, -0.8];
 const SAMPLES = 40;
-/** Between a node and the end of a link, px. */
+/** Between a node and a link's end, px. */
 const AWAY = 3;
-/** So far it may reach beyond the picture, px: into its margin. */
+/** How far it may reach into the picture's margin, px. */
 const OUTSIDE = 12;
-/** What is bad about a way: a point under a node or beyond the picture, one on a line, each px. */
+/** Costs of a path: per point under a node, outside or on a line, and per px. */
 const COST = { covered: 200, outside: 400, crossed: 12, long: 0.1 };
 const PLACES = [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82];
-/** On the link, or above or below it where it is short, px. */
+/** On the link, or above or below a short one, px. */
 const SHIFTS = [0, -TEXT_HEIGHT, TEXT_HEIGHT, -2 * TEXT_HEIGHT, 2 * TEXT_HEIGHT];
 
 /**
- * Ties nodes that gave derivatives to what these are the derivatives of, where both are drawn: no edges, so nothing
- * makes way for them. To be called when all else is in its place.
+ * Link nodes that computed derivatives to the nodes of these functions, if both are drawn. Links are not edges, so
+ * nothing makes way for them: call this last.
  */
 export function placeLinks(scene: Scene, graph: GraphModel, measure: Measure): void {
   const ends = new Map<string, [source: number, target: number]>();
@@ -47,7 +47,7 @@ export function placeLinks(scene: Scene, graph: GraphModel, measure: Measure): v
   });
 }
 
-/** The links to draw: of many only those at a node, and at most as many as can be distinguished. */
+/** The links to draw: if many, only those at a node, and at most as many as can be distinguished. */
 export function linksAt(
   { links = [], drawn }: Scene,
   selected: number | null,
@@ -71,7 +71,7 @@ function wayOf(scene: Scene, source: number, target: number, bend: number, obsta
     const [x, y] = pointAt(whole, t);
     return x > box.left && x < box.right && y > box.top && y < box.bottom;
   };
-  /** Where the way comes out of a box that it begins in, within a fraction of a px. */
+  /** Where the path leaves its first box, within a fraction of a px. */
   const out = (start: number, way: 1 | -1, box: Box) => {
     let t = start;
     for (let step = way / 64; Math.abs(step) > 1e-5; step /= 2)
@@ -94,7 +94,7 @@ function wayOf(scene: Scene, source: number, target: number, bend: number, obsta
   return { curve, cost };
 }
 
-/** A place for the words: on the link, clear of all else, or if need be over a line. */
+/** A place for the words: on the link, clear of all else, or if necessary on a line. */
 function labelOn(
   curve: readonly number[],
   { width, height }: Scene,
@@ -128,7 +128,7 @@ function grown({ left, top, right, bottom }: Box, by: number): Box {
   return { left: left - by, top: top - by, right: right + by, bottom: bottom + by };
 }
 
-/** The part of one cubic piece between two shares of it. */
+/** The part of a cubic piece between two parameters. */
 function part(curve: readonly number[], from: number, to: number): number[] {
   const slope = (t: number, k: number) =>
     3 * (1 - t) ** 2 * (curve[2 + k] - curve[k]) +

@@ -1,19 +1,19 @@
 import type { EdgeModel } from "../wire";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
-/** The graph's nodes that a drawn node stands for. */
+/** The graph nodes of a drawn node. */
 export function membersOf({ id, group, gate, also }: SceneNode): readonly number[] {
   if (gate) return [];
   if (group) return group.members;
   return also ? [id, ...also] : [id];
 }
 
-/** The same, and the constants that its sign says. */
+/** The same, and the constants in its sign. */
 export function allIn(node: SceneNode): readonly number[] {
   return node.said ? [...membersOf(node), ...node.said] : membersOf(node);
 }
 
-/** Per node of the graph, of which there are so many, the indices of what is drawn for it. */
+/** Per graph node, up to `count`, the indices of its drawn nodes. */
 export function drawnFor(nodes: readonly SceneNode[], count: number): number[][] {
   const drawn: number[][] = Array.from({ length: count }, () => []);
   // Nodes in an open block of a strip are drawn themselves.
@@ -22,12 +22,12 @@ export function drawnFor(nodes: readonly SceneNode[], count: number): number[][]
   return drawn;
 }
 
-/** The graph's edges that a drawn edge is made of. */
+/** The graph edges of a drawn edge. */
 export function edgesOf({ index, merged }: SceneEdge): readonly number[] {
   return merged ? merged.edges : [index];
 }
 
-/** Where a node is seen that is folded into an edge; null if it is not. */
+/** The place of a node that is folded into an edge; null for other nodes. */
 export function foldedAt({ edges }: Scene, node: number): { x: number; y: number } | null {
   const edge = edges.find(({ merged }) => merged?.folded.includes(node));
   if (!edge) return null;
@@ -36,14 +36,14 @@ export function foldedAt({ edges }: Scene, node: number): { x: number; y: number
   return sign ?? { x: (left + right) / 2, y: (top + bottom) / 2 };
 }
 
-/** Whether a drawn node is or contains a node of the graph. */
+/** Whether a drawn node is or contains a graph node. */
 export function holds({ id, group, gate, said, also }: SceneNode, node: number | null): boolean {
   if (node === null || gate) return false;
   if (group) return group.members.includes(node);
   return id === node || said?.includes(node) === true || also?.includes(node) === true;
 }
 
-/** What of a picture stands for several nodes or edges. */
+/** The parts of a picture that combine several nodes or edges. */
 export function foldedIn(scene: Scene | null) {
   const merged = (scene?.edges ?? []).map((edge) => edge.merged);
   return {
@@ -53,7 +53,7 @@ export function foldedIn(scene: Scene | null) {
   };
 }
 
-/** The kind of an edge that no gradient flows along, as a part of a `SceneEdge`. */
+/** The kind of an edge without gradient, for a `SceneEdge`. */
 export function edgePart(kind: EdgeModel["kind"]): Pick<SceneEdge, "quiet"> {
   return kind === "gradient" ? {} : { quiet: kind };
 }

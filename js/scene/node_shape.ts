@@ -1,21 +1,20 @@
 import type { Style } from "../text/measure";
 
-/** A text at its start (or middle), relative to the centre of its node. */
+/** A text by its start (or middle), relative to its node's centre. */
 export interface Text {
   text: string;
   style: Style;
   x: number;
-  /** Baseline. */
   y: number;
   anchor: "start" | "middle" | "end";
   /** Whether it is in the header of a card, or at the bottom of a closed box. */
   head?: boolean;
   foot?: boolean;
-  /** Of the number that a node holds, how wide another one may be; left out of all other texts. */
+  /** For a node's number, the room for another one; absent for other texts. */
   room?: number;
 }
 
-/** A dashed line from the box to a hollow mark, with its words. Relative to the centre of the node. */
+/** A dashed line from the box to a hollow mark, with words. Relative to the node's centre. */
 export interface StubShape {
   line: [number, number, number, number];
   x: number;
@@ -25,12 +24,11 @@ export interface StubShape {
   text: { x: number; y: number };
 }
 
-/** Everything about a node that does not depend on where it stands. */
+/** The properties of a node that do not depend on its place. */
 export interface NodeShape {
-  /** The box that is seen. */
   width: number;
   height: number;
-  /** The room kept free for it: the box and, on both sides alike, its stubs. */
+  /** Its room: the box and, symmetrically, its stubs. */
   outerWidth: number;
   outerHeight: number;
   /** Distance of an output's second outline from its box, 0 for others. */
@@ -39,31 +37,30 @@ export interface NodeShape {
   flagHeight: number;
   texts: Text[];
   stubs: StubShape[];
-  /** What a node has that is drawn as on a board. */
+  /** The parts of a card. */
   card?: CardParts;
-  /** What a closed box has besides its words. */
+  /** The parts of a closed box besides its words. */
   tile?: TileParts;
-  /** Where its strip over the ranks of a run is drawn. */
+  /** The place of its strip over ranks. */
   ranks?: Cell;
-  /** For an operation between boxes, drawn as its sign only: whether in a circle. */
+  /** For an operation between boxes, drawn as its sign: whether in a circle. */
   sign?: "round" | "plain";
 }
 
 interface TileParts {
-  /** Where the norm of what arrived at its parameters is written, its baseline; null where it has none. */
+  /** The baseline of its parameters' gradient norm; null for none. */
   number: number | null;
-  /** The text until it is known: how many numbers the parameters hold. */
+  /** The text before the norm is known: the parameters' number of elements. */
   rest: string;
-  /** Height of the strip at its foot, with what it took in; 0 for none. */
+  /** Height of the strip at its foot with absorbed followers; 0 for none. */
   under: number;
-  /** Whether it is a module without others in it. */
+  /** Whether it is a module without submodules. */
   isLayer: boolean;
 }
 
-/** How a card is drawn: with all that it says, or small. */
+/** A card's size. */
 export type CardSize = "full" | "near";
 
-/** A part of a node; x, y is its centre, relative to the node's. */
 export interface Cell {
   x: number;
   y: number;
@@ -71,19 +68,19 @@ export interface Cell {
   height: number;
 }
 
-/** What makes a node a card: a header, its value, and a cell for its gradient. */
+/** The parts of a card: a header, its value, and a cell for its gradient. */
 export interface CardParts {
   size: CardSize;
   /** Height of the header. */
   header: number;
   /** Hairlines between the parts. */
   rules: [number, number, number, number][];
-  /** Where the gradient is written; null where none can come. */
+  /** The cell of the gradient; null if none can come. */
   grad: Cell | null;
-  /** Where the shares that are added up are written in one line; null where nothing is added up. */
+  /** The cell of the summands; null without any. */
   sum: Cell | null;
-  /** Where each share has a row of its own, on a leaf. */
+  /** On a leaf, a row for each contribution. */
   rows: Cell[];
-  /** Where the numbers of a tensor stand that can be set. */
+  /** The cell of a tensor's inputs. */
   numberInputs?: Cell;
 }

@@ -16,29 +16,28 @@ export interface NodeWords {
   uses: string | null;
   /** Text on an output's flag; null for other nodes. */
   flag: string | null;
-  /** One line per operand that needs no gradient, or one for all when there are many. */
+  /** One line per operand without gradient, or one for all if there are many. */
   stubs: Stub[];
-  /** What the operation is called on a board. */
+  /** The operation's sign on a board. */
   sign?: string | null;
-  /** What it holds or gave, when that fits. */
+  /** Its value, if that fits. */
   value?: string | null;
-  /** The same of a matrix, line by line. */
+  /** A matrix, row by row. */
   rows?: readonly string[] | null;
-  /** Whether it holds one number. */
   isNumber?: boolean;
-  /** The room for the numbers of it that can be set, instead of those that are written. */
+  /** The room for number inputs, which replace the written numbers. */
   numberInputs?: InputRoom | null;
-  /** How many gradients are added up at it. */
+  /** The number of contributions to its gradient. */
   shares?: number;
-  /** Whether a strip over the ranks of a run is drawn in it. */
+  /** Whether it has a strip over ranks. */
   hasStrip?: boolean;
-  /** Drawn small: what no gradient flows through. */
+  /** Drawn small: without gradient. */
   quiet?: boolean;
   /** Of a closed box. */
   tile?: TileWords;
 }
 
-/** The grid of the numbers of a tensor that can be set in the picture. */
+/** The grid of a tensor's inputs. */
 export interface InputRoom {
   columns: number;
   rows: number;
@@ -46,23 +45,23 @@ export interface InputRoom {
 
 declare module "../wire/generated" {
   interface NodeModel {
-    /** What the page itself adds: its numbers can be set in a grid, for which its box has room. */
+    /** Added by the page: the grid for which its box has room. */
     numberInputs?: InputRoom;
   }
 }
 
 interface TileWords {
-  /** How many numbers its parameters hold. */
+  /** Its parameters' number of elements. */
   numbers: number;
-  /** What it took in of what follows it. */
+  /** Its absorbed followers. */
   under: string | null;
-  /** Whether it is a module without others in it. */
+  /** Whether it is a module without submodules. */
   isLayer: boolean;
 }
 
 interface Stub {
   argument: string;
-  /** What comes after the argument. */
+  /** The words after the argument. */
   rest: string;
 }
 
@@ -72,7 +71,7 @@ const SHAPE_ROOM = 170;
 const ARGUMENT_ROOM = 90;
 const QUIET_ROOM = 150;
 const VALUE_ROOM = 128;
-/** Rows of a matrix that are written below each other. */
+/** The most rows of a matrix that are written. */
 const MOST_ROWS = 4;
 const MANY_STUBS = 5;
 
@@ -87,11 +86,11 @@ export function wordsOf(
   const mark = runsAgain ? `${AGAIN} ` : "";
   const leaf = node.kind === "leaf";
   const hidden = leaf || node.name === null || flags.includes(node.name);
-  // A leaf of autograd is called by its tensor alone; what goes into a static graph says what it is.
+  // An autograd leaf is named after its tensor alone; a static graph's input states its role.
   const name = hidden ? roleOf(node) : oneLine(node.name ?? "");
   const shortened = (text: string, room: number, style: Parameters<Measure>[1]) =>
     shortenMiddle(text, room, (part) => measure(part, style));
-  // The box shows a leaf's own name already.
+  // The box already has a leaf's own name.
   const flagged = leaf ? flags.map((flag) => (flag === node.name ? "output" : flag)) : flags;
   return {
     title: shortened(
@@ -118,7 +117,7 @@ function signIn({ op, sign, namespace }: NodeModel): string {
   return box === op ? (sign ?? "").split(":")[0] : (sign ?? "");
 }
 
-/** The value of a node as its card shows it; null when it is unknown or too long. */
+/** A node's value as on its card; null if it is unknown or too long. */
 function fittingValue(node: NodeModel, measure: Measure): Pick<NodeWords, "value" | "rows"> {
   const fits = (text: string) => measure(text, "digits") <= VALUE_ROOM;
   if (node.value === null) return { value: null };
@@ -130,17 +129,17 @@ function fittingValue(node: NodeModel, measure: Measure): Pick<NodeWords, "value
   };
 }
 
-/** The rows of a matrix; null of anything else, and where the value needs a word. */
+/** The rows of a matrix; null for other values, and if the value needs a word. */
 export function rowsOf({ value, changed }: NodeModel): string[] | null {
   return value === null || changed === null ? null : boardRows(value);
 }
 
-/** A value as on a board; it says where it may be another by now than went in. */
+/** A value as on a board, with a word if it may have changed since the forward pass. */
 export function valueText({ changed }: NodeModel, value: Values): string {
   return `${changed === null ? "now " : ""}${boardValues(value)}`;
 }
 
-/** What stands for a value that is not shown: that it was another, else the shape. */
+/** The text instead of a value: that it changed, else the shape. */
 function shapeOf(
   { shape, changed }: NodeModel,
   shortened: (text: string) => string,
@@ -149,7 +148,7 @@ function shapeOf(
   return shape === null ? null : shortened(formatShape(shape));
 }
 
-/** What a leaf of a static graph is, "parameter", or what is done for a leaf of autograd first; null of anything else. */
+/** A static leaf's role, "parameter", or the first operation on an autograd leaf; null for others. */
 export function roleOf({ kind, op, sign }: NodeModel): string | null {
   if (kind !== "leaf") return null;
   return op === "AccumulateGrad" ? sign : op;
@@ -174,7 +173,7 @@ function quietWords(node: NodeModel, measure: Measure): NodeWords {
   };
 }
 
-/** What a small tensor holds, unless that is its label; else its shape. */
+/** A small tensor's value, unless that is its label; else its shape. */
 function valueOrShape({ value, label, shape }: NodeModel): string | null {
   const text = value === null ? null : compactValues(value);
   if (text !== null && text !== label) return text;
@@ -196,13 +195,13 @@ export function argumentOf(input: NoGradInput): string {
 
 const NAMES_ROOM = 32;
 
-/** What the outputs are called, in at most so many characters. */
+/** The outputs' names, shortened. */
 export function outputNames(graph: GraphModel): string {
   const names = [...flagsOf(graph).values()].flat().map(oneLine);
   return shortenMiddle(names.join(", "), NAMES_ROOM, (part) => part.length);
 }
 
-/** Per node, what its flag says: the names of the outputs it makes, in the order they were given. */
+/** Per node, its flag's names: its outputs, in their given order. */
 export function flagsOf(graph: GraphModel): Map<number, string[]> {
   const flags = new Map<number, string[]>();
   graph.roots.forEach((root, i) => {

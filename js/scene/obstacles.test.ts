@@ -5,7 +5,7 @@ import type { Scene } from "./scene";
 const WIDE = 400;
 const SHARES = [0.72, 0.62, 0.8, 0.52, 0.42, 0.32, 0.22];
 
-/** One straight arrow, from left to right or down, through the borders of open boxes at these places along it. */
+/** A straight arrow, from left to right or down, through the borders of open boxes. */
 function through(borders: readonly number[], isAside: boolean): Scene {
   const along = (at: number) => (isAside ? [at, 0] : [0, at]);
   const frames = borders.map((at) =>

@@ -9,35 +9,35 @@ export const TEXT_HEIGHT = 13;
 /** Between the text and the ends of its box, px. */
 export const TEXT_PAD = 4;
 
-/** A piece of a curve is taken for so many boxes. */
+/** The number of boxes that approximate a piece of a curve. */
 const STEPS = 8;
-/** A long edge is not searched further than this many pieces from its source. */
+/** A long edge is searched this many pieces from its source. */
 const PIECES = 3;
-/** On the line, or beside it where lines run close together. */
+/** On the line, or beside it where lines are close. */
 const SIDES = [0, -1, 1];
-/** Beside it first, which leaves a short arrow whole: above one that runs to the side, right of one that runs down. */
+/** First beside it, to keep a short arrow whole: above a horizontal one, right of a vertical one. */
 const BESIDE_FIRST = [-1, 1, 0];
-/** Further away: past an argument, and past boxes that stand close. */
+/** Further away, past an argument or a close box. */
 const FAR_SIDES = [...SIDES, -2, 2, -3, 3, -4, 4];
-/** Kept free around the tip of an arrow, px: along it and to its sides. */
+/** Room around an arrow's tip, px: along it and to its sides. */
 const HEAD = [9, 5];
 const BESIDE = 3;
-/** The same around the border of an open box. */
+/** Room around the border of an open box, px. */
 const BORDER = 1;
-/** The owner in the grid of a place that does not belong to an edge. */
+/** The owner of a place without an edge. */
 const NODE = -1;
 const NOBODY = -2;
 
-/** The obstacles of a text: boxes and other texts, and lines, which it may cross if it must. */
+/** The obstacles of a text: boxes and other texts; also lines, which it may cross if necessary. */
 export class Obstacles {
   private readonly boxes = new Grid();
   private readonly lines = new Grid();
-  /** Of open boxes, which a text crosses only where nothing else is free. */
+  /** Borders of open boxes, which a text crosses only as a last resort. */
   private readonly borders = new Grid();
-  /** What is added to it later. */
+  /** Obstacles that were added later. */
   private readonly added = new Grid();
 
-  /** `around` is kept free on every side of a node, px. */
+  /** `around` is free space around each node, px. */
   constructor(scene: Scene, around = 0) {
     const horizontal = isHorizontal(scene.direction);
     for (const node of scene.nodes) {
@@ -61,7 +61,7 @@ export class Obstacles {
     }
   }
 
-  /** The same without what was added. */
+  /** The same without later additions. */
   bare(): Obstacles {
     return Object.assign(Object.create(Obstacles.prototype), this, { added: new Grid() });
   }
@@ -70,7 +70,7 @@ export class Obstacles {
     put(this.added, place);
   }
 
-  /** Whether the box is free; its own edge may run through it. */
+  /** Whether the box is free; its own edge may cross it. */
   isFree({ x, y, width, height }: Place, own: number | null, crossing = false): boolean {
     const [l, t, r, b] = [x - width / 2, y - height / 2, x + width / 2, y + height / 2];
     if (this.boxes.hits(l, t, r, b, NOBODY) || this.added.hits(l, t, r, b, NOBODY)) return false;
@@ -78,8 +78,8 @@ export class Obstacles {
   }
 
   /**
-   * A free place for a text of this width on or beside an edge, trying shares of its pieces in turn; or first beside
-   * it. No other line is as near to it as its own, and it is on the border of an open box only where there is no other.
+   * A free place for a text of this width on or beside an edge, at shares of its pieces in turn. Its own line is the
+   * nearest one, and an open box' border is the last resort.
    */
   findOnEdge(
     edge: SceneEdge,
@@ -113,13 +113,13 @@ export class Obstacles {
         const piece = Math.floor(i / shares.length);
         const share = (piece + shares[i % shares.length]) / segments;
         const [lineX, lineY] = pointAt(curve, share);
-        // Above or below a line that runs to the side, else left or right of it.
+        // Above or below a horizontal line, else left or right of it.
         const half = runsAside(curve, share) ? h : w;
         const side = where === "beside" && half === w ? -given : given;
         const [x, y] =
           half === h ? [lineX, lineY + side * (h + BESIDE)] : [lineX + side * (w + BESIDE), lineY];
         const place = { x, y, width, height: TEXT_HEIGHT };
-        // Beside its line a text may not be crossed by that line either.
+        // Beside its line, a text may not be crossed by that line either.
         if (!this.isFree(place, side === 0 ? index : null)) continue;
         const gap = Math.abs(side) * (half + BESIDE) - half;
         if (side === 0 || this.isNearest(place, gap, index)) yield place;
@@ -127,13 +127,13 @@ export class Obstacles {
     }
   }
 
-  /** Whether no other line comes as near to a box as its own does, which is `gap` away, px. */
+  /** Whether no other line is as near to a box as its own, `gap` px away. */
   private isNearest({ x, y, width, height }: Place, gap: number, own: number): boolean {
     const [w, h] = [width / 2 + gap, height / 2 + gap];
     return !this.lines.hits(x - w, y - h, x + w, y + h, own);
   }
 
-  /** The head of an arrow, where texts may not stand. */
+  /** Texts avoid an arrow's head. */
   private addHead({ curve }: SceneEdge, atStart: boolean): void {
     const end = curve.length;
     const [tip, before] = atStart ? [0, 2] : [end - 2, end - 4];
@@ -179,14 +179,14 @@ function put(grid: Grid, { x, y, width, height }: Place): void {
   grid.add(x - w, y - h, x + w, y + h, NODE);
 }
 
-/** Whether a curve runs more to the side than up or down there. */
+/** Whether a curve is more horizontal than vertical there. */
 function runsAside(curve: ArrayLike<number>, share: number): boolean {
   const [ax, ay] = pointAt(curve, Math.max(0, share - 0.02));
   const [bx, by] = pointAt(curve, Math.min(1, share + 0.02));
   return Math.abs(bx - ax) > Math.abs(by - ay);
 }
 
-/** What a node covers: its box with an output's outline, and its stubs on the one side where they hang. */
+/** The extent of a node: its box with an output's outline, and its stubs on one side. */
 export function extentOf({ x, y, shape }: SceneNode, horizontal: boolean): Box {
   const [w, h] = [shape.width / 2 + shape.outline, shape.height / 2 + shape.outline];
   return {

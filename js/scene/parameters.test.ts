@@ -6,7 +6,7 @@ import { fakeRun } from "../testing/fake_run";
 import type { GraphModel, JsonNumber, RunModel } from "../wire";
 import { moduleParameters, parametersGradient } from "./parameters";
 
-/** A pass in which each leaf gets a gradient of this norm, by its id. */
+/** A pass with a gradient of this norm at each leaf, by its id. */
 function passOf(graph: GraphModel, normOf: (leaf: number) => JsonNumber | null) {
   const { steps, run } = fakeRun(graph, "fine");
   const told: RunModel = {

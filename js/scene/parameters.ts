@@ -1,35 +1,36 @@
 import type { Recording } from "../steps/recording";
 import type { GraphModel, JsonNumber } from "../wire";
 
-/** Which nodes are parameters: leaves, but where these go by dotted names one without is what the model was given. */
+/**
+ * Test whether a node is a parameter: a leaf. If leaves have dotted names, one without a dot is an input of the model.
+ */
 export function parametersIn({ nodes }: Pick<GraphModel, "nodes">): (id: number) => boolean {
   const isDotted = (id: number) => nodes[id].name?.includes(".") ?? false;
   const areNamed = nodes.some(({ kind, id }) => kind === "leaf" && isDotted(id));
   return (id) => nodes[id].kind === "leaf" && isDotted(id) === areNamed;
 }
 
-/** How many numbers a tensor of this shape holds; 0 where it is not known. */
+/** The number of elements of a shape; 0 if unknown. */
 export function sizeOf(shape: readonly number[] | null): number {
   return (shape ?? [0]).reduce((product, size) => product * size, 1);
 }
 
-/** The part of a tree of modules that is needed here; group 0 is the whole graph, and parents precede their children. */
+/** The needed part of a tree of modules; group 0 is the whole graph, and parents precede their children. */
 interface Modules {
-  /** Per group, the group around it; -1 for the whole graph. */
+  /** Per group, its parent; -1 for the whole graph. */
   parent: ArrayLike<number>;
-  /** Per graph node, the innermost group that it lies in. */
+  /** Per graph node, its innermost group. */
   groupOf: ArrayLike<number>;
 }
 
 /** The parameters of each module, by group. */
 export interface ModuleParameters {
-  /** Ids of leaves. */
   leaves: readonly (readonly number[])[];
-  /** How many numbers they hold. */
+  /** Their number of elements. */
   numbers: Float64Array;
 }
 
-/** A parameter belongs to the modules whose operations use it, and to those around them; one that several share, to each of them. */
+/** A parameter belongs to all modules whose operations use it, and to the modules around those. */
 export function moduleParameters(
   graph: GraphModel,
   { parent, groupOf }: Modules,
@@ -52,20 +53,20 @@ export function moduleParameters(
   return { leaves, numbers };
 }
 
-/** The gradient that one backward pass brought some parameters. */
+/** The gradient of some parameters in one pass. */
 export interface ParametersGradient {
   /**
-   * The root of the sum of the squares of all its numbers, as `clip_grad_norm_` has it. NaN where nothing arrives or not
-   * all is known, Infinity where there is a NaN or an infinity in it.
+   * The norm of all as one vector, as in `clip_grad_norm_`. NaN if none arrives or not all is known, Infinity for NaN
+   * or Inf in it.
    */
   norm: number;
-  /** After how many steps all of it has arrived; 0 where nothing does. */
+  /** The steps after which all of it has arrived; 0 if none does. */
   from: number;
-  /** How many of them it arrives at. */
+  /** The number of parameters with a gradient. */
   reached: number;
 }
 
-/** The gradient of these leaves, all of them as one vector. */
+/** The gradient of these leaves as one vector. */
 export function parametersGradient(
   leaves: readonly number[],
   recording: Recording,
@@ -82,14 +83,14 @@ export function parametersGradient(
   return { norm: reached === 0 ? Number.NaN : norm, from, reached };
 }
 
-/** The norm of what a pass added to a leaf's `.grad`; NaN where it is not known, Infinity also for a NaN or Inf in it. */
+/** The norm of a pass' contribution to a leaf's `.grad`; NaN if unknown, Infinity for NaN or Inf in it. */
 function arrivedAt({ stored, gradients }: Recording, leaf: number): number {
   const grown = stored.get(leaf);
   const few = grown && grown.before === null ? grown : gradients.get(leaf);
   return normOf(few?.norm ?? null);
 }
 
-/** As a number; NaN where it is not known, Infinity also for a NaN. */
+/** As a number; NaN if unknown, Infinity for NaN. */
 export function normOf(norm: JsonNumber | null): number {
   if (norm === null) return Number.NaN;
   const value = Number(norm);

@@ -9,7 +9,7 @@ import type { NodeShape } from "./node_shape";
 import type { Sized } from "./sizes";
 import { fitView, LEGIBLE, type Room, type Size } from "./views";
 
-/** Between cards, px: there is room for a number on an arrow. */
+/** Between cards, px: with room for a number on an arrow. */
 const CARD_GAPS = {
   full: { node: 36, rank: 64, dock: 48 },
   near: { node: 16, rank: 20, dock: 24 },
@@ -18,34 +18,34 @@ const CARD_GAPS = {
 /** Between two columns of tiles, px. */
 const TILE_GAP = 18;
 
-/** Between two columns where a local derivative is written on each arrow, px. */
+/** Between columns with a local derivative on each arrow, px. */
 const DERIVATIVE_GAP = 92;
 
-/** So much wider is the gap between two columns of cards for each crossing in it, px: bundles untangle. */
+/** The growth of a gap between columns of cards per crossing, px: bundles untangle. */
 const CROSS_GAP = 8;
-/** Between lines that run beside each other on a board, px. */
+/** Between parallel lines on a board, px. */
 const LINE_GAP = 10;
 
-/** Between the border of a frame and what lies in it, px. */
+/** From a frame's border to its content, px. */
 const PADDING = 10;
 const BOARD_PADDING = 8;
 
-/** Between columns of small cards that would else be wrapped, px. */
+/** Between columns of small cards that would otherwise be wrapped, px. */
 const DENSE = 12;
-/** The scale at which a board can still be read well. */
+/** The scale at which a board is easy to read. */
 const WELL_READ = 0.8;
-/** How many times the room's own proportions a board is wrapped for, and how much larger it must get by that. */
+/** The factors on the room's proportions that wrapping tries, and the gain that it needs. */
 const WRAPS = [1, 2.5, 5];
 const TILE_WRAPS = [1, 1.7, 2.5, 5];
 const WORTH = 1.05;
-/** What is no longer than this share of the room is not wrapped. */
+/** Shorter pictures, as a share of the room, are not wrapped. */
 const WRAPPED = 0.8;
-/** Below this its boxes are wrapped as well, and below that nothing docks. */
+/** Below this scale boxes are wrapped as well, then nothing docks. */
 const LEAST_WHOLE = 0.75;
 const LEAST_READ = 0.6;
-/** So many tiles are wrapped in several ways. */
+/** The most tiles that are wrapped in several ways. */
 const MOST_TILES = 60;
-/** No wrapping makes what is smaller than this legible. */
+/** Below this scale, no wrapping helps. */
 const HOPELESS = 0.4;
 
 interface PlaceOptions {
@@ -53,7 +53,7 @@ interface PlaceOptions {
   cache?: ContentCache | undefined;
 }
 
-/** Lay a picture out: the place of everything, in the layout's coordinates. */
+/** Lay out a picture: the place of everything, in the layout's coordinates. */
 export function place(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
   const { graph, plan, shapes, times, card } = sized;
   if (!card || plan.nodes.some(({ group }) => group)) return tilesIn(sized, measure, options);
@@ -64,7 +64,7 @@ export function place(sized: Sized, measure: Measure, options: PlaceOptions): Pl
   const scale = ({ width, height }: Placement) =>
     fitView(horizontal ? { width: height, height: width } : { width, height }, room).k;
   let best = laidOut(sized, docks, measure, options, { long: Infinity, wrapsBoxes: false });
-  // In one line where that can be read well, or where it is of large cards; else wrapped as it is largest.
+  // Without wrapping if that is easy to read or has large cards; else the largest wrapping.
   if (card === "full" || scale(best) >= WELL_READ) return best;
   if (scale(best) < LEAST_WHOLE && !room.derivatives) {
     const dense = { long: Infinity, wrapsBoxes: false, rankGap: DENSE };
@@ -81,12 +81,12 @@ export function place(sized: Sized, measure: Measure, options: PlaceOptions): Pl
   };
   attempt(docks, false);
   if (scale(best) < LEAST_WHOLE && plan.frames.length > 0) attempt(docks, true);
-  // What docks makes a row higher: the last thing to do without.
+  // Docked nodes make rows taller, so they go last.
   if (scale(best) < LEAST_READ && docks.length > 0) attempt([], true);
   return best;
 }
 
-/** Where tiles go: in rows as long as the room, or in more of them where that is larger and could not be read else. */
+/** Place tiles in rows as long as the room, or in more rows if only that is readable. */
 function tilesIn(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
   const { room } = options;
   const { plan, direction } = sized;
@@ -154,14 +154,14 @@ function laidOut(
   };
   const whole = (placed: Layout) =>
     withDocked(placed, plan, stay, docks, shapes, horizontal, dockGap);
-  // A picture without boxes may take all the effort there is: nothing will open in it.
+  // Nothing opens in a picture without boxes, so it may take all the effort.
   if (frames.length === 0 && isWhole) return whole(layout(input, gaps));
   const boxes = {
     of: nodes.map((node) => node.frame),
     parent: frames.map((frame) => frame.parent),
     titleWidth: frames.map(({ path }) => titleWidth(graph, path, measure)),
   };
-  // Where the layout is turned, its top is not the drawing's: the room for the title is at its left then, or below.
+  // In a turned layout the room for the title is at its left, or below.
   const title = HEADER + 4;
   const padding = card && isWhole ? BOARD_PADDING : PADDING;
   const border = horizontal
@@ -170,12 +170,12 @@ function laidOut(
   return whole(layout({ ...input, boxes }, { ...gaps, ...border, ...(cache && { cache }) }));
 }
 
-/** The room that a node takes, px: its width or its height. */
+/** A node's width or height with its room, px. */
 function sizeOf({ outerWidth, outerHeight }: NodeShape, isWidth: boolean): number {
   return isWidth ? outerWidth : outerHeight;
 }
 
-/** How a picture is wrapped: in rows from top to bottom, or columns from left to right, as the data flows. */
+/** The wrapping: in rows from top to bottom, or columns from left to right, with the data. */
 function wrapIn({ width, height }: Size, direction: Direction) {
   const horizontal = isHorizontal(direction);
   return {

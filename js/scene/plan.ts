@@ -1,83 +1,83 @@
 import type { GraphModel } from "../wire";
 
-/** What is to be drawn, before any place is known: nodes and edges of the graph, or boxes that stand for several. */
+/** The content of a drawing before any place is known: nodes and edges, or boxes for several. */
 export interface Plan {
   nodes: PlanNode[];
   edges: PlanEdge[];
-  /** Open groups, each after the one around it. */
+  /** Open groups, parents first. */
   frames: PlanFrame[];
-  /** Per graph node, its place in `nodes`; -1 if it is folded into an edge. Null when they are the same. */
+  /** Per graph node, its index in `nodes`; -1 if it is folded into an edge. Null if they are the same. */
   nodeOf: Int32Array | null;
-  /** Per graph edge, its place in `edges`; -1 if it is hidden. Null when they are the same. */
+  /** Per graph edge, its index in `edges`; -1 if it is hidden. Null if they are the same. */
   edgeOf: Int32Array | null;
-  /** What is opened of strips: pictures of their own, below this one. */
+  /** The open blocks of strips, with their own pictures. */
   lenses?: readonly Lens[];
 }
 
 export interface PlanNode {
-  /** The node of the graph; the first of them for a box. */
+  /** The graph node; for a box, its first. */
   id: number;
-  /** Null for a node of the graph. */
+  /** Null for a graph node. */
   group: ClosedGroup | null;
-  /** Nodes of the graph that are drawn with it: an activation with the sum that it follows. */
+  /** Graph nodes that are drawn with it: an activation with the sum before it. */
   also?: readonly number[];
-  /** Place in `frames` of the one it lies in; -1 for none. */
+  /** Index of its frame in `frames`; -1 for none. */
   frame: number;
-  /** What is drawn in its place: repeated blocks, side by side. */
+  /** Drawn instead: repeated blocks, side by side. */
   strip?: Strip;
   /** In a lens: the node represents something outside. */
   gate?: Gate;
-  /** Path of the module of which it is the only operation, where no frame says so. */
+  /** Path of a module with only this operation, if no frame shows it. */
   module?: string;
-  /** Constants that its sign says, which are not drawn themselves. */
+  /** Constants in its sign, which are not drawn. */
   said?: readonly number[];
 }
 
 /** A closed group. */
 export interface ClosedGroup {
-  /** Its path, "encoder/layers/0"; of a strip as a whole, those of its blocks. */
+  /** Its path, "encoder/layers/0"; for a whole strip, its blocks' paths. */
   paths: readonly string[];
   /** The graph nodes in it. */
   members: readonly number[];
-  /** The parameters that it uses; ids of leaves. */
+  /** Its parameters; ids of leaves. */
   leaves: readonly number[];
-  /** Whether it is a block of a strip that is open in a lens as well. */
+  /** Whether it is a block that is also open in a lens. */
   isOpen?: boolean;
 }
 
-/** Blocks that are alike and follow each other. */
+/** Similar blocks in a row. */
 export interface Strip {
-  /** Path of the open group that it lies in, and whether it is all that lies there. */
+  /** Path of its open group, and whether it is alone there. */
   path: string;
   isAlone: boolean;
-  /** What they are called together, and their class, if that is known. User text. */
+  /** Their common name and class, if known. User text. */
   title: string;
   kind: string | null;
-  /** How many numbers the parameters of each hold; null where they differ. */
+  /** The elements of each one's parameters; null if they differ. */
   each: number | null;
-  /** That all of them run forward again in backward, each saving as much. */
+  /** Set if all run forward again in backward and save the same amount. */
   again: string | null;
-  /** In the order of their names' numbers. */
+  /** In the order of their numbers. */
   blocks: readonly StripBlock[];
-  /** What joins neighbours: places in `blocks`. */
+  /** Edges between neighbours: indices in `blocks`. */
   links: readonly Omit<PlanEdge, "argument">[];
 }
 
-/** One of them. */
+/** A block. */
 interface StripBlock {
-  /** The first graph node in it. */
+  /** Its first graph node. */
   id: number;
   group: ClosedGroup;
-  /** What it is called in its row, "7". */
+  /** Its name in the row, "7". */
   name: string;
 }
 
-/** Something outside of a lens that what is in it is joined to. */
+/** A node for something outside that a lens' content is connected to. */
 export interface Gate {
-  /** Whether gradients come from it, rather than go to it. */
+  /** Whether gradients come from it. */
   isSource: boolean;
   title: string;
-  /** The graph node whose gradient, all of it, passes; or the graph edge along which it does; null for several. */
+  /** The graph node or edge whose whole gradient passes; null for several. */
   carries: { node: number } | { edge: number } | null;
 }
 
@@ -85,35 +85,34 @@ export interface Gate {
 export interface Lens {
   path: string;
   kind: string | null;
-  /** The parameters that it uses, and how many numbers they hold. */
+  /** Its parameters, and their number of elements. */
   leaves: readonly number[];
   numbers: number;
-  /** Places of the strip in the nodes of the plan around it, and of the block in the strip. */
+  /** Index of the strip in the outer plan's nodes, and of the block in the strip. */
   strip: number;
   block: number;
   plan: Plan;
 }
 
 export interface PlanEdge {
-  /** Places in `nodes`. */
   source: number;
   target: number;
   argument: string | null;
-  /** How many lines were merged into it. */
+  /** The number of merged lines. */
   count: number;
-  /** Places of the graph's edges that it is made of, from the source on. */
+  /** Indices of its graph edges, from the source on. */
   edges: readonly number[];
-  /** Graph nodes folded into it, from the source on. */
+  /** Its folded graph nodes, from the source on. */
   folded: readonly number[];
 }
 
 interface PlanFrame {
   path: string;
-  /** Place in `frames` of the one around it; -1 for none. */
+  /** Index of its parent in `frames`; -1 for none. */
   parent: number;
 }
 
-/** Everything as it is: one node per graph node, one line per edge. */
+/** One node per graph node, one line per edge. */
 export function flatPlan({ nodes, edges }: GraphModel): Plan {
   const none: readonly number[] = [];
   return {

@@ -1,6 +1,6 @@
 import type { Layout } from "../layout/types";
 
-/** All that ports need to know of an edge. */
+/** The properties of an edge that ports need. */
 interface Ported {
   source: number;
   argument: string | null;
@@ -9,8 +9,8 @@ interface Ported {
 type Point = [number, number];
 
 /**
- * Moves ports apart until neighbours keep the given gaps, in order, within `room` to either side, and each as little
- * as possible; the pinned one stays. Where the room on a side is too small, the gaps there shrink alike.
+ * Move ports as little as possible until neighbours keep the given gaps, in order, within `room` to either side; the
+ * pinned one stays. If a side is too small, its gaps shrink evenly.
  */
 export function spread(
   offsets: readonly number[],
@@ -21,7 +21,7 @@ export function spread(
   const fitted = fitGaps(gaps, pinned, pinned === null ? 0 : offsets[pinned], room);
   const before = [0];
   for (const gap of fitted) before.push(before[before.length - 1] + gap);
-  // With the gaps taken out, ports only need to stay in order: isotonic regression by pooling.
+  // Without the gaps, ports only need to stay in order: isotonic regression by pooling.
   const pools: { sum: number; weight: number; count: number }[] = [];
   offsets.forEach((offset, i) => {
     const weight = i === pinned ? PIN : 1;
@@ -46,7 +46,7 @@ export function spread(
     .map((at, i) => Math.max(-room, Math.min(room - total, at)) + before[i]);
 }
 
-/** So heavy that the others cannot move it by a visible distance. */
+/** So heavy that the others cannot visibly move it. */
 const PIN = 1e6;
 
 /** Gaps that fit on either side of the pinned port, or altogether. */
@@ -64,12 +64,12 @@ function fitGaps(
   return [...shrunk(gaps.slice(0, pinned), room + at), ...shrunk(gaps.slice(pinned), room - at)];
 }
 
-/** Between two labels, px: lines that bend the same way bring them closer. */
+/** Between two labels, px: lines that bend alike bring them closer. */
 const BETWEEN = 10;
 
 /**
- * Per edge, where across the flow it leaves the seen box of its source: in the layout's order, far enough apart for the
- * arguments to be written beside each other. Edges that leave from another side (`apart`) take no part.
+ * Per edge, where it leaves its source's box, across the flow: in the layout's order, with room for the arguments
+ * between them. Edges from another side (`apart`) are ignored.
  */
 export function leaveAt(
   routes: readonly Point[][],
@@ -97,7 +97,7 @@ export function leaveAt(
         ? 0
         : (labelSize(edges[i]) + labelSize(edges[other])) / 2 + BETWEEN;
     });
-    // A line that goes on straight does so from where it is.
+    // A straight line keeps its port.
     const straight = out.findIndex((i) => Math.abs(routes[i][1][0] - routes[i][0][0]) < 0.5);
     const places = spread(out.map(offset), gaps, straight < 0 ? null : straight, node.room(id));
     out.forEach((i, k) => {
@@ -107,10 +107,10 @@ export function leaveAt(
   return at;
 }
 
-/** Distance between the lines of several edges from one node to the same other. */
+/** Distance between parallel edges, px. */
 const PARALLEL = 6;
 
-/** The routes of a layout; edges that would lie on top of each other from end to end run side by side. */
+/** The routes of a layout; edges on the same way run side by side. */
 export function separateRoutes(
   placed: Pick<Layout, "route" | "edgeTarget">,
   edges: readonly Ported[],

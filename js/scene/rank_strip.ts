@@ -2,12 +2,12 @@ import type { GraphModel, NodeRanksModel } from "../wire";
 import type { Cell, NodeShape } from "./node_shape";
 import type { Plan, PlanNode } from "./plan";
 
-/** Height of a strip over ranks in a node, px, and how far it stays off the node's sides. */
+/** Height of a node's strip over ranks, px, and its distance from the node's sides. */
 const ROOM = 30;
 const PAD = { card: 7, box: 5, pill: 16 };
-/** So much each of its bars needs at least, px. */
+/** The least width of its bars, px. */
 const LEAST_BAR = 4;
-/** Of a sign that says which ranks have a node, px for each character and for its ends. */
+/** The size of a sign with ranks: px per character, px for both ends, and its height. */
 const TAG = { character: 5.4, ends: 10, height: 14 };
 
 type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts" | "card" | "tile">;
@@ -17,7 +17,7 @@ const TAG_OUT = 12;
 const known = new WeakMap<object, ReadonlyMap<number, NodeRanksModel>>();
 const NONE: ReadonlyMap<number, NodeRanksModel> = new Map();
 
-/** What there is to say of nodes over the ranks of a run, by node. */
+/** The data over ranks, by node. */
 export function overRanks({ ranks }: Pick<GraphModel, "ranks">) {
   if (!ranks) return NONE;
   const found = known.get(ranks) ?? new Map(ranks.nodes.map((node) => [node.node, node]));
@@ -25,7 +25,7 @@ export function overRanks({ ranks }: Pick<GraphModel, "ranks">) {
   return found;
 }
 
-/** How wide a node has to be for its strip, and for the sign that says which ranks have it. */
+/** The least width of a node for its strip and its sign with ranks. */
 export function roomForRanks(
   { ranks }: Pick<GraphModel, "ranks">,
   hasStrip: boolean,
@@ -35,7 +35,7 @@ export function roomForRanks(
   return Math.max(bars, only === null ? 0 : tagWidth(only) - TAG_OUT);
 }
 
-/** A node with a strip in it: below the header of a card, else at its foot, above what a box took in. */
+/** Add a strip to a node: below a card's header, else at its foot, above a box' followers. */
 export function withStrip<B extends Box>(box: B, isPill: boolean): B & { ranks: Cell } {
   const { card, tile } = box;
   const half = ROOM / 2;
@@ -76,7 +76,7 @@ export function withStrip<B extends Box>(box: B, isPill: boolean): B & { ranks: 
   };
 }
 
-/** Which ranks have a drawn node, where not all have all of it. */
+/** The ranks of a drawn node, unless all have all of it. */
 export function onlyOn(graph: Pick<GraphModel, "ranks">, node: PlanNode): string | null {
   if (!graph.ranks) return null;
   const over = overRanks(graph);
@@ -85,7 +85,7 @@ export function onlyOn(graph: Pick<GraphModel, "ranks">, node: PlanNode): string
   return said.size > 1 ? "not the same on all ranks" : (first ?? null);
 }
 
-/** Per open box of a plan, which ranks have it, where that is the same of all in it and not of all ranks. */
+/** Per open box of a plan, its ranks, if all of it is on the same ranks but not on all. */
 export function onlyIn(
   graph: Pick<GraphModel, "ranks">,
   { nodes, frames }: Pick<Plan, "nodes" | "frames">,
@@ -94,7 +94,7 @@ export function onlyIn(
   if (!graph.ranks) return said.map(() => null);
   const over = overRanks(graph);
   for (const node of nodes) {
-    // Nothing is known of nodes outside autograd.
+    // Nodes outside autograd have no ranks.
     if (node.frame >= 0 && membersOf(node).some((id) => over.has(id)))
       said[node.frame].add(onlyOn(graph, node));
   }
@@ -103,12 +103,12 @@ export function onlyIn(
   return said.map((all) => (all.size === 1 ? [...all][0] : null));
 }
 
-/** The graph's nodes that a node of the plan stands for. */
+/** The graph nodes of a plan's node. */
 function membersOf({ id, group, gate, also = [] }: PlanNode): readonly number[] {
   return gate ? [] : (group?.members ?? [id, ...also]);
 }
 
-/** Where the sign with these words is, at the lower left corner of a node, from its centre: badges are at the right. */
+/** The place of this sign, at the lower left corner of a node, from its centre: badges are at the right. */
 export function onlyTag({ width, height, outline }: NodeShape, words: string) {
   const wide = tagWidth(words);
   return {

@@ -4,16 +4,16 @@ import type { CardSize, Text } from "./node_shape";
 import { rowsOf, valueText } from "./node_words";
 import type { Scene } from "./scene";
 
-/** The styles of a number, best first: a smaller one where it would not fit. */
+/** The styles of a number, best first; smaller ones fit more. */
 const STYLES: Record<CardSize, readonly Style[]> = {
   full: ["number", "digits", "cell"],
   near: ["digits", "cell"],
 };
 
-/** What stands for a number that is not told. */
+/** Shown instead of a hidden number. */
 const UNTOLD = "?";
 
-/** The same picture with the numbers that its nodes hold now: no box and no line is another. */
+/** The same picture with its nodes' current numbers; boxes and lines stay. */
 export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scene {
   let isOther = false;
   const nodes = scene.nodes.map((node) => {

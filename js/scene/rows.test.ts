@@ -7,7 +7,7 @@ import { groupTitle } from "./box_words";
 import { isModule } from "./module_class";
 import { wordsOf } from "./node_words";
 
-/** What the rows say of a leaf `name` that operations with these signs take, each with another leaf beside. */
+/** The rows of a leaf `name` that operations with these signs use, each with another leaf. */
 function rowsOf(name: string, signs: readonly string[], other: Partial<GraphModel["nodes"][0]>) {
   const g = new Builder();
   const w = g.leaf(name, []);

@@ -5,13 +5,13 @@ import { edgesOf } from "./members";
 import { isModule } from "./module_class";
 import type { Scene } from "./scene";
 
-/** Characters of an operation in a row, and of an operand in it. */
+/** The most characters of a row's operation, and of its operand. */
 const MOST = 12;
 const MOST_OF_ONE = 6;
 
 /**
- * Writes into the rows of the leaves that add up which operation each share comes from: "a + b", "tanh(a)"; in a
- * module, what that is called, where it tells the rows apart: "fc1".
+ * Name the operation of each row of a leaf: "a + b", "tanh(a)"; in a module its name, if that distinguishes the rows:
+ * "fc1".
  */
 export function nameRows(scene: Scene, graph: GraphModel): void {
   const places = new Map<number, Map<number, number>>();
@@ -32,7 +32,7 @@ export function nameRows(scene: Scene, graph: GraphModel): void {
   }
 }
 
-/** What the module is called whose operation an edge comes from, where that is not the leaf's own; null for none. */
+/** The module of an edge's operation, unless it is the leaf's own; null for none. */
 function moduleOf({ nodes, edges }: GraphModel, index: number): string | null {
   const { source, target } = edges[index];
   const { namespace } = nodes[source];
@@ -43,7 +43,7 @@ function moduleOf({ nodes, edges }: GraphModel, index: number): string | null {
   return fitted(oneLine(/^\d+$/.test(name) ? names.slice(-2).join(".") : name));
 }
 
-/** The operation that an edge comes from, with its operands. */
+/** An edge's operation with its operands. */
 function written({ nodes, edges }: GraphModel, index: number): string {
   const { source, target, input_nr } = edges[index];
   const sign = nodes[source].sign ?? nodes[source].op;
@@ -51,7 +51,7 @@ function written({ nodes, edges }: GraphModel, index: number): string {
   const isFirst = input_nr === 0 || input_nr === null;
   if (sign.includes("( )")) return fitted(sign.replace("( )", name));
   if (sign.startsWith("[")) return fitted(`${name}${sign}`);
-  // The argument of a function is the leaf itself, whose name stands above.
+  // A function's argument is the leaf itself, whose name is above.
   if (/[a-z]{2}/i.test(sign) || sign === "Σ" || sign === "Π") {
     const full = `${sign}(${name})`;
     return full.length <= MOST ? full : fitted(sign);
@@ -65,7 +65,7 @@ function written({ nodes, edges }: GraphModel, index: number): string {
   return fitted(isFirst ? `${name} ${sign} ${other}` : `${other} ${sign} ${name}`);
 }
 
-/** An operand in few characters: its name without those of modules, else the number that it holds. */
+/** A short operand: its name without modules, else its number. */
 function called(node: NodeModel | null): string {
   const { name = null, value = null, changed = false } = node ?? {};
   if (name === null)
@@ -74,7 +74,7 @@ function called(node: NodeModel | null): string {
   return shortenMiddle(last, MOST_OF_ONE, ({ length }) => length);
 }
 
-/** A number in few characters: of a long one two digits. */
+/** A short number: two digits of a long one. */
 function inShort(value: number): string {
   const text = boardNumber(value);
   return text.length <= MOST_OF_ONE ? text : boardNumber(Number(value.toPrecision(2)));

@@ -11,7 +11,7 @@ import { type Box, overlap } from "./grid";
 import type { Scene, SceneNode } from "./scene";
 import { MOST_USES_OF_ONE } from "./sizes";
 
-/** Everything wrong with a scene, in words. */
+/** The defects of a scene, in words. */
 function faults(scene: Scene): string[] {
   const found: string[] = [];
   const parts = scene.nodes.map((node) => partsOf(node));
@@ -65,7 +65,7 @@ function faults(scene: Scene): string[] {
   return found;
 }
 
-/** The seen box of a node and the boxes of its stubs. */
+/** The boxes of a node and its stubs. */
 function partsOf({ x, y, shape }: SceneNode): Box[] {
   return [
     around(x, y, shape.width + 2 * shape.outline, shape.height + 2 * shape.outline),
@@ -98,7 +98,7 @@ function isOnBorder(
   const along = isHorizontal(direction)
     ? Math.abs(dx - shape.width / 2)
     : Math.abs(dy - shape.height / 2);
-  // A line to what is docked is in the middle of the two sides between.
+  // A line to a docked node is in the middle of the facing sides.
   const [beside, middle] = isHorizontal(direction)
     ? [Math.abs(dy - shape.height / 2), dx]
     : [Math.abs(dx - shape.width / 2), dy];
@@ -153,7 +153,7 @@ describe("makeScene", () => {
 
   it("puts an output on the side where gradients start", () => {
     const ends: Record<Direction, (a: SceneNode, b: SceneNode) => boolean> = {
-      // What docks stands beside the output.
+      // A docked node is beside the output.
       down: (root, leaf) => root.y <= leaf.y,
       up: (root, leaf) => root.y >= leaf.y,
       right: (root, leaf) => root.x <= leaf.x,

@@ -4,38 +4,37 @@ import type { SceneFrame } from "./frame";
 import type { NodeShape } from "./node_shape";
 import type { ClosedGroup, Gate } from "./plan";
 
-/** A graph with every position known: plain numbers and strings, for any painter. */
+/** A graph with every place known: plain numbers and strings, for any painter. */
 export interface Scene {
   direction: Direction;
-  /** Whether data flows along the arrows, against the way gradients would. */
+  /** Whether data flows along the arrows, instead of gradients. */
   isStatic?: boolean;
   width: number;
   height: number;
   nodes: SceneNode[];
   edges: SceneEdge[];
-  /** Per node id, the indices in `nodes` of what is drawn for it: itself, then its copies. */
+  /** Per node id, the indices of its drawn nodes: itself, then its copies. */
   drawn: number[][];
-  /** Open groups, each after the one around it. */
+  /** Open groups, parents first. */
   frames: SceneFrame[];
-  /** Signs that others put on the picture, which no text may cover. */
+  /** Others' signs, which no text may cover. */
   signs?: readonly Place[];
-  /** Of nodes that gave derivatives, to what these are the derivatives of; left out where there are none. */
+  /** From nodes that computed derivatives to their functions' nodes; absent if there are none. */
   links?: readonly SceneLink[];
-  /** Per graph edge, its place in `edges`, -1 if it is hidden; left out where they are the same. */
+  /** Per graph edge, its index in `edges`, -1 if it is hidden; absent if they are the same. */
   edgeOf?: Int32Array;
 }
 
 export interface SceneNode {
   /** Position in `Scene.nodes`. */
   index: number;
-  /** The node of the graph that it stands for; copies of a shared leaf share it. */
+  /** Its graph node; copies of a shared leaf share it. */
   id: number;
   leaf: boolean;
   /** Whether it makes an output. */
   root: boolean;
   /** How often it is drawn. */
   copies: number;
-  /** Centre. */
   x: number;
   y: number;
   rank: number;
@@ -44,19 +43,19 @@ export interface SceneNode {
   quiet?: QuietKind;
   /** The rows of a leaf that adds up: the operation of each use. */
   rows?: readonly string[];
-  /** Constants that its sign says. */
+  /** Constants in its sign. */
   said?: readonly number[];
-  /** Nodes of the graph that are drawn with it: an activation with the sum that it follows. */
+  /** Graph nodes that are drawn with it: an activation with the sum before it. */
   also?: readonly number[];
-  /** The content of a closed box; the node's id is that of the first node in it. */
+  /** The content of a closed box, whose id is its first node's. */
   group?: ClosedGroup;
-  /** Of a block in a strip, how it is filled. */
+  /** For a block in a strip, its bar. */
   bar?: Bar;
   /** In a lens: the node represents something outside. */
   gate?: Gate;
-  /** Which ranks of a run have it, where not all have: "only on rank 0". */
+  /** Its ranks, unless all have it: "only on rank 0". */
   only?: string;
-  /** Whether the head of an open box around it says so. */
+  /** Whether an outer head states them. */
   isTold?: boolean;
 }
 
@@ -64,35 +63,34 @@ export interface SceneNode {
 interface Bar {
   /** Index of the first bar of its strip. */
   strip: number;
-  /** The way it is filled: from the bottom, or from the left. */
+  /** The direction in which it fills. */
   grows: "up" | "right";
-  /** How much room a number has, px along the row. */
+  /** The room for a number, px along the row. */
   room: number;
 }
 
-/** Kinds of nodes that no gradient flows through. */
+/** Kinds of nodes without gradient. */
 type QuietKind = Exclude<NodeModel["kind"], "op" | "leaf">;
 
 export interface SceneEdge {
-  /** Position in `Scene.edges`, and in the graph's edges where it is not merged. */
+  /** Index in `Scene.edges`, and in the graph's edges unless merged. */
   index: number;
   /** Indices in `Scene.nodes`. */
   source: number;
   target: number;
   /** x, y of the start, then cubic segments of three points each. */
   curve: Float64Array;
-  /** Left, top, right, bottom. */
   bounds: [number, number, number, number];
   label: EdgeLabel | null;
-  /** What it is when no gradient flows along it. */
+  /** Its kind, if it has no gradient. */
   quiet?: Exclude<EdgeModel["kind"], "gradient">;
-  /** What of the graph it stands for, in a picture with folded groups or plumbing. */
+  /** Its graph edges, in a picture with folded groups or plumbing. */
   merged?: MergedEdges;
-  /** Whether not all ranks of a run have it. */
+  /** Whether some ranks lack it. */
   isOnSome?: boolean;
-  /** Of an edge into a leaf that adds up in rows, which is its own. */
+  /** Its row, on a leaf with rows. */
   row?: number;
-  /** Whether it runs against the flow, as lines between boxes do that feed each other. */
+  /** Whether it runs against the flow, as lines in a cycle of boxes do. */
   backward: boolean;
 }
 
@@ -104,19 +102,19 @@ export interface SceneLink {
   /** x, y of the start, then one cubic segment. */
   curve: readonly number[];
   label: EdgeLabel | null;
-  /** Whether it is drawn only while an end of it is selected: there are many. */
+  /** Whether it is drawn only while one end is selected, because there are many. */
   isShy?: boolean;
 }
 
-/** What one drawn edge stands for. */
+/** The graph edges of a drawn edge. */
 interface MergedEdges {
-  /** Places of the graph's edges that it is made of, from the source on. */
+  /** Their indices, from the source on. */
   edges: readonly number[];
-  /** Graph nodes folded into it, from the source on. */
+  /** Folded graph nodes, from the source on. */
   folded: readonly number[];
-  /** How many lines were merged into it. */
+  /** The number of merged lines. */
   count: number;
-  /** How many tensors go along them: several lines may hand the same one on. */
+  /** The number of tensors: several lines may carry the same one. */
   tensors: number;
   signs: EdgeSign[];
 }
@@ -129,15 +127,15 @@ export interface Place {
   height: number;
 }
 
-/** The argument an edge feeds, written on the edge. */
+/** The argument of an edge, written on it. */
 export interface EdgeLabel extends Place {
   text: string;
 }
 
-/** A number on an edge: how many tensors go along it, or how much plumbing is folded into it. */
+/** A number on an edge: of tensors, or of folded nodes. */
 export interface EdgeSign extends Place {
   kind: "count" | "folded";
   text: string;
-  /** Whether it is seen only while an end of the line is pointed at: it would be most of a short line. */
+  /** Whether it appears only on hover: it would cover most of a short line. */
   isShy?: boolean;
 }

@@ -11,10 +11,10 @@ import { leaveAt, separateRoutes } from "./ports";
 import type { SceneEdge } from "./scene";
 import { kindOfMerged, tensorsIn } from "./shown_graph";
 
-/** Ports keep off the corners of a box. */
+/** The distance of ports from a box' corners. */
 const CORNER = 8;
 
-/** The curves of a plan that is placed, each from its box to the row or the port where it arrives, with what they stand for. */
+/** The curves of a placed plan, from each box to its row or port, with their graph edges. */
 export function sceneEdges(
   graph: GraphModel,
   { edges, edgeOf }: Plan,
@@ -67,7 +67,7 @@ export function sceneEdges(
       backward: placed.backward[index] === 1,
       ...(parts.some((part) => onSome.has(part)) && { isOnSome: true }),
       ...(rows.has(index) && { row: rows.get(index) as number }),
-      // Where a drawn edge is one of the graph, and at its place, it needs no telling.
+      // Absent if they are the same.
       ...(edgeOf && {
         merged: {
           edges: parts,
@@ -82,7 +82,7 @@ export function sceneEdges(
   });
 }
 
-/** Per edge into a leaf that adds up in rows, which row is its own: in the order in which they arrive. */
+/** Per edge into a leaf with rows, its row: in the order of arrival. */
 function rowsOf(
   routes: readonly (readonly [number, number][])[],
   edges: Plan["edges"],
@@ -95,7 +95,7 @@ function rowsOf(
     if (!shapes[target].card?.rows.length || placed.backward[e]) return;
     into.set(target, [...(into.get(target) ?? []), e]);
   });
-  // From above where they come from the side: by where each was before its last bend.
+  // Lines from the side are ordered from above, by their places before the last bend.
   const before = (e: number) => routes[e][Math.max(0, routes[e].length - 2)][0];
   const end = (e: number) => routes[e][routes[e].length - 1][0];
   const rows = new Map<number, number>();

@@ -20,7 +20,7 @@ it("finds what a look at every node and edge finds", () => {
         bottom: Math.max(y0, y1) * scene.height,
       };
       const index = indexOf(scene);
-      // Bounds are kept as 32-bit floats: what touches within a hundredth of a px may go either way.
+      // Bounds are 32-bit floats: a contact within a hundredth of a px may count either way.
       const isIn = (l: number, t: number, r: number, b: number, slack: number) =>
         l - slack < box.right &&
         r + slack > box.left &&

@@ -1,7 +1,7 @@
 import type { Box } from "./grid";
 import type { Scene } from "./scene";
 
-/** The boxes of everything in a scene, flat, to find quickly what is in view: 100,000 comparisons take a fraction of a millisecond. */
+/** The flat boxes of a scene's items, to find those in view: 100,000 comparisons take a fraction of a millisecond. */
 class SceneIndex {
   /** Left, top, right, bottom of each node with its stubs. */
   private readonly nodes: Float32Array;
@@ -19,7 +19,7 @@ class SceneIndex {
     });
   }
 
-  /** Indices of the drawn nodes that reach into the box. */
+  /** Indices of the drawn nodes within the box. */
   nodesIn(box: Box): number[] {
     return within(this.nodes, box);
   }
@@ -28,7 +28,7 @@ class SceneIndex {
     return within(this.edges, box);
   }
 
-  /** How many nodes reach into the box. */
+  /** The number of nodes within the box. */
   count({ left, top, right, bottom }: Box): number {
     const { nodes } = this;
     let count = 0;
@@ -43,7 +43,7 @@ class SceneIndex {
     return count;
   }
 
-  /** The drawn node at a point of the scene, or within `slack` of it. */
+  /** The drawn node at a point of the scene, or within `slack`. */
   nodeAt(px: number, py: number, slack: number): number | null {
     const around = { left: px - slack, top: py - slack, right: px + slack, bottom: py + slack };
     let best: number | null = null;
@@ -91,7 +91,7 @@ function within(bounds: Float32Array, { left, top, right, bottom }: Box): number
 
 const known = new WeakMap<Scene, SceneIndex>();
 
-/** The index of a scene, made when it is first asked for. */
+/** A scene's index, made on first use. */
 export function indexOf(scene: Scene): SceneIndex {
   let index = known.get(scene);
   if (!index) {

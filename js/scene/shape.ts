@@ -24,8 +24,8 @@ const STUB_ROW = 13;
 const OUTLINE = 4;
 
 /**
- * Sizes a node from its words, as a card of the given size or as a plain box. Stubs hang on the side that no edge uses:
- * right of the box, or below when flow is horizontal.
+ * Size a node by its words, as a card of the given size or as a plain box. Stubs are on the side without edges: right
+ * of the box, or below if flow is horizontal.
  */
 export function shapeOf(
   words: NodeWords,
@@ -84,7 +84,7 @@ function stubWidthOf({ stubs }: NodeWords, measure: Measure): number {
   return Math.max(0, ...stubs.map((s) => measure(s.argument + s.rest, "stub"))) + 3;
 }
 
-/** Sizes a plain box from its words. */
+/** Size a plain box by its words. */
 function boxOf(
   words: NodeWords,
   leaf: boolean,

@@ -5,7 +5,7 @@ import type { EdgeModel, GraphModel } from "../wire";
 import { hasConstants, isAutograd, kindOfMerged, shownGraph } from "./shown_graph";
 
 const inGraph = () => MODELS["w * x.detach() + c * x + b"]();
-/** The cut began at an operation of the graph, as where an output goes on with and without its gradient. */
+/** The cut began at an operation: an output is used with and without its gradient. */
 const ofAnOperation = () => {
   const graph = inGraph();
   const product = graph.nodes.findIndex(({ kind }) => kind === "op");

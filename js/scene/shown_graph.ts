@@ -2,42 +2,37 @@ import { counted } from "../text/number";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 import { overRanks } from "./rank_strip";
 
-/** Whether a node is one of autograd's own, which gradients can flow through. */
 export function isAutograd({ kind }: Pick<NodeModel, "kind">): boolean {
   return kind === "op" || kind === "leaf";
 }
 
-/** Whether something works here: an operation, or a call inside of compiled code. */
 export function isWork({ kind }: Pick<NodeModel, "kind">): boolean {
   return kind === "op" || kind === "call";
 }
 
-/** Whether a node is drawn whether or not constants are. */
+/** Whether a node is drawn even without constants. */
 function isAlwaysDrawn(node: Pick<NodeModel, "kind">): boolean {
   return isAutograd(node) || isWork(node);
 }
 
-/** Whether it is a constant written in the sign of the operation that uses it. */
+/** Whether its constant is in the sign of its user. */
 export function isSaid({ said_by }: Pick<NodeModel, "said_by">): boolean {
   return said_by !== null;
 }
 
-/** What kind of graph it is. */
+/** The kind of graph, in words. */
 export function graphName(graph: GraphModel): string {
   return graph.static ? "Static graph" : "Autograd graph";
 }
 
-/** How many tensors go in, in words. */
+/** The number of input tensors, in words. */
 export function leafCount(graph: GraphModel): string {
   const isHere = hereIn(graph);
   const leaves = graph.nodes.filter(({ kind, id }) => kind === "leaf" && isHere(id)).length;
   return graph.static ? counted(leaves, "input") : counted(leaves, "leaf", "leaves");
 }
 
-/**
- * How many nodes and edges of autograd's there are, of several ranks on the one that is shown: calls inside of compiled code
- * are none.
- */
+/** The numbers of autograd nodes and edges; with ranks, of the shown one. Calls inside compiled code do not count. */
 export function autogradSize(graph: GraphModel): { nodes: number; edges: number } {
   const { nodes, edges, ranks } = graph;
   const isHere = hereIn(graph);
@@ -54,21 +49,19 @@ export function autogradSize(graph: GraphModel): { nodes: number; edges: number 
   };
 }
 
-/** Whether the rank that is shown has a node; so it is of every other graph. */
+/** Test whether the shown rank has a node; true without ranks. */
 function hereIn(graph: GraphModel): (id: number) => boolean {
   const over = overRanks(graph);
   return (id) => over.get(id)?.here !== false;
 }
 
-/** Whether there are constants or cuts. */
 export function hasConstants({ nodes }: GraphModel): boolean {
   return nodes.some((node) => !isAlwaysDrawn(node));
 }
 
 /**
- * The graph as it is to be drawn: without constants and cuts, or with them in place of the stubs that would stand for
- * the same inputs; with `torchNames`, operations are called as torch calls them and not as on a board. Ids and places of
- * what is left stay the same, because constants and cuts come last.
+ * The graph to draw: with constants and cuts, or with stubs for the same inputs. With `torchNames`, operations have
+ * torch's names instead of a board's. Ids and indices stay, because constants and cuts come last.
  */
 export function shownGraph(given: GraphModel, constants: boolean, torchNames = false): GraphModel {
   const graph = fromCalls(torchNames ? withoutSigns(given) : given);
@@ -95,7 +88,7 @@ export function shownGraph(given: GraphModel, constants: boolean, torchNames = f
   };
 }
 
-/** The gradients that an opened node passes on come from the calls inside of it. */
+/** The outgoing gradients of an opened node come from its calls. */
 function fromCalls(graph: GraphModel): GraphModel {
   if (graph.edges.every(({ via }) => via === null)) return graph;
   const edges = graph.edges.map((edge) =>
@@ -108,14 +101,14 @@ function withoutSigns(graph: GraphModel): GraphModel {
   return { ...graph, nodes: graph.nodes.map((node) => ({ ...node, sign: null })) };
 }
 
-/** Of the edges that are merged into one line, the kind that says most: a gradient flows if it does along any. */
+/** The most important kind of the merged edges: a gradient flows if it does along any. */
 export function kindOfMerged(graph: GraphModel, edges: readonly number[]): EdgeModel["kind"] {
   const isOne = (kind: EdgeModel["kind"]) => edges.some((e) => graph.edges[e].kind === kind);
   if (isOne("gradient")) return "gradient";
   return isOne("cut") ? "cut" : "constant";
 }
 
-/** How many tensors go along a line that edges of the graph were merged into. */
+/** The number of tensors on a merged line. */
 export function tensorsIn(
   graph: GraphModel,
   parts: readonly number[],

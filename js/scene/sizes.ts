@@ -17,18 +17,18 @@ import { stripShape } from "./strip";
 import { roundOf } from "./tile";
 import type { Size } from "./views";
 
-/** The window to fill where its size is unknown, px. */
+/** The window if its size is unknown, px. */
 export const WINDOW: Size = { width: 1200, height: 600 };
 
-/** Between boxes these operations are signs in circles. */
+/** Operations that are signs in circles between boxes. */
 const ROUND = /^[+×−]$/;
 
-/** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
+/** The most uses of a leaf that is drawn once; then one node shows how gradients add up. */
 export const MOST_USES_OF_ONE = 3;
-/** The same on a board, where a leaf adds its contributions up in rows. */
+/** The same on a board, where a leaf has a row for each use. */
 const MOST_USES_ON_BOARD = 8;
 
-/** A picture whose nodes and edges are known, before its sizes. */
+/** A picture with known nodes and edges, before its sizes. */
 export interface Planned {
   graph: GraphModel;
   plan: Plan;
@@ -37,7 +37,7 @@ export interface Planned {
   card: CardSize | null;
 }
 
-/** A picture whose sizes are known, before its layout. */
+/** A picture with known sizes, before its layout. */
 export interface Sized extends Planned {
   shapes: readonly NodeShape[];
   /** Per node of the plan, how often it is drawn. */
@@ -46,9 +46,9 @@ export interface Sized extends Planned {
 
 interface ShapeOptions {
   times: ArrayLike<number>;
-  /** Per node of the plan, how many gradients are added up at it. */
+  /** Per node of the plan, its number of contributions. */
   shares: ArrayLike<number>;
-  /** Boxes are at least this large. */
+  /** The boxes' least sizes. */
   least?: readonly BoxSize[];
   /** The window to fill. */
   room?: Size | undefined;
@@ -60,7 +60,7 @@ export function cardIn(graph: GraphModel, { nodes }: Pick<Plan, "nodes">): CardS
   return size && nodes.some(({ group }) => group) ? "near" : size;
 }
 
-/** Add the sizes to a planned picture, or those that are known already. */
+/** Add the sizes to a planned picture, or use the known ones. */
 export function sized(
   planned: Planned,
   measure: Measure,
@@ -84,7 +84,7 @@ export function timesDrawn({ graph, plan, card }: Omit<Planned, "direction">): I
   return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > most ? used : 1));
 }
 
-/** Per node of the plan, how many gradients are added up at it. */
+/** Per node of the plan, its number of contributions. */
 export function sharesOf(
   { graph, plan }: Pick<Planned, "graph" | "plan">,
   times: ArrayLike<number>,
@@ -127,7 +127,7 @@ export function shapesOf(
           shares: shares[i],
         };
     if (node.module !== undefined) words.name ??= nameFrom(graph, node.module, words.sign);
-    // Between boxes an operation is but a sign.
+    // Between boxes an operation is only a sign.
     const isSign = card && hasBoxes && !group && isWork(graph.nodes[id]) && !words.flag;
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
     const about = group ? group.leaves : [id];
@@ -147,7 +147,7 @@ export function shapesOf(
   });
 }
 
-/** Per node of the plan, what the flags of the outputs in it say. */
+/** Per node of the plan, the flags of its outputs. */
 export function flagsIn(graph: GraphModel, { nodes, nodeOf }: Plan): (readonly string[])[] {
   const none: readonly string[] = [];
   const found = nodes.map(() => none);
@@ -162,7 +162,7 @@ export function isLeaf(graph: GraphModel, { id, group, gate }: PlanNode): boolea
   return !group && !gate && graph.nodes[id].kind === "leaf";
 }
 
-/** What an operation alone in its module is called by it, unless that is what it does. */
+/** Name an operation after its module if it is alone there and its name does not describe it. */
 function nameFrom(
   graph: GraphModel,
   module: string,

@@ -5,25 +5,25 @@ import { Obstacles, TEXT_HEIGHT, TEXT_PAD } from "./obstacles";
 import type { Plan } from "./plan";
 import type { Place, Scene } from "./scene";
 
-/** What a line says that hands a tensor on past all that is done to it beside. */
+/** The word on a line that bypasses operations unchanged. */
 const RESIDUAL = "residual";
-/** The same where other modules of its class change it there, as the downsampling ones of a ResNet do. */
+/** The word on a bypass that sibling blocks replace by modules, such as a ResNet's downsampling. */
 const IDENTITY = "identity";
 const SUM = /^Add(cmul|cdiv)?Backward0$/;
-/** So far back it is looked for what goes past, in lines. */
+/** How far back a bypass is searched, in lines. */
 const FURTHEST = 400;
-/** Where on the longest piece of a line the word may stand, best first. */
+/** Positions of the word on a line's longest piece, best first. */
 const PLACES = [0.5, 0.4, 0.6, 0.3, 0.7];
 
-/** A line that is a residual: its place among the edges, and what it is called. */
+/** A residual: its index among the edges, and its word. */
 interface Skip {
   edge: number;
   word: string;
 }
 
 /**
- * The residuals: edges from a sum straight to a tensor that it also gets by another way, past at least one
- * box. What is looked at for each sum is bounded.
+ * Find the residuals: edges from a sum straight to a tensor that also reaches it through at least one box. The search
+ * is bounded for each sum.
  */
 export function skipsIn(graph: GraphModel, { nodes, edges }: Plan): Skip[] {
   if (!nodes.some(({ group }) => group)) return [];
@@ -34,7 +34,7 @@ export function skipsIn(graph: GraphModel, { nodes, edges }: Plan): Skip[] {
   const tensorOf = (e: number) => `${graph.edges[e].target} ${graph.edges[e].output_nr}`;
   const isSum = (v: number) =>
     !nodes[v].group && !nodes[v].gate && SUM.test(graph.nodes[nodes[v].id].op);
-  /** Whether a way from these edges on, past a box, ends with the same tensor. */
+  /** Whether a path from these edges through a box ends with the same tensor. */
   const arrives = (first: readonly number[], tensor: string) => {
     const next: [edge: number, pastBox: boolean][] = first.map((e) => [e, false]);
     const seen = new Set(first.map((e) => 2 * e));
@@ -65,7 +65,7 @@ export function skipsIn(graph: GraphModel, { nodes, edges }: Plan): Skip[] {
     const path = graph.nodes[nodes[v].id].namespace ?? "";
     return classes.get(path) ?? path.slice(0, path.lastIndexOf("/"));
   };
-  // Sums of boxes only: what is handed on past the others is changed there.
+  // Only sums of boxes, because other blocks change the tensor there.
   const areOfBoxes = nodes.flatMap((_, v) => {
     const takes = out[v].filter((e) => nodes[edges[e].target].group);
     return isSum(v) && !pasts.has(v) && takes.length > 1 ? [kindOf(v)] : [];
@@ -77,7 +77,7 @@ export function skipsIn(graph: GraphModel, { nodes, edges }: Plan): Skip[] {
   }));
 }
 
-/** Says of residuals what they are, where there is room on their lines. */
+/** Write residuals' words on lines with room. */
 export function nameSkips(scene: Scene, skips: readonly Skip[], measure: Measure): void {
   if (skips.length === 0) return;
   const obstacles = new Obstacles(scene);

@@ -13,7 +13,7 @@ import { boxOf } from "./find";
 import { overlap } from "./grid";
 import type { Scene } from "./scene";
 
-/** So many blocks in a row, each with one parameter. */
+/** Blocks in a row, each with one parameter. */
 function row(count: number): GraphModel {
   const g = new Builder();
   g.namespace = "";
@@ -123,7 +123,7 @@ describe("a lens", () => {
         expect(frame?.lens?.steps.map((step) => step.path)).toEqual(
           steps.map((i) => `encoder/layers/${i}`),
         );
-        // Everything around it is at the same places but for rounding, moved as a whole.
+        // The other nodes keep their places up to rounding, moved as a whole.
         const rest = scene.nodes.slice(0, before.nodes.length);
         const [dx, dy] = [rest[0].x - before.nodes[0].x, rest[0].y - before.nodes[0].y];
         rest.forEach((node, i) => {
@@ -138,7 +138,7 @@ describe("a lens", () => {
           expect(left >= frame.left && right <= frame.right).toBe(true);
           expect(top >= frame.top + 30 && bottom <= frame.bottom).toBe(true);
         });
-        // What is in it is found there, not at its bar.
+        // Its content is found there, not at its bar.
         for (const { id, namespace } of graph.nodes)
           if (namespace?.startsWith(path))
             for (const index of scene.drawn[id]) expect(index).toBeGreaterThanOrEqual(rest.length);

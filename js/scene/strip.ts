@@ -11,28 +11,28 @@ import type { SceneEdge, SceneNode } from "./scene";
 import { kindOfMerged, tensorsIn } from "./shown_graph";
 import type { Size } from "./views";
 
-/** Room above and below the bars of a row: for the head, and for their names. Px. */
+/** Room above and below a row's bars: for the head, and for their names. Px. */
 const HEAD = 32;
-/** Between the border and the bars along the row. */
+/** From the border to the bars along the row. */
 const PAD = 12;
-/** How high bars are, and how wide where they lie on their sides. */
+/** The height of bars, and their width in a vertical strip. */
 const TALL = 72;
 const LONG = 150;
-/** From one bar to the next: with all the room they like, with a number on each, and without. */
+/** From one bar to the next: ideal, least with numbers, and without. */
 const PITCH = { ideal: 48, least: 34, plain: 34 };
 const ROW = { ideal: 26, plain: 18 };
-/** Of what the room has, a strip takes this share, so that there is some for what it is joined to; a wide one more for numbers. */
+/** A strip's share of the room, which leaves some for its neighbours; a wide one takes more for numbers. */
 const SHARE = 0.5;
 const MOST_SHARE = 0.7;
 const WIDE = 1000;
-/** Bars fill so much of their row. */
+/** A bar's share of its pitch. */
 const FILLED = 0.84;
 /** Room for a name, px. */
 const NAME = 15;
-/** Every so many bars one is named. */
+/** The intervals of named bars. */
 const EVERY = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 
-/** How a strip is laid out; lengths in px. */
+/** A strip's measures, px. */
 interface Measures {
   /** From one bar to the next, along the row. */
   pitch: number;
@@ -40,7 +40,7 @@ interface Measures {
   height: number;
 }
 
-/** How large a strip is: its bars stand side by side, or lie below each other where data flows down. */
+/** A strip's size: bars side by side, or below each other if data flows down. */
 function measuresOf({ blocks }: Strip, horizontal: boolean, { width, height }: Size): Measures {
   const count = blocks.length;
   if (!horizontal) {
@@ -57,7 +57,7 @@ function measuresOf({ blocks }: Strip, horizontal: boolean, { width, height }: S
   return { pitch, width: count * pitch + 2 * PAD, height: TALL + 2 * HEAD };
 }
 
-/** The room that a strip takes in the layout. */
+/** A strip's room in the layout. */
 export function stripShape(
   strip: Strip,
   horizontal: boolean,
@@ -71,13 +71,13 @@ export function stripShape(
   return { ...size, outline: 0, flagHeight: 0, texts: [], stubs: [] };
 }
 
-/** A strip at its place: its bars in the order in which data flows, and the frame around them. */
+/** A placed strip: its bars in the order of the data, and their frame. */
 interface PlacedStrip {
   bars: Omit<SceneNode, "index">[];
   frame: SceneFrame;
 }
 
-/** Puts the bars of a strip where the layout has put the strip; `isReversed` where data flows to the left, or up. */
+/** Put a strip's bars at its place; `isReversed` if data flows to the left, or up. */
 export function placeStrip(
   strip: Strip,
   at: Pick<SceneNode, "x" | "y" | "rank" | "shape">,
@@ -90,7 +90,7 @@ export function placeStrip(
 ): PlacedStrip {
   const { blocks, links } = strip;
   const { pitch } = measuresOf(strip, horizontal, room);
-  // Blocks may run in the order opposite to that of their names.
+  // Blocks may run in reverse numerical order.
   if (links.length > 0 && links[0].source < links[0].target) isReversed = !isReversed;
   const { width, height } = at.shape;
   const [left, top] = [at.x - width / 2, at.y - height / 2];
@@ -130,7 +130,7 @@ function boxAt({ x, y, shape }: Pick<SceneNode, "x" | "y" | "shape">) {
   return { left: x - w, top: y - h, right: x + w, bottom: y + h };
 }
 
-/** What is written above the bars: what they are called, how many they are, their class and how large each is. */
+/** The words above the bars: their name, count, class and size. */
 function headOf(
   { path, isAlone, title, kind, each, again, blocks }: Strip,
   width: number,
@@ -157,7 +157,7 @@ function headOf(
   return { path, title: name, facts, ...(!isAlone && { isFixed: true }) };
 }
 
-/** The edges of a picture with strips in it, drawn from bar to bar, and the arrows between neighbours. */
+/** The edges of a picture with strips, from bar to bar, and the arrows between neighbours. */
 export function edgesOnBars(
   graph: GraphModel,
   { nodes, edges: lines }: Plan,
@@ -166,7 +166,7 @@ export function edgesOnBars(
   drawn: readonly SceneNode[],
   horizontal: boolean,
 ): SceneEdge[] {
-  /** Per graph node in a strip, which that is, and in which block. */
+  /** Per graph node in a strip, the strip and the block. */
   const stripOf = new Int32Array(graph.nodes.length).fill(-1);
   const blockOf = new Int32Array(graph.nodes.length);
   nodes.forEach(({ strip }, item) => {
@@ -177,7 +177,7 @@ export function edgesOnBars(
       }
     });
   });
-  /** The bar of a strip that an edge is joined to, and whether it reaches that. */
+  /** The bar at an edge's end, and whether the edge reaches it. */
   const barAt = (item: number, edge: SceneEdge, end: "source" | "target") => {
     const strip = nodes[item]?.strip;
     if (!strip) return null;
@@ -229,7 +229,7 @@ export function edgesOnBars(
   return joined;
 }
 
-/** Prolongs an edge from the border of a strip to a bar, where it arrives beside or above it. */
+/** Extend an edge from a strip's border to the side or top of a bar. */
 function reachBar(
   curve: Float64Array,
   bar: Pick<SceneNode, "x" | "y" | "shape">,

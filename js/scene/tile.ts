@@ -4,11 +4,11 @@ import type { NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
 
 const PAD = 7;
-/** The same beside the sign on the corner of what can be opened. */
+/** The padding beside the sign of a box that can be opened. */
 const PAD_OF_STACK = 12;
 const FLAG = 17;
 const LEAST_WIDTH = 64;
-/** Between a tile's upper edge and the baseline of its name, from there to the next lines, and below the last, px. */
+/** From a tile's top to its name's baseline, from there to the next lines, and below the last, px. */
 const LINES = { name: 17, sizes: 14, number: 17, below: 9 };
 /** Height of the strip at the foot, px. */
 const UNDER = 20;
@@ -16,7 +16,7 @@ const GAP = 7;
 
 type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts" | "tile">;
 
-/** A closed box: its name, what it is best known by, room for a number; at its foot what it took in. */
+/** A closed box: its name, its best-known sizes, room for a number, and its absorbed followers at the foot. */
 export function tileOf(words: NodeWords, measure: Measure, leastWidth = 0): Box {
   const { title, shape, uses, flag, tile } = words;
   const { numbers = 0, under = null, isLayer = false } = tile ?? {};
@@ -37,7 +37,7 @@ export function tileOf(words: NodeWords, measure: Measure, leastWidth = 0): Box 
   const width = Math.ceil(Math.max(...widths) / 2) * 2;
   const short = shortCount(numbers);
   const long = `${short} params`;
-  // Beside each other layers say it alike.
+  // Side by side, layers use the same short form.
   const rest = isLayer || measure(long, "cell") > width - 2 * PAD ? short : long;
   const flagHeight = flag === null ? 0 : FLAG;
   const foot = under === null ? 0 : UNDER;
@@ -66,7 +66,7 @@ export function tileOf(words: NodeWords, measure: Measure, leastWidth = 0): Box 
 const ROUND = 13;
 const BESIDE_ROUND = 15;
 
-/** An operation between tiles: its sign in a circle, below it what follows and belongs to it, "relu". */
+/** An operation between tiles: its sign in a circle, with its absorbed follower below, "relu". */
 export function roundOf(sign: string, under: string | null, measure: Measure) {
   const texts: Text[] = [{ text: sign, style: "card", x: 0, y: 5.5, anchor: "middle" }];
   if (under !== null)

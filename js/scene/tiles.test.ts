@@ -18,7 +18,7 @@ const shortcuts = fc.array(fc.constantFrom<Shortcut>("identity", "view", "gate",
   maxLength: 5,
 });
 
-/** With the layers as tiles, or with whole blocks as tiles. */
+/** With the layers or whole blocks as tiles. */
 function tiles(graph: GraphModel, depth = 2, direction: Direction = "left"): Scene {
   const grouped = groupedGraph(graph);
   const { tree } = grouped;
@@ -85,7 +85,7 @@ describe("a sum between tiles", () => {
       ["+", "relu"],
       ["×"],
     ]);
-    // Whoever looks for the activation finds it there.
+    // Search finds the activation there.
     const [sum] = round.filter(({ also }) => also);
     for (const id of sum.also ?? []) {
       expect(graph.nodes[id].sign).toBe("relu");
@@ -201,7 +201,7 @@ it("the key of the colours stands where it covers no node, if there is such a co
       const covers = (top: boolean, right: boolean) =>
         scene.nodes.some((node) => overlap(seenBox(view, boxOf(node)), placeAt(top, right)));
       const { top, right, covers: weight } = emptiestCorner(scene, view, stage, key);
-      // What is narrower finds a place at least as good.
+      // A narrower key finds a place at least as good.
       const narrow = { ...key, width: key.width / 2 };
       expect(emptiestCorner(scene, view, stage, narrow).covers).toBeLessThanOrEqual(weight);
       if (weight === 0) expect(covers(top, right)).toBe(false);

@@ -15,9 +15,9 @@ export interface Size {
   height: number;
 }
 
-/** What a picture is made for. */
+/** The room for a picture. */
 export interface Room extends Size {
-  /** Whether the local derivatives are to be written on the arrows of a board, which then are longer. */
+  /** Whether a board's arrows need room for local derivatives. */
   derivatives?: boolean;
 }
 
@@ -25,14 +25,13 @@ export interface Room extends Size {
 export const LEGIBLE = 11 / FONTS.title.size;
 /** Small graphs are not blown up. */
 export const LARGEST_FIT = 1.2;
-/** What was gone into may be a little larger. */
+/** The largest scale of an entered box. */
 const LARGEST_INSIDE = 1.5;
-/** Below this nobody can read a label: a first view shows the outputs' end instead of everything. */
+/** Below this scale labels are illegible: a first view then shows the outputs' end. */
 export const READABLE = 0.55;
 export const FIRST_SCALE = 0.85;
 export const MARGIN = 16;
 
-/** The whole scene, centred. */
 export function fitView(scene: Size, stage: Size): View {
   const k = Math.min(
     LARGEST_FIT,
@@ -52,10 +51,13 @@ export function isWhole({ width, height }: Size, { k, x, y }: View, stage: Size)
   return x >= 0 && y >= 0 && x + k * width <= stage.width && y + k * height <= stage.height;
 }
 
-/** What to show first: everything if it can be read or was folded to be, else the end where the outputs are; of a static graph, the inputs. */
+/**
+ * The first view: everything if it is readable or was folded to be, else the end with the outputs; for a static graph,
+ * with the inputs.
+ */
 export function firstView(scene: Scene, stage: Size): View {
   const fit = fitView(scene, stage);
-  // A folding is chosen to be read as a whole, and a board is seen as one.
+  // A folding is chosen to be readable as a whole, and so is a board.
   if (fit.k >= READABLE || scene.nodes.some(({ group, shape }) => group || shape.card)) return fit;
   const k = FIRST_SCALE;
   const horizontal = isHorizontal(scene.direction);
@@ -80,7 +82,7 @@ export function firstView(scene: Scene, stage: Size): View {
   return horizontal ? { k, x: along, y: offset } : { k, x: offset, y: along };
 }
 
-/** Across the flow, the middle of what a first view shows; of the outputs alone where that is too wide. */
+/** The middle of a first view across the flow; of the outputs alone if it is too wide. */
 function middleOf(
   { nodes, width, height }: Scene,
   horizontal: boolean,
@@ -97,13 +99,13 @@ function middleOf(
     high = Math.max(high, at + half);
     if (isRoot) root = at;
   }
-  // Nothing is there in a graph that is drawn with others, of which it has the far end only.
+  // A graph that is drawn with others may have nothing there.
   if (low > high) return (horizontal ? height : width) / 2;
   if (high - low <= room) return (low + high) / 2;
   return Math.max(low + room / 2, Math.min(high - room / 2, root));
 }
 
-/** The same scale, moved just so far that the box is well in view; the view itself when it is. */
+/** Move at the same scale just enough to show the box; the same view if it is visible. */
 export function revealView(view: View, box: Box, stage: Size): View {
   const shift = (low: number, high: number, size: number) => {
     const room = Math.min(MARGIN, size / 4);
@@ -116,7 +118,7 @@ export function revealView(view: View, box: Box, stage: Size): View {
   return dx === 0 && dy === 0 ? view : { k: view.k, x: view.x + dx, y: view.y + dy };
 }
 
-/** The same scale, moved just so far that a box is in view; of one larger than the stage its upper left corner, where its title is. */
+/** Move at the same scale just enough to show a box; for a larger one its upper left corner, with its title. */
 export function inSight(view: View, box: Box, stage: Size): View {
   const shift = (low: number, high: number, size: number) =>
     high - low > size - 2 * MARGIN
@@ -127,7 +129,7 @@ export function inSight(view: View, box: Box, stage: Size): View {
   return dx === 0 && dy === 0 ? view : { k: view.k, x: view.x + dx, y: view.y + dy };
 }
 
-/** A box that fills the stage, as long as it can be read; of one that is larger than that, its upper left corner. */
+/** Fill the stage with a box while that is readable; else show its upper left corner. */
 export function boxView(box: Box, stage: Size): View {
   const across = (stage.width - 2 * MARGIN) / Math.max(1, box.right - box.left);
   const down = (stage.height - 2 * MARGIN) / Math.max(1, box.bottom - box.top);
@@ -137,24 +139,24 @@ export function boxView(box: Box, stage: Size): View {
   return inSight({ k, x, y }, box, stage);
 }
 
-/** A place in a picture, and where the same thing is in the next one: both are to be seen at the same spot. */
+/** The places of an item in a picture and in the next one, which shall coincide on the stage. */
 export interface Hold {
   from: [number, number];
   to: [number, number];
 }
 
-/** The same scale, moved so that a place of the picture before and its place in this one are seen at the same spot. */
+/** Move at the same scale so that the item stays on its spot. */
 export function heldView({ k, x, y }: View, { from, to }: Hold): View {
   return { k, x: x + k * (from[0] - to[0]), y: y + k * (from[1] - to[1]) };
 }
 
-/** Centres a point, at a scale at which labels can be read. */
+/** Centre a point at a readable scale. */
 export function centreView(view: View, point: { x: number; y: number }, stage: Size): View {
   const k = Math.max(view.k, READABLE);
   return { k, x: stage.width / 2 - k * point.x, y: stage.height / 2 - k * point.y };
 }
 
-/** The part of the scene that is seen, with a margin of half a stage around it. */
+/** The visible part of the scene, with a margin in shares of the stage. */
 export function seen(view: View, stage: Size, margin = 0.5): Box {
   const dx = margin * stage.width;
   const dy = margin * stage.height;
@@ -180,7 +182,7 @@ export function contains(outer: Box, inner: Box): boolean {
   );
 }
 
-/** Keeps some of the scene in view, wherever it is dragged. */
+/** Keep some of the scene in view. */
 export function keepInView(view: View, scene: Size, stage: Size): View {
   const keep = (offset: number, scene: number, stage: number) => {
     const least = Math.min(80, stage / 3);

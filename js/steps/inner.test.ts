@@ -22,7 +22,10 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-/** sum ← square ← w; inside of the square `t` works on what was saved, `mm` takes the gradient and it, `view` gives it on. */
+/**
+ * sum ← square ← w; inside of the square `t` uses a saved tensor, `mm` the gradient and that, and `view` returns the
+ * result.
+ */
 function opened(): GraphModel {
   const graph = graphOf(
     ["- op Sum", `- op ${BOX}`, "w leaf", "t call t", "mm call mm", "view call view", "s constant"],
@@ -83,7 +86,7 @@ describe("steps through what is open", () => {
     const states = (node: number) =>
       [1, 2, 3, 4, 5, 6].map((cursor) => stateAt(recording, node, cursor));
     expect(states(3)).toEqual(["waiting", "running", "done", "done", "done", "done"]);
-    // The gradient is there with the first call, and what `t` gives.
+    // The gradient and the result of `t` exist after the first call.
     expect(states(4)).toEqual(["waiting", "ready", "running", "done", "done", "done"]);
     expect(states(5)).toEqual(["waiting", "waiting", "ready", "running", "done", "done"]);
     expect(states(1)).toEqual(["ready", "running", "running", "running", "running", "done"]);
@@ -152,7 +155,7 @@ describe("the view", () => {
     const { step, lit, host } = shown();
     const places: unknown[] = [];
     for (let i = 0; i < 5; i++) places.push(await step("One step"));
-    // A place within a step says nothing of another cursor.
+    // A position within a step only applies to its cursor.
     expect(places).toEqual([
       [2, 2, 1],
       [2, 2, 2],

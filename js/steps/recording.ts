@@ -10,43 +10,43 @@ import type {
 } from "../wire";
 
 /**
- * A step of what is shown: one of backward's, or before that of a node that is open, each call inside of it. `step` and
- * `ready` count all of these.
+ * A shown step: one of backward's, or a call inside an open node, which comes before its node's step. `step` and `ready` count all
+ * of these.
  */
 export interface ShownStep extends StepModel {
-  /** The step of backward that it is, or is within. */
+  /** Its step of backward. */
   of: number;
-  /** Which of the calls inside of the node it is, from 1; 0 for backward's own step, in which the node passes on. */
+  /** The number of its call inside the node, from 1; 0 for backward's own step, after all calls. */
   inner: number;
-  /** How many calls there are inside of the node. */
+  /** The number of calls inside the node. */
   calls: number;
 }
 
 /** A recorded backward pass, looked up by node and by edge. */
 export interface Recording {
   steps: readonly ShownStep[];
-  /** How many of them are backward's own. */
+  /** The number of backward's own steps. */
   total: number;
-  /** After how many of them so many of backward's own are over. */
+  /** Per number of backward's own steps, the shown steps that complete them. */
   ends: Int32Array;
   run: RunModel | null;
-  /** Per node, the number of the step that runs it; 0 where the run does not get. */
+  /** Per node, the number of its step; 0 if the run does not reach it. */
   step: Int32Array;
-  /** Per node, the step with which it begins: of one that is open the first inside of it. */
+  /** Per node, its first step: in an open one, its first call. */
   begin: Int32Array;
-  /** Per node, after how many steps all its gradients had arrived. */
+  /** Per node, the steps after which all its gradients have arrived. */
   ready: Int32Array;
-  /** Per edge, after how many steps it has carried its gradient; 0 for never. */
+  /** Per edge, the steps after which its gradient has flowed; 0 for never. */
   flows: Int32Array;
-  /** Per node, what it passes on: places in the edges of the run. */
+  /** Per node, its outgoing edges, as indices in the run. */
   passed: ReadonlyMap<number, readonly number[]>;
-  /** The gradients of the nodes with one output, all shares added up. */
+  /** The gradients of the nodes with one output, contributions summed. */
   gradients: ReadonlyMap<number, FewModel>;
-  /** What the `.grad` of leaves, and of what retains it, held after their steps. */
+  /** The `.grad` of leaves and of retaining nodes after their steps. */
   stored: ReadonlyMap<number, GrownModel>;
-  /** Per edge between two single numbers, what arrived at its start, and what that was multiplied with. */
+  /** Per edge between single numbers, the incoming gradient and its factor. */
   locals: ReadonlyMap<number, readonly [grad: number, local: number]>;
-  /** Edges whose gradient is all that arrives at their end. */
+  /** Edges with the only contribution to their node. */
   alone: ReadonlySet<number>;
   /** Edges whose gradient is exactly 0. */
   zero: ReadonlySet<number>;
@@ -54,13 +54,13 @@ export interface Recording {
   marks: ReadonlyMap<number, readonly MarkModel[]>;
 }
 
-/** A recording and how many of its steps have run in what is shown, those inside of open nodes included. */
+/** A recording and the number of completed shown steps, calls inside open nodes included. */
 export interface Progress {
   recording: Recording;
   cursor: number;
 }
 
-/** Looks a checked run up by node and edge. `entered`: whether steps go through what is inside of nodes that are open. */
+/** Index a checked run by node and edge. `entered`: whether steps include calls inside open nodes. */
 export function recordingOf(
   graph: GraphModel,
   given: readonly StepModel[],
@@ -83,13 +83,13 @@ export function recordingOf(
   for (const { id, inside } of nodes) {
     if (inside === null) continue;
     if (step[id] === 0) {
-      // Without steps of its own it runs with the node that it is inside of.
+      // Without its own steps it runs with the node around it.
       step[id] = begin[id] = step[inside];
       ready[id] = ready[inside];
     } else ready[id] = Math.min(begin[inside], step[id]);
   }
   for (const { source, target, kind } of edges) {
-    // What holds no gradient is an edge the other way round: from who takes it.
+    // An edge without gradient points from its user.
     const [giver, taker] = kind === "gradient" ? [source, target] : [target, source];
     const { inside } = nodes[taker];
     if (inside === null || nodes[giver].inside !== inside || step[taker] === step[inside]) continue;
@@ -99,7 +99,7 @@ export function recordingOf(
   const passed = new Map<number, number[]>();
   run?.edges.forEach((edge, i) => {
     const { source, target, via } = edges[edge];
-    // The gradient that a call computes for an input of the node is passed on with the node.
+    // A call's gradient for an input of its node is passed on with the node.
     const giver = via === null ? source : (nodes[via].inside ?? source);
     const isArriving = nodes[target].inside === giver;
     flows[edge] = isArriving ? begin[giver] : step[giver];
@@ -119,7 +119,7 @@ export function recordingOf(
   return { steps, total: given.length, ends, run, ...looked, ...found };
 }
 
-/** The steps that are shown, and after how many of them each of backward's own is over. */
+/** The shown steps, and how many complete each of backward's own. */
 function shownSteps(
   graph: GraphModel,
   given: readonly StepModel[],
@@ -143,7 +143,7 @@ function shownSteps(
   return [steps, ends];
 }
 
-/** The calls inside of each node that is open, in the order in which they ran. */
+/** The calls inside each open node, in the order of their execution. */
 export function callsInside({ nodes }: Pick<GraphModel, "nodes">): Map<number, number[]> {
   const calls = new Map<number, number[]>();
   for (const { id, kind, inside } of nodes) {
@@ -155,7 +155,7 @@ export function callsInside({ nodes }: Pick<GraphModel, "nodes">): Map<number, n
   return calls;
 }
 
-/** After how many of the shown steps we stand: after `cursor` of backward's, the last of which stands after `inner` calls. */
+/** The number of completed shown steps, from `cursor` of backward's own and `inner` calls of the last one. */
 export function shownCursor({ ends }: Recording, cursor: unknown, inner: number): number {
   if (!Number.isInteger(cursor)) return 0;
   const last = Math.max(0, Math.min(ends.length - 1, cursor as number));
@@ -163,13 +163,13 @@ export function shownCursor({ ends }: Recording, cursor: unknown, inner: number)
   return Math.min(within, ends[last]);
 }
 
-/** The same the other way round; `inner` is 0 where we stand after all of a step. */
+/** The reverse; `inner` is 0 after a complete step. */
 export function standsAt({ steps }: Recording, cursor: number): [cursor: number, inner: number] {
   const { of, inner } = steps[cursor - 1] ?? { of: 0, inner: 0 };
   return [of, inner];
 }
 
-/** The local derivatives: backward is linear, so each is what was passed on by what had arrived. */
+/** The local derivatives. Backward is linear, so each is the outgoing gradient divided by the incoming one. */
 function localsIn(
   { edges }: GraphModel,
   run: RunModel | null,
@@ -179,19 +179,19 @@ function localsIn(
   run?.edges.forEach((edge, i) => {
     const grad = oneNumber(gradients.get(edges[edge].source)?.values ?? null);
     const passed = oneNumber(run.values[i]);
-    // A gradient of 0 says nothing about the factor.
+    // A gradient of 0 does not determine the factor.
     if (grad !== null && passed !== null && grad !== 0) locals.set(edge, [grad, passed / grad]);
   });
   return locals;
 }
 
-/** The one number that a tensor holds; null of others. */
+/** The number of a tensor with one element; null for others. */
 function oneNumber(values: Values | null): number | null {
   if (Array.isArray(values)) return values.length === 1 ? oneNumber(values[0]) : null;
   return typeof values === "number" ? values : null;
 }
 
-/** What arrives at each node, and along which edges alone. */
+/** Each node's incoming gradient, and the edges that are its only contribution. */
 function gradientsIn(graph: GraphModel, run: RunModel | null) {
   const gradients = new Map<number, FewModel>();
   const alone = new Set<number>();
@@ -221,7 +221,7 @@ function gradientsIn(graph: GraphModel, run: RunModel | null) {
   return { gradients, alone };
 }
 
-/** Where a node stands when `cursor` steps have run. */
+/** A node's state after `cursor` steps. */
 export function stateAt(
   { step, begin, ready }: Recording,
   node: number,
@@ -233,13 +233,13 @@ export function stateAt(
   return cursor <= step[node] ? "running" : "done";
 }
 
-/** What a node's `.grad` holds since the pass, whatever changed it; null where that is not known, or None. */
+/** A node's `.grad` after the pass, with later changes; null if unknown or None. */
 export function storedNow({ stored }: Pick<Recording, "stored">, node: number): FewModel | null {
   const held = stored.get(node);
   return held?.changed ? held.now : (held ?? null);
 }
 
-/** What was in a `.grad` and what the pass added, where that is the number in it; null for anything else. */
+/** The earlier value of a `.grad` and the pass' contribution, if their sum is its value; null otherwise. */
 export function addedTo(
   { stored, gradients }: Pick<Recording, "stored" | "gradients">,
   node: number,
@@ -248,22 +248,22 @@ export function addedTo(
   const [was, sum] = [held?.before?.values, held?.values];
   const came = gradients.get(node)?.values;
   if (typeof was !== "number" || typeof came !== "number" || typeof sum !== "number") return null;
-  // A hook may have changed the stored gradient: then it is not a sum.
+  // A hook may have changed the stored gradient.
   return Math.abs(was + came - sum) <= 1e-5 * Math.abs(sum) ? [was, came] : null;
 }
 
-/** Whether an edge has carried its gradient when `cursor` steps have run. */
+/** Whether an edge's gradient has flowed after `cursor` steps. */
 export function flowedAt({ flows }: Recording, edge: number, cursor: number): boolean {
   return flows[edge] > 0 && flows[edge] <= cursor;
 }
 
-/** Whether the pass has come to its end, where nothing runs any more. */
+/** Whether the pass is finished. */
 export function isOver({ recording, cursor }: Progress): boolean {
   const { steps, run } = recording;
   return steps.length > 0 && cursor === steps.length && run?.ended !== "stopped";
 }
 
-/** The node that the last of `cursor` steps ran; null before the first. */
+/** The node of the last of `cursor` steps; null before the first. */
 export function runningAt({ steps }: Recording, cursor: number): number | null {
   return steps[cursor - 1]?.node ?? null;
 }

@@ -4,26 +4,26 @@ import { type Progress, type Recording, recordingOf, shownCursor, standsAt } fro
 
 /** Between two steps while playing at speed 1. */
 const PLAY_MS = 700;
-/** A start that Python has not answered for so long may have been lost: it can be asked for again. */
+/** A start without an answer for this long may be lost, and can be requested again. */
 const PATIENCE_MS = 10_000;
 
-/** What the bar and the drawing need to know of the run and of where its cursor is. */
+/** The run and its cursor, for the bar and the drawing. */
 export interface Stepping {
   /** Null when no backward is recorded. */
   progress: Progress | null;
   playing: boolean;
-  /** Whether Python was asked for a backward and has not answered. */
+  /** Whether a backward was requested and Python has not answered. */
   starting: boolean;
 }
 
-/** Moves the cursor here at once and in Python at most once per frame. Here it counts what is inside of open nodes, too. */
+/** Move the cursor here at once, and in Python at most once per frame. Here it also counts calls inside open nodes. */
 export class Stepper {
-  /** How fast it plays; 1 unless the reader asks for another. */
+  /** The playing speed. */
   speed = 1;
   state: Stepping = { progress: null, playing: false, starting: false };
   private graph: GraphModel | null = null;
   private request = 0;
-  /** The cursor that will be sent to Python; null once it is sent. */
+  /** The cursor to send to Python; null if sent. */
   private unsent: number | null = null;
   private playTimer = 0;
   private startTimer = 0;
@@ -32,13 +32,13 @@ export class Stepper {
   constructor(
     private readonly channel: Pick<Channel, "get" | "set" | "send">,
     private readonly changed: (state: Stepping) => void,
-    /** What a node belongs to that is played in one go; null for nothing. */
+    /** The group of a node that is played in one go; null for none. */
     private readonly moduleOf: (node: number) => string | null = () => null,
-    /** Whether nobody sees a call, in a closed box with the node that it is inside of: it is passed over. */
+    /** Whether a call is hidden with its node in a closed box; stepping skips it. */
     private readonly isHidden: (call: number) => boolean = () => false,
   ) {}
 
-  /** Reads the run anew: the graph, the steps or what flowed in them changed. */
+  /** Read the run again, after the graph, the steps or the gradients changed. */
   read(graph: GraphModel | null): void {
     this.graph = graph;
     this.pause();
@@ -48,7 +48,6 @@ export class Stepper {
     this.update({ progress, starting: false });
   }
 
-  /** The cursor changed, here, in another view or in Python. */
   follow(): void {
     const { progress } = this.state;
     if (!progress || this.unsent !== null) return;
@@ -58,18 +57,17 @@ export class Stepper {
     this.update({ progress: { ...progress, cursor: wanted }, starting: false });
   }
 
-  /** Python answered something: a start that was asked for is over. */
+  /** Python answered; a requested start is over. */
   answered(): void {
     if (this.state.starting) this.update({ starting: false });
   }
 
-  /** Puts the cursor after so many steps. */
   go(cursor: number): void {
     this.pause();
     this.move(cursor);
   }
 
-  /** Goes one step on or back; with no run yet, starts one. */
+  /** Go one step forward or back; without a run, start one. */
   by(way: 1 | -1): void {
     const { progress } = this.state;
     if (progress && this.hasSteps) this.go(this.beside(progress, way));
@@ -86,7 +84,7 @@ export class Stepper {
     else this.start(null);
   }
 
-  /** Plays on, from the beginning if it is at the end; or pauses. */
+  /** Play, from the beginning if at the end; or pause. */
   togglePlay(): void {
     const { progress, playing } = this.state;
     if (playing || !progress || !this.hasSteps) {
@@ -122,7 +120,7 @@ export class Stepper {
     this.playTimer = window.setTimeout(() => this.tick(), PLAY_MS / this.speed);
   }
 
-  /** One step on or back, beyond what nobody sees. */
+  /** One step forward or back, past hidden calls. */
   private beside({ recording: { steps }, cursor }: Progress, way: 1 | -1): number {
     let next = cursor + way;
     const isPassed = () => steps[next - 1]?.inner > 0 && this.isHidden(steps[next - 1].node);
@@ -130,7 +128,7 @@ export class Stepper {
     return next;
   }
 
-  /** After the next step, and after those behind it that are in the same module. */
+  /** After the next step, and the following ones of its group. */
   private nextStop(progress: Progress): number {
     const { steps } = progress.recording;
     let next = this.beside(progress, 1);
@@ -173,7 +171,7 @@ export class Stepper {
     });
   }
 
-  /** Tells Python: within which step first, which says nothing of any other. */
+  /** Send the position to Python: first the one within the step, which only applies to that step. */
   private tell(recording: Recording, wanted: number): void {
     const { channel } = this;
     const [cursor, inner] = standsAt(recording, wanted);
@@ -182,7 +180,7 @@ export class Stepper {
     channel.set("cursor", cursor);
   }
 
-  /** Where Python stands. */
+  /** Python's position. */
   private told(recording: Recording): number {
     const cursor = this.channel.get("cursor");
     const [step = 0, inner = 0] = this.channel.get("_inner") ?? [];

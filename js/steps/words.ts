@@ -5,7 +5,7 @@ import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, GrownModel, NodeModel, NodeState, RunModel } from "../wire";
 import { isOver, type Progress, type Recording, stateAt } from "./recording";
 
-/** Where a node stands, in words: "running: step 3 of 7". */
+/** A node's state in words: "running: step 3 of 7". */
 export function describeState(progress: Progress, node: number): string {
   const { recording, cursor } = progress;
   const state: NodeState = stateAt(recording, node, cursor);
@@ -26,20 +26,20 @@ export function describeState(progress: Progress, node: number): string {
   }
 }
 
-/** Where the run stands: words before the node that runs, its name, and what its step changed. */
+/** The run's position in words: before the running node, its name, and the changes. */
 interface Position {
   before: string;
-  /** The node that the last step ran, as the button that shows it is called; null when none is to be named. */
+  /** The node of the last step with its name, for a button; null for none. */
   running: { node: number; text: string } | null;
   /** What changed: the name of a `.grad` and its numbers, or "" and a plain sentence. */
   changes: [name: string, words: string][];
   isOver: boolean;
 }
 
-/** So much of what changed is named. */
+/** The most changes to name. */
 const MOST_NAMED = 3;
 
-/** What the bar says: "step 3 of 6", "pred", "passes −12 on to ×, and −12 to b"; or how a finished pass left every `.grad`. */
+/** The bar's words: "step 3 of 6", "pred", "passes −12 on to ×, and −12 to b"; or a finished pass' `.grad` values. */
 export function position(progress: Progress, graph: GraphModel | null): Position {
   const { recording, cursor } = progress;
   const { steps, total, run, stored } = recording;
@@ -77,7 +77,7 @@ export function position(progress: Progress, graph: GraphModel | null): Position
     changes.push(["", "backward stopped here"]);
   let text =
     changes.length > 0 && graph?.nodes[node] ? boardName(graph.nodes[node]) : plain(op, name);
-  // A leaf does nothing but add to its .grad, whose name says the leaf's.
+  // A leaf only adds to its .grad, whose name includes the leaf's.
   if (changes[0]?.[0] === `${text}.grad`) {
     text = changes[0][0];
     changes[0] = ["", changes[0][1]];
@@ -102,7 +102,7 @@ function grownWords({ steps, step }: Recording, grown: GrownModel) {
   return [short(name), `${was} → ${fewText({ values, norm })}${since}`] as [string, string];
 }
 
-/** "−12 on to ×, and −12 to b"; "" where nothing is known to be passed on. */
+/** "−12 on to ×, and −12 to b"; "" if no outgoing gradient is known. */
 function passedOn({ run, passed }: Recording, { nodes, edges }: GraphModel, node: number): string {
   return listed(
     (passed.get(node) ?? []).map((i) => {
@@ -112,7 +112,7 @@ function passedOn({ run, passed }: Recording, { nodes, edges }: GraphModel, node
   );
 }
 
-/** "passes −12 on to ×", "gives −12 for b" of what the node around it then passes on; or what it gives where no gradient flows. */
+/** "passes −12 on to ×", or "gives −12 for b" if the node around it passes that on; else its result. */
 function callGives(recording: Recording, graph: GraphModel, call: number): string[] {
   const { run, passed } = recording;
   const { nodes, edges } = graph;
@@ -133,7 +133,7 @@ function flowedText(run: RunModel | null, i: number): string {
   return fewText({ values: run?.values[i] ?? null, norm: run?.norms[i] ?? null });
 }
 
-/** The first of several, and how many more there are. */
+/** The first items, and the number of the others. */
 function listed(all: readonly string[], word = "to"): string {
   const named = all.slice(0, MOST_NAMED);
   if (all.length > MOST_NAMED) named.push(`${word} ${all.length - MOST_NAMED} more`);
@@ -142,7 +142,7 @@ function listed(all: readonly string[], word = "to"): string {
     : `${named.slice(0, -1).join(", ")}, and ${named.at(-1)}`;
 }
 
-/** What a node is called on a board: "+ pred", "×", "b". */
+/** A node's name on a board: "+ pred", "×", "b". */
 function boardName({ kind, sign, name, op, label }: NodeModel): string {
   if (kind === "leaf") return short(label);
   const called = sign ?? op;
@@ -153,7 +153,7 @@ function plain(op: string, name: string | null): string {
   return name === null ? oneLine(op) : `${oneLine(op)} ${short(name)}`;
 }
 
-/** "step 3 of 7"; of one inside of an open node "step 3 of 7, call 2 of 18". */
+/** "step 3 of 7"; for a call "step 3 of 7, call 2 of 18". */
 function numberOf({ steps, total }: Recording, number: number): string {
   const { of, inner, calls } = steps[number - 1] ?? { of: number, inner: 0, calls: 0 };
   const step = stepOf(of, total);

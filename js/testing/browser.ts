@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, vi } from "vitest";
 
-/** Gives jsdom what it lacks: a size for every element and observers, which are counted. */
+/** Add what jsdom lacks: a size for every element and observers, which are counted. */
 export function fakeBrowser(width = 1000, height = 500): { observers: () => number } {
   let observing = 0;
   class FakeResizeObserver {
@@ -29,7 +29,7 @@ export function fakeBrowser(width = 1000, height = 500): { observers: () => numb
       observing -= 1;
     },
   }));
-  // jsdom has no canvas, and says so each time it is asked.
+  // jsdom has no canvas, and prints an error at each request.
   Object.defineProperty(HTMLCanvasElement.prototype, "getContext", {
     configurable: true,
     value: () => null,
@@ -40,14 +40,14 @@ export function fakeBrowser(width = 1000, height = 500): { observers: () => numb
   return { observers: () => observing };
 }
 
-/** The page that the tests of a file draw on. */
+/** The page of a file's tests. */
 interface TestPage {
-  /** Takes away what the test has put there; the test sets it. */
+  /** Remove the test's content; the test sets it. */
   remove: () => void;
   observers: () => number;
 }
 
-/** Has every test of a file, or of a `describe`, begin with an empty page in such a browser. */
+/** Start every test with an empty page in a fake browser. */
 export function testPage(): TestPage {
   const page: TestPage = { remove: () => {}, observers: () => 0 };
   beforeEach(() => {
@@ -62,15 +62,15 @@ export function testPage(): TestPage {
   return page;
 }
 
-/** So many frames, each asked for in the one before, are painted at most before a test looks again. */
+/** The most nested frames that are painted before a test continues. */
 const FRAMES = 5;
 
-/** After the next painted frames. Timers, as the frames are here: they come in order, however late the machine is. */
+/** Wait for the next painted frames. Frames are timers here, so they run in order on any machine. */
 export async function nextFrame(): Promise<void> {
   for (let frame = 0; frame < FRAMES; frame++) await new Promise((done) => setTimeout(done, 0));
 }
 
-/** Waits until something holds. A time limit only ends a test that would never end. */
+/** Wait until the assertion holds. The time limit only ends failing tests. */
 export function eventually(holds: () => void): Promise<void> {
   return vi.waitFor(holds, 120_000);
 }

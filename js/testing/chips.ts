@@ -5,16 +5,16 @@ import { type Box, overlap } from "../scene/grid";
 import { extentOf } from "../scene/obstacles";
 import type { Place, Scene } from "../scene/scene";
 
-/** Points of a line that are looked at, per piece of it. */
+/** Sampled points per piece of a line. */
 const POINTS = 48;
-/** So near to the tip of an arrow lies its head, px. */
+/** The length of an arrowhead, px. */
 const HEAD = 4;
-/** Two distances that differ by less are the same, px. */
+/** Distances that differ by less count as equal, px. */
 const SAME = 0.5;
 
 /**
- * What is wrong with the places of numbers in a picture, a sentence each: one may be nearer to another edge than to its
- * own, on a crossing, or over an arrowhead, a node, a text or a box's title.
+ * The defects of numbers' places, a sentence each: nearer to another edge, on a crossing, or over an arrowhead, a node,
+ * a text or a title.
  */
 export function chipFaults(scene: Scene, labels: readonly GradientLabel[]): string[] {
   const horizontal = scene.direction === "left" || scene.direction === "right";

@@ -7,7 +7,7 @@ import { tableMeasure } from "../text/metrics";
 import type { GraphModel, RunModel, StepModel } from "../wire";
 import { chipFaults } from "./chips";
 
-/** A graph with the pass through it, as Python has them. */
+/** A graph with its pass, as Python sends them. */
 interface Given {
   graph: GraphModel;
   steps: StepModel[];
@@ -15,7 +15,7 @@ interface Given {
   widths: number[];
 }
 
-/** What is wrong with the places of a graph's numbers at each width, and how many there are. */
+/** The defects of a graph's numbers at each width, and the count of numbers. */
 export function chipsOf({ graph: given, steps, run, widths }: Given) {
   const graph = shownGraph(given, true);
   const recording = recordingOf(shownGraph(given, false), steps, run);

@@ -6,7 +6,7 @@ import * as shapes from "./layout_graphs";
 
 type Point = [number, number];
 
-/** Lines without boxes, each from a node of its own to another. */
+/** Lines without boxes, each between its own two nodes. */
 function lines(...given: Point[][]): Drawn {
   const start = [0];
   for (const line of given) start.push(start[start.length - 1] + 2 * line.length);
@@ -79,7 +79,7 @@ describe("judge", () => {
   });
 
   it("counts as many crossings of straight lines as comparing all pairs does", () => {
-    // Heights differ, and no three lines meet, as long as places are drawn from so many.
+    // Heights differ, and no three lines meet, with so many possible places.
     const place = fc.noBias(fc.integer({ min: 0, max: 1_000_000 }));
     fc.assert(
       fc.property(fc.array(fc.tuple(place, place), { maxLength: 30 }), (given) => {

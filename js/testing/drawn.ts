@@ -1,8 +1,8 @@
 import { group } from "../layout/graph";
 
 /**
- * A picture as any tool draws it: boxes by their centres, and a polyline per edge. Px, y downwards. This file judges
- * pictures by what is seen in them and knows nothing of ranks, so that it treats all tools alike.
+ * A picture by any tool: boxes by their centres, and a polyline per edge. Px, y downwards. This file judges only
+ * visible properties, and knows nothing of ranks, to treat all tools alike.
  */
 export interface Drawn {
   x: ArrayLike<number>;
@@ -17,20 +17,19 @@ export interface Drawn {
   start: ArrayLike<number>;
 }
 
-/** What a picture is like. Lengths in px. */
+/** The measures of a picture. Lengths in px. */
 export interface Judged {
-  /** Points where lines cross. Lines drawn as one (of edges that share a start) cross another once. */
+  /** Points where lines cross. Lines that coincide (of edges with a common start) cross another once. */
   crossings: number;
   /** Extent of all boxes and lines. */
   width: number;
   height: number;
-  /** Length of all lines together. */
   length: number;
-  /** Pairs of a line and a box that it passes through, its own two excepted. */
+  /** Pairs of a line and a box that it crosses, except its ends. */
   through: number;
 }
 
-/** Rounding errors in a tool's numbers are not counted as defects, px. */
+/** Rounding in a tool's numbers does not count as a defect, px. */
 const TOLERANCE = 1;
 
 export function judge(drawn: Drawn): Judged {
@@ -64,7 +63,7 @@ export function judge(drawn: Drawn): Judged {
   };
 }
 
-/** The straight pieces of all lines, by their upper ends; four numbers each, the upper end first. */
+/** The straight pieces of all lines; four numbers each, the upper end first. Sorted by the upper ends. */
 interface Segments {
   ends: Float64Array;
   edge: Int32Array;
@@ -93,7 +92,7 @@ function countCrossings({ ends }: Segments): number {
   const active = new Int32Array(count);
   let size = 0;
   let sum = 0;
-  // What lines drawn as one cross, they cross at one point, which counts once; by tenths of a pixel.
+  // Coinciding lines cross another at one point, which counts once; by tenths of a pixel.
   const seen = new Set<number>();
   for (let s = 0; s < count; s++) {
     const [x0, y0, x1, y1] = [ends[4 * s], ends[4 * s + 1], ends[4 * s + 2], ends[4 * s + 3]];
@@ -118,7 +117,7 @@ function countCrossings({ ends }: Segments): number {
   return sum;
 }
 
-/** Where two segments cross properly: not at a touch or a common end. */
+/** The point where two segments cross properly: not at a contact or a common end. */
 function crossing(
   ax: number,
   ay: number,
@@ -176,7 +175,7 @@ function countThrough(drawn: Drawn, { ends, edge }: Segments): number {
   return found.size;
 }
 
-/** Whether a segment passes through the inside of a rectangle around 0, 0 that reaches w and h to its sides. */
+/** Whether a segment crosses the inside of a rectangle around 0, 0 with half sizes w and h. */
 function meets(x0: number, y0: number, x1: number, y1: number, w: number, h: number): boolean {
   if (Math.min(x0, x1) >= w || Math.max(x0, x1) <= -w) return false;
   if (Math.min(y0, y1) >= h || Math.max(y0, y1) <= -h) return false;

@@ -11,7 +11,7 @@ import type {
 import { fakeStepDetails } from "./fake_steps";
 import { fakeWatched } from "./fake_watched";
 
-/** Details as Python would send them, with made-up numbers. */
+/** Details as Python sends them, with invented numbers. */
 export function fakeDetails(
   graph: GraphModel,
   id: number,
@@ -88,7 +88,7 @@ export function fakeDetails(
   };
 }
 
-/** What a node is joined to. */
+/** A node's neighbours. */
 function joined(
   graph: GraphModel,
   id: number,

@@ -1,6 +1,6 @@
 import type { GraphModel, MemoryModel } from "../wire";
 
-/** What Python would say of the memory that a graph holds: four bytes a number, for what its operations save. */
+/** The memory that a graph holds: four bytes a number, for its operations' saved tensors. */
 export function fakeMemory(graph: GraphModel): MemoryModel {
   const nodes: number[] = [];
   const bytes: number[] = [];

@@ -12,7 +12,7 @@ import type {
 export const SITUATIONS = ["fine", "stops", "nan", "view only", "blocked"] as const;
 export type Situation = (typeof SITUATIONS)[number];
 
-/** A backward pass as Python would record it: in an order the engine could take, with true numbers where all is scalar. */
+/** A backward pass as Python records it: in a possible order of the engine, with exact numbers if all is scalar. */
 export function fakeRun(
   graph: GraphModel,
   situation: Situation,
@@ -116,7 +116,7 @@ function gradient(
   return { values: fill(0), norm: typeof first === "string" ? first : Math.abs(first) };
 }
 
-/** Nodes as the engine could run them: leaves as soon as they are ready, else those nearest to the output. */
+/** A possible order of the engine: leaves as soon as they are ready, else the nodes nearest to the output. */
 function engineOrder(graph: GraphModel): number[] {
   const outEdges = grouped(graph);
   const missing = new Int32Array(graph.nodes.length);

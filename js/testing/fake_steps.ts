@@ -20,7 +20,7 @@ type StepDetails = Pick<
 
 const MOST_PATHS = 4;
 
-/** What stepping adds to a node's details. */
+/** The parts of a node's details that stepping adds. */
 export function fakeStepDetails(
   graph: GraphModel,
   id: number,

@@ -16,7 +16,7 @@ type Watched = Partial<Pick<DetailsModel, "about" | "requires_grad" | "is_leaf">
     | "no_grad_inputs"
   >;
 
-/** What `watch` would have seen: lines of a made-up program. */
+/** The data of `watch`: lines of an invented program. */
 export function fakeWatched(graph: GraphModel, id: number): Watched {
   const node = graph.nodes[id];
   const feeding = graph.edges.filter(

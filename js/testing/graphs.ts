@@ -12,7 +12,7 @@ const names = fc.oneof(
   fc.constant("<img src=x onerror=alert(1)>"),
 );
 
-/** Random graphs as Python could send them: edges run from lower to higher ids, leaves have none. */
+/** Random graphs as Python sends them: edges run from lower to higher ids, leaves have none. */
 export const graphs: fc.Arbitrary<GraphModel> = fc
   .record({
     nodes: fc.array(

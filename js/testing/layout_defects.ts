@@ -1,6 +1,6 @@
 import type { Layout, LayoutInput } from "../layout/types";
 
-/** What is wrong with a picture, a line each, for tests: upward edges, overlapping boxes, lines through boxes. */
+/** The defects of a layout, a line each: upward edges, overlapping boxes, lines through boxes. */
 export function defects(input: LayoutInput, result: Layout, gap = 24): string[] {
   const found: string[] = [];
   const count = result.x.length;
@@ -53,7 +53,7 @@ interface Box {
   bottom: number;
 }
 
-/** Whether a segment passes through the inside of a rectangle, whichever way it runs (Liang and Barsky). */
+/** Whether a segment crosses the inside of a rectangle, in either direction (Liang and Barsky). */
 export function passes([x0, y0]: [number, number], [x1, y1]: [number, number], rect: Box): boolean {
   let [from, to] = [0, 1];
   const clip = (start: number, step: number, low: number, high: number) => {

@@ -4,7 +4,7 @@ import { makeGraph } from "../layout/graph";
 import { rank, topological } from "../layout/rank";
 import type { LayoutInput } from "../layout/types";
 
-/** A graph under construction, for tests: nodes by label, edges from a node to what it needs below. */
+/** A graph under construction: nodes by label, edges from a node to its inputs below. */
 export class Sketch {
   labels: string[] = [];
   source: number[] = [];
@@ -19,7 +19,7 @@ export class Sketch {
     return v;
   }
 
-  /** Adds a leaf that is drawn once per use. */
+  /** Add a leaf with a copy per use. */
   leaf(label: string): number {
     const v = this.op(label);
     this.shared[v] = 1;
@@ -45,7 +45,7 @@ export class Sketch {
   }
 }
 
-/** A whole number generator for tests: the same numbers on every run. */
+/** A repeatable generator of whole numbers. */
 export function randomInts(seed: number): (below: number) => number {
   let state = seed >>> 0 || 1;
   return (below) => {
@@ -69,7 +69,7 @@ export function chain(n: number): Sketch {
   return g;
 }
 
-/** (y1 - y2)**2 with y1 = x + 1, y2 = 2 * x: one leaf, two ways. */
+/** (y1 - y2)**2 with y1 = x + 1, y2 = 2 * x: one leaf, two paths. */
 export function diamond(): Sketch {
   const g = new Sketch();
   const x = g.op("x");
@@ -126,7 +126,7 @@ export function lenet(): Sketch {
   return g;
 }
 
-/** Residual blocks; every other one has a convolution on its skip. */
+/** Residual blocks; every second one has a convolution on its skip. */
 export function resnet(blocks: number): Sketch {
   const g = new Sketch();
   const conv = (...x: number[]) =>
@@ -261,7 +261,7 @@ export function densenet(layers: number): Sketch {
   return g;
 }
 
-/** An MLP's forward chain, its backward chain, and the saved activations that join them. */
+/** An MLP's forward chain, its backward chain, and the saved activations between them. */
 export function doubleBackward(layers: number): Sketch {
   const g = new Sketch();
   const weights = Array.from({ length: layers }, (_, i) => g.leaf(`${i}.weight`));
@@ -296,7 +296,7 @@ export function randomLayered(n: number, perRank: number, seed: number): Sketch 
   return g;
 }
 
-/** A ranked graph given by its edges, ready for ordering. */
+/** A ranked graph from its edges. */
 export function layered(n: number, edges: [number, number][], ranks?: number[]): Layered {
   const graph = makeGraph(
     n,
@@ -306,7 +306,7 @@ export function layered(n: number, edges: [number, number][], ranks?: number[]):
   return addDummies(graph, ranks ? Int32Array.from(ranks) : rank(graph, topological(graph)));
 }
 
-/** A sketch with its leaves copied, ranked, ready for ordering. */
+/** A ranked graph from a sketch, with copied leaves. */
 export function layeredSketch(sketch: Sketch): Layered {
   const { n, source, target, shared } = sketch.input();
   const { edgeTarget, owner } = copyShared(n, source, target, shared);

@@ -12,7 +12,7 @@ const NEAR = 1e-6;
 
 export type NestedInput = LayoutInput & { boxes: BoxInput };
 
-/** What is wrong with a nested picture, a line each, for tests. Where it is wrapped, lines may run up between columns. */
+/** The defects of a nested layout, a line each. If it is wrapped, lines may run up between columns. */
 export function defects(
   input: NestedInput,
   result: Layout,
@@ -78,7 +78,7 @@ export function defects(
         if (!belongs && passes(line[i - 1], line[i], rect)) found.push(`edge ${e} cuts ${name(j)}`);
       });
     }
-    // A border is passed once at most, on its top or bottom: a line that left through a side would come back.
+    // A line passes a border once, at its top or bottom: one that left through a side would return.
     boxes.forEach((rect, b) => {
       if (!isAround(b, s) && !isAround(b, t)) return;
       const [inS, inT] = [isAround(b, upper), isAround(b, lower)];

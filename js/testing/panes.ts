@@ -81,7 +81,7 @@ export const MEMBERS: (number | null)[][] = [
   [null, null, 4],
 ];
 
-/** No backward seen, or all of it run in this order. */
+/** A pass that ran all of the graph in this order, or none. */
 export function passOf(graph: GraphModel, order: readonly number[] | null): PassModel {
   const ran = order ?? [];
   return {
@@ -119,7 +119,7 @@ export function passOf(graph: GraphModel, order: readonly number[] | null): Pass
   };
 }
 
-/** What Python would have sent of the three graphs above. */
+/** The traits of the three graphs above, as Python sends them. */
 export function compareTraits(change: Partial<CompareTraits> = {}): CompareTraits {
   return {
     panes: PANES,

@@ -1,29 +1,28 @@
 import type { Pen } from "../paint/paint_parts";
 
-/** One thing drawn, with all that decides how it looks. Boxes and points are in device px. */
+/** A drawn item with everything that decides its look. Boxes and points are in device px. */
 export interface Stroke {
   kind: "fill" | "stroke" | "text";
   colour: string;
   opacity: number;
-  /** Width of a line. */
   width: number;
   dash: readonly number[];
   text: string;
   font: string;
-  /** Left, top, right and bottom of what was traced. */
+  /** Left, top, right and bottom of the path. */
   box: [number, number, number, number];
-  /** How many pieces were traced: boxes, or lines from one point to the next. */
+  /** The number of its pieces: boxes, or line segments. */
   pieces: number;
-  /** SVG path data, where it was drawn from such. */
+  /** SVG path data, if used. */
   data: string;
 }
 
-/** Stands in for the browser's: it keeps the data. */
+/** Replaces the browser's class, and keeps the data. */
 export class FakePath2D {
   constructor(readonly data: string) {}
 }
 
-/** A 2D context that draws nothing and remembers everything. */
+/** A 2D context that records everything. */
 export class RecordingPen {
   readonly strokes: Stroke[] = [];
   globalAlpha = 1;
@@ -39,7 +38,7 @@ export class RecordingPen {
   private traced: [number, number][] = [];
   private pieces = 0;
 
-  /** As the painter takes it. */
+  /** The type that the painter uses. */
   get pen(): Pen {
     return this as unknown as Pen;
   }

@@ -1,6 +1,6 @@
 import type { GraphModel, JsonNumber, NodeRanksModel } from "../wire";
 
-/** A graph with strips over ranks: every autograd node has these norms, one for each bar. */
+/** A graph with strips over ranks: every autograd node has these norms, one per bar. */
 export function withRanks(
   graph: GraphModel,
   most: readonly (JsonNumber | null)[],

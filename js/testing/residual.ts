@@ -10,10 +10,10 @@ const SIGNS: Readonly<Record<string, string>> = {
   MeanBackward0: "mean",
 };
 
-/** What the last sum of a block takes besides the result of its convolutions. */
+/** The other operand of a block's last sum. */
 export type Shortcut = "identity" | "view" | "gate" | "downsample" | "none";
 
-/** Blocks of two convolutions with their normalisations, a shortcut past them, and a relu after the sum, in modules. */
+/** Blocks of two convolutions with normalisations, a shortcut, and a relu after the sum, in modules. */
 export function residualNet(blocks: readonly Shortcut[]): GraphModel {
   const g = new Builder();
   const layer = (path: string, name: string, x: number, isActive: boolean) => {

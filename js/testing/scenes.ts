@@ -10,7 +10,7 @@ export function sceneOf(graph: GraphModel, direction: Direction = "down"): Scene
   return makeScene(graph, flatPlan(graph), direction, estimate);
 }
 
-/** The same without cards, as larger graphs are drawn. */
+/** The same without cards, as for larger graphs. */
 export function plainSceneOf(graph: GraphModel, direction: Direction = "down"): Scene {
   return makeScene(graph, flatPlan(graph), direction, estimate, { cards: false });
 }

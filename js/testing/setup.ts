@@ -3,7 +3,7 @@ import { choices } from "../controls/choices";
 
 const FRESH = { ...choices };
 
-// Files of tests share the modules that they import, and this is what a reader's choices leave in one.
+// Test files share modules, which keep a reader's choices.
 afterEach(() => {
   Object.assign(choices, FRESH);
 });

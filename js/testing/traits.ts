@@ -1,7 +1,7 @@
 import type { Traits } from "../channel";
 import type { GraphModel } from "../wire";
 
-/** What a widget has that was just made: no backward pass, nothing selected, no constants drawn. */
+/** The traits of a new widget: no backward pass, no selection, no constants. */
 export function freshTraits(graph: GraphModel, change: Partial<Traits> = {}): Traits {
   return {
     graph,

@@ -5,14 +5,13 @@ import { serve } from "../worker/serve";
 
 export interface FakeWorker extends SceneWorker {
   ended: boolean;
-  /** Lets what was sent to it wait until `go`. */
   hold(): void;
   go(): void;
-  /** What it was asked for and has not begun. */
+  /** Requests that have not begun. */
   waiting(): unknown[];
 }
 
-/** A worker on the same thread: both ends of the line get copies, a moment later. */
+/** A worker on the same thread: both ends get copies, a moment later. */
 export function fakeWorker(measure: Measure = estimate, serves = true): FakeWorker {
   const inbox: unknown[] = [];
   let held = false;

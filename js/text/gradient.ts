@@ -1,7 +1,7 @@
 import type { FewModel, JsonNumber, Values } from "../wire";
 import { fullNumber } from "./number";
 
-/** A number in as few characters as tell it apart: three digits, no zeros at the end, "3.2e-3". */
+/** The shortest distinguishing form of a number: three digits, no trailing zeros, "3.2e-3". */
 export function compactNumber(value: JsonNumber | boolean): string {
   if (typeof value === "boolean") return value ? "True" : "False";
   if (typeof value === "string") return value;
@@ -16,7 +16,7 @@ export function compactNumber(value: JsonNumber | boolean): string {
 
 const MOST_IN_ROWS = 16;
 
-/** A number as on a board: four digits, no zeros at the end, a true minus sign; 0 for -0. */
+/** A number as on a board: four digits, no trailing zeros, a true minus sign; 0 for -0. */
 export function boardNumber(value: JsonNumber | boolean): string {
   if (typeof value !== "number") return compactNumber(value);
   const size = Math.abs(value);
@@ -31,7 +31,7 @@ export function boardNumber(value: JsonNumber | boolean): string {
   return (value < 0 ? `-${text}` : text).replaceAll("-", "\u2212");
 }
 
-/** The same of a matrix, a line for each of its rows; null for anything else, and for more than 16 numbers. */
+/** A matrix as on a board, a line per row; null for other values, and for more than 16 numbers. */
 export function boardRows(values: Values): string[] | null {
   if (!Array.isArray(values) || values.length < 2 || !values.every(Array.isArray)) return null;
   const rows: Values[][] = values;
@@ -39,12 +39,12 @@ export function boardRows(values: Values): string[] | null {
   return rows.map(boardValues);
 }
 
-/** The same of few numbers: "[2, −1]". */
+/** Few numbers as on a board: "[2, −1]". */
 export function boardValues(values: Values): string {
   return Array.isArray(values) ? `[${values.map(boardValues).join(", ")}]` : boardNumber(values);
 }
 
-/** A gradient in short: its numbers when they are few, else its norm, "\u20160.304\u2016". */
+/** A short gradient: its numbers if few, else its norm, "\u20160.304\u2016". */
 export function fewText({ values, norm }: FewModel): string {
   if (values !== null) return boardValues(values);
   return norm === null ? "?" : `\u2016${boardNumber(norm)}\u2016`;
@@ -56,7 +56,7 @@ export function exactly(values: Values): string {
   return (values === 0 ? "0" : fullNumber(values)).replaceAll("-", "−");
 }
 
-/** A gradient in full: its numbers when they are few, else its norm. */
+/** A gradient in full: its numbers if few, else its norm. */
 export function exactText({ values, norm }: FewModel): string {
   if (values !== null) return exactly(values);
   return norm === null ? "?" : `‖${exactly(norm)}‖`;
@@ -76,8 +76,8 @@ export function hasNotFinite(values: Values): boolean {
 }
 
 /**
- * What a label can say of a gradient, best first: its values when there are few, "grad 4", and its norm, "grad ‖0.304‖".
- * `word` says what it is; "" for a gradient on its edge.
+ * The texts of a gradient, best first: its values if few, "grad 4", and its norm, "grad ‖0.304‖". `word` names it; ""
+ * for a gradient on its edge.
  */
 export function gradientTexts(
   values: Values | null,

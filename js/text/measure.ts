@@ -1,4 +1,4 @@
-/** The fonts of the widget. A scene is built for these, and drawn in them. */
+/** The widget's fonts. Scenes are built and drawn with them. */
 export const SANS =
   'Inter, -apple-system, BlinkMacSystemFont, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
 export const MONO =
@@ -36,7 +36,7 @@ export const FONTS: Record<Style, { size: number; weight: number; family: string
   digits: { size: 13, weight: 600, family: SANS },
 };
 
-/** Whether the style is set in a font whose characters are all as wide. */
+/** Whether the style's font is monospaced. */
 export function isMono(style: Style): boolean {
   return FONTS[style].family === MONO;
 }
@@ -44,7 +44,7 @@ export function isMono(style: Style): boolean {
 /** Width of a text in px, in one of the drawing's styles. */
 export type Measure = (text: string, style: Style) => number;
 
-/** Measures with a canvas where there is one, so that boxes fit their text in the fonts of this machine. */
+/** Measure with a canvas if there is one, so that boxes fit their text in this machine's fonts. */
 export function browserMeasure(): Measure {
   const context =
     typeof OffscreenCanvas === "function" ? new OffscreenCanvas(1, 1).getContext("2d") : null;
@@ -63,7 +63,7 @@ export function browserMeasure(): Measure {
   };
 }
 
-/** Widths without a browser: a little generous, so that text still fits. */
+/** Widths without a browser: slightly generous, so that text fits. */
 export const estimate: Measure = (text, style) => {
   const { size } = FONTS[style];
   const wide = isMono(style) ? 0.62 : 0.6;

@@ -39,7 +39,7 @@ export const COLOURS = {
   "only-soft": ["#fbdff1", "#4d1f40"],
 } as const;
 
-/** What says something by its colour is drawn in a tint, and what is written on it in its ink. */
+/** Coloured items use a tint, and the text on them its ink. */
 export const TINTS: Readonly<Record<string, readonly [tint: string, ink: string]>> = {
   // A scale from dark to bright whose steps differ in lightness, so that hue does not matter.
   "is-c0": ["#35175c", "#ffffff"],

@@ -9,7 +9,7 @@ export interface Fonts {
   mono: string;
 }
 
-/** What a look depends on: a thing's tag and classes, and what it is in. */
+/** The inputs of a look: an element's tag and classes, and its ancestors. */
 export interface Place {
   names: ReadonlySet<string>;
   around: Place | null;
@@ -74,7 +74,7 @@ function coloursOf(side: 0 | 1): Record<string, string> {
   return Object.fromEntries(Object.entries(COLOURS).map(([name, sides]) => [name, sides[side]]));
 }
 
-/** The colours of what the thing says, or of nothing said. */
+/** The colours of an element's category, or the neutral ones. */
 function saidAt(place: Place, colours: Readonly<Record<string, string>>): Record<string, string> {
   for (let at: Place | null = place; at; at = at.around) {
     for (const name of at.names) {

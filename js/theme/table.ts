@@ -7,7 +7,7 @@ export type Colour = keyof typeof COLOURS | "tint" | "ink" | "tint-line" | "none
 /** CSS properties, with colours by their names in the theme. */
 export type Look = Readonly<Record<string, string>>;
 
-/** What looks so: where each part is, from the outside in. */
+/** The parts with this look, from the outside in. */
 export type Row = readonly [look: Look, ...places: string[]];
 
 const SHOWN = { display: "inline" };

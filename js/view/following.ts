@@ -3,7 +3,7 @@ import type { Shell } from "../controls/shell";
 import type { LiveGraph } from "../experiments/live_graph";
 
 export interface Following {
-  /** Does something when a trait changes, unless the update that changed it is taken as a whole. */
+  /** Call a function when a trait changes, unless a whole update is being taken. */
   on(trait: keyof Traits, changed: () => void): void;
   /** What is shown at once or, while an update is taken, once at its end. */
   part(show: () => void): () => void;

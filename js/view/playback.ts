@@ -48,7 +48,7 @@ export class Playback {
     return progress && !isOver(progress) ? runningAt(progress.recording, progress.cursor) : null;
   }
 
-  /** Shows where the pass stands, and what there is to say of it. */
+  /** Show the position in the pass, and its notes. */
   update(): void {
     const { channel, events } = this;
     const graph = events.drawable()?.graph ?? null;
@@ -90,7 +90,7 @@ export class Playback {
     return index === around && scene.nodes[index]?.group !== undefined;
   }
 
-  /** In a large picture what is played in one go: the closed box that a node is in, else its module. */
+  /** In a large picture, the group to play in one go: a node's closed box, else its module. */
   private playedWith(node: number): string | null {
     const { scene } = this.drawing;
     const graph = this.events.drawable()?.graph;

@@ -20,11 +20,11 @@ interface SidePanelEvents {
   running(): number | null;
   /** Another direction was chosen. */
   turned(): void;
-  /** The legend and the keys are shown now, or no more. */
+  /** The legend and the keys were shown or hidden. */
   helped(shows: boolean): void;
 }
 
-/** The selection, and the panel beside the picture: details of the selection or of what runs, or the legend with the keys. */
+/** The selection, and the panel: details of the selected or running node, or the legend. */
 export class SidePanel {
   readonly arrangement: Arrangement;
   readonly modules: ModuleSelection;

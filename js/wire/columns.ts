@@ -12,7 +12,7 @@ export function plain<T extends object>(given: Travelled<T>): T {
   return "columns" in given ? (withRecords(given.columns) as T) : given;
 }
 
-/** What is in the bytes, still in columns. */
+/** The content of the bytes, in columns. */
 export function inColumns({ buffer, byteOffset, byteLength }: ArrayBufferView): Json {
   const text = gunzipSync(new Uint8Array(buffer, byteOffset, byteLength));
   return JSON.parse(new TextDecoder().decode(text));

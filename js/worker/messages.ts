@@ -32,7 +32,7 @@ export type Request =
 /** What the worker is doing. */
 export type Doing = "layout" | "drawing";
 
-/** The worker's messages to the page; a scene follows its pieces. `widths` are those of a sample in each style: the fonts must be the page's. */
+/** The worker's messages; pieces come before their scene. `widths` of samples show whether its fonts are the page's. */
 export type Answer =
   | { kind: "hello"; widths: number[] }
   | { kind: "doing"; request: number; doing: Doing }

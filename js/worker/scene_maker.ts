@@ -28,10 +28,10 @@ interface Job {
   answers: SceneAnswers;
 }
 
-/** A worker has so many times `BEAT_MS` to greet us; only time in which the page itself was not busy counts. */
+/** The number of `BEAT_MS` in which a worker must greet; only idle time of the page counts. */
 const PATIENCE = 12;
 const BEAT_MS = 100;
-/** So long a job that nobody waits for any more may go on, before its worker is ended. */
+/** How long an abandoned job may continue before its worker is ended. */
 const GRACE_MS = 300;
 
 /** Has scenes made in a worker, one at a time; the latest request wins. */
@@ -43,12 +43,12 @@ export class SceneMaker {
   private broken = false;
   /** The graph that the worker has. */
   private sent: unknown = null;
-  /** What the worker is busy with; its answers go nowhere if it is not the `latest`. */
+  /** The worker's job; its answers are ignored unless it is the `latest`. */
   private busy: Job | null = null;
   private latest: Job | null = null;
-  /** What has come of the scene that the worker is busy with. */
+  /** The received pieces of the current scene. */
   private pieces: ScenePiece[] = [];
-  /** The job that has been given its last moments. */
+  /** The abandoned job that will be ended soon. */
   private overtaken: Job | null = null;
   private request = 0;
   private timer = 0;
@@ -97,12 +97,12 @@ export class SceneMaker {
     else if (this.ready) this.hurry();
   }
 
-  /** Lets go of what was asked for: it is not answered any more. */
+  /** Drop the request: it gets no answer. */
   forget(): void {
     this.latest = null;
   }
 
-  /** The same, and a worker that is busy with it is ended, and another started. */
+  /** The same, and replace a worker that is busy with it. */
   cancel(): void {
     this.forget();
     if (!this.busy) return;
@@ -133,7 +133,7 @@ export class SceneMaker {
     }, BEAT_MS);
   }
 
-  /** Ends a worker that is still busy with what nobody waits for, and has another one do what is wanted. */
+  /** Replace a worker that is busy with an abandoned job, and request the wanted one. */
   private hurry(): void {
     const stale = this.busy;
     if (this.overtaken === stale) return;
@@ -163,7 +163,7 @@ export class SceneMaker {
     if (answer.kind === "hello") {
       window.clearTimeout(this.timer);
       const { widths } = answer;
-      // In other fonts than the page's, boxes would not fit their words.
+      // With other fonts than the page's, words would not fit their boxes.
       if (sampleWidths(this.measure).some((width, i) => width !== widths[i])) {
         this.breakDown();
         return;
@@ -193,7 +193,7 @@ export class SceneMaker {
     }
   }
 
-  /** A worker that never greeted will never come; one that broke at its work says so. */
+  /** A worker that never greeted will not start; one that failed reports it. */
   private breakDown(message?: string): void {
     const { busy, latest } = this;
     this.stop();

@@ -8,10 +8,10 @@ import { type GraphModel, plain, type Travelled } from "../wire";
 import { type Answer, type Port, type Request, WORKER_NAME } from "./messages";
 import { piecesOf, restOf } from "./pieces";
 
-/** Makes scenes for the page at the other end of the line, until it is ended. */
+/** Make scenes for the page until the worker is ended. */
 export function serve(port: Port, measure: Measure): void {
   let given: Travelled<GraphModel>;
-  /** The graph with and without its constants, by either names, as far as they were asked for. */
+  /** The graph with and without constants, by either names, made on request. */
   let known = new Map<string, GroupedGraph>();
   let cache: ContentCache = new Map();
   const answer = (message: Answer, transfer: Transferable[] = []) =>
@@ -47,7 +47,7 @@ export function serve(port: Port, measure: Measure): void {
   answer({ kind: "hello", widths: sampleWidths(measure) });
 }
 
-/** Serves if this very text runs as one of our workers; true if so. */
+/** Serve if this script runs as one of our workers; returns whether it does. */
 export function serveInWorker(): boolean {
   const isOurs = typeof document === "undefined" && self.name === WORKER_NAME;
   if (isOurs) serve(self as unknown as Port, browserMeasure());

@@ -2,7 +2,7 @@ import { WORKER_NAME } from "./messages";
 import type { StartWorker } from "./scene_maker";
 
 /**
- * Starts workers from the very script that runs here: a second copy of it would be too much for every notebook to carry.
+ * Start workers from the running script, because a second copy would make every notebook larger.
  *
  * @param address Of this module, which stays valid.
  */
