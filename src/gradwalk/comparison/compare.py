@@ -14,7 +14,7 @@ from .inputs import read_graphs
 def compare(
     *graphs: Any, names: Any = None, constants: bool | None = None, opened: bool = False
 ) -> CompareWidget:
-    """Draw two to four graphs side by side, what they have in common at the same place.
+    """Draw two to four graphs side by side, with common nodes at the same place.
 
     What only some of them have is marked; selecting, moving and stepping through backward go
     together; a table sets ``requires_grad``, ``is_leaf`` and ``.grad`` of the leaves side by side.
@@ -56,7 +56,7 @@ def compare(
     refuse_while_compiling("compare()")
     constants = read_constants(constants)
     given = graphs[0] if len(graphs) == 1 else graphs
-    # The labels stand above the graphs; as names of the outputs they would say it twice.
+    # The labels are already drawn above the graphs.
     found = Names() if names is not None else caller_names(None, "compare", without=given)
     subjects = read_graphs(given, names, found, constants)
     if opened:

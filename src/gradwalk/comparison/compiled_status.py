@@ -1,4 +1,4 @@
-"""What became of operations in compiled code that is open, in words and for the picture."""
+"""Describe how operations were compiled, for the panel and the picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def compiled_model(
     opened: GraphSource,
     places: tuple[Mapping[int, int], Mapping[int, int]],
 ) -> CompiledModel:
-    """What the picture tells of a program beside the same, compiled.
+    """Describe the operations of a program beside its compiled version.
 
     Args:
         compiled: As `gradwalk.comparison.difference.difference` found it.

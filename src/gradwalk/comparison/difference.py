@@ -1,4 +1,4 @@
-"""What several captured graphs have in common, and what only some of them have."""
+"""Find the common and the differing nodes of several captured graphs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FindCounterparts = Callable[
     Counterparts,
 ]
 COUNTERPARTS: Hook[_FindCounterparts] = Hook()
-"""Finds what in a graph with open nodes stands for the operations of another graph."""
+"""Finds the calls in open nodes that replace the operations of another graph."""
 
 
 def difference(
@@ -90,7 +90,7 @@ def difference(
         if not isinstance(label, str):
             raise TypeError(
                 f"Labels have to be strings, and {label!r} is of type {type(label).__name__}: "
-                "use the text that is to stand above the graph."
+                "use the text to draw above the graph."
             )
     reference, *others = graphs
     first = graphs[reference]
@@ -104,7 +104,7 @@ def difference(
         compiled = _compiled(graphs, (reference, label), found, module_of)
         if compiled is not None:
             found |= _standing(compiled, is_left=compiled["in"] == label)
-        # Each graph fits on the reference; two of them may run opposite ways between its nodes.
+        # Two graphs that each match the reference may order its nodes in opposite ways.
         pairs = uncrossed(_producers(united), _producers(graph), found)
         new = count(len(united))
         there = {other: node for node, other in pairs.items()}
@@ -136,7 +136,7 @@ def _compiled(
     pairs: Mapping[int, int],
     module_of: Callable[[str, int], str | None],
 ) -> dict[str, Any] | None:
-    """What became of the operations of one of two graphs in the calls of the other."""
+    """Match the operations of one graph with the calls of the other."""
     opened = [label for label in labels if has_calls(graphs[label])]
     counterparts = COUNTERPARTS.first()
     if len(opened) != 1 or counterparts is None:
@@ -162,7 +162,7 @@ def _compiled(
 
 
 def _standing(compiled: Mapping[str, Any], *, is_left: bool) -> dict[int, int]:
-    """Operations and the calls that stand in their places, as pairs of the two graphs."""
+    """Pairs of operations and the calls that replace them."""
     pairs = [
         (each["node"], each["main"]) for each in compiled["operations"] if each["main"] is not None
     ]
@@ -170,8 +170,8 @@ def _standing(compiled: Mapping[str, Any], *, is_left: bool) -> dict[int, int]:
 
 
 def has_calls(graph: nx.MultiDiGraph) -> bool:
-    """Whether there is compiled code that is open."""
-    # What the backward of a custom Function ran has no such numbers.
+    """Whether compiled code is open."""
+    # The operations of a custom Function's backward have no such numbers.
     return any(data.get("seq_nr") is not None for data in attributes(graph).values())
 
 
@@ -220,7 +220,7 @@ def _edges(
 
 
 def _leaf_rows(graphs: Mapping[str, nx.MultiDiGraph], members: Sequence[Members]) -> list[Members]:
-    """The leaves among some nodes; those with one name, of different graphs, as one."""
+    """The leaves among some nodes; leaves of different graphs with one name share a row."""
     rows: list[Members] = []
     named: dict[str, Members] = {}
     for of in members:
@@ -242,7 +242,7 @@ def _leaf(graphs: Mapping[str, nx.MultiDiGraph], members: Members) -> dict[str, 
     row = {}
     for label, node in members.items():
         graph = graphs[label]
-        # A static graph has no tensors: it can say neither of a node.
+        # A static graph has no tensors, so both are unknown.
         data = {} if node is None or graph.graph.get("static") else graph.nodes[node]
         row[label] = {
             "node": node,

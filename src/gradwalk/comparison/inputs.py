@@ -1,4 +1,4 @@
-"""What a user may hand to `compare`, checked, as labelled graphs."""
+"""Check the arguments of `compare`, and capture them as labelled graphs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ..static.capture_static import StaticCapture, capture_static
 from ..tracing.annotate import annotate
 
 MOST_GRAPHS = 4
-"""More do not fit side by side."""
+"""Most graphs that fit side by side."""
 
 
 def read_graphs(
     graphs: Any, names: Any, found: Names, constants: bool | None = None
 ) -> dict[str, GraphSource]:
-    """Capture what was given, each under its label.
+    """Capture each graph under its label.
 
     Args:
         graphs: A mapping from labels to what `gradwalk.capture` takes or to static graphs, or a
             list of tensors and static graphs.
-        names: What the user passed as ``names=``: as for `gradwalk.capture`, for all graphs; or a
-            mapping from every label to such, for each graph its own; or None.
+        names: The argument ``names=``: as for `gradwalk.capture`, for all graphs; or a mapping from
+            every label to the names of its graph; or None.
         found: Names to use when ``names`` is None.
         constants: Whether operands that need no grad are to be drawn. None finds them in small
             graphs only.
@@ -112,7 +112,7 @@ def _check_count(count: int) -> None:
     if count > MOST_GRAPHS:
         raise ValueError(
             f"compare() was given {count} graphs, and no more than {MOST_GRAPHS} fit side by side. "
-            "Compare them in smaller groups, each with the graph that they are measured against."
+            "Compare them in smaller groups, each with the reference graph."
         )
 
 
@@ -130,7 +130,7 @@ def _read_names(names: Any, labels: Sequence[str | None], found: Names) -> list[
 
 
 def _name(outputs: Sequence[Output], known: Names) -> str | None:
-    """What the user calls the first output; a static graph has none."""
+    """The user's name of the first output; None for a static graph."""
     if not outputs:
         return None
     output = outputs[0]
@@ -140,7 +140,7 @@ def _name(outputs: Sequence[Output], known: Names) -> str | None:
 
 
 def _apart(labels: Sequence[str]) -> list[str]:
-    """Labels that occur twice get a number."""
+    """Number the labels that occur twice."""
     found: list[str] = []
     for label in labels:
         number, candidate = 2, label

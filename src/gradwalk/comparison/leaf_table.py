@@ -19,14 +19,14 @@ from ..sources.graph_source import GraphSource
 BeforeAndNow = tuple[FewModel | None, FewModel | None]
 
 MOST_ROWS = 100
-"""Leaves that are shown; of more, those that differ first."""
+"""Most leaves in the table; leaves that differ come first."""
 
 
 class LeafColumn:
     """The leaves of one graph that the table shows."""
 
     def __init__(self, subject: GraphSource, nodes: Iterable[int | None]) -> None:
-        """Look at the leaves as they are now.
+        """Read the current leaves.
 
         Args:
             subject: The graph.
@@ -39,7 +39,7 @@ class LeafColumn:
         self._look()
 
     def begin(self) -> None:
-        """A backward pass begins: remember every ``.grad``."""
+        """Remember every ``.grad`` at the start of a backward pass."""
         self._begun = True
         self._look()
 
@@ -47,15 +47,15 @@ class LeafColumn:
         self._before = _models({node: self._live(node) for node in self._nodes})
 
     def cells(self) -> dict[int, BeforeAndNow]:
-        """For each leaf its ``.grad`` before backward, and now."""
+        """Return each leaf's ``.grad`` before backward, and now."""
         if not self._begun:
             self._look()
         grads = self._subject.grads
         if grads is None:
             now = _models({node: self._live(node) for node in self._nodes})
             return {node: (self._before[node], now[node]) for node in self._nodes}
-        # A tensor that this pass does not accumulate into stays what it was, whatever other passes
-        # that start from the same have made of it.
+        # This pass does not change a tensor that it does not accumulate into, even if other passes
+        # from the same start do.
         known = {timeline.node: timeline for timeline in grads.timelines}
         moved = [node for node in self._nodes if node in known]
         before = {**self._before, **_models({node: _moment(known[node], 0) for node in moved})}
@@ -87,15 +87,15 @@ def _models(grads: Mapping[int, KeptGradient | None]) -> dict[int, FewModel | No
 def rows_shown(
     leaves: Sequence[Mapping[str, Any]], graphs: Mapping[str, nx.MultiDiGraph]
 ) -> list[dict[str, Any]]:
-    """The leaves that the table has room for, in their order.
+    """Return the leaves of the table, in their order.
 
     Args:
         leaves: The leaf table of `gradwalk.comparison.difference.difference`.
-        graphs: Label -> what was compared.
+        graphs: Label -> the compared graph.
 
     Returns:
-        All of them; of very many, those that are not alike in every graph first. A leaf without a
-        name is called what stands on its node.
+        All leaves; with too many, those that differ between graphs first. A leaf without a name
+        has the label of its node.
     """
     ranked = sorted(range(len(leaves)), key=lambda i: (_is_alike(leaves[i]), i))
     return [
@@ -122,12 +122,12 @@ def table_model(
     cells: Mapping[str, Mapping[int, BeforeAndNow]],
     places: Mapping[str, Mapping[int, int]],
 ) -> LeafTableModel:
-    """The table as it is now.
+    """Build the current table.
 
     Args:
-        rows: What `rows_shown` gave.
-        total: How many leaves there are.
-        cells: Label -> what `LeafColumn.cells` gave.
+        rows: The result of `rows_shown`.
+        total: The number of leaves.
+        cells: Label -> the result of `LeafColumn.cells`.
         places: Label -> node of that graph -> its number in the united graph.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What a widget shows, as a picture or a file for other tools."""
+"""Export the graph of a widget as a picture, or as a file for other tools."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def to_svg(
     """Draw what the widget draws, as SVG.
 
     Args:
-        widget: What to draw, with its selection and at its cursor.
-        path: Where to write it; None not to write it.
+        widget: The widget, drawn with its selection and at its cursor.
+        path: The file to write; None for no file.
         theme: "light", "dark", or "auto": as the reader's system is set.
         whole: Whether every node is drawn. Otherwise a large graph is drawn as the widget shows it
             at first, its modules closed.
-        width: Of the page that the picture is for, px; None for one of 1,200. Where it is narrow,
-            rows are wrapped and fewer modules are open. The picture is as large as it needs.
+        width: The width of the page in px; None for 1,200. A narrow page wraps rows and opens
+            fewer modules. The picture itself may be of any size.
         derivatives: Whether the local derivative is written on every arrow that a gradient passed,
             in a picture of cards.
 
@@ -101,8 +101,8 @@ def to_png(
     """Draw what the widget draws, as PNG.
 
     Args:
-        widget: What to draw, with its selection and at its cursor.
-        path: Where to write it; None not to write it.
+        widget: The widget, drawn with its selection and at its cursor.
+        path: The file to write; None for no file.
         scale: Pixels of the picture per pixel of the widget.
         theme: "light" or "dark".
         whole: As for `to_svg`.
@@ -156,8 +156,8 @@ def to_pdf(
     """Draw what the widget draws, as a PDF of one page, in vectors and with text to search.
 
     Args:
-        widget: What to draw, with its selection and at its cursor.
-        path: Where to write it; None not to write it.
+        widget: The widget, drawn with its selection and at its cursor.
+        path: The file to write; None for no file.
         theme: "light" or "dark".
         whole: As for `to_svg`.
         width: As for `to_svg`.
@@ -192,8 +192,8 @@ def to_json(
     """The graph as JSON that networkx reads.
 
     Args:
-        widget: Whose graph, constants and cuts included.
-        path: Where to write it; None not to write it.
+        widget: The widget; constants and cuts are included.
+        path: The file to write; None for no file.
         source: Whether each node says which line of the program made it, as far as is known.
 
     Returns:
@@ -208,7 +208,7 @@ def to_json(
     if not source:
         for node in data["nodes"]:
             node.pop("source", None)
-    # What is no character is written as JSON escapes it: the name comes back as it was.
+    # JSON escapes lone surrogates, so that names are read back unchanged.
     text = escaped(json.dumps(data, ensure_ascii=False))
     return _deliver(text, path, "to_json")
 
@@ -221,8 +221,8 @@ def to_dot(widget: TakesSnapshots, path: _Written | None = None) -> str | Path:
     """The graph that is drawn, in Graphviz' DOT language; needs no package.
 
     Args:
-        widget: Whose graph.
-        path: Where to write it; None not to write it.
+        widget: The widget with the graph.
+        path: The file to write; None for no file.
 
     Returns:
         The text of the file; with a path, the path. `gradwalk.make_dot` draws as torchviz does
@@ -240,7 +240,7 @@ def draw(shown: Snapshot, theme: str, whole: bool, width: float | None = None, *
     """The SVG of what a widget shows.
 
     Args:
-        shown: What to draw.
+        shown: The state to draw.
         theme: "light", "dark" or "auto".
         whole: As for `to_svg`.
         width: As for `to_svg`.

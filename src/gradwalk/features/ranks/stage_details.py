@@ -73,7 +73,7 @@ def details_of(part: Part, ends: Sequence[End]) -> list[list[StageModel] | None]
         later = [_later(stage, part.before, begin.get(node, {})) for stage in stages]
         fields = later[0]["fields"]
         if fields["state"] == "ready" and part.before:
-            # The next stage sends its gradient when it runs.
+            # No gradient arrives from the next stage before that stage runs.
             then: StageModel = {
                 "from_step": part.before,
                 "fields": {name: fields[name] for name in ("state", "grad_note")},
