@@ -18,8 +18,8 @@ import { SidePanel } from "./view/side_panel";
 import type { StartWorker } from "./worker/scene_maker";
 
 /**
- * Fill an element with the widget: tools, drawing, panel, stepping bar. A worker lays out large graphs, where one can
- * be started. Returns a function that removes everything.
+ * Fill an element with the widget: tools, drawing, panel, stepping bar. A worker lays out large graphs if possible.
+ * Returns a function that removes everything.
  */
 export function createView(
   host: HTMLElement,
@@ -33,7 +33,7 @@ export function createView(
   return () => view.destroy();
 }
 
-/** The picture of one graph with everything around it. Data flows one way: traits ► request ► picture ► words about it. */
+/** The picture of one graph with its controls. Data flows one way: traits ► request ► picture ► words about it. */
 class GraphView {
   private readonly shell: Shell<Traits>;
   private readonly picture: Picture;
@@ -126,7 +126,6 @@ class GraphView {
     });
   }
 
-  /** Put all parts into the host. */
   fill(host: HTMLElement): void {
     const { shell, picture, controls, experiments, playback, side, refit } = this;
     const { root, cleanup } = shell;
@@ -243,7 +242,7 @@ class GraphView {
     this.describe(request);
   }
 
-  /** Before a picture is made: what it depends on beside the graph. */
+  /** Before a picture: set what it depends on besides the graph. */
   private prepare(request: Request): void {
     const { picture, side, shell } = this;
     const { was, isOther, direction } = request;
@@ -263,7 +262,7 @@ class GraphView {
     this.experiments.update(drawable.graph);
     playback.stepper.read(drawable.autograd);
     say(picture.drawing.canvas, "aria-label", drawable.label);
-    // Other numbers leave every size as it is; to ask for one, the page would be laid out.
+    // New numbers keep all sizes, and measuring would force a layout.
     if (!isOther || was !== null) side.arrangement.arrange();
     side.updateLegend();
     this.controls.search.refresh(drawable.autograd.nodes.length);

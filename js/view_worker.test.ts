@@ -9,7 +9,7 @@ import { createView } from "./view";
 import type { GraphModel } from "./wire";
 import type { StartWorker } from "./worker/scene_maker";
 
-/** So many blocks of three nodes each are more than is drawn at once, when they are open. */
+/** More blocks of three nodes than are drawn at once when open. */
 const BLOCKS = 520;
 
 let remove = () => {};
@@ -54,7 +54,7 @@ function viewOf(startWorker: StartWorker, change: Partial<Traits> = {}) {
     one,
     openTo,
     depth: () => one<HTMLSelectElement>(".gw-depth").value,
-    /** How many closed boxes are drawn: one in the overview of these graphs, around all blocks, none where all are open. */
+    /** The number of closed boxes: one in the overview of these graphs, none if all are open. */
     boxes: () => host.querySelectorAll(".gw-open-sign").length,
     isWorking: () => !one(".gw-progress").hidden,
     words: () => one(".gw-progress-text").textContent,

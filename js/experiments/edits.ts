@@ -7,7 +7,7 @@ export type EdgeId = readonly [number, number];
 
 /** The edits of a graph: where they are drawn, and how clicks change them. Edits are immutable. */
 export class Edges {
-  /** By their names, once somebody asks. */
+  /** By their names, computed on first use. */
   private places: Map<string, number> | null = null;
 
   constructor(readonly graph: GraphModel) {}

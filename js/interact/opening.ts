@@ -44,7 +44,7 @@ export class Opening {
   }
 }
 
-/** Whether what is inside of a node is drawn. */
+/** Whether the inside of a node is drawn. */
 function isOpened({ nodes }: GraphModel, node: number): boolean {
   return nodes.some(({ inside }) => inside === node);
 }

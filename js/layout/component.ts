@@ -232,7 +232,7 @@ function alone(left: number, right: number, height: number): LaidOut {
   };
 }
 
-/** Of the orders with equally few crossings, return the one with the straightest lines. */
+/** Return the order with the straightest lines among those with equally few crossings. */
 function narrowest(
   layered: Layered,
   orders: Int32Array[],

@@ -11,7 +11,7 @@ export interface Content {
   /** Sizes of the items, px. */
   width: Float64Array;
   height: Float64Array;
-  /** What is docked to the items. */
+  /** The docked parts of the items. */
   hanging?: Hanging | undefined;
   /** Absent in a picture without boxes. */
   border?: ContentBorder;

@@ -13,7 +13,7 @@ export interface LayoutInput {
   height: ArrayLike<number>;
   /** Per node, 1 for a leaf with a copy per use; ignored on a node with outgoing edges. */
   shared?: ArrayLike<number> | undefined;
-  /** What is docked beside nodes' boxes. */
+  /** The docked parts beside nodes' boxes. */
   hanging?: Hanging<ArrayLike<number>> | undefined;
   /**
    * The boxes, if the picture has any, even if none is open. Edges between boxes may form cycles where the graph has
@@ -22,7 +22,7 @@ export interface LayoutInput {
   boxes?: BoxInput | undefined;
 }
 
-/** Per node, the room for what is docked on its left and right, where no line ends, and its height; 0 for none. Px. */
+/** Per node, the room for docked parts on its left and right, where no line ends, and their height; 0 for none. Px. */
 export interface Hanging<Numbers = Float64Array> {
   left: Numbers;
   right: Numbers;

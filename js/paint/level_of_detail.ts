@@ -7,7 +7,7 @@ export type PainterKind = "svg" | "canvas";
 
 /** Below this scale no text can be read. */
 export const FAR = 0.4;
-/** So many nodes in view are drawn as elements, and as so few the canvas hands them back. */
+/** The most visible nodes that are drawn as elements. */
 const MOST_ELEMENTS = 300;
 const FEW_ELEMENTS = 240;
 /** Neither scale nor number flips the painter back at once. */

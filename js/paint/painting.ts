@@ -24,7 +24,7 @@ import { SvgPainter } from "./painter";
 const AROUND = [0.5, 0.25, 0.1, 0];
 const MOST_AROUND = 450;
 
-/** What has been drawn as elements. */
+/** The drawn elements. */
 interface Drawn {
   view: Box;
   scale: number;

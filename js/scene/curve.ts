@@ -113,7 +113,7 @@ export function halfway(curve: ArrayLike<number>): Point {
   return points[points.length - 1];
 }
 
-/** What a curve reaches over: left, top, right, bottom. */
+/** A curve's bounds: left, top, right, bottom. */
 export function boundsOf(curve: Float64Array): [number, number, number, number] {
   let [left, top] = curve;
   let [right, bottom] = curve;

@@ -34,7 +34,7 @@ function byTitle({ nodes }: Scene): Map<string, SceneNode> {
   return new Map(nodes.map((node) => [node.shape.texts[0].text, node]));
 }
 
-/** Per edge to what is docked, its two ends. */
+/** Per edge to a docked node, its two ends. */
 function dockedIn(scene: Scene): [SceneNode, SceneNode][] {
   const along = isHorizontal(scene.direction) ? "x" : "y";
   return scene.edges.flatMap(({ source, target }) => {

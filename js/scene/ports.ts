@@ -46,7 +46,7 @@ export function spread(
     .map((at, i) => Math.max(-room, Math.min(room - total, at)) + before[i]);
 }
 
-/** So heavy that the others cannot visibly move it. */
+/** A weight that keeps the port in place. */
 const PIN = 1e6;
 
 /** Gaps that fit on either side of the pinned port, or altogether. */

@@ -31,7 +31,7 @@ interface Position {
   before: string;
   /** The node of the last step with its name, for a button; null for none. */
   running: { node: number; text: string } | null;
-  /** What changed: the name of a `.grad` and its numbers, or "" and a plain sentence. */
+  /** The changes: the name of a `.grad` and its numbers, or "" and a plain sentence. */
   changes: [name: string, words: string][];
   isOver: boolean;
 }

@@ -4,7 +4,7 @@ import { COLOURS, LINE_SHARE, TINTS, tintsLines } from "./colours";
 import { placeOf, type Setting } from "./styles";
 import { type Look, TABLE } from "./table";
 
-/** What a name in the table is called in a style sheet, and every other value as it is. */
+/** Values that name a variable of the style sheet; other values stay as they are. */
 const NAMES = new Set(["sans", "mono", "tint", "ink", "tint-line", ...Object.keys(COLOURS)]);
 
 /** The table as a style sheet, with the colours and fonts that the other style sheets use. */
@@ -47,12 +47,12 @@ function written(value: string): string {
   return NAMES.has(value) ? `var(--gw-${value})` : value;
 }
 
-/** The element below which all style sheets apply, with the one that is made from the table. */
+/** The root of all style sheets' rules, with the sheet of the table. */
 export function rootElement(name = "gradwalk", ...children: HTMLElement[]): HTMLElement {
   return element("div", name, element("style", {}, sheet()), ...children);
 }
 
-/** What the looks of something depend on besides itself: the widget that it is in. */
+/** The theme and the surroundings that an element's looks depend on. */
 export function settingOf(within: Element): Setting {
   const root = within.closest<HTMLElement>(".gradwalk");
   const theme = root?.dataset.theme === "dark" ? "dark" : "light";

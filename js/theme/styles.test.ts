@@ -15,7 +15,7 @@ const CLASSES = [
   ...new Set(PLACES.flatMap((place) => place.split(/[ .]/)).filter((name) => name.includes("-"))),
 ];
 
-/** A thing in things, each a tag with classes. */
+/** Nested elements, each a tag with classes. */
 const chains = fc.array(
   fc.record({
     tag: fc.constantFrom(...TAGS),
@@ -24,7 +24,7 @@ const chains = fc.array(
   { minLength: 1, maxLength: 3 },
 );
 
-/** One that the table speaks of, so that most rows are met. */
+/** An element of the table, so that most rows match. */
 const told = fc.constantFrom(...PLACES).map((place) =>
   place.split(" ").map((names) => {
     const all = names.split(".");
@@ -33,7 +33,7 @@ const told = fc.constantFrom(...PLACES).map((place) =>
   }),
 );
 
-/** What a browser makes of the style sheet: its rules in order, each asked whether it matches. */
+/** Apply the style sheet as a browser does: its rules in order, if they match. */
 function readSheet(chain: { tag: (typeof TAGS)[number]; names: string[] }[]) {
   const root = rootElement();
   let at: Element = root.appendChild(svgElement("svg"));

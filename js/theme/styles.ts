@@ -25,7 +25,7 @@ export function placeOf(tag: string, classes: unknown, around: Place | null = nu
   return { names: new Set([tag, ...`${classes ?? ""}`.split(" ")]), around };
 }
 
-/** For each place of the table, from the part outwards, the names of each thing; in the table's order. */
+/** The places of the table, from the part outwards, in the table's order. */
 const ROWS = TABLE.flatMap(([look, ...places]) =>
   places.map((place) => {
     const path = place.split(" ").reverse();
@@ -40,7 +40,7 @@ for (const row of ROWS) {
   ROWS_OF.set(name, [...(ROWS_OF.get(name) ?? []), row]);
 }
 
-/** The CSS properties that the table gives a thing; what is inherited is not among them. */
+/** The CSS properties of an element from the table, without inherited ones. */
 export function lookOf(place: Place, theme: Theme, fonts: Fonts): Record<string, string> {
   const rows = [...place.names]
     .flatMap((name) => ROWS_OF.get(name) ?? [])
@@ -90,7 +90,7 @@ function saidAt(place: Place, colours: Readonly<Record<string, string>>): Record
   return { tint: "none", ink: colours.text, "tint-line": colours.edge };
 }
 
-/** What a tinted line is drawn in, as CSS's `color-mix` would have it. */
+/** The colour of a tinted line, like CSS's `color-mix`. */
 function mixed(tint: string, text: string): string {
   const part = (colour: string, at: number) => Number.parseInt(colour.slice(at, at + 2), 16);
   return `rgb(${[1, 3, 5].map((at) =>

@@ -1,7 +1,7 @@
 import { FONTS, MONO, SANS, type Style } from "../text/measure";
 import type { COLOURS } from "./colours";
 
-/** A colour of the theme, of what the thing says, or none. */
+/** A colour of the theme, of the element's category, or none. */
 export type Colour = keyof typeof COLOURS | "tint" | "ink" | "tint-line" | "none" | "transparent";
 
 /** CSS properties, with colours by their names in the theme. */
@@ -61,9 +61,8 @@ function fontOf(style: Style): Look {
 }
 
 /**
- * How everything in a picture looks: on a page, on a canvas, and in a file. A place names what is around a part and the
- * part itself, from the outside in; each by a tag or by its classes, joined by dots. Of two rows that say something of the
- * same part, the later one holds.
+ * The looks of everything in a picture: on a page, on a canvas, and in a file. A place names a part's surroundings and
+ * the part, from the outside in, each by a tag or by classes joined with dots. Later rows override earlier ones.
  */
 export const TABLE: readonly Row[] = [
   [fill("stage"), "gw-ground"],
@@ -95,7 +94,7 @@ export const TABLE: readonly Row[] = [
   [fill("tint-line"), "gw-edge.is-tinted gw-arrow"],
   [area("stage", "none"), "gw-scissors circle"],
   [{ ...line("cut", 1.3), "stroke-linecap": "round" }, "gw-scissors path"],
-  // From a derivative to what it is the derivative of: no edge, nothing flows.
+  // Links from derivatives to their functions: not edges.
   [{ ...line("name", 1.3), ...dashes("6 4") }, "gw-link-line"],
   [{ ...line("name", 1.3), "stroke-linecap": "round" }, "gw-link-head"],
   [fill("stage"), "gw-link rect"],
@@ -279,7 +278,7 @@ export const TABLE: readonly Row[] = [
   [HIDDEN, "gw-comparison gw-frame-sign"], // boxes stay open there
   [area("op", "frame-rule"), "gw-frame-sign rect", "gw-open-sign rect"],
   [{ ...line("dim", 1.5), "stroke-linecap": "round" }, "gw-frame-sign path", "gw-open-sign path"],
-  // A layer is seldom opened: only who points at it sees how.
+  // A layer is seldom opened: the sign appears on hover.
   [HIDDEN, "gw-single gw-open-sign"],
   [
     SHOWN,
@@ -315,7 +314,7 @@ export const TABLE: readonly Row[] = [
   [{ ...fill("grad-strong"), ...fontOf("name"), "text-anchor": "start" }, "gw-cell gw-lens-grad"],
   [fill("alarm"), "gw-cell.is-alarming gw-gate-grad", "gw-cell.is-alarming gw-lens-grad"],
 
-  // Strips over the ranks of a run: told apart by shapes first, then by colours
+  // Strips over ranks: shapes distinguish the ranks, then colours
   [area("op", "none"), "gw-rank-ground"],
   [line("rule", 1), "gw-rank-line"],
   [{ ...fill("grad"), stroke: "none", opacity: "0.6" }, "gw-rank-bar"],
@@ -329,7 +328,7 @@ export const TABLE: readonly Row[] = [
   [{ ...fill("accent"), stroke: "none" }, "gw-rank-shown"],
   [{ ...fill("alarm"), stroke: "none" }, "gw-rank-odd"],
 
-  // Graphs side by side: what others lack lies on a coloured ground and has a sign with words
+  // Comparison: a coloured background and a sign with words for unshared nodes
   [{ ...area("only-soft", "only", 1), ...CONSTANT }, "gw-only-ground"],
   [line("only-soft", 9), "gw-only-edge"],
   [fill("only"), "gw-only-tag rect"],

@@ -8,11 +8,11 @@ import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
 import type { DirectionChoice, GraphModel } from "../wire";
 
-/** What can be drawn of a graph. */
+/** A graph, and the versions of it that can be drawn. */
 export class Drawable {
-  /** Without constants and cuts: its autograd nodes, and the calls inside of those that are open. */
+  /** Without constants and cuts: its autograd nodes, and the calls inside open ones. */
   readonly autograd: GraphModel;
-  /** How many nodes and edges are autograd's. */
+  /** The numbers of autograd nodes and edges. */
   readonly size: { nodes: number; edges: number };
   private readonly whole: GraphModel;
 
@@ -26,29 +26,29 @@ export class Drawable {
     this.whole = shownGraph(graph, true, torchNames);
   }
 
-  /** Whether nothing else is made of a graph by these names. */
+  /** Whether this was made from the graph with these names. */
   isOf(graph: GraphModel, torchNames: boolean): boolean {
     return graph === this.graph && torchNames === this.torchNames;
   }
 
-  /** What is drawn of it, with or without constants and cuts. */
+  /** The version with or without constants and cuts. */
   shown(constants: boolean): GraphModel {
     return constants ? this.whole : this.autograd;
   }
 
-  /** Whether it is small enough for each operation to be a card, as on a board. */
+  /** Whether it is small enough for cards, as on a board. */
   get isBoard(): boolean {
     return !this.graph.static && this.autograd.nodes.length <= MOST_CARDS;
   }
 
-  /** Which way it is drawn, where this is asked for. */
+  /** The direction of the drawing. */
   direction(asked: DirectionChoice, room: Room, measure: Measure): Direction {
     return asDirection(asked, () => bestDirection(this.whole, room, measure));
   }
 
   /**
-   * "f(x)", "12 nodes", "12 nodes, 13 edges"; where compiled code is open "12 nodes and 3 calls", and of several ranks that
-   * differ "12 nodes and 4 on other ranks".
+   * "f(x)", "12 nodes", "12 nodes, 13 edges"; with open compiled code "12 nodes and 3 calls", with different ranks "12
+   * nodes and 4 on other ranks".
    */
   get words(): [names: string, nodes: string, size: string] {
     const { nodes, edges } = this.size;
@@ -63,7 +63,7 @@ export class Drawable {
     return [outputNames(this.graph), drawn.join(" and "), `${count}, ${counted(edges, "edge")}`];
   }
 
-  /** What a screen reader says of the picture. */
+  /** The picture's label for screen readers. */
   get label(): string {
     const [, , size] = this.words;
     return `${graphName(this.graph)} of ${size}, ${leafCount(this.graph)}. Arrow keys walk along edges, Enter selects, f fits, slash finds, Escape leaves.`;

@@ -5,15 +5,14 @@ import type { LiveGraph } from "../experiments/live_graph";
 export interface Following {
   /** Call a function when a trait changes, unless a whole update is being taken. */
   on(trait: keyof Traits, changed: () => void): void;
-  /** What is shown at once or, while an update is taken, once at its end. */
+  /** Return a function that shows a part at once or, during an update, once at its end. */
   part(show: () => void): () => void;
-  /** Takes an update once the traits that came with it are there. */
+  /** Take an update once all its traits have arrived. */
   take(): void;
 }
 
 /**
- * Follows the traits: each change at once, and an update, which changes many, once all have come. `updated` shows what the
- * update changed.
+ * Follow the traits: each change at once, but an update once all its traits have arrived. `updated` shows its changes.
  */
 export function createFollowing(
   shell: Shell<Traits>,
@@ -22,7 +21,7 @@ export function createFollowing(
 ): Following {
   /** Whether an update is about to be taken. */
   let isTaking = false;
-  /** What is shown anew once it is taken, each part once; null while none is. */
+  /** The parts to show after the update; null outside of one. */
   let parts: Set<() => void> | null = null;
 
   function take(): void {

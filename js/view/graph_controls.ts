@@ -23,7 +23,6 @@ interface ControlEvents {
   toggleHelp(): void;
 }
 
-/** The controls around the picture of one graph. */
 export class GraphControls {
   readonly search: SearchBox;
   readonly view: ViewBar;
@@ -57,7 +56,7 @@ export class GraphControls {
     return corner;
   }
 
-  /** Show what the picture will show of its graph. */
+  /** Show the properties of the next picture. */
   show({ drawable, constants, derivatives }: Request): void {
     const { toolbar } = this;
     toolbar.setDerivatives(derivatives);
@@ -65,7 +64,7 @@ export class GraphControls {
     toolbar.setCrumb(...drawable.words);
   }
 
-  /** Show how many boxes and nodes are drawn, where some are hidden. */
+  /** Show the numbers of drawn boxes and nodes, if some are hidden. */
   showDrawn(): void {
     const { drawing, drawable } = this.picture;
     const drawn = drawing.scene?.nodes.length ?? 0;

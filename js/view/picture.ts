@@ -16,28 +16,28 @@ import type { DirectionChoice, GraphModel } from "../wire";
 import { SceneMaker, type StartWorker } from "../worker/scene_maker";
 import { Drawable } from "./drawable";
 
-/** The picture that the traits and the reader's choices ask for. */
+/** The picture that the traits and the reader's choices request. */
 export interface Request {
   drawable: Drawable;
-  /** Per node, its id in the graph before; null where only numbers changed, undefined for an unrelated graph. */
+  /** Per node, its id in the graph before; null if only numbers changed, undefined for an unrelated graph. */
   was: readonly (number | null)[] | null | undefined;
-  /** Whether the graph differs from the one that is drawn, in its numbers at least. */
+  /** Whether the graph differs from the drawn one, at least in its numbers. */
   isOther: boolean;
   constants: boolean;
   torchNames: boolean;
   direction: DirectionChoice;
-  /** Whether local derivatives are written on the edges; null where the graph is too large for that. */
+  /** Whether local derivatives are on the edges; null if the graph is too large. */
   derivatives: boolean | null;
 }
 
 interface PictureEvents extends Pick<DrawingEvents, "select" | "zoomed" | "moved" | "escape"> {
-  /** The folding changed, or what is drawn of it. */
+  /** The folding or its picture changed. */
   folded(): void;
   /** A first view is about to be drawn. */
   shown(scene: Scene | null): void;
   /** The reader is about to enter a box. */
   entering(): void;
-  /** The titles of the boxes that the reader entered, the outermost first. */
+  /** The titles of the entered boxes, outermost first. */
   entered(titles: readonly string[]): void;
   failed(error: unknown): void;
 }
@@ -105,14 +105,13 @@ export class Picture {
     };
   }
 
-  /** Fold the graph, make its scene and paint it. */
   draw(request: Request, stage: Room): void {
     const { drawable, was, isOther, constants, torchNames } = request;
     const { drawing, folds, channel } = this;
     const { graph } = drawable;
     const derivatives = request.derivatives === true;
     drawing.mark({ derivatives });
-    // The recording belongs to the graph before, whose edges had other indices.
+    // The recording has the edge indices of the graph before.
     if (isOther && was !== null) drawing.mark({ progress: null });
     const shown = drawable.shown(constants);
     const source = { given: channel.raw("graph"), constants, torchNames };
@@ -124,7 +123,7 @@ export class Picture {
     }
   }
 
-  /** Give up a picture that takes long; false if there is none. */
+  /** Cancel a slow picture; false if there was none. */
   giveUp(): boolean {
     return this.progress.isVisible && this.folds.cancel();
   }

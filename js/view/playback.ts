@@ -11,17 +11,15 @@ import { Stepper, type Stepping } from "../steps/stepping";
 import type { Drawable } from "./drawable";
 
 interface PlaybackEvents {
-  /** What is drawn now. */
   drawable(): Drawable | null;
   /** Selects a node and brings it into view. */
   show(node: number): void;
-  /** Another pass is stepped through, or none any more; or its key has come or gone. */
+  /** Another pass is stepped through, or none; or its key changed. */
   recorded(): void;
-  /** The cursor has moved. */
   moved(): void;
 }
 
-/** A pass as it is played in one graph's picture: the bar under it, the key of its states, and what runs in view. */
+/** A pass as it plays in one picture: the bar, the key of states, and the running node in view. */
 export class Playback {
   readonly stepper: Stepper;
   readonly bar: TransportBar;
@@ -42,7 +40,7 @@ export class Playback {
     this.bar = new TransportBar(this.stepper, events.show);
   }
 
-  /** The node that the last step ran, until all are over. */
+  /** The node of the last step, until the pass is finished. */
   get running(): number | null {
     const { progress } = this.drawing;
     return progress && !isOver(progress) ? runningAt(progress.recording, progress.cursor) : null;
@@ -64,7 +62,7 @@ export class Playback {
     this.bar.update(this.stepper.state, { transport, graph, seen, live, of });
   }
 
-  /** Follows the stepper: the picture at once, and the node that runs stays in view. */
+  /** Follow the stepper: update the picture at once, and keep the running node in view. */
   follow({ progress }: Pick<Stepping, "progress"> = this.stepper.state): void {
     const { drawing, events } = this;
     const before = drawing.progress;
@@ -81,7 +79,7 @@ export class Playback {
     if (before && progress && running !== null) drawing.viewport.follow(running);
   }
 
-  /** Whether a call is in a closed box together with the node that it is inside of. */
+  /** Whether a call is in the same closed box as its node. */
   private isHidden(call: number): boolean {
     const { scene } = this.drawing;
     const inside = this.events.drawable()?.graph.nodes[call].inside ?? null;

@@ -14,11 +14,9 @@ import type { Drawable } from "./drawable";
 import type { Following } from "./following";
 
 interface SidePanelEvents {
-  /** What is drawn now. */
   drawable(): Drawable | null;
   /** The node that runs now. */
   running(): number | null;
-  /** Another direction was chosen. */
   turned(): void;
   /** The legend and the keys were shown or hidden. */
   helped(shows: boolean): void;
@@ -62,12 +60,10 @@ export class SidePanel {
     this.updateLegend = following.part(() => this.writeLegend(legend));
   }
 
-  /** Whether anything is selected. */
   isChosen(): boolean {
     return this.channel.get("selected") !== null || this.modules.current !== null;
   }
 
-  /** Select a node or a module, or nothing. */
   select(id: number | null, module: readonly string[] | null = null): void {
     if (id !== null || module) choices.follows = true;
     this.modules.select(module);
@@ -75,7 +71,7 @@ export class SidePanel {
     else this.channel.set("selected", id);
   }
 
-  /** Show the legend and the keys in place of the selection, or hide them. */
+  /** Show the legend and the keys instead of the selection, or hide them. */
   toggleHelp(): void {
     this.showsHelp = !this.showsHelp || this.isChosen();
     choices.help = this.showsHelp;
@@ -85,7 +81,7 @@ export class SidePanel {
     this.update();
   }
 
-  /** Show which way the graph is drawn; `isStatic`: that data flows this way. */
+  /** Show the direction; `isStatic`: it is the data's. */
   setDirection(direction: DirectionChoice, isStatic: boolean): void {
     this.help.setDirection(direction, isStatic);
   }
@@ -138,7 +134,7 @@ export class SidePanel {
     const follows = choices.follows && running !== null && arrangement.hasRoomToFollow;
     const node = channel.get("selected") ?? (showsHelp ? null : running);
     const shows = isAsked || follows;
-    // A hidden panel is not written: to keep its place the page would be laid out.
+    // A hidden panel is not written, since keeping its place forces a layout.
     if (shows || arrangement.hasPanel) {
       const { progress } = this.drawing;
       panel.update(drawable.graph, node, channel.get("details"), progress, modules.current);

@@ -1,12 +1,11 @@
 import { gunzipSync } from "fflate";
 
-/** What JSON has. */
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
-/** A model as it came: the bytes that `gradwalk.schema.columns` wrote, the columns that were in them, or plain. */
+/** A packed model: the bytes of `gradwalk.schema.columns`, their columns, or plain. */
 export type Travelled<T> = ArrayBufferView | { columns: Json } | T;
 
-/** A model, however it came. */
+/** Unpack a model. */
 export function plain<T extends object>(given: Travelled<T>): T {
   if (ArrayBuffer.isView(given)) return withRecords(inColumns(given)) as T;
   return "columns" in given ? (withRecords(given.columns) as T) : given;
@@ -27,14 +26,14 @@ export function withRecords(value: Json): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, withRecords(each)]));
 }
 
-/** One record per row. A first column that only counts is its first number. */
+/** One record per row. A first column that counts up is stored as its first number. */
 function records(table: { [name: string]: Json }): object[] {
   const names = Object.keys(table);
   const columns = names.map((name) => withRecords(table[name]) as unknown[]);
   const { length } = columns[columns.length - 1];
   const [first] = Object.values(table);
   if (typeof first === "number") columns[0] = Array.from({ length }, (_, row) => first + row);
-  // Copies of one record are quicker to make and to read than records that grow field by field.
+  // Copying one record is faster than adding its fields one by one.
   const blank: Record<string, unknown> = Object.fromEntries(names.map((name) => [name, null]));
   return Array.from({ length }, (_, row) => {
     const record = { ...blank };

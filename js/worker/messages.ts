@@ -4,32 +4,29 @@ import type { Size } from "../scene/views";
 import type { GraphModel, Travelled } from "../wire";
 import type { ScenePiece, SceneRest } from "./pieces";
 
-/** What of a graph is drawn, and by which names. */
+/** The drawn version of a graph, and its names. */
 interface ShownAs {
   constants: boolean;
-  /** Whether operations have torch's names rather than a board's. */
+  /** Whether operations have torch's names instead of a board's. */
   torchNames: boolean;
 }
 
-/** A graph as it came from Python, and what of it is drawn. */
 export interface GraphSource extends ShownAs {
   given: Travelled<GraphModel>;
 }
 
-/** All that a scene depends on, but for the graph. */
+/** The inputs of a scene besides the graph. */
 export interface SceneOrder {
   folding: Folding;
   direction: Direction;
-  /** The window that it is to fill. */
   room: Size;
 }
 
-/** What the page tells the worker: the graph once, then a request for each picture. */
+/** The page's messages to the worker: the graph once, then a request per picture. */
 export type Request =
   | { kind: "graph"; given: Travelled<GraphModel> }
   | ({ kind: "scene"; request: number; order: SceneOrder } & ShownAs);
 
-/** What the worker is doing. */
 export type Doing = "layout" | "drawing";
 
 /** The worker's messages; pieces come before their scene. `widths` of samples show whether its fonts are the page's. */
@@ -40,11 +37,11 @@ export type Answer =
   | { kind: "scene"; request: number; rest: SceneRest }
   | { kind: "fault"; request: number; message: string };
 
-/** One end of the line between the page and the worker. */
+/** One end of the connection between the page and the worker. */
 export interface Port {
   postMessage(message: unknown, transfer: Transferable[]): void;
   onmessage: ((event: MessageEvent) => void) | null;
 }
 
-/** By its name a worker knows that it is ours: the same text is the widget's module. */
+/** This name identifies our workers, because they run the widget's script. */
 export const WORKER_NAME = "gradwalk scenes";

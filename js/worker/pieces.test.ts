@@ -21,7 +21,7 @@ import { joined, piecesOf, restOf } from "./pieces";
 
 const NAMESPACES = [null, "", "net", "net/a", "net/a/0", "net/a/1", "head"];
 
-/** The scene at the other end of the line. */
+/** The scene after its transfer. */
 function across(scene: Scene): Scene {
   const pieces = Array.from(piecesOf(scene), ([piece, points]) => {
     const sent = structuredClone(piece, { transfer: [points] });
@@ -50,7 +50,7 @@ function scenesOf(graph: GraphModel): Scene[] {
 
 describe("a scene in pieces", () => {
   const deep = { perceptron, transformer: () => transformer(3), chain: () => chain(300) };
-  // Longer loops than the first have no more in them than it has, only more of it.
+  // Longer loops only repeat the first.
   const all = Object.entries({ ...MODELS, ...deep }).filter(([name]) => !/\d{3} steps/.test(name));
   it.each(all)("of %s is the same when it arrives", (_, make) => {
     for (const scene of scenesOf(make())) expect(across(scene)).toStrictEqual(scene);

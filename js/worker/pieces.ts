@@ -7,15 +7,15 @@ export interface ScenePiece {
   edges: SceneEdge[];
 }
 
-/** A scene without what crosses in pieces, and how many nodes its graph has. */
+/** A scene without its pieces, and its graph's number of nodes. */
 export interface SceneRest extends Omit<Scene, "nodes" | "edges" | "drawn"> {
   graphNodes: number;
 }
 
-/** Most nodes and edges of a piece: while one is received, the page answers to nothing. */
+/** The most nodes and edges of a piece: receiving one blocks the page. */
 const MOST = 1000;
 
-/** A scene as it crosses from a worker: in pieces, each with the one buffer that all its curves lie in. */
+/** A scene in pieces for the transfer from a worker, each with one buffer for its curves. */
 export function* piecesOf({ nodes, edges }: Scene): Generator<[ScenePiece, ArrayBuffer]> {
   for (let i = 0; i < Math.max(nodes.length, edges.length); i += MOST) {
     const some = edges.slice(i, i + MOST);
@@ -34,7 +34,7 @@ export function restOf({ nodes: _n, edges: _e, drawn, ...rest }: Scene): SceneRe
   return { ...rest, graphNodes: drawn.length };
 }
 
-/** The scene whose pieces these are. */
+/** Join the pieces of a scene. */
 export function joined(pieces: readonly ScenePiece[], { graphNodes, ...rest }: SceneRest): Scene {
   const nodes = pieces.flatMap((piece) => piece.nodes);
   const edges = pieces.flatMap((piece) => piece.edges);

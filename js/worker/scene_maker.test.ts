@@ -50,7 +50,7 @@ function makerOf(start: StartWorker) {
   return { maker, ask, said, scenes };
 }
 
-/** Makers with fake workers, all of which are listed in the order in which they were started. */
+/** Makers with fake workers, listed in the order of their start. */
 function withWorkers(make: () => FakeWorker = fakeWorker) {
   const workers: FakeWorker[] = [];
   const start = () => {

@@ -4,21 +4,21 @@ import type { Answer, Doing, GraphSource, Port, Request, SceneOrder } from "./me
 import { joined, type ScenePiece } from "./pieces";
 import { sampleWidths } from "./serve";
 
-/** A worker as far as it is used here; a fake one in tests. */
+/** The used part of a worker's interface. */
 export interface SceneWorker extends Port {
   onerror: ((event: ErrorEvent) => void) | null;
   terminate(): void;
 }
 
-/** Makes a worker; null where none can be made. May throw as well. */
+/** Start a worker; null or an error if that is impossible. */
 export type StartWorker = () => SceneWorker | null;
 
 export interface SceneAnswers {
   doing(doing: Doing): void;
   made(scene: Scene): void;
-  /** The worker says what is wrong, in a sentence. */
+  /** The worker's error, a sentence. */
   failed(error: Error): void;
-  /** This page has no worker: the scene has to be made here. */
+  /** The page has no worker and must make the scene itself. */
   unavailable(): void;
 }
 
@@ -34,10 +34,9 @@ const BEAT_MS = 100;
 /** How long an abandoned job may continue before its worker is ended. */
 const GRACE_MS = 300;
 
-/** Has scenes made in a worker, one at a time; the latest request wins. */
+/** Make scenes in a worker, one at a time; the latest request wins. */
 export class SceneMaker {
   private worker: SceneWorker | null = null;
-  /** Whether the worker has greeted. */
   private ready = false;
   /** Whether a worker will never start. */
   private broken = false;
@@ -58,7 +57,7 @@ export class SceneMaker {
     private readonly measure: Measure,
   ) {}
 
-  /** Starts the worker before it is needed. */
+  /** Start the worker before it is needed. */
   warm(): void {
     if (this.worker || this.broken) return;
     try {
