@@ -24,7 +24,7 @@ def renumbered(value: Any, expected: Any, places: _Places) -> Any:
 
     Example::
 
-        >>> from gradwalk.schema import RootModel
+        >>> from gradwalk.schema.graph import RootModel
         >>> root = {"node": 1, "output_nr": 0, "name": None}
         >>> renumbered(root, RootModel, {"nodes": [4, 7]})
         {'node': 7, 'output_nr': 0, 'name': None}
