@@ -1,1 +1,1 @@
-"""The derivative behind each operation, as Python that can be read and run."""
+"""Derivative formulas of operations, as Python to read and run."""

@@ -1,4 +1,4 @@
-"""What a row of the derivative table may look at: one input of one autograd node."""
+"""The input of a derivative table row: one input of one autograd node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 @dataclass(frozen=True)
 class TensorType:
-    """The shape and dtype of a tensor that need not exist any more."""
+    """The shape and dtype of a tensor, which may be freed."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -54,11 +54,11 @@ class Case:
         return self.input.dtype.is_complex or any(each.dtype.is_complex for each in self.outputs)
 
     def has(self, name: str) -> bool:
-        """Whether the node keeps ``name``, readable or not."""
+        """Return whether the node keeps ``name``, readable or not."""
         return self.saved.get(name) is not None or name in self.unreadable
 
     def dims(self) -> tuple[int, ...]:
-        """The reduced dimensions, counted from the front; none stands for all of them."""
+        """Return the reduced dimensions, counted from the front; none stands for all of them."""
         dim = self.saved.get("dim")
         rank = len(self.input.shape)
         if dim is None or dim == () or rank == 0:
@@ -67,7 +67,7 @@ class Case:
         return tuple(sorted(d % rank for d in given))
 
     def reduced_count(self) -> int:
-        """How many numbers were reduced to one."""
+        """Return how many numbers were reduced to one."""
         return math.prod(self.input.shape[d] for d in self.dims())
 
     def kept(self, code: str) -> str:
@@ -77,7 +77,7 @@ class Case:
         return code + "".join(f".unsqueeze({d})" for d in self.dims())
 
     def dim_argument(self) -> str:
-        """The arguments that repeat the node's reduction with its dimensions kept."""
+        """Return the arguments that repeat the node's reduction with its dimensions kept."""
         dims = self.dims()
         if len(dims) == len(self.input.shape):
             return ""
@@ -92,7 +92,7 @@ class Case:
 
 
 def call(code: str, method: str) -> str:
-    """A method called on the value of an expression, in brackets where Python needs them."""
+    """Return a method called on the value of an expression, in brackets where Python needs them."""
     lines = code.split("\n")
     last = lines[-1]
     lines[-1] = f"{last if _is_one_term(last) else f'({last})'}.{method}"
@@ -115,7 +115,7 @@ def one_or_many(dims: tuple[int, ...]) -> str:
 
 
 def _is_one_term(code: str) -> bool:
-    """Whether no operator stands outside of brackets."""
+    """Return whether no operator stands outside of brackets."""
     depth = 0
     for character in code:
         depth += (character in "([") - (character in ")]")

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MOST_PATHS = 8
-"""Paths that are shown; the others are counted."""
+"""Paths that are shown; further ones are counted."""
 
 MOST_ON_BOARD = 60
 """Nodes of a graph that is read as a formula, every operation of it."""
 
 LONGEST_PATH = 60
-"""Edges of a path that is still worth reading."""
+"""The most edges of a readable path."""
 
 
 _FEW = 16  # inputs of a node whose formulas are worked out together
@@ -58,7 +58,7 @@ class Hop(NamedTuple):
 
 
 def has_chain(graph: nx.MultiDiGraph, node: int) -> bool:
-    """Whether the chain rule is told of a node: of leaves, on a board of every single number."""
+    """Return whether a node gets a chain rule: leaves, and numbers in a small graph."""
     data = graph.nodes[node]
     if data["kind"] == "leaf":
         return True
@@ -66,7 +66,7 @@ def has_chain(graph: nx.MultiDiGraph, node: int) -> bool:
 
 
 def chain_model(along: Along, end: int) -> ChainModel | None:
-    """The chain rule for one leaf, or for another node with one output.
+    """Return the chain rule for one leaf, or for another node with one output.
 
     Args:
         along: The derivatives along the edges of a graph.
@@ -104,7 +104,7 @@ def chain_model(along: Along, end: int) -> ChainModel | None:
 
 
 def _distances_to(graph: nx.MultiDiGraph, end: int, known: PathCounts) -> dict[int, int]:
-    """How many edges it is to a node at least, for the nodes on paths that are short enough."""
+    """Return the smallest number of edges to a node, for nodes on short paths."""
     before, depths = predecessors(graph), known.depths
     found = {end: 0}
     waiting = [end]
@@ -122,7 +122,7 @@ def _distances_to(graph: nx.MultiDiGraph, end: int, known: PathCounts) -> dict[i
 def _walk(
     along: Along, root: tuple[int, int], end: int, distances: dict[int, int]
 ) -> Iterator[list[Hop]]:
-    """The first paths from an output to a node, depth-first, the short enough ones."""
+    """Yield the first short paths from an output to a node, depth-first."""
 
     def edges(node: int, arrived: int) -> Iterator[Hop]:
         return iter([hop for hop in along.hops(node, arrived) if hop.target in distances])
@@ -161,7 +161,7 @@ def _path(
         product = seed
         for part in parts:
             product = product * part
-    # The 1 that backward starts from says nothing.
+    # Leave out the factor 1 that backward starts from.
     shown = parts if seed.item() == 1 else [seed, *parts]
     written = f"{' * '.join(map(_short, shown))} = {_short(product)}" if len(shown) > 1 else None
     return {
@@ -190,7 +190,7 @@ class Along:
         self._derivatives: dict[Hop, torch.Tensor | None] = {}
 
     def hops(self, node: int, arrived: int) -> list[Hop]:
-        """The edges that lead on from a node, in the order of its inputs.
+        """Return the edges that lead on from a node, in the order of its inputs.
 
         Args:
             node: Its id.
@@ -208,7 +208,7 @@ class Along:
         return found
 
     def formulas(self, node: int, inputs: Collection[int]) -> list[FormulaModel]:
-        """The formulas of a node, each worked out once, without numbers.
+        """Return the formulas of a node, each worked out once, without numbers.
 
         Args:
             node: Its id.
@@ -222,7 +222,7 @@ class Along:
         return [known[nr] for nr in sorted(inputs) if nr in known]
 
     def factor(self, hop: Hop) -> FactorModel:
-        """What the panel says of an edge."""
+        """Describe an edge for the panel."""
         if hop not in self.factors:
             graph, value = self.captured.graph, self.derivative(hop)
             place = count_paths(graph, LONGEST_PATH).place
@@ -237,7 +237,7 @@ class Along:
         return self.factors[hop]
 
     def derivative(self, hop: Hop) -> torch.Tensor | None:
-        """The derivative along an edge, a 0-dim tensor; None when it is not one number."""
+        """Return the derivative along an edge, a 0-dim tensor; None if not one number."""
         if hop not in self._derivatives:
             self._derivatives[hop] = self._derivative(hop)
         return self._derivatives[hop]
@@ -248,7 +248,7 @@ class Along:
         return next((each["code"] for each in found if each["input_nr"] == hop.input_nr), "")
 
     def seed(self, root: tuple[int, int]) -> torch.Tensor | None:
-        """What backward starts from at an output; None when that is not one number."""
+        """Return the gradient that backward starts from at an output; None if not one number."""
         given = None
         if self.run is not None:
             given = dict(seeds(self.captured.graph, self.run, root[0])).get(root[1])
@@ -306,7 +306,7 @@ def _is_one_real(captured: Capture, node: int, output_nr: int) -> bool:
 
 
 def _may_be_called(node: Node) -> bool:
-    """Whether a node's own backward can be asked: it is torch's, and all it saved is there."""
+    """Return whether a node's backward can run again: torch's own, with all saved tensors."""
     kind = node_class(type(node))
     if kind.is_function or kind.op is None or signature(kind.op) is None:
         return False  # a user's code may do anything when it is called once more

@@ -16,7 +16,7 @@ _MOST_LINES = 60
 
 @dataclass(frozen=True)
 class WrittenBackward:
-    """A backward as somebody wrote it.
+    """The source code of a custom backward.
 
     Attributes:
         method: "backward", or "vjp", which torch takes as well.
@@ -32,7 +32,7 @@ class WrittenBackward:
 
 
 def written_backward(custom: type[torch.autograd.Function]) -> WrittenBackward | None:
-    """The source of a Function's backward; None where Python does not know it.
+    """Return the source of a Function's backward; None if Python does not know it.
 
     Args:
         custom: The class.

@@ -1,4 +1,4 @@
-"""What the code of a formula gives for a node: its value, and the code with numbers in it."""
+"""Evaluate a formula at a node: its value, and its code with numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_NUMBERS = 80
 def evaluate(
     formula: FormulaModel, node: Node, grads: Sequence[torch.Tensor | None]
 ) -> torch.Tensor | None:
-    """What the code of a formula gives for the gradients that arrive at its node.
+    """Return the value of a formula for the incoming gradients of its node.
 
     Args:
         formula: One of ``formulas(node)``.
@@ -49,7 +49,7 @@ def evaluate(
 def with_numbers(
     formula: FormulaModel, node: Node, grads: Sequence[torch.Tensor | None]
 ) -> str | None:
-    """A formula with the actual numbers put in.
+    """Return a formula with the actual numbers put in.
 
     Args:
         formula: One of ``formulas(node)``.
@@ -119,7 +119,7 @@ def _in_words(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> st
 
 @dataclass(frozen=True)
 class _Done:
-    """A program that has run: its value, its last expression and what every name stood for."""
+    """A program that has run: its value, its last expression and the value of every name."""
 
     value: torch.Tensor
     last: ast.expr
@@ -129,7 +129,7 @@ class _Done:
 
 @dataclass(frozen=True)
 class _Arrival:
-    """A node whose turn has come.
+    """A node with its incoming gradients.
 
     Attributes:
         case: What is known of it.
@@ -160,10 +160,10 @@ def _arrival(node: Node, grads: Sequence[torch.Tensor | None]) -> _Arrival | Non
 def _run(
     formula: FormulaModel, node: Node, arrival: _Arrival | None, *, only_numbers: bool = False
 ) -> _Done | None:
-    """Run the code of a formula; ``only_numbers``: if all that it needs is one number each."""
+    """Run the code of a formula; ``only_numbers``: only if its names are all single numbers."""
     if arrival is None:
         return None
-    # The code is written anew: text that came from elsewhere is never executed.
+    # The code is written anew: a formula text from a file is never executed.
     case = replace(arrival.case, input_nr=formula["input_nr"])
     code = from_table(node, case, formula["argument"])
     if code is None:
@@ -191,7 +191,7 @@ def _run(
 
 
 def _is_usable(value: Any) -> bool:
-    """Whether every tensor in ``value`` is in memory, and of no class with methods of a user's."""
+    """Return whether every tensor in ``value`` is in memory, and not of a user's class."""
     if isinstance(value, (list, tuple)):
         return all(_is_usable(each) for each in value)
     if not isinstance(value, torch.Tensor):
@@ -200,7 +200,7 @@ def _is_usable(value: Any) -> bool:
 
 
 class _NoNumberError(Exception):
-    """Something that occurs in the code is not one real number."""
+    """A value in the code is not one real number."""
 
 
 _SAME_NUMBER = frozenset({"T", "mT", "mH", "real"})
@@ -214,7 +214,7 @@ _FUNCTIONS = frozenset(
 
 
 def _in_numbers(code: ast.expr, names: dict[str, Any]) -> ast.expr:
-    """The expression with numbers for names; what has no short notation becomes its value."""
+    """Return the expression with numbers for names; long notations become their value."""
     match code:
         case ast.BinOp(left, operator, right):
             operator = ast.Mult() if isinstance(operator, ast.MatMult) else operator

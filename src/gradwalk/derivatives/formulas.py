@@ -1,4 +1,4 @@
-"""The derivative behind each input of an autograd node, as Python that can be read and run."""
+"""Derivative formulas of an autograd node's inputs, as Python to read and run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COMPRESSED = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.spars
 
 
 def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaModel]:
-    """The derivative for each input of a node that passes a gradient on.
+    """Return the derivative for each input of a node that passes a gradient on.
 
     Args:
         node: An autograd node. Nothing of the user's is run, not even an unpack hook.
@@ -85,7 +85,7 @@ def _formula(node: Node, case: Case | None, input_nr: int, argument: str | None)
 
 
 def from_table(node: Node, case: Case | None, argument: str | None) -> str | None:
-    """The code for one input from our own table; None where it has none for this very node."""
+    """Return one input's code from gradwalk's table; None if it has none for this node."""
     if case is None or argument is None:
         return None
     try:
@@ -115,7 +115,7 @@ def _of_torch(op: str, argument: str | None) -> tuple[str, str]:
 
 
 def case_of(node: Node) -> Case | None:
-    """What is known of a node of torch's own; None where the table cannot speak of it."""
+    """Read a node of torch's own; None if the table does not cover it."""
     if node_class(type(node)).is_function:
         return None
     saved, unreadable = saved_values(node)
@@ -150,7 +150,7 @@ def _tensor_type(like: Any) -> TensorType:
 
 
 def saved_values(node: Node) -> tuple[Mapping[str, Any], frozenset[str]]:
-    """What a node keeps, by name, and the names of what cannot or must not be used."""
+    """Return a node's saved values by name, and the names of unusable ones."""
     values: dict[str, Any] = dict.fromkeys(saved_names(type(node)))
     unreadable: set[str] = set()
     for saved in read_saved(node):
@@ -169,7 +169,7 @@ def saved_values(node: Node) -> tuple[Mapping[str, Any], frozenset[str]]:
 
 
 def _signed(value: Any) -> Any:
-    """Dimensions as they were given: torch shows -1 as the largest unsigned number."""
+    """Return dimensions as given: torch shows -1 as the largest unsigned number."""
     if isinstance(value, (tuple, list)):
         return tuple(_signed(each) for each in value)
     return value - 2**64 if type(value) is int and value >= 2**63 else value
@@ -187,7 +187,7 @@ class Compiled:
 
 @functools.lru_cache(maxsize=1024)
 def compiled(code: str) -> Compiled:
-    """A formula's code, ready to run, and the names it uses."""
+    """Return a formula's code, ready to run, and the names it uses."""
     tree = ast.parse(code)
     last = tree.body.pop()
     assert isinstance(last, ast.Expr)

@@ -36,7 +36,7 @@ def _put_over(case: Case) -> str:
 
 
 def _whole_dimensions(case: Case) -> bool:
-    """Whether an index leaves a dimension whole, which Tensor.index_put cannot say."""
+    """Return whether an index leaves a dimension whole, which Tensor.index_put cannot say."""
     return "indices" not in case.saved or any(each is None for each in case.saved["indices"])
 
 
@@ -62,7 +62,7 @@ def _unselected(case: Case) -> str:
 
 
 def _reduced_at(source: str, *, pick: str, add: str, again: str, clear: str) -> dict[str, Row]:
-    """The rows of an operation that reduces many numbers of ``source`` into one of ``self``.
+    """Return the rows of an operation that reduces many numbers of ``source`` into one of ``self``.
 
     Args:
         source: The argument that the numbers come from.
@@ -73,7 +73,7 @@ def _reduced_at(source: str, *, pick: str, add: str, again: str, clear: str) -> 
     """
 
     def steps(reduce: str, with_self: bool) -> tuple[str, str, str]:
-        """What comes first, and the last lines for ``self`` and for ``source``."""
+        """Return the first lines, and the last ones for ``self`` and for ``source``."""
         if reduce == "sum":
             return "", "grad", pick.format("grad")
         if reduce == "mean":

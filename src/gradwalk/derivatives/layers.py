@@ -44,13 +44,13 @@ def _per_channel(case: Case, name: str) -> str:
 
 
 def _in_training(case: Case) -> bool:
-    # The variants that are only for training, or only for evaluation, do not keep which it was.
+    # Variants for training only, or for evaluation only, do not save the mode.
     training: bool = case.saved.get("training", "result3" in case.saved)
     return training
 
 
 def _batch_normal(case: Case) -> str:
-    """The lines that bring the input to mean 0 and variance 1."""
+    """Return the lines that bring the input to mean 0 and variance 1."""
     mean, scale = "result1", "result2"
     if not _in_training(case):
         mean, scale = "running_mean", "torch.rsqrt(running_var + eps)"
@@ -190,7 +190,7 @@ def _unpooled(dims: int) -> Row:
 
 
 def _picked(dims: int) -> Row:
-    """The numbers of grad at the places in their planes that the indices say."""
+    """Return the numbers of grad at the places in their planes that the indices say."""
     plane = f"flatten(-{dims})"
     return f"grad.{plane}.gather(-1, indices.{plane}).reshape(indices.shape)"
 

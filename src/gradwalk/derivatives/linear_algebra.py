@@ -41,14 +41,14 @@ def _pseudo_inverse(case: Case) -> str:
 
 
 def _is_vector(case: Case) -> bool:
-    """Whether the right-hand side of a linear system is one vector, or one for each matrix."""
+    """Return whether a linear system's right-hand side is one vector per matrix."""
     found = case.saved.get("A")
     matrices = len(found.shape) if found is not None else len((case.inputs[0] or case.input).shape)
     return len(case.output.shape) < matrices
 
 
 def _solved_factors(case: Case) -> str:
-    """Of a system whose matrix comes as ``P @ L @ U``, packed into one."""
+    """Return the code for a system with a packed matrix ``P @ L @ U``."""
     left, adjoint = case.saved["left"], case.saved["adjoint"]
     product = {
         (True, False): "back @ result.mH",
@@ -87,7 +87,7 @@ def _solved_matrix(case: Case) -> str:
 
 
 def _fitted(case: Case, code: str) -> str:
-    """A matrix for each right-hand side, summed where one matrix served several."""
+    """Return a matrix for each right-hand side, summed where one matrix served several."""
     lines, _, last = code.rpartition("\n")
     batch = case.output.shape[: len(case.output.shape) - (1 if _is_vector(case) else 2)]
     if case.input.shape[:-2] == batch:
@@ -144,7 +144,7 @@ _GAPS = "gaps = {0}.unsqueeze(-2) - {0}.unsqueeze(-1)\n"
 
 
 def _turned(turning: str, values: str) -> str:
-    """How far the vectors turn into each other: less, the further their values are apart."""
+    """Return how far the vectors turn into each other: less, the further their values are apart."""
     ones = f"torch.eye({values}.shape[-1], dtype={values}.dtype, device={values}.device)"
     return f"inner = ({turning} / (gaps + {ones})).masked_fill({turning} == 0, 0)"
 
@@ -237,7 +237,7 @@ _OF_FACTORS = "of_lower, of_upper = grads[0].tril(-1), grads[1].triu()\n"
 
 
 def _factored(first: str) -> Row:
-    """Of a matrix as a product ``P @ L @ U`` of a permutation and two triangles."""
+    """Return the row of a decomposition ``P @ L @ U``: a permutation and two triangles."""
 
     def row(case: Case) -> str | None:
         if not case.saved["pivot"]:

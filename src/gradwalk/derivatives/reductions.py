@@ -26,7 +26,7 @@ def _product(case: Case) -> str:
 
 
 def _product_with_zeros(case: Case) -> str:
-    """The product of all the others: dividing by a zero would not give it."""
+    """Return the product of all the others: dividing by a zero would not give it."""
     along = "dim" in case.saved
     values, dim = ("self", "dim") if along else ("self.flatten()", "0")
     before_and_after = (
@@ -61,7 +61,7 @@ def _deviation_from(grad: str, result: str) -> Row:
 
 
 def _with_mean(first: Row) -> Row:
-    """The derivative of a pair: a spread and the mean."""
+    """Return the derivative of a pair: a spread and the mean."""
 
     def row(case: Case) -> str:
         spread = first(case) if callable(first) else first
@@ -79,7 +79,7 @@ def _log_sum_exp(case: Case) -> str:
 
 
 def _norm(order_name: str, values: str = "self") -> Row:
-    """The derivative of a p-norm; ``values`` is what it was taken of."""
+    """Return the derivative of a p-norm; ``values`` is what it was taken of."""
 
     def row(case: Case) -> str:
         grad, result = case.kept("grad"), case.kept("result")
@@ -104,7 +104,7 @@ def _norm(order_name: str, values: str = "self") -> Row:
 
 
 def _were_broadcast(case: Case) -> bool:
-    """Whether the operands of a distance had two shapes, as far as one can know."""
+    """Return whether the operands of a distance had two shapes, as far as one can know."""
     return bool(case.saved["self"].shape != case.saved["other"].shape)
 
 

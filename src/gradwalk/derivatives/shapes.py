@@ -11,7 +11,7 @@ def _unpermuted(case: Case) -> str:
 
 
 def _piece_of_joined(case: Case) -> str | None:
-    """The part of grad that belongs to one of the joined tensors.
+    """Return the part of grad that belongs to one of the joined tensors.
 
     The shape of an operand without gradient is not known, so the place is counted from whichever
     end has none in between.
@@ -42,7 +42,7 @@ def _unstacked(case: Case) -> str:
 
 
 def _unrepeated(case: Case) -> str:
-    """The repeats as dimensions of their own, summed away."""
+    """Return the repeats as dimensions of their own, summed away."""
     repeats, sizes = case.saved["repeats"], case.saved["self_sym_sizes"]
     if not repeats:
         return "grad"
@@ -65,7 +65,7 @@ def _unpadded(case: Case) -> str:
 
 
 def _block(case: Case) -> str | None:
-    """The block of grad that belongs to one of the matrices on the diagonal."""
+    """Return the block of grad that belongs to one of the matrices on the diagonal."""
     before = case.inputs[: case.input_nr]
     if any(each is None for each in before):
         return None  # how large it is cannot be known
@@ -77,13 +77,13 @@ def _block(case: Case) -> str | None:
 
 
 def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
-    """How block_diag reads a vector or a number."""
+    """Return how block_diag reads a vector or a number."""
     height, width = (1, 1, *shape)[-2:]
     return height, width
 
 
 def _put_back(name: str, part: str, where: str) -> Table:
-    """The row of an operation that writes into a part of a tensor."""
+    """Return the row of an operation that writes into a part of a tensor."""
     return {
         f"{name.title()}ScatterBackward0": {
             "self": f"torch.{name}_scatter(grad, torch.zeros_like({part}), {where})",

@@ -1,4 +1,4 @@
-"""The derivative of every operation that has one in Python, fitted to one node.
+"""Derivatives of the operations that have a Python formula, for one node.
 
 The rows stand in the files beside this one (`pointwise`, `reductions`, `losses`, `shapes`,
 `indexing`, `layers`, `linear_algebra`), one per operation, written for complex numbers and with all
@@ -35,7 +35,7 @@ _FACTORS = ("alpha", "beta", "value", "scale", "input_scale")
 
 
 def derivative(op: str, argument: str, case: Case) -> str | None:
-    """The derivative for one input of one node, as Python code.
+    """Return the derivative for one input of one node, as Python code.
 
     Args:
         op: The node's class, ``"MulBackward0"``.

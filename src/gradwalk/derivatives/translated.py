@@ -1,4 +1,4 @@
-"""Derivatives read off torch's own formulas, where those say something that Python can say too.
+"""Translate torch's own C++ derivative formulas to Python where possible.
 
 torch's code generator reads C++ such as ``avg_pool3d_backward(grad, self, kernel_size, ...)`` or
 ``grad * polygamma(n + 1, self)``. Where every function in it can be called from Python, and every
@@ -50,7 +50,7 @@ _ZEROS = re.compile(
 
 
 def translated(op: str, argument: str, case: Case) -> str | None:
-    """What torch's own formula for one input says, in Python.
+    """Return torch's own formula for one input, in Python.
 
     Args:
         op: The node's class, ``"PolygammaBackward0"``.
@@ -102,7 +102,7 @@ def _as_python(text: str) -> str:
 
 
 def _branch(text: str, case: Case) -> str:
-    """The side of C++'s ``condition ? this : that`` that holds for this node, where one knows."""
+    """Return the branch of C++'s ``condition ? this : that`` for this node, if known."""
     parts = re.fullmatch(r"([\w.:()]+) \? (.+) : (.+)", text)
     if parts is None:
         return text
@@ -121,7 +121,7 @@ class _OnlyInCError(Exception):
 
 
 class _Translator(ast.NodeTransformer):
-    """Functions and methods of C++'s torch by the names they have in Python's."""
+    """Functions and methods of C++'s torch by their Python names."""
 
     def __init__(self, case: Case, arguments: list[str], place: int) -> None:
         self.case = case
@@ -167,7 +167,7 @@ class _Translator(ast.NodeTransformer):
         return name in self.case.saved or name in self.case.unreadable
 
     def _mask(self, given: ast.expr) -> ast.expr:
-        """Which gradients a function that makes several has to make: the one for this input."""
+        """Return the output mask of a function with several gradients: only this input's."""
         if not (isinstance(given, ast.Name) and given.id == "grad_input_mask"):
             return given
         wished = [number == self.place for number in range(len(self.arguments))]
