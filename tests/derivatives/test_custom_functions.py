@@ -103,7 +103,7 @@ def test_a_source_that_is_not_known_is_a_sentence():
     y = space["Made"].apply(torch.rand(2, requires_grad=True))
     function = details_of(GraphWidget(y), "MadeBackward")["function"]
     assert (function["code"], function["place"]) == ("", None)
-    assert "cannot be found" in function["note"]
+    assert "was not found" in function["note"]
 
 
 def test_files_leave_the_source_out_when_asked(tmp_path):
