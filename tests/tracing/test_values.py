@@ -264,7 +264,7 @@ def test_operations_that_took_different_numbers_of_a_leaf(
         drawn = leaf_of(widget)
         assert (drawn["value"] is None, drawn["changed"]) == (are_different, are_different)
         widget.selected = drawn["id"]
-        assert ("different numbers" in (widget.details["value_note"] or "")) == are_different
+        assert ("different values" in (widget.details["value_note"] or "")) == are_different
 
 
 def test_parameters_that_were_only_made_in_place_have_their_values() -> None:
