@@ -1,4 +1,4 @@
-"""Two graphs node by node, with the inputs that they have in common."""
+"""Align two graphs node by node, with the inputs that they share."""
 
 from __future__ import annotations
 
@@ -9,31 +9,25 @@ import networkx as nx
 from ...graph.adjacency import successors
 from ...matching.match import match
 from ...matching.sides import read_side
-from .known_numbers import Known
+from .known_numbers import RunNumbers
 
 _Place = tuple[int, int]
 _Inputs = dict[int, dict[int, _Place]]
-"""Node -> input_nr -> what gives it: a node, and which of its outputs."""
+"""Node -> input_nr -> the node that produces the input, and the number of its output."""
 
 
 class Aligned:
-    """Two graphs that were matched.
+    """Two matched graphs.
 
     Attributes:
-        here: One of them.
-        there: The other one.
-        pairs: Node of ``here`` -> the same node of ``there``.
-        order: The nodes of ``here`` that have a partner, as the forward pass ran them.
+        here: The run of the first graph.
+        there: The run of the second graph.
+        pairs: Node of ``here`` -> its match in ``there``.
+        order: The matched nodes of ``here``, in the order of the forward pass.
     """
 
-    def __init__(self, here: Known, there: Known, pairs: Mapping[int, int]) -> None:
-        """Look at their inputs.
-
-        Args:
-            here: One of them.
-            there: The other one.
-            pairs: Node of ``here`` -> the same node of ``there``.
-        """
+    def __init__(self, here: RunNumbers, there: RunNumbers, pairs: Mapping[int, int]) -> None:
+        """Read the inputs of the matched nodes."""
         self.here, self.there, self.pairs = here, there, pairs
         order = read_side(here.subject.graph).order
         self.order = [node for node in order if node in pairs]
@@ -41,19 +35,19 @@ class Aligned:
         self._here = _inputs(here.subject.graph, set(pairs))
         self._there = _inputs(there.subject.graph, self._taken)
 
-    def turned(self) -> Aligned:
-        """The same, seen from the other graph."""
+    def swapped(self) -> Aligned:
+        """Return the same alignment with the two graphs swapped."""
         return Aligned(self.there, self.here, {b: a for a, b in self.pairs.items()})
 
-    def alone(self) -> tuple[list[int], list[int]]:
-        """The nodes of each graph that have no partner, ascending."""
+    def unmatched(self) -> tuple[list[int], list[int]]:
+        """Return the unmatched nodes of each graph, ascending."""
         here, there = self.here.subject.graph, self.there.subject.graph
         return sorted(set(here) - self.pairs.keys()), sorted(set(there) - self._taken)
 
     def inputs(self, node: int) -> dict[int, int]:
-        """input_nr -> the node of ``here`` that gives it, where it is the same in both graphs.
+        """Return input_nr -> the node of ``here`` that produces it, where both graphs agree.
 
-        What only one of them has in between, such as a cast, is passed by.
+        Nodes in between that only one graph has, such as a cast, are skipped.
         """
         theirs = self._there[self.pairs[node]]
         return {
@@ -63,10 +57,7 @@ class Aligned:
         }
 
     def is_aligned(self, node: int) -> bool:
-        """Whether all inputs of a node are the same in both graphs, and nothing was passed by.
-
-        Of other shapes they are not.
-        """
+        """Return whether all inputs of a node match directly, with equal shapes."""
         here = successors(self.here.subject.graph)[node]
         there = successors(self.there.subject.graph)[self.pairs[node]]
         is_direct = self.pairs.keys() >= here.keys() and self._taken >= there.keys()
@@ -82,8 +73,8 @@ class Aligned:
         )
 
 
-def aligned(a: Known, b: Known) -> Aligned:
-    """Match two graphs: by structure and names, and leaves also through casts before their use."""
+def aligned(a: RunNumbers, b: RunNumbers) -> Aligned:
+    """Match two graphs by structure and names, and leaves also through casts before their use."""
     pairs = match(a.subject.graph, b.subject.graph).pairs
     graphs = a.subject.graph, b.subject.graph
     taken = set(pairs.values())
@@ -101,7 +92,7 @@ def aligned(a: Known, b: Known) -> Aligned:
 
 
 def _inputs(graph: nx.MultiDiGraph, paired: set[int]) -> _Inputs:
-    """Of each paired node the places of the nearest paired nodes below, or of what ends the way."""
+    """Return the nearest paired node below each input of a paired node, else the path's end."""
     edges: _Inputs = {node: {} for node in graph}
     for node, child, edge in graph.edges(data=True):
         edges[node][edge["input_nr"]] = child, edge["output_nr"]

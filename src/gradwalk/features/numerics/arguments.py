@@ -1,6 +1,6 @@
-"""What operations of two runs were given beside what needs a gradient.
+"""Compare the arguments without gradient that the operations of two runs took.
 
-Where that is not the same in both, an error is that of a mask, a constant or an epsilon.
+Where they differ, a mask, a constant or an epsilon explains the error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...torch_api.saved_tensors import read_saved
 from ...torch_api.signatures import call_arguments
 from ...torch_api.tensors import tolerances
 from .aligned import Aligned
-from .known_numbers import Known
+from .known_numbers import RunNumbers
 from .tensor_distance import Number, tensor_distance
 
 _DRAWN = {
@@ -22,18 +22,18 @@ _DRAWN = {
     "RreluWithNoiseBackward0": "noise",
     "RreluWithNoiseBackward1": "noise",
 }
-"""Operations that draw random numbers, and as what they keep them."""
+"""Operations that draw random numbers -> the saved attribute that holds them."""
 
 
 def differing(both: Aligned, node: int) -> dict[str, tuple[Any, Any]]:
-    """What a node was given that needs no gradient and is not the same in both, by its argument.
+    """Return the arguments without gradient that differ between the two runs, by name.
 
     Args:
         both: Two graphs.
-        node: A node of ``both.here`` that has a partner.
+        node: A matched node of ``both.here``.
 
     Returns:
-        What is known of both, as far as the nodes keep it for backward; nothing of files.
+        Only arguments that both nodes saved for backward; none for runs read from files.
     """
     mine, theirs = _given(both.here, node), _given(both.there, both.pairs[node])
     return {
@@ -44,7 +44,7 @@ def differing(both: Aligned, node: int) -> dict[str, tuple[Any, Any]]:
 
 
 def may_differ(both: Aligned, node: int) -> bool:
-    """Whether a node has operands that need no gradient and are not known to be the same."""
+    """Return whether a node has operands without gradient that are not known to be equal."""
     operands = both.here.subject.graph.nodes[node]["no_grad_inputs"]
     if not operands:
         return False
@@ -52,8 +52,8 @@ def may_differ(both: Aligned, node: int) -> bool:
     return any(each["argument"] not in known for each in operands)
 
 
-def words_of(op: str, differs: dict[str, tuple[Any, Any]]) -> str:
-    """A sentence on what an operation was given otherwise; empty for nothing."""
+def describe_difference(op: str, differs: dict[str, tuple[Any, Any]]) -> str:
+    """Return a sentence on the first differing argument; empty for none."""
     if not differs:
         return ""
     name, (one, other) = next(iter(differs.items()))
@@ -61,17 +61,17 @@ def words_of(op: str, differs: dict[str, tuple[Any, Any]]) -> str:
         return "It draws random numbers, which differ between the two."
     if _is_mask(one) and _is_mask(other):
         return (
-            f"What it takes as {name} is a mask with other zeros in b, as dropout draws it: random "
-            "numbers that differ between the two."
+            f"Its argument {name} looks like a dropout mask: its random numbers differ between "
+            "the two."
         )
     numbers = [_one_number(each) for each in (one, other)]
     if None not in numbers:
-        return f"What it takes as {name} is {numbers[0]} in a, and {numbers[1]} in b."
-    return f"What it takes as {name}, which needs no gradient, is not the same in both."
+        return f"Its argument {name} is {numbers[0]} in a, and {numbers[1]} in b."
+    return f"Its argument {name}, which needs no gradient, differs between the two."
 
 
-def _given(known: Known, node: int) -> dict[str, Any]:
-    """Arguments that need no gradient, as far as a node keeps them."""
+def _given(known: RunNumbers, node: int) -> dict[str, Any]:
+    """The arguments without gradient that a node saved."""
     live = known.subject.autograd
     if live is None:
         return {}
@@ -87,7 +87,7 @@ def _given(known: Known, node: int) -> dict[str, Any]:
 
 def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, torch.Tensor) != isinstance(other, torch.Tensor):
-        return True  # a number here and a tensor there: of these nothing is said
+        return True  # a number and a tensor cannot be compared
     if not isinstance(one, torch.Tensor):
         return bool(one == other) or repr(one) == repr(other) == "nan"
     allowed = tolerances(one.dtype, other.dtype)
@@ -96,7 +96,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _is_mask(value: Any) -> bool:
-    """Whether numbers are zeros and one other number of more than 1, as dropout multiplies by."""
+    """Whether all numbers are 0 or one scale above 1, as in the mask of dropout."""
     if not isinstance(value, torch.Tensor) or value.numel() < 2 or value.is_complex():
         return False
     most = value.max()

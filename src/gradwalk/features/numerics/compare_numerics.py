@@ -1,4 +1,4 @@
-"""`compare_numerics`: where the numbers of two runs of the same step part."""
+"""`compare_numerics`: find where two runs of the same step diverge."""
 
 from __future__ import annotations
 
@@ -24,34 +24,33 @@ from ...torch_api.tensors import dtype_of, tolerances
 from .aligned import Aligned, aligned
 from .compiled_gradients import notes_inside, rows_inside
 from .inputs import NUMERICS, read_run, read_tolerance
-from .known_numbers import Known
+from .known_numbers import RunNumbers
 from .leaf_error import added_to_leaf
 from .own_error import OwnError, Sweep
 from .rows import (
     NumericsRow,
-    alone_in,
-    culprit,
     errors_model,
+    largest_error,
     least_of,
     notes_about,
     other_shapes,
+    unmatched_in,
     verdict,
 )
 from .tensor_distance import Number, TensorDistance, tensor_distance
 
 _PARTS: tuple[Literal["value", "gradient"], ...] = ("value", "gradient")
 _Gaps = tuple[TensorDistance | None, TensorDistance | None]
-"""The gap of a node's value and that of its gradient."""
+"""The distance of a node's value and of its gradient."""
 
 
 @dataclass(frozen=True)
 class ErrorShare:
-    """What one node adds to the error of a leaf's gradient.
+    """The part of a leaf's gradient error that one node adds.
 
     Attributes:
-        row: The node; None for all that is left.
-        share: The part of the error: all parts add up to 1, and one that makes up for others is
-            negative.
+        row: The node; None for the rest.
+        share: The part of the error. All parts sum to 1. A part that cancels others is negative.
     """
 
     row: NumericsRow | None
@@ -63,22 +62,21 @@ class ErrorShare:
 
 @dataclass(frozen=True)
 class NumericsComparison:
-    """Two runs of a step, number by number. `compare_numerics` makes it; ``print`` tells of it.
+    """The numeric comparison of two runs, from `compare_numerics`. ``print`` shows a summary.
 
     Attributes:
-        rows: The nodes that both have, in the order of the forward pass.
-        first: The first of them to leave its tolerance, in the order of computation: values from
-            the inputs to the loss, then gradients from the loss to the leaves; None for none.
-        ranked: The rows whose ``own_error`` is known, the largest first: where error arises.
-        only_a: Ids of the nodes that only ``a`` has, or that could not be aligned.
-        only_b: The same of ``b``.
-        notes: What there is to say about the numbers, in sentences.
-        inside: Where one of the two is compiled: operations of the other whose gradient is known
-            inside of the compiled code, too, with the id of the call that works on it, as
-            ``capture(loss, opened=True)`` numbers them.
+        rows: The matched nodes, in the order of the forward pass.
+        first: The first node out of tolerance in the order of computation: values from the
+            inputs to the loss, then gradients from the loss to the leaves. None if all agree.
+        ranked: The rows with a known ``own_error``, the largest first.
+        only_a: Ids of the nodes of ``a`` without a match in ``b``.
+        only_b: Ids of the nodes of ``b`` without a match in ``a``.
+        notes: Sentences on the limits of the comparison.
+        inside: Rows for gradients inside compiled code, if one of the two runs is compiled. Their
+            ids in the compiled run are the calls that ``capture(loss, opened=True)`` numbers.
 
-    In a notebook it is a widget, as `gradwalk.compare` gives it: with the error of each node as its
-    colour and number, and a table of where error arises; `widget` has that, too.
+    A notebook shows it as a widget, like `gradwalk.compare`, in which colours and numbers show the
+    error of each node, and a table lists where errors arise. `widget` returns that widget.
     """
 
     rows: list[NumericsRow]
@@ -88,28 +86,29 @@ class NumericsComparison:
     only_b: list[int]
     notes: list[str]
     inside: list[NumericsRow]
-    _culprit: list[str] = field(repr=False, compare=False)
+    _largest_error: list[str] = field(repr=False, compare=False)
     _sweep: Sweep = field(repr=False, compare=False)
     _is_straight: bool = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        return " ".join([self._verdict(), *self._culprit, *self.notes])
+        return " ".join([self._verdict(), *self._largest_error, *self.notes])
 
     def __repr__(self) -> str:
         return f"<NumericsComparison: {self._verdict()}>"
 
     def _verdict(self) -> str:
         both = self._sweep.aligned
-        is_whole = not any(alone_in(both, self.inside)) and not other_shapes(both, self.rows)
+        is_whole = not any(unmatched_in(both, self.inside)) and not other_shapes(both, self.rows)
         return verdict(self.first, self.rows, is_whole=is_whole)
 
     @functools.cached_property
     def widget(self) -> CompareWidget:
-        """Both graphs side by side, coloured by their errors. It runs nothing by itself.
+        """Show both graphs side by side, coloured by their errors.
 
-        As in `gradwalk.compare`, its own backward and steps move ``.grad``.
+        It runs nothing by itself. As in `gradwalk.compare`, its controls for backward change
+        ``.grad``.
         """
-        both = self._sweep.aligned if self._is_straight else self._sweep.aligned.turned()
+        both = self._sweep.aligned if self._is_straight else self._sweep.aligned.swapped()
         subjects = {each.label: each.subject.clone() for each in (both.here, both.there)}
         if self.inside:
             for subject in subjects.values():
@@ -131,31 +130,31 @@ class NumericsComparison:
         return self.widget._repr_mimebundle_(**asked)
 
     def contributors(self, leaf: int | str) -> list[ErrorShare]:
-        """What adds how much to the error of a leaf's gradient, the largest first.
+        """Split the error of a leaf's gradient into the parts that nodes add, the largest first.
 
-        A node adds what its backward did otherwise: by rounding, and because the values that it
-        saved are others. Backward is linear in the gradients, so the parts add up to the error.
+        The backward of a node adds error by rounding, and through saved values that differ.
+        Backward is linear in the gradients, so the parts sum to the error.
 
         Args:
             leaf: Its name, or its id in ``a``.
 
         Returns:
-            A part per node, and the rest at the end: what could not be aligned, or cannot be
-            followed to the leaf. Empty where the two gradients are equal.
+            One part per node, and the rest at the end: nodes without a match, and errors that
+            cannot be followed to the leaf. Empty if the two gradients are equal.
 
         Raises:
-            TypeError: ``leaf`` is neither.
-            ValueError: There is no such leaf in both, or its gradient is not known in full.
+            TypeError: ``leaf`` is neither a name nor an id.
+            ValueError: The runs do not share this leaf, or its gradient is not known in full.
             RuntimeError: Neither run is live: both were read from files, or were freed.
         """
-        a = (self._sweep.aligned if self._is_straight else self._sweep.aligned.turned()).here
+        a = (self._sweep.aligned if self._is_straight else self._sweep.aligned.swapped()).here
         node = find_node(a.subject.graph, leaf)
         rows = {row.nodes[0 if self._is_straight else 1]: row for row in self.rows}
         pair = next((row.nodes for row in self.rows if row.nodes[0] == node), None)
         if pair is None:
             raise ValueError(
-                f"contributors() was given {leaf!r}, which could not be aligned with a node of b. "
-                "Give a leaf that is among the rows."
+                f"contributors() was given {leaf!r}, which has no match in b. Give a leaf that is "
+                "among the rows."
             )
         with unseen(), torch.no_grad():
             parts = added_to_leaf(self._sweep, pair[0 if self._is_straight else 1])
@@ -175,42 +174,41 @@ def compare_numerics(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> NumericsComparison:
-    """Find where the numbers of two runs of the same step part.
+    """Find where two runs of the same step diverge.
 
-    The same step eager and compiled, in float32 and bfloat16, with and without a change, or on two
-    machines. The graphs are aligned by structure and names, and the values and gradients that are
-    known of both are compared node by node, in double precision.
+    For example the same step eager and compiled, in float32 and bfloat16, before and after a
+    change, or on two machines. The graphs are aligned by structure and names. RunNumbers values and
+    gradients are compared node by node, in double precision.
 
-    Of a tensor backward runs once, as in `record` (the real one, with hooks of yours), and every
-    ``.grad`` is then put back. To find where error arises, the nodes of the run with the finer
-    dtypes run again one by one, beside the engine: no ``.grad`` changes and no hook runs. Of files
-    that is estimated, from the errors of neighbours.
+    For a tensor, backward runs once, as in `record`: hooks run, and every ``.grad`` is restored.
+    To find where errors arise, the nodes of the run with the finer dtypes run again one by one,
+    outside the engine: no ``.grad`` changes and no hook runs. For two files this is estimated from
+    the errors of neighbouring nodes.
 
-    Values are those that are known: of leaves and of what backward keeps, and under `watch` of
+    The known values are those of leaves, those that backward saves, and under `watch` those of
     every small result.
 
     Args:
-        a: What is expected: a tensor that requires grad, or several in a list or dict; a
+        a: The expected run: a tensor that requires grad, or several in a list or dict; a
             `Recording`; a `GraphWidget` that has recorded a pass; or the path of a file that
             `gradwalk.save` wrote.
-        b: What is compared with it, likewise.
-        names: What to call tensors, as for `gradwalk.capture`. By default names are looked up among
-            the caller's variables.
-        gradient: What backward starts from, as for ``Tensor.backward``, in both; it is cast to the
-            dtype of each output.
-        rtol: The relative tolerance, together with ``atol``; None for those of
+        b: The run to compare with it, of the same kinds.
+        names: Names for tensors, as for `gradwalk.capture`; by default the caller's variables.
+        gradient: The gradient that backward starts from in both, as for ``Tensor.backward``. It is
+            cast to the dtype of each output.
+        rtol: The relative tolerance, given together with ``atol``. By default both are those of
             ``torch.testing.assert_close`` for the coarser of the two dtypes of a node.
-        atol: The absolute tolerance. Of gradients it counts in the largest number of the gradient
-            in ``a`` and of those that it is made of, so that the scale of a loss does not matter.
+        atol: The absolute tolerance. For gradients it is multiplied by the largest number in ``a``
+            of the gradient and of its contributions, so that the scale of the loss does not matter.
 
     Returns:
         The comparison. It keeps the graphs alive.
 
     Raises:
-        TypeError: An argument is of a kind that has no gradients to compare, or one of ``rtol`` and
-            ``atol`` was given without the other, or is no number from 0 on.
-        ValueError: An output does not require grad or is not one number and has no ``gradient``, a
-            widget is closed, or a file is damaged.
+        TypeError: An argument has no gradients to compare, only one of ``rtol`` and ``atol`` is
+            given, or one is not a number of at least 0.
+        ValueError: An output does not require grad, or is not a scalar and has no ``gradient``; a
+            widget is closed; or a file is damaged.
         OSError: A file cannot be read.
         RuntimeError: Tensors that backward needs were freed by an earlier one.
 
@@ -231,7 +229,9 @@ def compare_numerics(
 
 
 @grad_mode_kept
-def _compare(sides: Sequence[Known], allowed: tuple[float, float] | None) -> NumericsComparison:
+def _compare(
+    sides: Sequence[RunNumbers], allowed: tuple[float, float] | None
+) -> NumericsComparison:
     with collector_paused(), unseen(), torch.no_grad():
         both = aligned(*sides)
         gaps = {node: _gaps(both, node, allowed) for node in both.order}
@@ -242,7 +242,7 @@ def _compare(sides: Sequence[Known], allowed: tuple[float, float] | None) -> Num
         rows = {node: _row(both, node, gaps[node], own.get(node), allowed) for node in gaps}
         inside, why_not = rows_inside(both, lambda *names: allowed or _allowed(names))
     found = list(rows.values())
-    only_a, only_b = both.alone()
+    only_a, only_b = both.unmatched()
     ranked = sorted(
         (row for row in found if row.own_error is not None),
         key=lambda row: -(row.own_error or 0.0),
@@ -256,7 +256,7 @@ def _compare(sides: Sequence[Known], allowed: tuple[float, float] | None) -> Num
         only_b=only_b,
         notes=[*notes_about(both, found, inside), *notes_inside(inside, why_not)],
         inside=inside,
-        _culprit=culprit(both, first, ranked),
+        _largest_error=largest_error(both, first, ranked),
         _sweep=sweep,
         _is_straight=sweep.aligned is both,
     )
@@ -273,12 +273,12 @@ def _gaps(both: Aligned, node: int, allowed: tuple[float, float] | None) -> _Gap
         for expected, grad in _arrived(both, node)
         if (each := tensor_distance(expected, grad, allowed, scale)) is not None
     ]
-    # One that leaves its tolerance first, then the one that is furthest off.
+    # Prefer a gradient out of tolerance, then the largest error.
     return of_value, max(of_gradients, key=lambda each: (each.leaves, each.error), default=None)
 
 
 def _arrived(both: Aligned, node: int) -> Iterator[tuple[Number, Number]]:
-    """What arrived at a node in both; where a gradient arrived in one alone, zeros beside it."""
+    """The incoming gradients of a node in both runs; zeros where only one run has one."""
     other = both.pairs[node]
     mine, theirs = both.here.gradients(node), both.there.gradients(other)
     if not mine and both.here.lacks(node):
@@ -293,7 +293,7 @@ def _arrived(both: Aligned, node: int) -> Iterator[tuple[Number, Number]]:
 
 
 def _tolerance(both: Aligned, node: int) -> tuple[float, float]:
-    """That of torch.testing for the dtypes of a node in both."""
+    """The tolerance of torch.testing for the dtypes of a node in both runs."""
     here, there = both.here.subject.graph, both.there.subject.graph
     return _allowed((here.nodes[node]["dtype"], there.nodes[both.pairs[node]]["dtype"]))
 
@@ -305,15 +305,15 @@ def _allowed(names: tuple[str | None, ...]) -> tuple[float, float]:
 
 
 def _sweep(both: Aligned, gaps: Mapping[int, _Gaps]) -> Sweep:
-    """To find what arises: the run with the finer dtypes is the measure, if its nodes are there."""
+    """The search for own errors; the run with the finer dtypes is the reference if it is live."""
     if _coarseness(both.there) >= _coarseness(both.here):
         return Sweep(both, gaps)
-    turned = both.turned()
-    return Sweep(turned, {other: gaps[node] for other, node in turned.pairs.items()})
+    swapped = both.swapped()
+    return Sweep(swapped, {other: gaps[node] for other, node in swapped.pairs.items()})
 
 
-def _coarseness(known: Known) -> float:
-    """Infinite for what cannot run again; else how coarse its numbers are, as a whole."""
+def _coarseness(known: RunNumbers) -> float:
+    """How coarse the dtypes of a run are as a whole; infinite if its nodes cannot run again."""
     if known.subject.autograd is None:
         return math.inf
     names = {name for _, name in known.subject.graph.nodes(data="dtype") if name is not None}

@@ -1,15 +1,16 @@
-"""The gradients inside of compiled code, beside those of the same program that is not compiled."""
+"""Compare gradients inside compiled code with the same program in eager mode."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
+from ...english import plural
 from ...graph.labels import label
 from ...sources.open_nodes import Opening
 from ..compiled.counterparts import counterparts
 from .aligned import Aligned
-from .known_numbers import Known
+from .known_numbers import RunNumbers
 from .rows import NumericsRow
 from .tensor_distance import Number, TensorDistance, tensor_distance
 
@@ -19,21 +20,21 @@ Tolerance = tuple[float, float]
 def rows_inside(
     both: Aligned, tolerance: Callable[[str | None, str | None], Tolerance]
 ) -> tuple[list[NumericsRow], list[str]]:
-    """Operations of one run, and the call that works on their gradient in the other.
+    """Compare the gradients of an eager run with those inside the compiled code of the other.
 
     Args:
-        both: Two runs, of which one may have compiled code that the other has not.
-        tolerance: What is allowed between two dtypes.
+        both: Two runs, of which one may be compiled.
+        tolerance: Returns the tolerance for two dtypes.
 
     Returns:
-        A row for each operation of which the gradient that arrives is known in both, in the order
-        of the forward pass; and why some are not known, in sentences.
+        A row per operation whose incoming gradient is known in both, in the order of the forward
+        pass; and sentences on why others are unknown.
     """
     openings = [side.subject.all_open() for side in (both.here, both.there)]
     has_code = [opening is not None and bool(opening.inside) for opening in openings]
     if has_code == [True, False]:
-        turned, why = rows_inside(both.turned(), tolerance)
-        return [replace(row, nodes=(row.nodes[1], row.nodes[0])) for row in turned], why
+        swapped, why = rows_inside(both.swapped(), tolerance)
+        return [replace(row, nodes=(row.nodes[1], row.nodes[0])) for row in swapped], why
     opening = openings[1] if has_code == [False, True] else None
     recorded = both.there.subject.recording
     if opening is None or recorded is None:
@@ -76,16 +77,20 @@ def rows_inside(
     return rows, list(dict.fromkeys(why))
 
 
-def _gap(here: Known, node: int, found: Number | None, allowed: Tolerance) -> TensorDistance | None:
-    """How far the gradient of a call is from the one that arrived at an operation."""
+def _gap(
+    here: RunNumbers, node: int, found: Number | None, allowed: Tolerance
+) -> TensorDistance | None:
+    """The distance between the gradient of a call and the incoming gradient of an operation."""
     arrived = [each for each in here.gradients(node) if each is not None]
     if found is None or len(arrived) != 1:
         return None
     return tensor_distance(arrived[0], found, allowed, lambda: here.largest(node))
 
 
-def _arrived(opening: Opening, there: Known, call: int, group: tuple[int, ...]) -> Number | None:
-    """The gradient that comes to the calls of an operation; None where it is several."""
+def _arrived(
+    opening: Opening, there: RunNumbers, call: int, group: tuple[int, ...]
+) -> Number | None:
+    """The incoming gradient of an operation's calls; None unless there is exactly one."""
     recorded, drawn = there.subject.recording, opening.captured.drawn
     assert recorded is not None
     found: list[Number] = []
@@ -107,20 +112,19 @@ def _arrived(opening: Opening, there: Known, call: int, group: tuple[int, ...]) 
 
 
 def notes_inside(rows: list[NumericsRow], why: list[str]) -> list[str]:
-    """What there is to say of gradients inside of compiled code, in sentences."""
+    """Return sentences on the gradients inside compiled code."""
     notes = [f"Inside compiled code: {each}" for each in why]
     if not rows:
         return notes
     out = [row for row in reversed(rows) if row.leaves]
-    what = f"{len(rows):,} gradient{'' if len(rows) == 1 else 's'} inside compiled code"
-    is_are = "is" if len(rows) == 1 else "are"
+    what = f"{plural(len(rows), 'gradient')} inside compiled code"
     if not out:
-        return [*notes, f"{what} {is_are} within tolerance, too."]
+        return [*notes, f"{what} {'is' if len(rows) == 1 else 'are'} within tolerance, too."]
     row = out[0]
     where = ", ".join(filter(None, (row.module and f"in {row.module}", row.line)))
     return [
         *notes,
-        f"Of {what} {len(out):,} {'is' if len(out) == 1 else 'are'} out of tolerance; the first on "
-        f"the way back is that of {row.label}{' ' + where if where else ''}, with a relative error "
-        f"of {row.grad_error:.2g}.",
+        f"{len(out):,} of {what} {'is' if len(out) == 1 else 'are'} out of tolerance. The first in "
+        f"backward order is the gradient at {row.label}{' ' + where if where else ''}, with a "
+        f"relative error of {row.grad_error:.2g}.",
     ]

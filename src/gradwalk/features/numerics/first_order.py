@@ -1,8 +1,8 @@
-"""What a small change does at one node of a graph: to first order, forwards and backwards.
+"""Propagate small changes through one node, to first order, forward and backward.
 
-A node's backward is linear in the gradients that arrive, so what it makes of a change of them is
-exact. Forwards, what a node makes of small changes of its inputs is the derivative of that backward
-by the gradient, at zero: the product of the Jacobian with the changes.
+The backward of a node is linear in the incoming gradients, so the backward result is exact. The
+forward result is the Jacobian times the changes of the inputs: the derivative of backward with
+respect to the incoming gradient, at zero.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _FUSED_ATTENTION = {
     "ScaledDotProductEfficientAttentionBackward0": "attn_bias",
     "ScaledDotProductCudnnAttentionBackward0": "attn_bias",
 }
-"""Their backward has no derivative. With each, what it calls the mask that it saved."""
+"""Operations whose backward has no derivative -> the saved attribute that holds the mask."""
 
 _MOST_SCORES = 2**27
 
 
 def passed_on(replay: Replay, node: int, arrived: list[Gradient]) -> list[Gradient]:
-    """What a node passes on when this arrives; to be called within `Replay.beside`.
+    """Return the outgoing gradients of a node; call it within `Replay.beside`.
 
     Args:
         replay: The graph.
-        node: Which of its nodes.
-        arrived: A gradient per output, or None.
+        node: The node to run.
+        arrived: The incoming gradient of each output, or None.
 
     Returns:
-        A gradient per next function, or None; in float32 at least.
+        A gradient per next function, or None; at least in float32.
 
     Raises:
         RuntimeError: The node cannot run again.
@@ -54,16 +54,18 @@ def passed_on(replay: Replay, node: int, arrived: list[Gradient]) -> list[Gradie
 def change_of_output(
     replay: Replay, node: int, changes: Mapping[int, torch.Tensor], output_nr: int = 0
 ) -> torch.Tensor:
-    """How an output of a node changes with its inputs; to be called within `Replay.beside`.
+    """Return the change of a node's output for small changes of its inputs.
+
+    Call it within `Replay.beside`.
 
     Args:
         replay: The graph.
-        node: Which of its nodes.
+        node: The node to differentiate.
         changes: input_nr -> a small change of that input.
-        output_nr: Which output.
+        output_nr: The number of the output.
 
     Returns:
-        The change of the output, in float32 at least.
+        The change of the output, at least in float32.
 
     Raises:
         RuntimeError: The node cannot run again, or its backward has no derivative.
@@ -87,7 +89,7 @@ def change_of_output(
         given: list[Gradient] = [None] * len(likes)
         like = likes[output_nr]
         if like is None:
-            raise RuntimeError("An output of this node has no one shape.")
+            raise RuntimeError("The shape of this output is unknown.")
         shape, dtype, device = like
         start = replay.far.to(device, dtype).expand(shape).clone()
         given[output_nr] = start
@@ -98,13 +100,13 @@ def change_of_output(
             return start.detach()
         unit = _unit(change for _, change in taken)
         weights = [(change / unit).to(grad) for grad, change in taken if grad is not None]
-        # Without a graph torch refuses, as it does where the derivative is not written down.
+        # torch raises if the backward has no derivative.
         (change,) = torch.autograd.grad(outputs, start, weights)
         return change.detach().to(wider(dtype)) * unit
 
 
 def _unit(changes: Iterable[torch.Tensor]) -> float:
-    """A power of two about as large as the largest number: half precision has no small ones."""
+    """A power of two near the largest number, so that half precision does not underflow."""
     most = max((float(each.abs().max()) for each in changes if each.numel()), default=0.0)
     return 2.0 ** math.floor(math.log2(most)) if most and math.isfinite(most) else 1.0
 
@@ -117,13 +119,13 @@ def _like(replay: Replay, node: int, output_nr: int, grad: Gradient, unit: float
 
 
 def _change_of_attention(node: Any, changes: Mapping[int, torch.Tensor]) -> torch.Tensor:
-    """How attention changes with its query, key, value and mask, worked out step by step."""
+    """The change of attention for changes of its query, key, value and mask."""
     query, key, value = (saved_value(node, name) for name in ("query", "key", "value"))
     mask_name = _FUSED_ATTENTION[op_name(node)]
     mask = None if mask_name is None else saved_value(node, mask_name)
     scores = math.prod(query.shape[:-1]) * key.shape[-2]
     if saved_value(node, "dropout_p") or scores > _MOST_SCORES:
-        raise RuntimeError("Attention with dropout, or of so many scores, is not done again.")
+        raise RuntimeError("Attention with dropout or with this many scores cannot run again.")
     given = saved_value(node, "scale")
     scale = 1 / math.sqrt(query.shape[-1]) if given is None else given
     score = query @ key.transpose(-2, -1) * scale

@@ -1,4 +1,4 @@
-"""What `compare_numerics` is given: two runs of a step, and how far apart they may be."""
+"""Read the arguments of `compare_numerics`: two runs of a step, and tolerances."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ...torch_api.modes import grad_mode_kept
 from ...torch_api.saved_tensors import is_freed
 from ...torch_api.tensors import dtype_of
 from ...tracing.annotate import annotate
-from .known_numbers import Known
+from .known_numbers import RunNumbers
 
 NUMERICS = "compare_numerics"
 """The public name, for messages."""
 
 
 def read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
-    """The tolerances that were given, checked; None for none.
+    """Check the tolerances and return them; None if none are given.
 
     Raises:
-        TypeError: One was given without the other, or is no number from 0 on.
+        TypeError: Only one is given, or one is not a number of at least 0.
     """
     if (rtol is None) != (atol is None):
         raise TypeError(
@@ -47,40 +47,40 @@ def read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
     for name, given in (("rtol", rtol), ("atol", atol)):
         if not isinstance(given, numbers.Real) or not float(given) >= 0:
             raise TypeError(
-                f"compare_numerics() was given {name}={given!r}. Give a number from 0 on, as "
-                "torch.testing.assert_close takes it."
+                f"compare_numerics() was given {name}={given!r}. Give a number of at least 0, "
+                "as for torch.testing.assert_close."
             )
     return float(rtol), float(atol)
 
 
 @grad_mode_kept
-def read_run(given: Any, side: str, names: Names, gradient: Any) -> Known:
-    """What was given, with the pass that was recorded; of a tensor that pass is run.
+def read_run(given: Any, side: str, names: Names, gradient: Any) -> RunNumbers:
+    """Return a run with its recorded pass; for a tensor, run and record backward.
 
     Args:
-        given: As for `gradwalk.compare_numerics`.
-        side: What it is called: "a".
-        names: What the user calls the tensors.
-        gradient: What backward starts from.
+        given: A run, as for `gradwalk.compare_numerics`.
+        side: Its name: "a".
+        names: The names of the user's tensors.
+        gradient: The gradient that backward starts from.
 
     Raises:
-        TypeError: It is of a kind that has no gradients to compare.
-        ValueError: It is a tensor through which no backward can start, a widget that is closed, or
-            a file that is damaged.
-        OSError: It is a file that cannot be read.
+        TypeError: The argument has no gradients to compare.
+        ValueError: Backward cannot start from the tensor, the widget is closed, or the file is
+            damaged.
+        OSError: The file cannot be read.
         RuntimeError: Tensors that backward needs were freed.
     """
     if isinstance(given, (str, os.PathLike)):
         opened = SavedGraph(unpack(*read_file(given, NUMERICS, MOST_BYTES)))
-        return Known(opened, f"{side}: {Path(given).name}")
+        return RunNumbers(opened, f"{side}: {Path(given).name}")
     if isinstance(given, TakesSnapshots):
         return _known(given._shown().subject, side)
     if isinstance(given, Recording):
         return _known(read_source((given,), names, NUMERICS), side)
     if is_program(given):
         raise TypeError(
-            "compare_numerics() was given a static graph, which is written down before it runs and "
-            "has no numbers. Give the tensor that you would call backward() on."
+            "compare_numerics() was given a static graph, which has no numbers. Give the tensor "
+            "that you would call backward() on."
         )
     captured = capture_nodes(read_outputs((given,), NUMERICS), names)
     freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
@@ -92,15 +92,15 @@ def read_run(given: Any, side: str, names: Names, gradient: Any) -> Known:
     return _known(read_source((recording,), names, NUMERICS), side, had_run=False)
 
 
-def _known(subject: GraphSource, side: str, had_run: bool = True) -> Known:
-    """A run, called what its first output is."""
+def _known(subject: GraphSource, side: str, had_run: bool = True) -> RunNumbers:
+    """The numbers of a run, labelled by the name of its first output."""
     ((node, _), *_) = subject.graph.graph["roots"]
     name = subject.graph.nodes[node]["name"]
-    return Known(subject, f"{side}: {name}" if name and name != side else side, had_run)
+    return RunNumbers(subject, f"{side}: {name}" if name and name != side else side, had_run)
 
 
 def _cast(gradient: Any, outputs: Sequence[Mapping[str, Any]]) -> Any:
-    """What backward starts from, in the dtype and on the device of each output."""
+    """The start gradient, in the dtype and on the device of each output."""
     if isinstance(gradient, (list, tuple)):
         return [_cast(each, outputs[i : i + 1]) for i, each in enumerate(gradient)]
     if not isinstance(gradient, torch.Tensor) or not outputs or outputs[0]["dtype"] is None:

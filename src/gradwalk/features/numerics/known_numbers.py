@@ -1,4 +1,4 @@
-"""The numbers that are known of a recorded step, node by node, live or from a file."""
+"""The known numbers of a recorded step, node by node, live or from a file."""
 
 from __future__ import annotations
 
@@ -22,45 +22,45 @@ from ...tracing.values import value_of
 from .tensor_distance import Number
 
 
-class Known:
-    """What is known of one of two steps that are compared.
+class RunNumbers:
+    """The known values and gradients of one of two compared steps.
 
     Attributes:
-        subject: Its graph, with the pass that was recorded.
-        label: What to call it.
+        subject: Its graph, with the recorded pass.
+        label: Its name.
     """
 
     def __init__(self, subject: GraphSource, label: str, had_run: bool = True) -> None:
-        """Nothing is looked up yet.
+        """Read nothing yet.
 
         Args:
-            subject: Its graph, with the pass that was recorded.
-            label: What to call it.
-            had_run: Whether its pass ran a while ago, so that leaves may be others by now.
+            subject: Its graph, with the recorded pass.
+            label: Its name.
+            had_run: Whether the pass ran earlier, so that leaves may have changed since.
         """
         self.subject = subject
         self.label = label
         self._had_run = had_run
-        self._looking: Callable[[int, int | None], DetailsModel] | None = None
+        self._read_details: Callable[[int, int | None], DetailsModel] | None = None
         self._values: dict[int, Number | None] = {}
         self._gradients: dict[int, list[Number | None]] = {}
         self._passed: dict[int, list[torch.Tensor | None] | None] = {}
 
     def value(self, node: int) -> Number | None:
-        """What the forward pass gave at a node; None where that is not known."""
+        """Return the value of a node in the forward pass; None if unknown."""
         if node not in self._values:
             live = self.subject.autograd
             self._values[node] = (
-                self._told_value(node) if live is None else _live_value(live, node, self._had_run)
+                self._saved_value(node) if live is None else _live_value(live, node, self._had_run)
             )
         return self._values[node]
 
     def gradients(self, node: int) -> list[Number | None]:
-        """What arrived at a node, one per output; empty where it did not run."""
+        """Return the incoming gradients of a node, one per output; empty if it did not run."""
         if node not in self._gradients:
             recording = self.subject.recording
             if recording is None:
-                found = self._told_gradients(node)
+                found = self._saved_gradients(node)
             else:
                 step = recording.run.steps.get(node)
                 found = [] if step is None else [_kept(each) for each in step.grad_outputs]
@@ -68,7 +68,7 @@ class Known:
         return self._gradients[node]
 
     def lacks(self, node: int) -> bool:
-        """Whether it is known that no gradient arrived at a node in the pass."""
+        """Return whether the node is known to have received no gradient in the pass."""
         if self.subject.recorded is None:
             return False
         return node not in self._ran or (bool(found := self.gradients(node)) and not any(found))
@@ -78,7 +78,7 @@ class Known:
         return {step["node"] for step in self.subject.steps}
 
     def passed(self, node: int) -> list[torch.Tensor | None] | None:
-        """What a node passed on, one per next function; None where it is not known in full."""
+        """Return the outgoing gradients, one per next function; None if not known in full."""
         if node not in self._passed:
             recording = self.subject.recording
             step = None if recording is None else recording.run.steps.get(node)
@@ -90,40 +90,40 @@ class Known:
         return self._passed[node]
 
     def arrived(self, node: int) -> list[torch.Tensor | None] | None:
-        """What arrived at a node, one per output; None where it is not known in full."""
+        """Return the incoming gradients, one per output; None if not known in full."""
         return _in_full(self.gradients(node)) or None
 
     def largest(self, node: int) -> float:
-        """The largest number, without its sign, of what arrived at a node or those that took it."""
+        """Return the largest magnitude in the gradients of a node and of its predecessors."""
         found = [node, *predecessors(self.subject.graph)[node]]
         numbers = [each for at in found for each in self.gradients(at) if each is not None]
         return max((each.largest for each in numbers), default=0.0)
 
     def _details(self, node: int) -> DetailsModel:
-        if self._looking is None:
-            self._looking = self.subject.looking()
-        return self._looking(node, len(self.subject.steps))
+        if self._read_details is None:
+            self._read_details = self.subject.looking()
+        return self._read_details(node, len(self.subject.steps))
 
-    def _told_value(self, node: int) -> Number | None:
-        told = self._details(node)["value"]
-        if told is not None:
-            return Number(None, told)
+    def _saved_value(self, node: int) -> Number | None:
+        saved = self._details(node)["value"]
+        if saved is not None:
+            return Number(None, saved)
         values = self.subject.model["nodes"][node]["value"]
         return None if values is None else Number(None, self._summary(node, values=values))
 
-    def _told_gradients(self, node: int) -> list[Number | None]:
-        told = self._details(node)["grad_output"]
-        if told is not None:
-            return [None if each is None else Number(None, each) for each in told]
+    def _saved_gradients(self, node: int) -> list[Number | None]:
+        saved = self._details(node)["grad_output"]
+        if saved is not None:
+            return [None if each is None else Number(None, each) for each in saved]
         run = self.subject.run
-        few = None if run is None else self._few.get(node)
+        few = None if run is None else self._short_summaries.get(node)
         if few is None:
             return []
         return [Number(None, self._summary(node, **few))]
 
     @functools.cached_property
-    def _few(self) -> dict[int, dict[str, Any]]:
-        """Of nodes whose details were not saved, the gradient in few numbers, where it is one."""
+    def _short_summaries(self) -> dict[int, dict[str, Any]]:
+        """Norms and samples of the gradients of nodes whose details were not saved."""
         run: RunModel | None = self.subject.run
         found: dict[int, dict[str, Any]] = {}
         if run is None:
@@ -162,7 +162,7 @@ class Known:
 
 
 def _live_value(captured: Annotated, node: int, had_run: bool) -> Number | None:
-    """What the forward pass of a live graph gave at a node; a leaf as operations took it."""
+    """The forward value of a node of a live graph; for a leaf, the one that operations used."""
     value: Any
     leaf = leaf_tensor(captured.nodes[node])
     if leaf is not None:
@@ -181,7 +181,7 @@ def _kept(kept: KeptGradient | None) -> Number | None:
 
 
 def _in_full(numbers: Iterable[Number | None]) -> list[torch.Tensor | None] | None:
-    """The tensors; None where one of them is only known in part."""
+    """The tensors; None if one of them is only known in part."""
     found: list[torch.Tensor | None] = []
     for each in numbers:
         if each is not None and each.tensor is None:

@@ -1,4 +1,4 @@
-"""Which node's backward adds how much to the error of a leaf's gradient."""
+"""Split the error of a leaf's gradient by the nodes whose backward adds it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from .tensor_distance import difference
 
 
 def added_to_leaf(sweep: Sweep, leaf: int) -> dict[int, float] | None:
-    """The parts of the error of a leaf's gradient, by the node that adds them.
+    """Return the part of a leaf's gradient error that each node adds.
 
-    The error travels to the leaf through nodes that are linear. So how much of it one node adds is
-    the product of what it adds with the error of the leaf, carried the other way through the
-    Jacobians of all nodes in between: each of them is asked once, whatever the number of parts.
+    Backward is linear. A node's part is the inner product of the error that it adds and the leaf's
+    error, propagated up through the Jacobians of the nodes in between. Each node runs once.
 
     Args:
-        sweep: Two graphs that are compared.
+        sweep: The comparison of two graphs.
         leaf: A leaf of ``sweep.aligned.here``.
 
     Returns:
-        Node -> its part of the whole, 1; None where the gradients are equal. Without nodes that are
-        in one graph alone, and those that cannot be followed.
+        Node -> its part of 1; None if the gradients are equal. Nodes that are unmatched or cannot
+        be followed are left out.
 
     Raises:
         ValueError: The gradient of the leaf is not known in full in both.
-        RuntimeError: There are no nodes to run.
+        RuntimeError: Neither run is live.
     """
     replay, error = sweep.replay, _error(sweep, leaf)
     if replay is None:
@@ -39,8 +38,8 @@ def added_to_leaf(sweep: Sweep, leaf: int) -> dict[int, float] | None:
         )
     if error is None or not replay.is_leaf(leaf):
         raise ValueError(
-            "The gradients of this leaf are not known in full in both runs, or it is no leaf, so "
-            "its error has no parts. Give a leaf whose gradient is compared in full."
+            "The gradient of this node is not known in full in both runs, or the node is not a "
+            "leaf. Give a leaf whose gradient is compared in full."
         )
     whole = float(torch.linalg.vector_norm(error)) ** 2
     if not whole or not math.isfinite(whole):
@@ -50,16 +49,16 @@ def added_to_leaf(sweep: Sweep, leaf: int) -> dict[int, float] | None:
 
 
 def _error(sweep: Sweep, leaf: int) -> torch.Tensor | None:
-    """The error of a leaf's gradient, where it is known in full."""
+    """The error of a leaf's gradient; None if it is not known in full."""
     arrived = sweep.aligned.here.arrived(leaf)
     other = sweep.aligned.there.arrived(sweep.aligned.pairs[leaf])
     return difference(other[0], arrived[0]) if arrived and other else None
 
 
 def _parts(sweep: Sweep, replay: Replay, leaf: int, error: torch.Tensor) -> dict[int, float]:
-    """The product of what each node adds with the error as it comes out there."""
+    """The inner product of the error that each node adds with the leaf's error there."""
     found: dict[int, float] = {}
-    ways = {leaf: {0: error}}  # the error of the leaf, carried upwards: by node and output
+    ways = {leaf: {0: error}}  # the propagated error of the leaf: node -> output -> change
     above = replay.above([leaf])
     waiting = {node: len(replay.takers[node]) for node in above}
     for node in reversed(replay.order):
@@ -78,7 +77,7 @@ def _parts(sweep: Sweep, replay: Replay, leaf: int, error: torch.Tensor) -> dict
         for place in below.values():
             waiting[place[0]] -= 1
             if not waiting[place[0]]:
-                del ways[place[0]]  # nobody else asks for it
+                del ways[place[0]]  # no other node needs it
     return found
 
 
@@ -90,13 +89,13 @@ def _product(added: torch.Tensor, way: torch.Tensor) -> float:
 def _carried(
     replay: Replay, node: int, changes: dict[int, torch.Tensor]
 ) -> dict[int, torch.Tensor]:
-    """What the changes of a node's inputs make of its outputs; without those not to be known."""
+    """The changes of a node's outputs for changes of its inputs, without unknown ones."""
     found: dict[int, torch.Tensor] = {}
     places = [replay.following[taker][nr] for taker, nr in replay.takers[node]]
     for nr in {place[1] for place in places if place is not None}:
         try:
             change = change_of_output(replay, node, changes, nr)
-        except Exception:  # whatever a node, perhaps a function of the user's, raises
+        except Exception:  # a custom Function may raise anything
             continue
         if bool(change.isfinite().all()):
             found[nr] = change

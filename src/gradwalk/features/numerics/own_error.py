@@ -1,10 +1,9 @@
-"""Where an error arises, rather than where it has grown to: what each node adds of its own.
+"""Find where an error arises: the error that each node adds to the error of its inputs.
 
-Forwards, the difference of a node's output is compared with what its inputs' differences make of
-it, to first order; backwards, in which every node is linear, what a node passes on with what it
-would have passed on had it worked as in the reference. What is left arose in that node: by its
-rounding, its dtype, another constant. Of nodes that cannot run again it is estimated: error that
-is many times that of what went in.
+Forward, the change of a node's output is compared with the change that its inputs cause, to first
+order. Backward is linear, so the outgoing gradients are compared with those that the reference node
+would return. The rest is the node's own error: its rounding, its dtype, another constant. For nodes
+that cannot run again it is estimated: an error many times larger than the input errors.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from .first_order import change_of_output, passed_on
 from .tensor_distance import TensorDistance, change_between, difference, least_normal, ratio
 
 USUAL = 100.0
-"""An operation whose nodes cannot run again is believed to make an error so many times as large."""
+"""The estimate assumes that an operation amplifies the error of its inputs at most this much."""
 
 MOST_BEFORE = 0.1
-"""Where what goes in is further off, what comes of that is not known to first order."""
+"""The largest relative input error for which first order holds."""
 
 MOST_LIKELY = 16
-"""Nodes among which it is guessed where an error arises that is seen in the value after them."""
+"""The number of candidate nodes for an error seen in a later value."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class OwnError:
-    """The error that a node adds of its own, relative to what it gives.
+    """The relative error that a node adds itself.
 
     Attributes:
-        forward: Of its value; None where that is not known.
-        backward: Of what it passes on; None where that is not known.
-        is_estimate: Whether either was estimated from the errors around it.
+        forward: The error added to its value; None if unknown.
+        backward: The error added to its outgoing gradients; None if unknown.
+        is_estimate: Whether either is estimated from the errors around it.
     """
 
     forward: float | None
@@ -53,13 +52,13 @@ class OwnError:
 
     @property
     def most(self) -> float | None:
-        """The larger of the two."""
+        """Return the larger of the two."""
         known = [each for each in (self.forward, self.backward) if each is not None]
         return max(known, default=None)
 
 
 def beyond(error: float, before: float) -> float:
-    """How much of an error is more than what an operation makes of the error before it.
+    """Return the part of an error that the input error does not explain.
 
     Example::
 
@@ -72,17 +71,17 @@ def beyond(error: float, before: float) -> float:
 
 
 def hides(before: float, error: float) -> bool:
-    """Whether an error may be but what an operation makes of one before it that is large."""
+    """Return whether a large input error may explain the whole error."""
     return before > MOST_BEFORE and not error > 10 * before
 
 
 class Sweep:
-    """Works out what arises at each node of aligned graphs; `run` does it.
+    """Compute the own error of each node of aligned graphs.
 
     Attributes:
         aligned: The graphs.
-        errors: By node of ``here``, the error of its value and of its gradient.
-        replay: ``here``, to have its nodes run again; None where there are none.
+        errors: Node of ``here`` -> the error of its value and of its gradient.
+        replay: Runs the nodes of ``here`` again; None if it is not live.
     """
 
     def __init__(
@@ -90,15 +89,10 @@ class Sweep:
         aligned: Aligned,
         errors: Mapping[int, tuple[TensorDistance | None, TensorDistance | None]],
     ) -> None:
-        """Nothing runs yet.
-
-        Args:
-            aligned: The graphs.
-            errors: By node of ``here``, the error of its value and of its gradient.
-        """
+        """Run nothing yet."""
         self.aligned = aligned
         self.errors = errors
-        self._relative: dict[int, float] = {}  # of values, known or after those that went in
+        self._relative: dict[int, float] = {}  # of values; an unknown one has that of its inputs
         self._forward: dict[int, float] = {}
         self._backward: dict[int, float] = {}
         self._guessed: set[int] = set()
@@ -108,7 +102,7 @@ class Sweep:
         self._changes: dict[int, torch.Tensor | None] = {}
 
     def run(self) -> dict[int, OwnError]:
-        """What arises, by node of ``here``; without leaves."""
+        """Return node of ``here`` -> its own error, without leaves."""
         if self.replay is None:
             return self._work()
         with torch.no_grad():
@@ -135,7 +129,7 @@ class Sweep:
         }
 
     def _note_value(self, node: int, inputs: Mapping[int, int]) -> None:
-        """How far a node's value is off; of one that is not known, what its inputs are."""
+        """Note the error of a node's value; if it is unknown, that of its inputs."""
         before = max((self._relative.get(child, 0.0) for child in inputs.values()), default=0.0)
         known = self.errors[node][0]
         self._relative[node] = before if known is None else known.error
@@ -145,7 +139,7 @@ class Sweep:
             self._changes[node] = difference(other.tensor, one.tensor)
 
     def _forwards(self, node: int, inputs: Mapping[int, int]) -> None:
-        """Find the error that arises in a node's value, and with it where."""
+        """Find the error that arises in a node's value, and its source."""
         known, change = self.errors[node][0], self._changes.get(node)
         expected = self._expected(node, inputs)
         before = max((self._relative.get(child, 0.0) for child in inputs.values()), default=0.0)
@@ -164,7 +158,7 @@ class Sweep:
             error, is_guess = beyond(known.error, before), True
         if error and hides(before, error):
             return
-        if not likely:  # it only hands on what was cast before it, in one of the graphs alone
+        if not likely:  # an earlier cast that only one graph has caused it
             self._changes[node] = expected
             error = 0.0
         source = self._source(node, likely, error)
@@ -174,9 +168,9 @@ class Sweep:
             self._guessed.add(source)
 
     def _likely(self, node: int, inputs: Mapping[int, int]) -> dict[int, float]:
-        """Where the error of a node's value may arise, and how much: there or in what it uses.
+        """Candidate sources of the error of a node's value -> the rounding error expected there.
 
-        Nodes whose values are not known hand on where theirs may have arisen.
+        They include the candidates of inputs whose values are unknown.
         """
         graph, other = self.aligned.here.subject.graph, self.aligned.there.subject.graph
         found: dict[int, float] = {}
@@ -196,16 +190,16 @@ class Sweep:
         return found
 
     def _source(self, node: int, likely: Mapping[int, float], error: float) -> int:
-        """Where an error arises that is seen in the value of a node.
+        """Choose the source of an error in a node's value.
 
-        What goes wrong forwards does so backwards. Else what is more than rounding is told by what
-        operations were given that is not the same in both, and rounding by its terms.
+        First a candidate with a similar backward error; for more than rounding, one with differing
+        arguments; else the one with the largest expected rounding error.
         """
         backward = {each: self._backward.get(each) or 0.0 for each in likely}
         worst = max(backward, key=backward.__getitem__, default=node)
         if backward.get(worst, 0.0) > error / 10:
             return worst
-        if error > USUAL * max(likely.values(), default=0.0):  # no rounding makes that
+        if error > USUAL * max(likely.values(), default=0.0):  # too large for rounding
             for is_other in (differing, may_differ):
                 others = [each for each in likely if is_other(self.aligned, each)]
                 if others:
@@ -213,7 +207,7 @@ class Sweep:
         return max(likely, key=likely.__getitem__, default=node)
 
     def _expected(self, node: int, inputs: Mapping[int, int]) -> torch.Tensor | None:
-        """What the changes of a node's inputs make of its output; None where that is not known."""
+        """The change of a node's output that its inputs cause; None if unknown."""
         data = self.aligned.here.subject.graph.nodes[node]
         if self.replay is None or len(data["outputs"]) != 1:
             return None
@@ -238,7 +232,7 @@ class Sweep:
         return found if found is not None and bool(found.isfinite().all()) else None
 
     def _backwards(self, node: int, inputs: Mapping[int, int]) -> None:
-        """Find the error that arises in what a node passes on."""
+        """Find the error that a node adds to its outgoing gradients."""
         values = max(self._relative.get(each, 0.0) for each in (node, *inputs.values()))
         added, passed = self.added(node), self.aligned.here.passed(node)
         if added is not None and passed is not None:
@@ -257,18 +251,15 @@ class Sweep:
                 self._guessed.add(node)
 
     def _faint(self, node: int) -> float:
-        """The least that both dtypes hold with all digits: an error below it tells nothing."""
+        """The smallest normal number of both dtypes: a smaller error means nothing."""
         graph, other = self.aligned.here.subject.graph, self.aligned.there.subject.graph
         names = graph.nodes[node]["dtype"], other.nodes[self.aligned.pairs[node]]["dtype"]
         return least_normal(*(dtype_of(name) for name in names if name is not None))
 
     def added(self, node: int) -> dict[int, torch.Tensor] | None:
-        """What a node adds of its own to the error of what it passes on, by input_nr.
+        """Return input_nr -> the error that a node adds to that outgoing gradient.
 
-        To be called within `Replay.beside`.
-
-        Returns:
-            The change of each gradient; None where it is not known.
+        Call it within `Replay.beside`. None if the error is unknown.
         """
         here, there, other = self.aligned.here, self.aligned.there, self.aligned.pairs[node]
         replay = self.replay
@@ -287,7 +278,7 @@ class Sweep:
             expected = found
         for nr, change in went.items():
             due = expected[nr]
-            if due is not None:  # of the shape of what it goes to, as the engine makes it
+            if due is not None:  # the engine sums a gradient to the shape of its input
                 went[nr] = change.sum_to_size(due.shape) - due.to(change)
         return went
 
@@ -295,7 +286,7 @@ class Sweep:
 def _changes(
     one: list[torch.Tensor | None] | None, other: list[torch.Tensor | None] | None
 ) -> dict[int, torch.Tensor] | None:
-    """The differences of gradients by their places; None where one of them is not known."""
+    """The differences of gradients, by place; None if one is unknown."""
     if one is None or other is None or len(one) != len(other):
         return None
     found: dict[int, torch.Tensor] = {}
@@ -310,15 +301,15 @@ def _changes(
 
 
 def _tried(work: Callable[[], _T]) -> _T | None:
-    """What it gives; None where a node cannot run again, or its backward has no derivative."""
+    """Call a function; None if a node cannot run again, or its backward has no derivative."""
     try:
         return work()
-    except Exception:  # whatever a node, perhaps a function of the user's, raises
+    except Exception:  # a custom Function may raise anything
         return None
 
 
 def _step(name: str | None) -> float:
-    """The distance from 1 to the next number of a dtype; 0 where it has none such."""
+    """The machine epsilon of a dtype; 0 for integers."""
     if name is None:
         return 0.0
     dtype = dtype_of(name)

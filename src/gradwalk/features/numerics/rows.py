@@ -1,4 +1,4 @@
-"""One operation of two runs that are compared, and what there is to say of all of them."""
+"""The rows of a numeric comparison, and the sentences about them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...schema.comparison import ErrorModel, ErrorsModel, ErrorSourceModel
 from ...schema.values import JsonNumber
 from ...torch_api.json_values import json_number
 from .aligned import Aligned
-from .arguments import differing, words_of
+from .arguments import describe_difference, differing
 from .tensor_distance import Compared
 
 MOST_SOURCES = 100
-"""Nodes that are listed where error arises."""
+"""The largest number of nodes in the table of error sources."""
 
 _MOST_FIRST: list[Compared] = ["all", "sample", "norm"]
 
@@ -29,27 +29,25 @@ class NumericsRow:
 
     Attributes:
         nodes: Its id in ``a`` and in ``b``, as `gradwalk.capture` numbers them.
-        label: What stands on it: the name of its tensor, or its operation.
+        label: Its label: the name of its tensor, or its operation.
         op: Its class, "LogSoftmaxBackward0".
-        module: Where it ran, "encoder.layers.0"; None where that is not known.
-        line: Its place in the program, "train.py:5", where it was watched.
-        value_error: The relative error of what the forward pass gave: the 2-norm of the difference
-            by that of the value in ``a``. None where it is not known in both.
-        grad_error: The same of the gradient that arrived; of several outputs the largest. Where
-            one arrived in one of the two alone, zeros stand for the other.
-        own_error: How much of it arises here, relative to what the node gives: what is left of its
-            error without what the errors of its inputs make of it. None of a leaf, and where it is
-            not known: also where what goes in is off by more than a tenth, and most of the error
-            may be what the operation makes of that.
-        is_estimate: Whether ``own_error`` was estimated from the errors around the node, because
-            the node could not run again, a value next to it is not known, or one run alone has
-            something before it.
-        tolerance: The relative and the absolute one that were asked for; else those of
+        module: The module that ran it, "encoder.layers.0"; None if unknown.
+        line: Its place in the program, "train.py:5", if it was watched.
+        value_error: The relative error of its forward value: the 2-norm of the difference divided
+            by the norm of the value in ``a``. None unless both are known.
+        grad_error: The relative error of its incoming gradient; the largest of several outputs. If
+            only one run has a gradient, it is compared with zeros.
+        own_error: The relative error that the node adds itself, without the error that its inputs
+            cause. None for a leaf, and if unknown: also if the inputs differ by more than a tenth
+            and may explain most of the error.
+        is_estimate: Whether ``own_error`` is estimated from the errors around the node: the node
+            cannot run again, a neighbouring value is unknown, or only one run has a node before it.
+        tolerance: The relative and the absolute tolerance that were given; else those of
             ``torch.testing.assert_close`` for the coarser of the two dtypes.
-        leaves: "value" or "gradient", whichever is out of tolerance first; None for neither.
-        numbers: What was expected, and what was found, where that is furthest out of tolerance.
-        compared: "all" of the numbers, a "sample" of up to 64 of a tensor, or its "norm" alone,
-            whichever is the least of value and gradient; None where nothing could be compared.
+        leaves: The first part out of tolerance, "value" or "gradient"; None if neither is.
+        numbers: The expected and the actual number that are furthest out of tolerance.
+        compared: "all" of the numbers, a "sample" of up to 64, or only the "norm": the least of
+            value and gradient. None if nothing could be compared.
     """
 
     nodes: tuple[int, int]
@@ -68,66 +66,70 @@ class NumericsRow:
 
 
 def least_of(compared: Sequence[Compared]) -> Compared | None:
-    """Which of them tells the least; None of none."""
+    """Return the least complete of several kinds of comparison; None for none."""
     return next((each for each in reversed(_MOST_FIRST) if each in compared), None)
 
 
 def verdict(
     first: NumericsRow | None, rows: Sequence[NumericsRow], *, is_whole: bool = True
 ) -> str:
-    """A sentence: whether the two agree, and where they part first.
+    """Return a sentence: whether the two agree, and where they diverge first.
 
     Args:
-        first: The node that is out of tolerance first.
-        rows: All that were compared.
-        is_whole: Whether these are all that the two have.
+        first: The first node out of tolerance.
+        rows: The compared nodes.
+        is_whole: Whether these are all nodes of both runs.
     """
     if first is None:
         values = sum(each.value_error is not None for each in rows)
         grads = sum(each.grad_error is not None for each in rows)
         if not values + grads:
-            return "No number of the two could be compared."
+            return "No numbers of the two runs could be compared."
         as_far = "" if is_whole else " as far as they could be compared"
         return (
-            f"The two agree{as_far}: of the {values:,} values and {grads:,} gradients that were "
-            "compared, each is within its tolerance."
+            f"The two agree{as_far}: all {values:,} values and {grads:,} gradients that were "
+            "compared are within tolerance."
         )
     error = first.value_error if first.leaves == "value" else first.grad_error
     rtol, atol = first.tolerance
     assert first.numbers is not None
     expected, found = first.numbers
-    what = "the norm" if first.compared == "norm" else "a number of it"
+    what = "the norm" if first.compared == "norm" else "a number"
     counted_in = "".join(
         [
             " times its largest number" * (first.leaves == "gradient"),
-            " times the root of how many numbers it has" * (first.compared == "norm"),
+            " times the square root of its size" * (first.compared == "norm"),
         ]
     )
     return (
-        f"The first to part is the {first.leaves} of {called(first)}: {what} is {found:.6g}, "
-        f"where {expected:.6g} was expected within rtol={rtol:g} and atol={atol:g}{counted_in}; "
-        f"as a whole its relative error is {error:.2g}."
+        f"The two first diverge in the {first.leaves} of {describe_row(first)}: "
+        f"{what} is {found:.6g} instead of {expected:.6g}, with rtol={rtol:g} and "
+        f"atol={atol:g}{counted_in}. The relative error of the whole is {error:.2g}."
     )
 
 
-def culprit(both: Aligned, first: NumericsRow | None, ranked: Sequence[NumericsRow]) -> list[str]:
-    """Sentences on where most error arises, if any does, and what is other there."""
+def largest_error(
+    both: Aligned, first: NumericsRow | None, ranked: Sequence[NumericsRow]
+) -> list[str]:
+    """Return sentences on where most error arises, and which argument differs there."""
     if first is not None and first.op == "AccumulateGrad" and first.leaves == "value":
-        return ["It is a leaf, so the two were given other numbers, and all below may follow."]
+        return ["It is a leaf: the two runs started from different numbers."]
     if not ranked or not ranked[0].own_error:
         return []
     row = ranked[0]
     node = row.nodes[0]
-    beside = "" if both.is_aligned(node) else ", or at what is not the same in both before it"
+    beside = "" if both.is_aligned(node) else ", or at nodes before it that differ"
     guess = ", by estimate" if row.is_estimate else ""
-    own = f"a relative error of {row.own_error:.2g} of its own"
-    given = words_of(row.op, differing(both, node))
-    found = f"Most error arises at {called(row)}{beside}{guess}: {own}."
+    given = describe_difference(row.op, differing(both, node))
+    found = (
+        f"Most error arises at {describe_row(row)}{beside}{guess}: "
+        f"it adds a relative error of {row.own_error:.2g}."
+    )
     return [found, given] if given else [found]
 
 
-def called(row: NumericsRow) -> str:
-    """A node in words, with its module and line."""
+def describe_row(row: NumericsRow) -> str:
+    """Return a node's label, with its module and line."""
     name = _named(row)
     where = ", ".join(filter(None, (row.module and f"in {row.module}", row.line)))
     return f"{name} {where}" if where else name
@@ -137,16 +139,16 @@ def _named(row: NumericsRow) -> str:
     return row.label if row.label == row.op else f"{row.label} ({row.op})"
 
 
-def alone_in(both: Aligned, inside: Sequence[NumericsRow] = ()) -> list[list[int]]:
-    """The nodes that one of the two alone has, without those found inside of compiled code."""
+def unmatched_in(both: Aligned, inside: Sequence[NumericsRow] = ()) -> list[list[int]]:
+    """Return the unmatched nodes of each run, without those found inside compiled code."""
     return [
         sorted(set(alone) - {row.nodes[side] for row in inside})
-        for side, alone in enumerate(both.alone())
+        for side, alone in enumerate(both.unmatched())
     ]
 
 
 def other_shapes(both: Aligned, rows: Sequence[NumericsRow]) -> list[NumericsRow]:
-    """Rows of which no number could be compared because the two have other shapes."""
+    """Return the rows that could not be compared because their shapes differ."""
     here, there = both.here.subject.graph.nodes, both.there.subject.graph.nodes
     return [
         row
@@ -158,9 +160,9 @@ def other_shapes(both: Aligned, rows: Sequence[NumericsRow]) -> list[NumericsRow
 def notes_about(
     both: Aligned, rows: Sequence[NumericsRow], inside: Sequence[NumericsRow] = ()
 ) -> list[str]:
-    """What could not be aligned, not be compared in full, or only be estimated, in sentences."""
+    """Return sentences on nodes not aligned, not compared in full, or only estimated."""
     sides = (("a", both.here.subject), ("b", both.there.subject))
-    alones = alone_in(both, inside)
+    alones = unmatched_in(both, inside)
     notes = [
         f"{plural(len(alone), 'node')} of {name} could not be aligned: "
         f"{_labels_of(subject.graph, alone)}."
@@ -173,16 +175,16 @@ def notes_about(
         for name, subject in sides
         if subject.recorded is None
     ]
-    for how, words in (("sample", "a sample of up to 64 numbers"), ("norm", "the norms alone")):
+    for how, words in (("sample", "a sample of up to 64 numbers"), ("norm", "the norms")):
         count = sum(row.compared == how for row in rows)
         if count:
-            notes.append(f"Of {plural(count, 'node')} {words} could be compared: no more is known.")
+            notes.append(f"For {plural(count, 'node')} only {words} could be compared.")
     others = other_shapes(both, rows)
     if others:
         graph = both.here.subject.graph
         found = _labels_of(graph, [row.nodes[0] for row in others])
         notes.append(
-            f"{plural(len(others), 'node')} of other shapes in the two, not compared: {found}."
+            f"{plural(len(others), 'node')} with different shapes could not be compared: {found}."
         )
     unknown = sum(row.compared is None for row in rows) - len(others)
     if unknown:
@@ -190,13 +192,13 @@ def notes_about(
     guessed = sum(row.is_estimate for row in rows)
     if guessed:
         notes.append(
-            f"What arises at {plural(guessed, 'node')} is an estimate, from what is around."
+            f"The own error of {plural(guessed, 'node')} is an estimate, from neighbouring errors."
         )
     return notes
 
 
 def _arriving_in_one(both: Aligned, rows: Sequence[NumericsRow]) -> list[str]:
-    """Where a gradient arrives in one of the two alone, in sentences."""
+    """Sentences on the nodes that receive a gradient in only one of the runs."""
     if both.here.subject.recorded is None or both.there.subject.recorded is None:
         return []
     alone: dict[str, list[int]] = {"a": [], "b": []}
@@ -206,9 +208,8 @@ def _arriving_in_one(both: Aligned, rows: Sequence[NumericsRow]) -> list[str]:
             alone["b" if here else "a"].append(row.nodes[0])
     graph = both.here.subject.graph
     return [
-        f"In {name} alone a gradient arrives at {plural(len(nodes), 'node')}: "
-        f"{_labels_of(graph, nodes)}; "
-        "it is compared with zeros."
+        f"Only in {name}, {plural(len(nodes), 'node')} got a gradient, which is compared with "
+        f"zeros: {_labels_of(graph, nodes)}."
         for name, nodes in alone.items()
         if nodes
     ]
@@ -219,19 +220,16 @@ def errors_model(
     rows: Sequence[NumericsRow],
     first: NumericsRow | None,
     ranked: Sequence[NumericsRow],
-    said: str,
+    summary: str,
 ) -> ErrorsModel:
-    """What the picture shows of two runs.
+    """Return the errors that the drawing shows, as plain JSON values.
 
     Args:
-        places: Side, 0 and 1 -> node of that graph -> its place among all nodes.
-        rows: The nodes that both have.
-        first: The one that is out of tolerance first.
-        ranked: Those whose own error is known, the largest first.
-        said: What there is to say of all.
-
-    Returns:
-        Plain JSON values. A row whose two nodes have places of their own has one for each.
+        places: Side, 0 and 1 -> node of that graph -> its place among all drawn nodes.
+        rows: The matched nodes. A row drawn at two places has an entry for each.
+        first: The first node out of tolerance.
+        ranked: The rows with a known own error, the largest first.
+        summary: The summary in sentences.
     """
     nodes: list[ErrorModel] = []
     for row in rows:
@@ -247,7 +245,7 @@ def errors_model(
         if row.own_error
     ]
     return {
-        "said": said,
+        "said": summary,
         "first": None if first is None else places[0][first.nodes[0]],
         "nodes": nodes,
         "sources": sources,

@@ -1,4 +1,4 @@
-"""How far two tensors are from each other, whole or as far as a summary of them tells."""
+"""Compute the distance of two tensors, in full or from their summaries."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ...torch_api.summary import summarise
 from ...torch_api.tensors import dtype_of, tolerances, wider
 
 Compared = Literal["all", "sample", "norm"]
-"""Of what a gap is: of all numbers, of up to 64 evenly spread ones, of the norms alone."""
+"""The numbers compared: all of them, up to 64 evenly spread ones, or only the norms."""
 
 MOST_NUMBERS = 2**27
-"""Larger tensors are compared some numbers at a time, and their difference is never held whole."""
+"""Larger tensors are compared in parts, and their difference is never held in full."""
 
 
 @dataclass(frozen=True)
 class TensorDistance:
-    """The distance of a tensor from what was expected.
+    """The distance of a tensor from the expected one.
 
     Attributes:
-        error: The 2-norm of the difference divided by that of what was expected; infinite where
-            only one of the two is finite, and where zeros were expected.
-        worst: What was expected and what was found where it is furthest beyond the tolerance; None
-            where all numbers are within it. Of norms those.
-        compared: Of what the two are.
+        error: The 2-norm of the difference divided by the norm of the expected tensor; infinite if
+            a number is finite in only one of them, or zeros were expected.
+        worst: The expected and the actual number (or norm) furthest beyond the tolerance; None if
+            all are within it.
+        compared: The numbers that were compared.
     """
 
     error: float
@@ -41,15 +41,15 @@ class TensorDistance:
 
     @property
     def leaves(self) -> bool:
-        """Whether a number is further off than the tolerance allows."""
+        """Return whether a number is out of tolerance."""
         return self.worst is not None
 
 
 class Number:
-    """A tensor that is to be compared: itself, or what a file tells of it.
+    """A tensor to compare, or its summary from a file.
 
     Attributes:
-        tensor: It; None where only a summary is known.
+        tensor: The tensor; None if only a summary is known.
     """
 
     def __init__(self, tensor: torch.Tensor | None, summary: TensorSummary | None = None) -> None:
@@ -58,16 +58,16 @@ class Number:
         self._summary = summary
 
     def is_equal(self, other: Number) -> bool:
-        """Whether both are tensors of the same numbers; not where they are only said to be."""
+        """Return whether both are small tensors with equal numbers."""
         one, two = self.tensor, other.tensor
         if one is None or two is None or one.dtype != two.dtype or one.device != two.device:
             return False
-        # Of an expanded tensor the numbers are repeated: these are looked at once, elsewhere.
+        # Large tensors may be expanded: `tensor_distance` reads repeated numbers once.
         is_small = one.numel() <= PART and two.numel() <= PART
         return is_small and torch.equal(one, two)
 
     def zeros(self) -> Number:
-        """Zeros of the same shape, as far as that is known of it."""
+        """Return zeros of the same shape."""
         if self._like is not None:
             like = self._like
             zero = torch.zeros((), dtype=like.dtype, device=like.device)
@@ -78,7 +78,7 @@ class Number:
 
     @property
     def summary(self) -> TensorSummary:
-        """Its shape, its dtype, up to 64 of its numbers and its norm."""
+        """Return its shape, its dtype, up to 64 of its numbers and its norm."""
         if self._summary is None:
             assert self._like is not None
             self._summary = summarise(self._like)
@@ -86,14 +86,14 @@ class Number:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Its dtype."""
+        """Return its dtype."""
         if self._like is not None:
             return self._like.dtype
         return dtype_of(self.summary["dtype"])
 
     @functools.cached_property
     def largest(self) -> float:
-        """The largest of its numbers without their signs, as far as they are finite and known."""
+        """Return the largest magnitude among its known finite numbers."""
         if self.tensor is not None:
             found = [each.abs().nan_to_num(0, 0, 0).max() for (each,) in _parts(self.tensor)]
             return max(map(float, found), default=0.0)
@@ -108,19 +108,19 @@ def tensor_distance(
     allowed: tuple[float, float] | None = None,
     scale: Callable[[], float] = lambda: 1.0,
 ) -> TensorDistance | None:
-    """How far a tensor is from what was expected, worked out in double precision.
+    """Return the distance of a tensor from the expected one, computed in double precision.
 
     Args:
-        expected: What it is measured by.
-        found: The other one.
+        expected: The reference.
+        found: The actual tensor.
         allowed: The relative and the absolute tolerance; None for those of
             ``torch.testing.assert_close`` for the coarser of the two dtypes.
-        scale: Gives what the absolute tolerance counts in, where it is asked for. Unless that is
-            0, it is never less than the smallest number that both dtypes hold with all digits.
+        scale: Returns the factor of the absolute tolerance. Unless the tolerance is 0, it is at
+            least the smallest normal number of both dtypes.
 
     Returns:
-        The gap; None where the two have different shapes or nothing comparable is known of them.
-        NaN and an infinity are equal to themselves.
+        The distance; None if the shapes differ or nothing comparable is known. NaN and infinity
+        equal themselves.
     """
     if expected.is_equal(found):
         return TensorDistance(0.0, None, "all")
@@ -142,7 +142,7 @@ def tensor_distance(
     if here["norm"] is None or there["norm"] is None:
         return None
     norms = _listed([here["norm"]]), _listed([there["norm"]])
-    # Tensors whose numbers all lie within the tolerance have norms that are no further apart.
+    # If all numbers are within atol, the norms differ by at most atol * sqrt(numel).
     atol *= math.sqrt(here["numel"])
     return _of_parts(iter([norms]), rtol, atol, "norm")
 
@@ -178,10 +178,9 @@ def _of_parts(
 
 
 def _parts(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """The same numbers of tensors of one shape, in double precision, some at a time.
+    """Yield parts of tensors of one shape, in double precision.
 
-    A dimension along which all of them repeat the same numbers is looked at once: that changes no
-    ratio of norms.
+    A dimension that all of them expand is read once: that changes no ratio of norms.
     """
     for dim, size in enumerate(tensors[0].shape):
         if size > 1 and all(each.stride(dim) == 0 for each in tensors):
@@ -228,16 +227,16 @@ def _zeros(values: Any) -> Any:
 
 
 def _number(value: Any) -> complex | float:
-    """A number of which JSON may have made a word: "nan", "1+2j"."""
+    """A number, which JSON may hold as a string: "nan", "1+2j"."""
     if isinstance(value, str):
         return complex(value) if value.endswith("j") else float(value)
     return float(value)
 
 
 def difference(other: torch.Tensor | None, one: torch.Tensor | None) -> torch.Tensor | None:
-    """The difference of two tensors, in the finer of their dtypes and at least in float32.
+    """Return the difference of two tensors, in the finer dtype and at least in float32.
 
-    None where they have different shapes or are too large (an expanded one, say) to be copied.
+    None if the shapes differ or the tensors are too large to copy.
     """
     if one is None or other is None or one.shape != other.shape or one.numel() > MOST_NUMBERS:
         return None
@@ -250,7 +249,7 @@ def difference(other: torch.Tensor | None, one: torch.Tensor | None) -> torch.Te
 
 
 def change_between(one: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
-    """The same for gradients, of which None stands for zeros."""
+    """Return the difference of two gradients, where None means zeros."""
     if one is None and other is None:
         return None
     if one is None or other is None:
@@ -262,7 +261,7 @@ def change_between(one: torch.Tensor | None, other: torch.Tensor | None) -> torc
 
 
 def least_normal(*dtypes: torch.dtype) -> float:
-    """The smallest number that the coarsest of some dtypes holds with all its digits; else 0.
+    """Return the smallest normal number that all floating dtypes hold; 0 without one.
 
     Example::
 
@@ -274,7 +273,7 @@ def least_normal(*dtypes: torch.dtype) -> float:
 
 
 def ratio(some: Iterable[torch.Tensor], whole: Iterable[torch.Tensor], faint: float) -> float:
-    """The 2-norm of tensors relative to that of others; 0 where the numbers are ``faint``."""
+    """Return the 2-norm of tensors divided by that of others; 0 for numbers below ``faint``."""
     given = list(some)
     above, below = _norm(given), _norm(whole)
     if above <= faint * math.sqrt(sum(each.numel() for each in given)):
