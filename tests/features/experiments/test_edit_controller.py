@@ -147,7 +147,7 @@ def test_edits_that_are_off_change_nothing_and_only_so_many_names_are_compared()
             for i in range(8)
         ]
         assert widget.what_if["names"] == list("012345")
-        assert widget.what_if["notes"] == ["Of 8 names the first 6 are compared."]
+        assert widget.what_if["notes"] == ["Only the first 6 of 8 names are compared."]
         w0 = next(leaf for leaf in widget.what_if["leaves"] if leaf["name"] == "w0")
         found = [each["after"]["values"] for each in w0["named"]]
         leaf = names["w0"]
@@ -203,7 +203,7 @@ def test_what_cannot_be_is_a_sentence(tmp_path: Any):
     save(loss, tmp_path / "run.gw")
     opened = load(tmp_path / "run.gw")
     opened.edits = [{"kind": "cut", "edge": (2, 0)}]
-    assert "opened from a file" in opened.what_if["failed"]
+    assert "comes from a file" in opened.what_if["failed"]
     program = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
     static = GraphWidget(program)
     static.edits = [{"kind": "cut", "edge": (0, 0)}]

@@ -199,7 +199,7 @@ def test_nothing_changes_and_no_hook_runs():
     assert torch.equal(state, torch.get_rng_state())
     assert modes == torch.is_grad_enabled()
     assert nx.utils.graphs_equal(graph, gradwalk.capture(loss))
-    assert any("Hooks of yours, on " in note and "y" in note for note in found.notes)
+    assert any("Your hooks on " in note and "y" in note for note in found.notes)
     assert any("Noisy" in note for note in found.notes)
     loss.backward()
     assert set(counts.values()) == {1}
@@ -308,7 +308,7 @@ def test_a_pass_that_hooks_changed_or_that_left_leaves_out_is_run_again():
     hooked = gradwalk.record(h.sin().sum(), names=names)
     found = what_if(hooked, scale={"x": 2})
     assert torch.equal(found.before["x"], h.detach().cos() * y.detach())
-    assert any("Hooks of yours" in note for note in found.notes)
+    assert any("Your hooks" in note for note in found.notes)
     x.grad = y.grad = None
     some = gradwalk.record((x * y).sum(), inputs=[x], names={"x": x, "y": y})
     found = what_if(some, scale={"y": 2})

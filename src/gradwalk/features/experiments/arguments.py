@@ -71,7 +71,7 @@ def arguments_of(
 
 
 def devices_of(arguments: Iterable[Any]) -> set[torch.device]:
-    """The devices of the tensors among some arguments."""
+    """Return the devices of the tensors among the arguments."""
     return {each.device for each in arguments if isinstance(each, torch.Tensor)}
 
 
@@ -80,7 +80,7 @@ def _is_given_by(node: Node, value: Any) -> bool:
 
 
 def _others(node: Node, used: Iterable[Any], saved: Sequence[Saved]) -> list[Any]:
-    """What was saved and is neither an argument that is known, nor an output."""
+    """The saved values that are neither known arguments nor outputs."""
     ids = {id(each) for each in used}
     return [
         each.value
@@ -94,7 +94,7 @@ def _gives(
     arguments: list[Any],
     known: Sequence[torch.Tensor | None],
 ) -> bool:
-    """Whether forward gives one of the tensors that are known to be its outputs."""
+    """Whether forward returns one of its known outputs."""
     apply: Callable[..., Any] = custom.apply
     with random_numbers_kept(devices_of(arguments)), torch.no_grad():
         try:
@@ -118,7 +118,7 @@ _UNKNOWN = object()
 
 
 def _input(edge: tuple[Node | None, int], saved: Sequence[Saved]) -> Any:
-    """The tensor at an edge: a leaf, or what was saved of it."""
+    """The tensor at an edge: a leaf, or the saved tensor."""
     child, output_nr = edge
     leaf = None if child is None else leaf_tensor(child)
     if leaf is not None:
@@ -132,7 +132,7 @@ def _input(edge: tuple[Node | None, int], saved: Sequence[Saved]) -> Any:
 
 
 def argument_names(custom: type[torch.autograd.Function], count: int) -> list[str]:
-    """What forward calls its arguments; "input 2" where it does not."""
+    """Return the names of forward's arguments; "input_2" for one without a name."""
     with_context = custom.setup_context is torch.autograd.Function.setup_context
     names = list(inspect.signature(custom.forward).parameters)[1 if with_context else 0 :]
     return [names[i] if i < len(names) else f"input_{i}" for i in range(count)]

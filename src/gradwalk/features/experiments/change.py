@@ -1,4 +1,4 @@
-"""What is changed about gradients: at an edge, or at a tensor."""
+"""Changes of gradients, at an edge or at a tensor."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Kind = Literal["cut", "scale", "replace"]
 
 @dataclass(frozen=True)
 class Edit:
-    """One change.
+    """One change of a gradient.
 
     Attributes:
         kind: "cut", "scale" or "replace".
-        edge: (consumer, input_nr) of the one edge that is changed; None when all edges into
-            ``place`` are, as one: what is changed is then their sum.
-        place: (node, output_nr) of the tensor that the gradient is of.
-        value: The factor; the tensor or the function that replaces; None of a cut.
-        label: What to call it: "out → h".
+        edge: (consumer, input_nr) of the changed edge; None to change the sum of all edges into
+            ``place``.
+        place: (node, output_nr) of the tensor of the gradient.
+        value: The factor, or the replacing tensor or function; None for a cut.
+        label: Its label: "out → h".
     """
 
     kind: Kind
@@ -34,12 +34,12 @@ class Edit:
     label: str
 
     def __call__(self, grad: torch.Tensor | None) -> torch.Tensor | None:
-        """The gradient that flows instead of one.
+        """Return the changed gradient.
 
         Raises:
-            RuntimeError: The reader's function raised.
-            TypeError: It gave no tensor, or one of another dtype or device.
-            ValueError: It gave one of another shape.
+            RuntimeError: The user's function raised.
+            TypeError: It did not return a tensor of the same dtype and device.
+            ValueError: It returned a tensor of another shape.
         """
         if self.kind == "cut":
             return None
@@ -49,7 +49,7 @@ class Edit:
             return self.value
         if grad is None:
             return None
-        # A copy, as the function may change it in place: others hold the same tensor.
+        # The function may change it in place, and other nodes hold the same tensor.
         own = grad.clone()
         found = self._call(own)
         return own if found is None else fitting(found, grad, self.label)
@@ -69,14 +69,14 @@ class Edit:
 
 
 def same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
-    """Whether two gradients are the same, number by number; NaN is the same as NaN."""
+    """Return whether two gradients are equal, number by number; NaN equals NaN."""
     if one is None or other is None or one is other:
         return one is other
     if one.is_nested:
         return torch.equal(one, other)
     if one.layout is not torch.strided or other.layout is not torch.strided:
         return _same_sparse(one, other)
-    # One pass tells most, and stops at the first difference; NaN, unequal to itself, needs another.
+    # torch.equal() stops at the first difference; NaN needs a second pass.
     if torch.equal(one, other):
         return True
     if not bool(one.isnan().any()):
@@ -85,7 +85,7 @@ def same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
 
 
 def _same_sparse(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """The same where one is sparse at least, as the gradient of ``Embedding(sparse=True)``."""
+    """Whether two gradients are equal, if one is sparse as of ``Embedding(sparse=True)``."""
     if one.layout is not other.layout:
         return same(one.to_dense(), other.to_dense())
     one, other = (each.to_sparse().coalesce() for each in (one, other))
@@ -94,16 +94,16 @@ def _same_sparse(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def fitting(found: Any, like: Any, label: str) -> torch.Tensor:
-    """A replacement, checked against what it replaces.
+    """Check a replacement against the gradient that it replaces, and return it.
 
     Args:
         found: The replacement.
-        like: Something of the right shape, dtype and device.
-        label: What to call the edge.
+        like: An object with the required shape, dtype and device.
+        label: The label of the edge.
 
     Raises:
-        TypeError: It is no tensor, or of another dtype or device.
-        ValueError: It is of another shape.
+        TypeError: The replacement is not a tensor of the same dtype and device.
+        ValueError: It has another shape.
     """
     if not isinstance(found, torch.Tensor):
         raise TypeError(
@@ -113,7 +113,7 @@ def fitting(found: Any, like: Any, label: str) -> torch.Tensor:
     if tuple(found.shape) != tuple(like.shape):
         raise ValueError(
             f"replace gave a tensor of shape {tuple(found.shape)} for the gradient at {label}, "
-            f"which has shape {tuple(like.shape)}. It needs one number for each of them."
+            f"which has shape {tuple(like.shape)}. Give one number for each of its numbers."
         )
     if found.dtype != like.dtype or found.device != like.device:
         raise TypeError(
@@ -130,8 +130,8 @@ class Edits:
     Attributes:
         listed: The changes.
         cut_edges: The edges through which nothing flows.
-        cut_places: The tensors that nothing flows to.
-        flowed: What flowed through each edge that was changed by itself and that gradients came to.
+        cut_places: The tensors to which nothing flows.
+        flowed: The gradient that flowed through each edge changed by itself.
     """
 
     listed: Sequence[Edit] = ()
@@ -152,15 +152,15 @@ class Edits:
                 self._at_place.setdefault(each.place, []).append(each)
 
     def on_edge(self, edge: Place, grad: torch.Tensor | None) -> torch.Tensor | None:
-        """What flows through an edge instead of a gradient."""
+        """Return the changed gradient of an edge."""
         if edge not in self._on_edge:
             return grad
-        # A function of the reader's is called once, so what it gave is kept for who asks.
+        # The user's function is called once, so its result is kept.
         self.flowed[edge] = _changed(self._on_edge[edge], grad)
         return self.flowed[edge]
 
     def at_place(self, place: Place, grad: torch.Tensor | None) -> torch.Tensor | None:
-        """What arrives at a tensor instead of a gradient."""
+        """Return the changed gradient of a tensor."""
         return _changed(self._at_place.get(place, ()), grad)
 
 

@@ -1,4 +1,4 @@
-"""`contributions`: the parts that a gradient is made of, and where each came from."""
+"""`contributions`: split a gradient into parts by their source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .shares import along
 
 By = Literal["edge", "output", "path", "sample"]
 
-_MOST_PATHS = 8  # that are told apart
+_MOST_PATHS = 8  # the largest number of separate paths
 _MOST_SPLITS = 256  # gradients that are split up in search of them
 _MOST_NAMED = 6  # nodes of a path
 
@@ -33,13 +33,13 @@ class Contribution:
     """One part of a gradient.
 
     Attributes:
-        label: Where it came from: "out → h", "loss", "sample 3".
-        gradient: The part, of the gradient's shape.
-        share: How much of the gradient it is: along the gradient's own direction, so the shares
-            add up to 1 (of a single number, part divided by whole). One that points the other way
-            is below 0. Of a gradient that is zero all are 0.
-        edges: The (consumer, input_nr) that it came along, from the output on; those at the tensor
-            alone where it is not about paths.
+        label: Its source: "out → h", "loss", "sample 3".
+        gradient: The part, in the shape of the gradient.
+        share: Its share of the gradient, along the gradient's direction; for a single number, part
+            divided by whole. Shares sum to 1, or are all 0 for a zero gradient. A part in the
+            opposite direction is negative.
+        edges: The (consumer, input_nr) of its path, from the output on; without paths, only those
+            at the tensor.
     """
 
     label: str
@@ -51,13 +51,13 @@ class Contribution:
 def contributions(
     tensor_or_name: torch.Tensor | str, *outputs: Any, by: By = "edge"
 ) -> list[Contribution]:
-    """The parts that a gradient is made of.
+    """Split the gradient of a tensor into its parts.
 
-    Nothing changes: no ``.grad``, no hook runs, nothing is freed; the forward pass does not run.
+    No ``.grad`` changes, no hook runs, nothing is freed, and the forward pass does not run again.
 
     Args:
-        tensor_or_name: Whose gradient: a tensor of the graph, or its name.
-        *outputs: As for `gradwalk.capture`, each one number.
+        tensor_or_name: A tensor of the graph, or its name.
+        *outputs: As for `gradwalk.capture`, each a scalar.
         by: "edge", the operations that took the tensor; "output", which output (which loss) made
             it; "path", the largest ways from an output to the tensor, and all others as one;
             "sample", dimension 0 of the tensors from which the outputs are computed: the part that
@@ -66,12 +66,12 @@ def contributions(
             samples touch each other (batch norm), a part is what came through the sample's own row.
 
     Returns:
-        The parts, the largest share first. They add up to the gradient. An empty list where
-        no gradient arrives.
+        The parts, the largest share first. They sum to the gradient. Empty if no gradient
+        arrives.
 
     Raises:
         TypeError: An argument is of the wrong kind.
-        ValueError: The tensor is not in the graph, ``by`` is unknown, or there are no samples.
+        ValueError: The tensor is not in the graph, ``by`` is unknown, or the samples are unknown.
         RuntimeError: A node cannot run again; see `gradwalk.what_if`.
 
     Example::
@@ -110,7 +110,7 @@ class _Part:
 
 
 def parts_of(experiment: Experiment, place: Place, by: By) -> list[Contribution]:
-    """The parts of the gradient at a place of a graph, the largest share first.
+    """Return the parts of the gradient at a place, the largest share first.
 
     Args:
         experiment: The graph.
@@ -118,7 +118,7 @@ def parts_of(experiment: Experiment, place: Place, by: By) -> list[Contribution]
         by: As for `contributions`.
 
     Raises:
-        ValueError: There are no samples.
+        ValueError: The samples are unknown.
         RuntimeError: A node cannot run again.
     """
     replay = experiment.replay
@@ -148,7 +148,7 @@ def parts_of(experiment: Experiment, place: Place, by: By) -> list[Contribution]
 
 
 def _total(grads: Sequence[torch.Tensor]) -> torch.Tensor:
-    """All of them added up."""
+    """The sum of gradients."""
     total = grads[0]
     for grad in grads[1:]:
         total = total + grad
@@ -257,7 +257,7 @@ def _dense(grad: torch.Tensor) -> torch.Tensor:
 def _along_path(
     replay: Replay, start: Place, grad: torch.Tensor, way: tuple[Place, ...]
 ) -> Gradient:
-    """What a path's end gets of what starts at its beginning and flows along it alone."""
+    """The gradient that flows along one path only."""
     if not way:
         return grad
     nodes = {consumer for consumer, _ in way}
@@ -332,7 +332,7 @@ def _where_rows_are(
 
     for root, seed in experiment.seeds:
         meet(root, seed)
-    for node in order:  # grows while we walk
+    for node in order:  # grows during the loop
         for at, grad in zip(replay.following[node], flow.passed.get(node, ()), strict=False):
             if at is not None:
                 meet(at, grad)
@@ -340,7 +340,7 @@ def _where_rows_are(
 
 
 def _samples(experiment: Experiment, starts: list[tuple[Place, torch.Tensor]]) -> int:
-    """How many samples there are."""
+    """The number of samples."""
     replay = experiment.replay
     rows = [(at, grad.shape[0]) for at, grad in starts if grad.dim()]
     if len({size for _, size in rows}) > 1:

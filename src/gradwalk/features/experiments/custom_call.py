@@ -30,10 +30,10 @@ class Place:
     """One number of a tensor.
 
     Attributes:
-        kind: Whose number: that of an input, an output, a gradient, or a sum of outputs.
-        nr: Which input or output, from 0.
-        name: Its name in words: that of the argument of ``forward``, or "output".
-        index: Which number of it.
+        kind: The kind of tensor: an input, an output, a gradient, or a sum of outputs.
+        nr: The number of the input or output, from 0.
+        name: The name of the argument of ``forward``, or "output".
+        index: The index of the number.
         part: For a complex number, which part; None for a real one.
     """
 

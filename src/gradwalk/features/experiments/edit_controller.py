@@ -1,4 +1,4 @@
-"""Experiments in the picture: edits of gradients, checks of a backward, shares of a gradient."""
+"""Edits of gradients, checks of a backward and shares of a gradient, in the widget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .shares import shares
 
 
 class EditController(Controller[GraphTraits]):
-    """Answers what would come of edits, and where the gradient of the selected node came from."""
+    """Compute the effect of edits, and the shares of the selected node's gradient."""
 
     _experiment: Experiment | None = None  # on the graph that is shown, once it is needed
 
@@ -38,7 +38,7 @@ class EditController(Controller[GraphTraits]):
         return [read_edit(each) for each in value]
 
     def react(self, trait: str) -> None:
-        """Work out what comes of the edits."""
+        """Compute the effect of the edits."""
         if trait == "edits":
             edits = self.widget.edits
             self.widget.set_trait("what_if", self._answer_to(edits) if edits else None)
@@ -50,8 +50,8 @@ class EditController(Controller[GraphTraits]):
             captured = source.autograd
             if captured is None:
                 return without_answer(
-                    "There are no tensors behind this picture (it was opened from a file, or is of "
-                    "a static graph), so no gradient can be asked of it."
+                    "This graph has no tensors (it comes from a file or from a static graph), so "
+                    "no gradient can be computed."
                 )
             with unseen(), torch.no_grad():
                 if self._experiment is None or self._experiment.replay.captured is not captured:
@@ -73,8 +73,7 @@ class EditController(Controller[GraphTraits]):
             captured = self.widget._open().autograd
             if captured is None:
                 raise ValueError(
-                    "There are no tensors behind this picture (it was opened from a file), so "
-                    "nothing can run again."
+                    "This graph has no tensors (it comes from a file), so nothing can run again."
                 )
             known = captured.tensors.get((node, 0))
             gave = None if known is None else known()
@@ -88,7 +87,7 @@ class EditController(Controller[GraphTraits]):
         return True
 
     def describe(self, source: GraphSource) -> None:
-        """Show where the gradient of the selected node came from, in the pass that is shown."""
+        """Show the shares of the selected node's gradient, in the pass that is shown."""
         widget = self.widget
         none: list[ShareModel] = []
         found = widget._parts.build(
@@ -97,7 +96,7 @@ class EditController(Controller[GraphTraits]):
         widget.set_trait("_shares", widget._masked("_shares", found))
 
     def on_graph(self, source: GraphSource) -> None:  # noqa: ARG002
-        """Answer the edits again where the new graph has the same edges; else drop them."""
+        """Apply the edits to the new graph if it has the same edges; else drop them."""
         update = self.widget._update
         if self.widget.edits and update is not None:
             before = update["before"]
@@ -107,11 +106,11 @@ class EditController(Controller[GraphTraits]):
                 self.widget.edits = []
 
     def let_go(self) -> None:
-        """Let go of the graph."""
+        """Release the graph."""
         self._experiment = None
 
     def close(self) -> None:
-        """Let go of the graph, and drop what was asked of it."""
+        """Release the graph, and drop its edits and checks."""
         self.let_go()
         self.widget.set_trait("_checked", None)
         self.widget.edits = []

@@ -1,4 +1,4 @@
-"""What edits do, as plain values for a picture."""
+"""Compute the effect of edits, as plain values for the drawing."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from .program_change import program_change
 from .replay import Gradient
 
 MOST_LEAVES = 100
-"""Leaves that are listed; of more, those that change first."""
+"""The largest number of listed leaves; those that change come first."""
 
 MOST_COMPARED = 6
-"""Names whose edits are compared: each is a backward pass below them, and a column."""
+"""The largest number of compared names: each costs a partial backward pass."""
 
 _KINDS = ("cut", "scale", "replace")
 
 
 def read_edit(given: Any) -> EditModel:
-    """One of the trait ``edits``, checked as far as it can be without the graph.
+    """Check one edit of the trait ``edits``, as far as possible without the graph.
 
     Args:
         given: A dict with ``kind``, ``edge`` and, unless it is a cut, ``value``; if wanted with
             ``name`` and ``off``.
 
     Raises:
-        TypeError: It is none.
-        ValueError: Its kind is unknown, or it has something else.
+        TypeError: The edit is not a dict, or a value in it has the wrong type.
+        ValueError: Its kind or one of its keys is unknown.
     """
     example = "{'kind': 'scale', 'edge': (2, 0), 'value': 0.5, 'name': 'half'}"
     if not isinstance(given, Mapping) or "kind" not in given or "edge" not in given:
@@ -78,7 +78,7 @@ def read_edit(given: Any) -> EditModel:
 
 
 def edit_of(experiment: Experiment, model: EditModel) -> Edit:
-    """The change that is meant.
+    """Return the change that an edit describes.
 
     Raises:
         TypeError: Something is of the wrong kind.
@@ -112,12 +112,12 @@ def _numbers(value: Any, like: Any, label: str) -> torch.Tensor:
 def what_if_model(
     experiment: Experiment, models: Sequence[EditModel], annotations: Mapping[int, Annotation]
 ) -> WhatIfModel:
-    """What some edits do: those that are on together, and those of each name alone.
+    """Return the effect of edits: of all active ones together, and of each name alone.
 
     Args:
         experiment: The graph.
-        models: What is changed, as `read_edit` gives it.
-        annotations: What `gradwalk.watch` saw of its nodes.
+        models: The edits, from `read_edit`.
+        annotations: The annotations of its nodes, from `gradwalk.watch`.
 
     Raises:
         TypeError: Something is of the wrong kind.
@@ -136,7 +136,7 @@ def what_if_model(
     told = iter(_at_edits(on, outcome))
     notes = experiment.notes(on) if on else []
     if names and len(names) < len(named):
-        notes.append(f"Of {len(named)} names the first {len(names)} are compared.")
+        notes.append(f"Only the first {len(names)} of {len(named)} names are compared.")
     return {
         "failed": None,
         "edits": [
@@ -155,7 +155,7 @@ def what_if_model(
 
 
 def without_answer(sentence: str) -> WhatIfModel:
-    """That it could not be worked out, and why."""
+    """The answer for edits that failed, with the reason."""
     return {
         "failed": sentence,
         "edits": [],
@@ -177,7 +177,7 @@ def _few(gradients: Mapping[Any, Gradient]) -> dict[Any, FewModel]:
 def _at_edits(
     edits: Sequence[Edit], outcome: Outcome
 ) -> list[tuple[FewModel | None, FewModel | None]]:
-    """What flows at each edit, without it and with it."""
+    """The gradient at each edit, before and after."""
     was = _few({i: outcome.flowing.get(i) for i in range(len(edits))})
     now = _few({i: outcome.flowed.get(i) for i in range(len(edits))})
     return [(was.get(i), now.get(i)) for i in range(len(edits))]
@@ -186,9 +186,9 @@ def _at_edits(
 def _leaves(
     experiment: Experiment, outcome: Outcome, named: Sequence[Outcome]
 ) -> list[LeafChangeModel]:
-    """The leaves with what is on, and with what each name alone does; those that change first."""
+    """The leaves, with the effect of all active edits and of each name; changed ones first."""
     differences = _differences(outcome)
-    # Taking norms of all leaves is most of what an edit costs: of those before, once.
+    # Norms of all leaves are the largest cost of an edit: those before it are cached.
     missing = {at: grad for at, grad in outcome.before.items() if at not in experiment.told}
     told = _few(missing)
     experiment.told |= {place: told.get(place) for place in missing}
@@ -219,7 +219,7 @@ def _leaves(
 
 
 def _differences(outcome: Outcome) -> dict[Place, Gradient]:
-    """After minus before, where that is another."""
+    """After minus before, where they differ."""
     return {
         place: difference
         for place, before in outcome.before.items()
@@ -228,7 +228,7 @@ def _differences(outcome: Outcome) -> dict[Place, Gradient]:
 
 
 def _after(outcome: Outcome) -> dict[Place, FewModel | None]:
-    """What the gradients that change would be."""
+    """The gradients that change."""
     changed = [
         place for place, before in outcome.before.items() if not same(before, outcome.after[place])
     ]
@@ -237,7 +237,7 @@ def _after(outcome: Outcome) -> dict[Place, FewModel | None]:
 
 
 def _difference(before: Gradient, after: Gradient) -> Gradient:
-    """After minus before; None where nothing changed."""
+    """After minus before; None if nothing changed."""
     if before is None or after is None:
         return after if before is None else -before
     if same(before, after):

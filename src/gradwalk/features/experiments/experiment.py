@@ -1,4 +1,4 @@
-"""One graph, what flows through it, and what would flow if something were changed."""
+"""Compute the gradients of one graph, with and without changes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .replay import Flow, Gradient, Replay
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of some changes.
+    """The effect of changes.
 
     Attributes:
-        before: The gradient of each place that was asked about.
-        after: The same with the changes.
+        before: The gradient of each wanted place, without changes.
+        after: The gradient of each wanted place, with the changes.
         reached: The nodes that a change can reach.
-        ran: How many nodes ran again for it.
-        flowing: What flows at each change without any, by its number; where that is known.
-        flowed: What flows there with all of them.
+        ran: The number of nodes that ran again.
+        flowing: Number of a change -> the gradient there without changes, where known.
+        flowed: Number of a change -> the gradient there with all changes.
     """
 
     before: dict[Place, Gradient]
@@ -44,13 +44,13 @@ class Outcome:
 
 
 class Experiment:
-    """Changes to one graph's gradients, as often as is asked.
+    """Change the gradients of one graph, any number of times.
 
     Attributes:
         replay: The graph.
-        wanted: The places that are asked about.
-        seeds: What backward starts from.
-        told: What has been said of the gradients as they are, by their places.
+        wanted: The places whose gradients are compared.
+        seeds: The gradients that backward starts from.
+        told: A cache: place -> values of its unchanged gradient.
     """
 
     def __init__(
@@ -61,17 +61,16 @@ class Experiment:
         max_bytes: int = 0,
         recorded: RecordedRun | None = None,
     ) -> None:
-        """Nothing runs yet.
+        """Run nothing yet.
 
         Args:
             captured: The graph.
-            gradient: What to start from, as for ``Tensor.backward``.
-            inputs: The tensors to ask about, or their names; None for every leaf.
-            max_bytes: Of gradients to keep, so that the next change needs to run only what it
+            gradient: The gradient to start from, as for ``Tensor.backward``.
+            inputs: The wanted tensors, or their names; None for every leaf.
+            max_bytes: The memory for kept gradients, so that a change runs only the nodes that it
                 reaches.
-            recorded: A pass that ran; what flowed in it need not run again, where it is known and
-                no hook of the user's changed it. Without a ``gradient`` of its own it is started
-                from what that started from.
+            recorded: A recorded pass. Its gradients are reused where they are known and no hook of
+                the user changed them. It also gives the default of ``gradient``.
 
         Raises:
             TypeError: ``gradient`` or ``inputs`` is of the wrong kind.
@@ -98,12 +97,12 @@ class Experiment:
         return [find_place(self.replay, each, "inputs") for each in several]
 
     def read(self, kind: Kind, given: Any, value: Any = None) -> Edit:
-        """A change, checked.
+        """Check a change and return it.
 
         Args:
-            kind: What is done.
-            given: Where: (consumer id, input_nr), a tensor, or its name.
-            value: The factor, or what replaces the gradient.
+            kind: "cut", "scale" or "replace".
+            given: The place: (consumer id, input_nr), a tensor, or its name.
+            value: The factor, or the replacement of the gradient.
 
         Raises:
             TypeError: Something is of the wrong kind.
@@ -126,7 +125,7 @@ class Experiment:
         return Edit(kind, edge, place, value, label)
 
     def title(self, place: Place) -> str:
-        """A tensor in a word."""
+        """Return the label of a tensor."""
         return place_name(self.replay, place) or called(self.replay, place[0])
 
     def like(self, place: Place) -> Any:
@@ -134,7 +133,7 @@ class Experiment:
         return outputs_metadata(self.replay.captured.nodes[place[0]])[place[1]]
 
     def before(self, keep: Any = lambda _: False) -> Flow:
-        """What flows through the whole graph as it is."""
+        """Return the gradients of the whole graph without changes."""
         replay = self.replay
         keep_too = {node for node, _ in self.wanted}
         only = replay.above(keep_too)
@@ -143,16 +142,15 @@ class Experiment:
         return replay.run(self.seeds, keep=lambda i: i in keep_too or keep(i))
 
     def what_if(self, listed: Sequence[Edit]) -> Outcome:
-        """What flows with some changes, beside what flows without.
+        """Return the gradients with changes and without.
 
         Args:
             listed: The changes, in order.
 
         Raises:
-            RuntimeError: A node cannot run again, or a function that was to replace a gradient
-                raised.
-            TypeError: Such a function gave something else.
-            ValueError: It gave one of another shape.
+            RuntimeError: A node cannot run again, or a replacing function raised.
+            TypeError: A replacing function returned a wrong type.
+            ValueError: A replacing function returned another shape.
         """
         replay = self.replay
         asked = {node for node, _ in self.wanted}
@@ -181,8 +179,8 @@ class Experiment:
         return Outcome(before, after, reached, flow.ran, flowing, flowed)
 
     def _flow_of(self, needed: set[int]) -> Flow:
-        """What flows without changes, at least at some nodes; remembered for the next question."""
-        told = None if self._recorded is None else self._told_of(self._recorded, needed)
+        """The gradients without changes, at least at some nodes; cached."""
+        told = None if self._recorded is None else self._recorded_flow(self._recorded, needed)
         if told is not None:
             return told
         if self._known is None or not needed <= self._kept:
@@ -190,8 +188,8 @@ class Experiment:
             self._known, self._kept = self.before(lambda i: i in kept), kept
         return self._known
 
-    def _told_of(self, run: RecordedRun, nodes: set[int]) -> Flow | None:
-        """What flowed at some nodes in a recorded pass; None where that is not known in full."""
+    def _recorded_flow(self, run: RecordedRun, nodes: set[int]) -> Flow | None:
+        """The gradients of some nodes in the recorded pass; None if not known in full."""
         flow = Flow()
         if not nodes <= run.steps.keys():  # as after backward(inputs=...)
             return None
@@ -203,7 +201,7 @@ class Experiment:
             flow.arrived[i] = [None if each is None else each.tensor for each in step.grad_outputs]
             passed = [None if each is None else each.tensor for each in step.grad_inputs]
             if passed:
-                flow.passed[i] = self.replay.handed_on(i, passed)
+                flow.passed[i] = self.replay.outgoing(i, passed)
         return flow
 
     def _fits(self) -> bool:
@@ -216,15 +214,15 @@ class Experiment:
         return size <= self._max_bytes
 
     def notes(self, listed: Sequence[Edit]) -> list[str]:
-        """What there is to say about the numbers: what did not run, and what ran of the user's."""
+        """Sentences on hooks that did not run, and on Python code of the user that ran."""
         replay = self.replay
         captured = replay.captured
         hooked = [self.title(place) for place in _hooked(captured)]
         found = []
         if hooked:
             found.append(
-                f"Hooks of yours, on {list_some(hooked)}, were kept from running, so what they "
-                "would do to a gradient is in neither number."
+                f"Your hooks on {list_some(hooked)} did not run, so neither number includes "
+                "their effect."
             )
         ran = replay.above(node for node, _ in self.wanted)
         classes = {
@@ -235,14 +233,13 @@ class Experiment:
         if ModuleHook in classes:
             found.append(
                 "Backward hooks of a module, from register_full_backward_hook or "
-                "register_full_backward_pre_hook, were kept from running, so what they would do to "
-                "a gradient is in neither number."
+                "register_full_backward_pre_hook, did not run, so neither number includes their "
+                "effect."
             )
         customs = [each.__name__ for each in classes if each is not ModuleHook]
         if customs:
             found.append(
-                f"The backward of {list_some(customs)}, Python code, ran again: what it does "
-                "besides computing a gradient was done again."
+                f"The Python backward of {list_some(customs)} ran again, with all its side effects."
             )
         if not listed:
             found.append("Nothing was changed, so before and after are the same.")
@@ -250,7 +247,7 @@ class Experiment:
 
 
 def _hooked(captured: Capture) -> list[Place]:
-    """The tensors that are known and have hooks of the user's."""
+    """The known tensors with hooks of the user."""
     tensors = {
         (i, 0): leaf
         for i, node in enumerate(captured.nodes)
@@ -262,7 +259,7 @@ def _hooked(captured: Capture) -> list[Place]:
 
 
 def _has_hooks(captured: Capture) -> bool:
-    """Whether hooks that are known of may have changed what flowed in a pass of the engine's."""
+    """Whether known hooks may have changed the gradients of the recorded pass."""
     if any(custom_function(node) is ModuleHook for node in captured.nodes):
         return True
     return bool(_hooked(captured))
@@ -274,7 +271,7 @@ def _at(flow: Flow, place: Place) -> Gradient:
 
 
 def _at_edit(flow: Flow, edit: Edit) -> Gradient:
-    """What flows at a change before it is made."""
+    """The gradient at a change, before it."""
     if edit.edge is None:
         return _at(flow, edit.place)
     passed = flow.passed.get(edit.edge[0])
@@ -302,7 +299,7 @@ def _check_factor(value: Any, like: Any, label: str) -> None:
 
 
 def read_edits(experiment: Experiment, cut: Any, scale: Any, replace: Any) -> list[Edit]:
-    """The changes that `what_if` was asked for.
+    """Return the changes of a call of `what_if`.
 
     Args:
         experiment: The graph.

@@ -19,7 +19,7 @@ class Precision:
     Attributes:
         dtype: The dtype of all numbers.
         steps: A small and a large step, in units of the number's size, or of 1.
-        relative: The relative error that is no fault.
+        relative: The relative error that counts as rounding.
     """
 
     dtype: torch.dtype

@@ -1,4 +1,4 @@
-"""What a person calls a place in the graph (an edge, a tensor, a name), found in it."""
+"""Find the place in the graph that the user names by an edge, a tensor or a name."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _NO_NAMES = (
 
 
 def find_place(replay: Replay, given: Any, caller: str) -> Place:
-    """The (node, output_nr) of a tensor or of a name.
+    """Return the (node, output_nr) of a tensor or of a name.
 
     Args:
         replay: The graph.
         given: A tensor, a ``GradientEdge``, a name, or the id of a node, for its first output.
-        caller: Where it was given, to begin a sentence with: "cut".
+        caller: The parameter, for messages: "cut".
 
     Raises:
-        TypeError: It is of another kind.
+        TypeError: The argument has the wrong type.
         ValueError: It is not in the graph.
     """
     if isinstance(given, str):
@@ -60,16 +60,16 @@ def find_place(replay: Replay, given: Any, caller: str) -> Place:
 
 
 def find_edge(replay: Replay, given: tuple[Any, Any], caller: str) -> tuple[Place, Place]:
-    """An edge, and the place that its gradient is of.
+    """Return an edge, and the place whose gradient flows through it.
 
     Args:
         replay: The graph.
         given: (consumer id, input_nr).
-        caller: Where it was given.
+        caller: The parameter, for messages.
 
     Raises:
-        TypeError: It is not two whole numbers.
-        ValueError: There is no such edge.
+        TypeError: The edge is not two integers.
+        ValueError: The graph does not have this edge.
     """
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in given):
         raise TypeError(
@@ -96,13 +96,13 @@ def find_edge(replay: Replay, given: tuple[Any, Any], caller: str) -> tuple[Plac
 
 
 def called(replay: Replay, node: int) -> str:
-    """A node in a word: its name, or its operation and number."""
+    """Return the name of a node, or its operation and number."""
     data = replay.captured.attributes[node]
     return str(data["name"] or f"{data['op']} {node}")
 
 
 def place_name(replay: Replay, place: Place) -> str | None:
-    """The name of a tensor; None where it has none."""
+    """Return the name of a tensor; None if it has no name."""
     outputs = replay.captured.attributes[place[0]]["outputs"]
     name = outputs[place[1]]["name"] if place[1] < len(outputs) else None
     return None if name is None else str(name)
@@ -132,13 +132,13 @@ def _named(replay: Replay, name: str, caller: str) -> Place:
     if found:
         listed = ", ".join(str(node) for node, _ in found[:_MOST_LISTED])
         raise ValueError(
-            f"{caller} was given the name {name!r}, which {len(found)} tensors have: those of the "
-            f"nodes {listed}. Give the tensor itself, or an edge as (consumer id, input_nr)."
+            f"{caller} was given the name {name!r}, which {len(found)} tensors have, of nodes "
+            f"{listed}. Give the tensor itself, or an edge as (consumer id, input_nr)."
         )
     hint = nearest(name, (each for each, _ in _names(replay)))
     hint = hint or _some_names(replay)
     raise ValueError(
-        f"{caller} was given {name!r}, but no tensor of this graph is called so. {hint}"
+        f"{caller} was given {name!r}, but no tensor of this graph has that name. {hint}"
     )
 
 

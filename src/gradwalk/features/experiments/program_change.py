@@ -43,15 +43,15 @@ _BARE = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 def program_change(
     annotations: Mapping[int, Annotation], experiment: Experiment, edits: list[Edit]
 ) -> str:
-    """What to write in the program, with comments that say where.
+    """Return Python code that makes the changes in the program, with comments that say where.
 
     Under `gradwalk.watch` an edge is changed in the line that uses the tensor. Where no line is
     known, or it ran several times, the change is made on the graph, between forward and backward.
 
     Args:
-        annotations: What `watch` saw of the nodes.
+        annotations: The annotations of the nodes, from `watch`.
         experiment: The graph.
-        edits: What is changed.
+        edits: The changes.
 
     Returns:
         Python; empty for no changes.
@@ -71,8 +71,8 @@ def program_change(
             parts[number] = _by_name(annotations, replay, edit)
         else:
             uses.setdefault(found[0], []).append((found[1], edit))
-            parts[found[0]] = ""  # once for all that is changed in it
-    if None in parts.values():  # whoever finds nodes from the output on needs the graph as it is
+            parts[found[0]] = ""  # one line for all its changes
+    if None in parts.values():  # code that finds nodes from the output needs an unchanged graph
         return "\n".join(_on_the_graph(replay, edit) for edit in edits)
     parts |= {line: _rewritten(line, changed) for line, changed in uses.items()}
     written = list(filter(None, parts.values()))

@@ -1,4 +1,4 @@
-"""Which nodes must not be run again, and why."""
+"""Refuse nodes that must not run again, and say why."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ...torch_api.saved_tensors import read_saved
 
 
 def refuse(captured: Capture, nodes: Iterable[int]) -> None:
-    """Raise where a node must not be run: it would change something, or end the process.
+    """Raise if running a node again would change state or end the process.
 
     Args:
         captured: The graph.
-        nodes: Those that are to run.
+        nodes: The nodes to run.
 
     Raises:
-        RuntimeError: One of them must not; which, why, and what to do instead.
+        RuntimeError: A node must not run. The message says why and what to do.
     """
     for i in nodes:
         why = _why_not(captured.nodes[i])
@@ -31,7 +31,7 @@ def refuse(captured: Capture, nodes: Iterable[int]) -> None:
 
 
 def _why_not(node: Node) -> str | None:
-    """Why a node must not be run, as a sentence that begins with what it is; None if it may be."""
+    """The reason why a node must not run, without its subject; None if it may."""
     custom = custom_function(node)
     if custom is None and not keeps_tensors(type(node)):
         return None
@@ -42,8 +42,8 @@ def _why_no_function(node: Node, custom: type[torch.autograd.Function]) -> str |
     if donates_buffers(node):
         return (
             "is compiled code that overwrites what it saved (donated buffers), so it can run only "
-            "once. Compile it anew, and ask before its first backward, or call that with "
-            "retain_graph=True."
+            "once. Compile it again, and ask before its first backward, or pass retain_graph=True "
+            "to that backward."
         )
     if custom.__module__ == "torch.utils.checkpoint":
         return (
@@ -52,14 +52,14 @@ def _why_no_function(node: Node, custom: type[torch.autograd.Function]) -> str |
         )
     if custom.__module__.startswith("torch.distributed"):
         return (
-            f"belongs to {custom.__module__}: its backward talks to other processes, which would "
-            "wait for what nobody else sends. Ask in a program of one process."
+            f"belongs to {custom.__module__}: its backward communicates with other processes, "
+            "which would wait forever. Run the program in one process."
         )
     return None
 
 
 def _unsaved(node: Node) -> str | None:
-    """What a node saved and no longer has."""
+    """The reason why a saved tensor of a node is missing; None if all are there."""
     for saved in read_saved(node):
         if saved.freed:
             return (

@@ -1,9 +1,8 @@
-"""Running the backward of some of a graph's nodes again, beside the engine.
+"""Run the backward of some nodes of a graph again, outside the engine.
 
-Every node is called by itself, with the gradients that the engine would give it, in the engine's
-order and added up in it, so what comes out is bit for bit what a backward pass gives. Unlike in a
-pass of the engine's no hook runs, no ``.grad`` changes, nothing is freed, any edge can be given
-another gradient, and a node that no change can reach need not run at all.
+Each node is called with the gradients that the engine would pass, in the engine's order of calls
+and sums, so the results are bit-identical to a backward pass. No hook runs, no ``.grad`` changes
+and nothing is freed. The gradient of any edge can be replaced, and only reached nodes need to run.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ _AGAIN = "Running nodes again"
 
 @dataclass
 class Flow:
-    """What flowed when nodes ran again.
+    """The gradients of nodes that ran again.
 
     Attributes:
-        arrived: The gradients that arrived at a node, one per output, of leaves and of nodes that
-            were asked for. A node that no gradient was on its way to is not in it.
-        passed: What nodes that were asked for passed on, one per next function.
-        ran: How many nodes ran.
+        arrived: The incoming gradients of leaves and of kept nodes, one per output. Nodes that no
+            gradient reached are left out.
+        passed: The outgoing gradients of kept nodes, one per next function.
+        ran: The number of nodes that ran.
     """
 
     arrived: dict[int, list[Gradient]] = field(default_factory=dict)
@@ -54,18 +53,17 @@ class Flow:
 
 
 class Replay:
-    """A captured graph, ready to have its nodes run again.
+    """Run nodes of a captured graph again.
 
     Attributes:
         captured: The graph.
-        following: Per node and input the place that its gradient goes to, or None.
-        order: The nodes as the engine runs them.
-        takers: Per node the (consumer, input_nr) that pass gradients to it, in the order in which
-            they do.
+        following: Node -> per input, the place that its gradient goes to, or None.
+        order: The nodes in the order of the engine.
+        takers: Node -> the (consumer, input_nr) that pass gradients to it, in order.
     """
 
     def __init__(self, captured: Capture) -> None:
-        """Look at how the nodes hang together; nothing runs."""
+        """Read the edges of the graph; run nothing."""
         self.captured = captured
         ids = {node: i for i, node in enumerate(captured.nodes)}
         self.following: list[list[Place | None]] = [
@@ -81,7 +79,7 @@ class Replay:
                     self.takers[place[0]].append((i, input_nr))
 
     def _in_order(self) -> list[int]:
-        """The engine's order: of the nodes that nothing is on its way to, the last one made."""
+        """The engine's order: among ready nodes, the last one made runs first."""
         nodes = self.captured.nodes
         waiting = [0] * len(nodes)
         for place in itertools.chain.from_iterable(self.following):
@@ -102,11 +100,10 @@ class Replay:
 
     @functools.cached_property
     def far(self) -> torch.Tensor:
-        """A zero that needs a gradient, further from all leaves than any node of the graph.
+        """Return a zero that requires grad, further from the leaves than every node.
 
-        The engine looks for the way from an output to an input among the nodes that are no nearer
-        to leaves than the input. What a node saved hangs on the graph, so from an output of its
-        backward to a leaf the engine would look at all of the graph.
+        `torch.autograd.grad` searches only nodes at least as far from the leaves as its input.
+        Saved tensors are part of the graph, so a plain leaf would make it search all of it.
         """
         far = torch.zeros((), device="cpu", requires_grad=True)
         for _ in self.captured.nodes:
@@ -114,19 +111,19 @@ class Replay:
         return far
 
     def below(self, nodes: Iterable[int]) -> set[int]:
-        """Some nodes, and all that their gradients reach."""
+        """Return nodes, and all nodes that their gradients reach."""
         return _reached(nodes, lambda i: (p[0] for p in self.following[i] if p is not None))
 
     def above(self, nodes: Iterable[int]) -> set[int]:
-        """Some nodes, and all whose gradients reach them."""
+        """Return nodes, and all nodes whose gradients reach them."""
         return _reached(nodes, lambda i: (consumer for consumer, _ in self.takers[i]))
 
     def is_leaf(self, node: int) -> bool:
-        """Whether a node accumulates into a leaf."""
+        """Return whether a node accumulates into a leaf."""
         return type(self.captured.nodes[node]) is AccumulateGrad
 
     def named(self, node: int) -> str:
-        """A node in words."""
+        """Return a description of a node."""
         return described(self.captured.graph, node)
 
     def run(
@@ -141,21 +138,20 @@ class Replay:
         """Run nodes as one pass.
 
         Args:
-            seeds: What to start from, in the order of the outputs.
-            edits: What to change on the way.
-            only: The nodes to run; None for all. It has every node below each of its own, or every
-                node above.
-            known: What nodes that do not run passed on.
-            keep: Which nodes' gradients to keep; those that arrive at leaves are kept anyway.
+            seeds: The gradients to start from, in the order of the outputs.
+            edits: The changes to make.
+            only: The nodes to run, closed below or above; None for all.
+            known: The outgoing gradients of nodes that do not run.
+            keep: The nodes whose gradients to keep, besides leaves.
 
         Returns:
-            What flowed.
+            The gradients.
 
         Raises:
-            RuntimeError: A node cannot run again, this was asked for by a hook, or a function that
-                was to replace a gradient raised.
-            TypeError: Such a function gave something else.
-            ValueError: It gave one of another shape.
+            RuntimeError: A node cannot run again, a hook called this, or a replacing function
+                raised.
+            TypeError: A replacing function returned a wrong type.
+            ValueError: A replacing function returned another shape.
         """
         wanted = range(len(self.captured.nodes)) if only is None else only
 
@@ -165,11 +161,11 @@ class Replay:
         return self.beside(lambda: self._run(seeds, edits or Edits(), wanted, known or {}, keep))
 
     def beside(self, work: Callable[[], _T]) -> _T:
-        """Run what calls nodes where the engine would, with no mode and no random number changed.
+        """Call a function that runs nodes, with modes and random state restored after it.
 
         Raises:
-            RuntimeError: This was asked for by a hook.
-            Exception: What it raises.
+            RuntimeError: A hook called this.
+            Exception: The function raised it.
         """
         refuse_within_backward(_AGAIN)
         with unseen(), random_numbers_kept(_devices(self.captured)):
@@ -189,8 +185,7 @@ class Replay:
             buffers.add(place, seed)
         for i in self.order:
             passed = known.get(i)
-            # A node that nothing is on its way to does not run, as in a program without what was
-            # cut: it would not be in the graph.
+            # A node that no gradient reaches does not run, as in a program without the cut part.
             if i in buffers:
                 arrived = buffers.take(i, len(self.like(i)))
                 if keep(i) or self.is_leaf(i):
@@ -209,7 +204,7 @@ class Replay:
         return flow
 
     def call(self, i: int, arrived: list[Gradient]) -> list[Gradient]:
-        """Run one node, within `beside`; what it passes on fits what it goes to."""
+        """Run one node, within `beside`; return its outgoing gradients."""
         node: Any = self.captured.nodes[i]
         custom = custom_function(node)
         try:
@@ -218,7 +213,7 @@ class Replay:
                 given = list(found) if isinstance(found, tuple) else [found]
             else:
                 given = _call_function(node, custom, arrived, self.following[i])
-            return self.handed_on(i, given)
+            return self.outgoing(i, given)
         except Exception as error:
             said = first_line(error)
             mine = (
@@ -228,19 +223,19 @@ class Replay:
                 else "compute the output again, and ask before backward() has run."
             )
             raise RuntimeError(
-                f"{self.named(i)} cannot run again, so there is no other gradient to show; it "
-                f"raised {type(error).__name__}: {said.rstrip('.')}. Nothing was changed; {mine}"
+                f"{self.named(i)} cannot run again; it raised "
+                f"{type(error).__name__}: {said.rstrip('.')}. Nothing was changed; {mine}"
             ) from error
 
-    def handed_on(self, i: int, given: Sequence[Gradient]) -> list[Gradient]:
-        """What a node gave, as it gets to what it goes to."""
+    def outgoing(self, i: int, given: Sequence[Gradient]) -> list[Gradient]:
+        """The outgoing gradients of a node, as its next functions receive them."""
         return [
             grad if grad is None or place is None else self._fitted(grad, place)
             for grad, place in zip(given, self.following[i], strict=True)
         ]
 
     def _fitted(self, grad: torch.Tensor, place: Place) -> torch.Tensor:
-        """A gradient as the engine hands it on: of the shape and dtype of what it is of."""
+        """A gradient in the shape and dtype of its input, as the engine makes it."""
         like = self.like(place[0])[place[1]]
         if like is None or grad.is_nested:
             return grad
@@ -255,7 +250,7 @@ class Replay:
         return grad
 
     def like(self, i: int) -> list[tuple[tuple[int, ...], torch.dtype, torch.device] | None]:
-        """Shape, dtype and device of a node's outputs; None of one that has no one shape."""
+        """Return shape, dtype and device of a node's outputs; None for a nested tensor."""
         found = self._likes.get(i)
         if found is None:
             found = self._likes[i] = [
@@ -268,7 +263,7 @@ class Replay:
 def _reached(start: Iterable[int], following: Callable[[int], Iterable[int]]) -> set[int]:
     order = list(dict.fromkeys(start))
     found = set(order)
-    for node in order:  # grows while we walk
+    for node in order:  # grows during the loop
         for child in following(node):
             if child not in found:
                 found.add(child)
@@ -277,7 +272,7 @@ def _reached(start: Iterable[int], following: Callable[[int], Iterable[int]]) ->
 
 
 class _Buffers:
-    """What is on its way to the nodes that are to run."""
+    """The gradients that wait for nodes to run."""
 
     def __init__(self, wanted: Collection[int], edits: Edits) -> None:
         self._wanted = wanted
@@ -288,24 +283,24 @@ class _Buffers:
         return node in self._held
 
     def add(self, place: Place, grad: Gradient) -> None:
-        """Add a gradient to those of a place; that it is None tells that its node is reached."""
+        """Add a gradient to a place; None marks its node as reached."""
         node, nr = place
         if node in self._wanted and place not in self._edits.cut_places:
             held = self._held.setdefault(node, {})
             held[nr] = _sum(held.get(nr), grad)
 
     def take(self, node: int, count: int) -> list[Gradient]:
-        """What arrives at each of so many outputs of a node."""
+        """Remove and return the gradients of a node, one per output."""
         came = self._held.pop(node)
         return [self._edits.at_place((node, nr), came.get(nr)) for nr in range(count)]
 
 
 def _sum(held: Gradient, grad: Gradient) -> Gradient:
-    """Two gradients added up in the engine's way."""
+    """Add two gradients as the engine does."""
     if held is None or grad is None:
         return grad if held is None else held
     if held.layout is not torch.strided:
-        return grad + held  # a sparse tensor can be added to a dense one, not the other way round
+        return grad + held  # dense + sparse works, sparse + dense does not
     return held + grad
 
 
@@ -332,7 +327,7 @@ def _call_function(
 
 
 def _wants_zeros(custom: type[torch.autograd.Function]) -> bool:
-    """Whether zeros stand for a gradient that is not there. torch does not tell; the code does."""
+    """Whether the Function gets zeros for missing gradients, read from its code."""
     functions = [getattr(custom, name, None) for name in ("forward", "setup_context")]
     waiting = [each.__code__ for each in functions if isinstance(each, FunctionType)]
     for code in waiting:

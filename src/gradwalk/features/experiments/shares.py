@@ -1,4 +1,4 @@
-"""How much of a gradient came along which edge, of a pass that has been recorded."""
+"""Split the incoming gradient of a node by its edges, in a recorded pass."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ...schema.what_if import ShareModel
 from ...torch_api.reading import is_plain, own_part
 
 MOST_SHARES = 50
-"""Edges of one node; of more nothing is said."""
+"""The largest number of edges of a node for which shares are computed."""
 
-_LARGEST = 2**24  # numbers that are looked at for one node
+_LARGEST = 2**24  # the largest number of values read for one node
 
 
 def shares(recorded: RecordedPass, node: int) -> list[ShareModel]:
-    """The shares of what arrived at a node, the largest first.
+    """Return the share of each edge in the incoming gradient of a node, the largest first.
 
     Args:
         recorded: The pass; nothing runs again.
         node: An autograd node.
 
     Returns:
-        One per edge; none where there are not several, where a gradient was not kept, or where
-        what arrived is not their sum, as a hook changed it.
+        One share per edge. Empty for fewer than two edges, if a gradient was not kept, or if a
+        hook changed the sum.
     """
     graph, steps = recorded.graph, recorded.run.steps
     edges = [
@@ -39,7 +39,7 @@ def shares(recorded: RecordedPass, node: int) -> list[ShareModel]:
         return []
     (arrived,) = step.grad_outputs
     whole = None if arrived is None else arrived.tensor
-    # Not one that was freed, or is shared out over ranks, which would have to be asked.
+    # A freed tensor has no numbers, and one sharded over ranks needs communication.
     if whole is None or not is_plain(whole):
         return []
     if whole.numel() * len(edges) > _LARGEST or not whole.numel():
@@ -71,7 +71,7 @@ def shares(recorded: RecordedPass, node: int) -> list[ShareModel]:
 
 
 def along(part: torch.Tensor, whole: torch.Tensor) -> float:
-    """How far a part reaches in the direction of the whole, times the whole's length."""
+    """Return the real inner product of two gradients."""
     dtype = torch.complex128 if whole.is_complex() else torch.float64
     first, second = (
         (each if each.layout is torch.strided else each.to_dense()).to(dtype).flatten()

@@ -1,4 +1,4 @@
-"""`what_if`: the gradients that there would be if one were cut, scaled or replaced on the way."""
+"""`what_if`: compute gradients with some of them cut, scaled or replaced."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _BEFORE = "before"
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Gradients as they are, and as they would be. `what_if` makes it.
+    """Gradients without and with changes, from `what_if`.
 
     Attributes:
-        before: Each leaf's name, or its id where it has none, and its gradient, None for none.
-        after: The same with the changes.
-        code: The change of the program that does it for real.
-        notes: What there is to say about the numbers, in sentences.
-        ran: How many nodes ran again below the changes.
-        name: What it is called beside others; empty until `named` gives it one.
+        before: Name of each leaf, else its id -> its gradient without changes, or None.
+        after: Name of each leaf, else its id -> its gradient with the changes, or None.
+        code: Python code that makes the changes in the program.
+        notes: Sentences on hooks and custom Functions that the numbers depend on.
+        ran: The number of nodes that ran again below the changes.
+        name: Its name in a comparison; empty until `named` sets it.
     """
 
     before: dict[str | int, torch.Tensor | None]
@@ -47,14 +47,14 @@ class WhatIf:
     name: str = ""
 
     def named(self, name: str) -> WhatIf:
-        """The same under a name, to set it beside others.
+        """Return a copy with a name, for `beside`.
 
         Args:
-            name: What to call it: "no skip".
+            name: The name: "no skip".
 
         Raises:
-            TypeError: It is no text.
-            ValueError: It is empty, or "before".
+            TypeError: The name is not a string.
+            ValueError: The name is empty, or "before".
         """
         if not isinstance(name, str):
             raise TypeError(
@@ -68,10 +68,10 @@ class WhatIf:
         return replace(self, name=name)
 
     def beside(self, *others: WhatIf) -> dict[str, dict[str | int, torch.Tensor | None]]:
-        """The gradients as they are, and as they would be by each, as the columns of a table.
+        """Return the gradients without changes and with each result's changes, as columns.
 
         Args:
-            *others: What else could be changed about the same pass.
+            *others: Other results for the same pass.
 
         Returns:
             "before", and the name of each -> leaf -> its gradient, None for none;
@@ -114,7 +114,7 @@ class WhatIf:
 
     @property
     def difference(self) -> dict[str | int, torch.Tensor | None]:
-        """``after - before`` of each; None where neither has a gradient."""
+        """Return ``after - before`` of each leaf; None if neither has a gradient."""
         return {key: _less(self.after[key], self.before[key]) for key in self.before}
 
     def __repr__(self) -> str:
@@ -131,29 +131,29 @@ def what_if(
     gradient: Any = None,
     inputs: Any = None,
 ) -> WhatIf:
-    """The gradients that there would be if something were changed on the way of backward.
+    """Compute the gradients that backward would give with changes.
 
-    The forward pass does not run again, no ``.grad`` changes, no hook runs, nothing is freed.
+    The forward pass does not run again, no ``.grad`` changes, no hook runs, and nothing is freed.
 
     An edge is ``(consumer id, input_nr)``, with the ids of `gradwalk.capture` of the same outputs;
     or a tensor, or a tensor's name, for all edges that flow to it, as one.
 
     Args:
         *outputs: As for `gradwalk.capture`; or one `Recording`, or one `GraphWidget` that has
-            recorded a pass: then nothing runs but what is below the change, where no hook of yours
-            is on the way.
+            recorded a pass. Then only nodes below the change run, unless your hooks changed
+            gradients.
         cut: The edges through which no gradient flows, as after ``detach()``.
         scale: ``{edge: factor}``.
         replace: ``{edge: tensor or function of the gradient}``, as ``Tensor.register_hook`` takes
             it.
-        gradient: What to start from, as for ``Tensor.backward``; a list for several outputs.
-        inputs: The tensors to tell of, or their names; None for every leaf.
+        gradient: The gradient to start from, as for ``Tensor.backward``; a list for several.
+        inputs: The tensors to report, or their names; None for every leaf.
 
     Returns:
         The gradients before and after.
 
     Raises:
-        TypeError: An argument is of the wrong kind.
+        TypeError: An argument has the wrong type.
         ValueError: A name or an edge is not in the graph, or a shape does not fit.
         RuntimeError: A node cannot run again: its saved tensors were freed, it is compiled code
             that overwrites what it saved, a custom Function that can run only once. Or a function
@@ -176,7 +176,7 @@ def what_if(
 
 
 def _read_run(outputs: tuple[Any, ...], names: Names) -> tuple[Capture, RecordedRun | None]:
-    """The graph, and the pass through it that is over, if one came along."""
+    """The graph, and its completed pass if one is recorded."""
     given = outputs[0] if len(outputs) == 1 else None
     if isinstance(given, Recording):
         recorded: RecordedPass | None = given._pass

@@ -89,7 +89,7 @@ def change_of_output(
         given: list[Gradient] = [None] * len(likes)
         like = likes[output_nr]
         if like is None:
-            raise RuntimeError("The shape of this output is unknown.")
+            raise RuntimeError("This output is a nested tensor, which has no single shape.")
         shape, dtype, device = like
         start = replay.far.to(device, dtype).expand(shape).clone()
         given[output_nr] = start
