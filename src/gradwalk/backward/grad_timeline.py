@@ -25,7 +25,7 @@ class Moment(NamedTuple):
         version: How often it had been changed in place.
         values: A copy of its values. None for a large ``.grad`` that the pass created, which no
             other moment can change.
-        norm: Its norm, if there is no copy.
+        norm: Its norm, if ``values`` is None.
     """
 
     step: int

@@ -145,7 +145,7 @@ def record(
     Raises:
         TypeError: An output carries no autograd graph, ``names`` is neither a mapping nor a
             module, or another argument is of the wrong kind.
-        ValueError: ``gradient`` is missing or does not fit, or there is no output.
+        ValueError: ``gradient`` is missing or does not fit, or no output was given.
         Exception: The error of backward itself, with a note where it happened. Every ``.grad`` is
             then as before the pass.
 

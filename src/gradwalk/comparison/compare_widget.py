@@ -47,19 +47,18 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     graphs share has in its ``.grad`` what the first of them gives.
 
     Attributes:
-        difference: What the graphs have in common, a plain dict; see
+        difference: The common parts of the graphs and their differences, a plain dict; see
             `gradwalk.comparison.difference.difference`.
         panes: The graphs and their labels (see `PaneModel`). Read-only.
         members: All graphs laid on top of each other: for each node its number in each graph, or
             None. Places in this list identify nodes below. Read-only.
         selected: The selected node, a place in ``members``, or None. Set it, or click a node.
-        details: What there is to say of the selected node in each graph (see
-            `DetailsModel`), None where it is not. Read-only.
-        passes: What has been seen of backward, graph by graph (see `PassModel`).
-            Read-only.
-        steps: The backward passes in one order: what they have in common runs in the same step
-            (see `MergedStepModel`). Read-only.
-        cursor: After how many of the steps we stand. Set it, or use `step` and its like.
+        details: The details of the selected node in each graph (see `DetailsModel`); None for a
+            graph without that node. Read-only.
+        passes: The backward passes of each graph so far (see `PassModel`). Read-only.
+        steps: The backward passes in one order: nodes that they have in common run in the same
+            step (see `MergedStepModel`). Read-only.
+        cursor: Number of completed steps. Set it, or use `step`, `step_back` and `run_to`.
         table: The leaves side by side (see `LeafTableModel`). Read-only.
         compiled: What became of the operations of one graph in the opened compiled code of another
             (see `CompiledModel`), for each such pair. Read-only.
@@ -139,7 +138,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         graph: GraphModel = subject.model
         if not self.compiled:
             return {"label": label, "graph": graph}
-        # Calls stand in the boxes of their modules, as the operations beside them do.
+        # Draw calls in the boxes of their modules, like the operations.
         drawn = attributes(subject.drawn)
         nodes: list[Any] = [
             {**node, "namespace": drawn[i].get("namespace")} if node["kind"] == "call" else node
@@ -166,7 +165,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         retain_graph: bool | None = None,
         create_graph: bool = False,
     ) -> None:
-        """Run the real backward of every graph once, record it, and stand at the end.
+        """Run the real backward of every graph once, record it, and move to the end.
 
         Each starts from the same ``.grad``: those at the start of the passes that ran here before,
         if there are any and nothing else has changed one since; else those that are there now.
@@ -183,7 +182,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
             ValueError: ``gradient`` is missing or does not fit, or the widget is closed.
             RuntimeError: Tensors that backward needs were freed by an earlier one, or this
                 widget's own backward is running.
-            Exception: What the backward of a graph raises, with a note where it happened. Every
+            Exception: The error of a graph's backward, with a note where it happened. Every
                 ``.grad`` is then as it was before.
         """
         linked = self._open()

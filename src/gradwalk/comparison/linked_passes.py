@@ -146,7 +146,7 @@ class LinkedPasses:
         passes = zip(self.subjects, shown, self._shown, strict=True)
         new = {label for label, now, before in passes if now is not before}
         if new:
-            self.changed |= new  # that of a file is there from the start
+            self.changed |= new  # a file has its pass from the start
             self._shown = shown
             self.steps = merge_steps(
                 [
@@ -174,7 +174,7 @@ class LinkedPasses:
             subject.seek(wanted)
 
     def run(self, labels: Collection[str], gradient: Any, **asked: Any) -> None:
-        """Run the real backward of some of the graphs, and stand at the end.
+        """Run the real backward of some of the graphs, and move to the end.
 
         Args:
             labels: Which.
@@ -182,7 +182,7 @@ class LinkedPasses:
             **asked: As for `gradwalk.backward.run_backward.run_backward`.
 
         Raises:
-            Exception: What a backward raises. The passes then stand at their start.
+            Exception: The error of a backward. The cursors are then at the start.
         """
         self.seek(0)
         shared = shared_tensors(self.subjects.values())
@@ -213,9 +213,9 @@ class LinkedPasses:
         return [timeline.name for timeline in subject.grads.release_grads(lent)]
 
     def _where(self) -> int:
-        """The step at which passes that are being travelled in stand; the end when there is none.
+        """Return the common step of the passes whose cursors are not at their end; else the end.
 
-        A pass that stopped with an error stands at its start.
+        A pass that stopped with an error has its cursor at its start.
         """
         held = [
             (i, each.cursor)

@@ -23,7 +23,7 @@ class Case:
     """One input of one node, for which a derivative is written.
 
     Attributes:
-        saved: What the node keeps and can be read, by torch's names for it.
+        saved: The saved values that can be read, by torch's names.
         unreadable: Names of saved tensors that were freed, are packed, or have changed since.
         outputs: The outputs of the forward operation.
         inputs: Its differentiable inputs; None for each one that needs no gradient.
@@ -105,7 +105,7 @@ def sum_to(shape: tuple[int, ...]) -> str:
 
 
 def listed(numbers: Iterable[int]) -> str:
-    """Numbers as they stand in a call."""
+    """Write numbers as arguments of a call."""
     return ", ".join(map(str, numbers))
 
 
@@ -125,7 +125,7 @@ def _is_one_term(code: str) -> bool:
 
 
 Row = str | Callable[[Case], str | None]
-"""A derivative: its code, or how to write it for one case; None where there is no short one."""
+"""A derivative: its code, or how to write it for one case; None if it has no short form."""
 
 Table = dict[str, dict[str, Row]]
 """Backward class -> forward argument -> derivative."""

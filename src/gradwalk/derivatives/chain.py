@@ -178,7 +178,7 @@ class Along:
         captured: The graph.
         run: The backward pass that is shown, for what it started from; None before the first,
             when outputs count as started from 1.
-        factors: What the panel says of the edges that it was asked about.
+        factors: The panel's description of each edge that was asked for.
     """
 
     def __init__(self, captured: Capture, run: RecordedRun | None) -> None:

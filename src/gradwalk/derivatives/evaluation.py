@@ -132,9 +132,9 @@ class _Arrival:
     """A node with its incoming gradients.
 
     Attributes:
-        case: What is known of it.
-        grads: The gradients of all outputs: zeros for those of several that were not used.
-        first_only: Whether nothing came to any but the first output.
+        case: The node's saved values, inputs and outputs.
+        grads: The gradients of all outputs: zeros for each one of several that was not used.
+        first_only: Whether no output but the first received a gradient.
     """
 
     case: Case

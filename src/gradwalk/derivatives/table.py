@@ -1,9 +1,9 @@
 """Derivatives of the operations that have a Python formula, for one node.
 
-The rows stand in the files beside this one (`pointwise`, `reductions`, `losses`, `shapes`,
-`indexing`, `layers`, `linear_algebra`), one per operation, written for complex numbers and with all
-factors; where there is no row, torch's own formula may be one (`translated`). `derivative` leaves
-out what is trivial for the node at hand.
+The files beside this one (`pointwise`, `reductions`, `losses`, `shapes`, `indexing`, `layers`,
+`linear_algebra`) have the rows, one per operation, written for complex numbers and with all
+factors. Without a row, torch's own formula may be used (`translated`). `derivative` leaves out
+the parts that are trivial for the given node.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def derivative(op: str, argument: str, case: Case) -> str | None:
     Args:
         op: The node's class, ``"MulBackward0"``.
         argument: The forward argument, ``"other"`` or ``"tensors[1]"``.
-        case: What is known of the node.
+        case: The node's saved values, inputs and outputs.
 
     Returns:
         Lines of Python in terms of ``grad`` (``grads`` where the node has several outputs) and the

@@ -1,9 +1,9 @@
 """Translate torch's own C++ derivative formulas to Python where possible.
 
 torch's code generator reads C++ such as ``avg_pool3d_backward(grad, self, kernel_size, ...)`` or
-``grad * polygamma(n + 1, self)``. Where every function in it can be called from Python, and every
-name is something that the node keeps, it is a formula like those of the table; where not, it stays
-C++ that is only shown. So whole families need no row: pooling, padding, upsampling, the special
+``grad * polygamma(n + 1, self)``. It becomes a formula like the rows of the table, if Python can
+call every function in it and the node keeps a value for every name. Else gradwalk only shows the
+C++. So whole families need no row: pooling, padding, upsampling, the special
 functions, in-place twins, kernels of other devices.
 """
 
@@ -55,7 +55,7 @@ def translated(op: str, argument: str, case: Case) -> str | None:
     Args:
         op: The node's class, ``"PolygammaBackward0"``.
         argument: The forward argument, ``"self"``.
-        case: What is known of the node.
+        case: The node's saved values, inputs and outputs.
 
     Returns:
         One expression; None where torch states none, or one that only C++ can say. It may use

@@ -41,7 +41,7 @@ def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -
         The path of the file. A warning says when an existing file is replaced.
 
     Raises:
-        TypeError: ``path`` is no path.
+        TypeError: ``path`` is not a path.
         ValueError: No file can be called so.
         OSError: The folder does not exist, or the file cannot be written there.
     """
@@ -82,11 +82,11 @@ def read_path(path: Any, caller: str) -> Path:
     """Check a path to write to, in an existing folder.
 
     Args:
-        path: What the user gave.
+        path: The path that the user gave.
         caller: The writing function, for errors: "to_svg".
 
     Raises:
-        TypeError: ``path`` is no path.
+        TypeError: ``path`` is not a path.
         ValueError: No file can be called so.
         OSError: The folder does not exist, the path is a folder, or it cannot be inspected.
     """
@@ -122,7 +122,7 @@ def read_file(path: Any, caller: str, most: int | None) -> tuple[bytes, str]:
         Its contents, and its name for messages.
 
     Raises:
-        TypeError: ``path`` is no path.
+        TypeError: ``path`` is not a path.
         ValueError: No file can be called so, or it has more bytes.
         OSError: It cannot be read, or is not a regular file.
     """

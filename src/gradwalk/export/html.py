@@ -73,7 +73,7 @@ def to_html(
 
     Args:
         widget: The widget, in its current state. Above 500 nodes the file has the details at the
-            cursor only, and above 2,000 those of the first 2,000 nodes.
+            cursor only, and above 2,000 nodes only for the first 2,000.
         path: The file to write; None for no file.
         title: The title of the page; by default the size of the graph.
         source: Whether to include lines of the program, as for `gradwalk.save`.

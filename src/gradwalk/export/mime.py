@@ -1,4 +1,4 @@
-"""A picture and a text tree that replace the widget where there is no kernel."""
+"""Replace the widget by a picture and a text tree where no kernel runs."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def to_tensorboard(writer: SummaryWriter, *outputs: Any, tag: str = "autograd") 
         ImportError: The tensorboard package is not installed.
         TypeError: ``writer`` is not a SummaryWriter, ``tag`` is not a string, or ``outputs`` carry
             no graph.
-        ValueError: ``tag`` is empty, there is no output, or one does not require grad.
+        ValueError: ``tag`` is empty, no output was given, or one does not require grad.
 
     Example::
 

@@ -11,10 +11,10 @@ class Counterpart:
 
     Attributes:
         calls: The calls of its backward, in the order in which they run.
-        main: The first call that uses the gradient; None if there are no calls.
+        main: The first call that uses the gradient; None without calls.
         again: Calls of its forward that run again.
         is_dropped: Whether the compiler removed it: its incoming gradient passes on unchanged. If
-            it is False and there are no calls, no counterpart was found.
+            it is False and ``calls`` is empty, no counterpart was found.
     """
 
     calls: tuple[int, ...] = ()
@@ -32,7 +32,7 @@ class Counterparts:
             graphs have are left out.
         adding: Calls that add up the gradients of a tensor that is used several times, which the
             engine does in the first graph.
-        others: Calls without an operation, including those of the forward pass that run again.
+        others: Calls without an operation, including forward calls that run again.
     """
 
     of: dict[int, Counterpart]

@@ -1,4 +1,4 @@
-"""Compare nodes of a static graph with those of an autograd graph, or of another static graph.
+"""Compare nodes of a static graph with nodes of an autograd graph or another static graph.
 
 An autograd graph names the derivative, "ConvolutionBackward0", static graphs the call,
 "aten.conv2d.default", "conv2d" or the module "Conv2d". torch's own list names the function of each

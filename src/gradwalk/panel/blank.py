@@ -17,7 +17,7 @@ def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -
         graph: The drawn graph.
         node: A node of it.
         about: A sentence that describes the node.
-        missing: A sentence that explains why there is no gradient.
+        missing: A sentence that explains why the gradient is missing.
 
     Returns:
         The contents of the panel.

@@ -77,7 +77,7 @@ def details(
 
     Returns:
         The contents of the panel. ``grad`` is the tensor's current ``.grad``; the other gradients
-        are those of the shown pass, at the cursor. If one is None, ``grad_note`` says why. A part
+        come from the shown pass, at the cursor. If one is None, ``grad_note`` says why. A part
         that raises is empty, and ``failed`` says why.
     """
     captured, summarised = looking.captured, looking.summaries.of

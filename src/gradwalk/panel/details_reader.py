@@ -36,7 +36,7 @@ class DetailsReader:
         self._parts: tuple[int, Parts] = -1, Parts()
 
     def parts_of(self, node: int) -> Parts:
-        """Return the parts of a node's details; only those of the last node are cached."""
+        """Return the parts of a node's details; the cache holds the last node only."""
         if self._parts[0] != node:
             self._parts = node, Parts()
         return self._parts[1]

@@ -45,8 +45,9 @@ def capture(
         names: Names of tensors: a mapping from names to tensors or ``nn.Module``s (whose
             parameters get dotted names), or one module.
         opened: Whether to include the backward program of each ``CompiledFunctionBackward``, as it
-            was before the backend fused it. Of a recording, also the recorded operations of custom
-            ``autograd.Function``s and reentrant checkpoints. Nothing is compiled or run for it.
+            was before the backend fused it. For a recording, this also includes the recorded
+            operations of custom ``autograd.Function``s and reentrant checkpoints. gradwalk compiles
+            and runs nothing for it.
 
     Returns:
         A ``networkx.MultiDiGraph``. Nodes are numbered breadth-first from the outputs. Edges point
@@ -83,11 +84,12 @@ def capture(
         number of that call in the forward pass) and ``recomputed`` (whether it is a call of the
         forward pass, put into backward). Edges of kind "gradient" lead from the compiled node to
         the calls that take its gradients, from call to call, and from calls to the node's own next
-        functions; ``argument`` is that of the call that they lead to, which takes it as operand
-        ``output_nr``, and ``input_nr`` is which of several tensors it is. Edges of kind "constant"
-        lead from calls to saved tensors and to calls that work on these alone; the saved tensors
-        are constants at the end, also with ``inside``. The compiled node keeps its own edges. One
-        that cannot be opened has ``closed``, a sentence why.
+        functions. On an edge to a call, ``argument`` names the argument of that call that takes the
+        tensor, ``output_nr`` is its operand number, and ``input_nr`` says which of several
+        tensors it is. Edges of kind "constant" lead from calls to saved tensors, and to calls that
+        use saved tensors only. The saved tensors are constants at the end, also with ``inside``.
+        The compiled node keeps its own edges. A node that cannot be opened has ``closed``, a
+        sentence that says why.
 
         A static graph has the attributes that `gradwalk.static.fx_graph.capture_program` lists.
 
@@ -100,7 +102,7 @@ def capture(
     Raises:
         TypeError: An output's type carries no autograd graph, or ``names`` is not a mapping or
             module.
-        ValueError: There is no output, or one does not require grad.
+        ValueError: No output was given, or one does not require grad.
 
     Example::
 

@@ -50,7 +50,7 @@ def diagnose(
     Raises:
         TypeError: The outputs carry no graph, ``optimizer`` is not an optimizer, or a threshold is
             not a number.
-        ValueError: A threshold is out of range, there is no output, the widget is closed, or it
+        ValueError: A threshold is out of range, no output was given, the widget is closed, or it
             shows a static graph.
 
     Example::

@@ -45,5 +45,5 @@ def about_transforms(transforms: Sequence[str]) -> str:
     if not transforms:
         return ""
     hides = any(each.startswith("vmap") for each in transforms)
-    samples = " Shapes are those of one sample, without the dimension of vmap." if hides else ""
+    samples = " Shapes are per sample, without the dimension of vmap." if hides else ""
     return f"Recorded within torch.func: {', in it '.join(transforms)}.{samples} "

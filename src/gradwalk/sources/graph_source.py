@@ -1,4 +1,4 @@
-"""`GraphSource`: what can be shown, whatever stands behind it."""
+"""Define `GraphSource`, the interface of live, static and saved graphs."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ class GraphSource(Protocol):
 
     Attributes:
         graph: The graph, as `gradwalk.capture` gives it.
-        drawn: The same with what is known beyond it: constants, cuts, numbers.
-        size: How many nodes are drawn.
+        drawn: The same graph with its constants, cuts and numbers.
+        size: Number of drawn nodes.
         is_watched: Whether `gradwalk.watch` saw the program that made it.
         runs_backward: Whether backward can run through it, if nothing was freed.
         direction: Which way its gradients flow in a drawing, unless somebody chooses.
-        model: What is drawn, as plain values.
-        recorded: The pass that is shown, to tell it from another; None before any.
-        steps: What ran in that pass, in the engine's order.
-        run: What flowed in it, in few numbers; None before any.
-        cursor: After how many of the steps we stand.
+        model: The drawn graph, as plain values.
+        recorded: The shown pass, to tell it from another; None before any.
+        steps: The nodes that ran in that pass, in the engine's order.
+        run: The gradients of that pass, in few numbers; None before any.
+        cursor: Number of completed steps.
         grads: The ``.grad`` of the tensors that the pass owns, step by step; None when it owns
             none.
         fault: A sentence when watching went wrong, or None.
-        autograd: The graph with its autograd nodes, through which backward can run; None of what
-            has none.
-        recording: The pass with its tensors; None before any, and of what has none.
-        openable: The nodes that have something inside that may be shown.
-        loaded_ranks: Of the files of several ranks, which there are, ascending.
-        on_rank: Gives the same with the graph of another of these; None where there are none.
+        autograd: The graph with its autograd nodes, through which backward can run; None for a
+            source without autograd nodes.
+        recording: The pass with its tensors; None before any, and for a source without tensors.
+        openable: The nodes that can be opened.
+        loaded_ranks: The ranks whose files are loaded, ascending.
+        on_rank: Return the same source with the graph of another loaded rank; None without ranks.
     """
 
     @property
@@ -114,19 +114,19 @@ class GraphSource(Protocol):
         ...
 
     def state(self) -> StateModel:
-        """What has been seen of backward."""
+        """Return what is known about the backward passes so far."""
         ...
 
     def transport(self) -> TransportModel:
-        """Whether travelling moves ``.grad``, and why not."""
+        """Return whether moving the cursor changes ``.grad``, and if not, why."""
         ...
 
     def reopened(self) -> TransportModel:
-        """What a copy opened from a file will say of travelling."""
+        """Return the `transport` of a copy that is opened from a file."""
         ...
 
     def memory(self) -> MemoryModel:
-        """The bytes that the nodes hold for backward."""
+        """Return the bytes that the nodes hold for backward."""
         ...
 
     def findings(
@@ -137,22 +137,23 @@ class GraphSource(Protocol):
         is_explicit: bool = False,
         optimizers: Sequence[torch.optim.Optimizer] = (),
     ) -> list[Finding]:
-        """What may be wrong with it.
+        """Return what may be wrong with the graph.
 
         Args:
-            called: What the program calls its parameters.
+            called: The program's names for its parameters.
             limits: The thresholds; None for the usual ones.
-            is_explicit: Whether all that is called so belongs to the model.
-            optimizers: What will update the parameters, as far as it was given.
+            is_explicit: Whether everything named in ``called`` belongs to the model.
+            optimizers: The optimizers that will update the parameters, if any were given.
         """
         ...
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
-        """What the panel shows of a node.
+        """Return the contents of the panel for a node.
 
         Args:
-            node: Which node of ``drawn``.
-            cursor: After how many steps of the pass; None for where we stand. Nothing is moved.
+            node: A node of ``drawn``.
+            cursor: Number of completed steps of the pass; None for the current cursor. The cursor
+                does not move.
         """
         ...
 
@@ -175,11 +176,11 @@ class GraphSource(Protocol):
 
         Raises:
             RuntimeError: It cannot run, and why.
-            Exception: What the pass raises.
+            Exception: The error that the pass raises.
         """
 
     def seek(self, cursor: int) -> None:
-        """Stand after so many steps; every ``.grad`` that the pass owns moves along."""
+        """Move the cursor, and with it every ``.grad`` that the pass owns."""
 
     def find(self, node: int | str) -> int:
         """After which step a node has just run.
@@ -250,7 +251,7 @@ _NOTHING_BEHIND = (
 
 
 class ReadOnlySource:
-    """What is the same of all subjects through which no backward runs."""
+    """The common part of all sources through which backward cannot run."""
 
     runs_backward = False
     grads: LeafGrads | None = None

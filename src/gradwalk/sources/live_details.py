@@ -32,7 +32,7 @@ class LiveDetails:
 
         Args:
             opening: The graph, and which of its nodes are open.
-            picture: What is drawn of it.
+            picture: The drawing of the graph.
             shared: The leaves that several processes have together, or several modules.
         """
         self._opening = opening
@@ -82,14 +82,14 @@ def _details_at(
     *,
     values: Drawn,
 ) -> DetailsModel:
-    """What the panel shows of a node.
+    """Return the contents of the panel for a node.
 
     Args:
-        looking: The graph, and what has been read of it.
-        shown: The pass that is shown.
-        opening: What is inside of open nodes.
-        node: Its id, in what is drawn now.
-        cursor: After how many steps of the pass; None for where it stands.
+        looking: The graph, and the parts of it that have been read.
+        shown: The shown pass.
+        opening: The contents of open nodes.
+        node: The node's id in the current drawing.
+        cursor: Number of completed steps of the pass; None for the current cursor.
         values: The small values, as they are drawn.
     """
     told: _Told | None = None

@@ -58,7 +58,7 @@ class LiveDrawing:
 
         Args:
             closed: The graph.
-            names: What the user calls tensors and modules.
+            names: The user's names for tensors and modules.
             opening: Which nodes are open.
             freed: Ids of the nodes whose saved tensors are gone; its owner adds to it.
             shared: The leaves that several processes have together, or several modules.
@@ -108,7 +108,7 @@ class LiveDrawing:
 
     @functools.cached_property
     def model(self) -> GraphModel:
-        """What is drawn."""
+        """The drawn graph."""
         regions, moved = self._regions, self._opening.moved
         captured = self._opening.captured
         boxes, classes = boxes_inside(self._opening)

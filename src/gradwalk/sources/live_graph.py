@@ -58,8 +58,8 @@ class LiveGraph:
 
         Args:
             captured: The graph.
-            names: What the user calls tensors and modules.
-            max_bytes: Of gradients to keep of each pass.
+            names: The user's names for tensors and modules.
+            max_bytes: The most bytes of gradients to keep for each pass.
         """
         self._opening = Opening(captured, max_bytes)
         self._passes = LivePasses(self._opening, max_bytes)

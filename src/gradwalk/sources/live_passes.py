@@ -31,7 +31,7 @@ class LivePasses:
 
         Args:
             opening: The graph.
-            max_bytes: Of gradients to keep of each pass.
+            max_bytes: The most bytes of gradients to keep for each pass.
         """
         captured = opening.captured
         self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}

@@ -15,8 +15,8 @@ def classes_of_modules(
 
     Args:
         captured: The graph.
-        known: Dotted path -> class, of the modules that the user calls so.
-        inferred: Node id -> namespace, where these are inferred; else they are those of the nodes.
+        known: Dotted path -> class, for the modules that the user named.
+        inferred: Node id -> inferred namespace. All other nodes have their own namespace.
 
     Returns:
         Namespace -> class name, ``{"encoder/layers/0": "TransformerEncoderLayer"}``. A module that

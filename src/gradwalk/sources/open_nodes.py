@@ -61,7 +61,7 @@ class Place:
     """A node inside another.
 
     Attributes:
-        inside: What is inside of that.
+        inside: The contents of the outer node.
         inner: The call, or the tensor.
     """
 
@@ -72,13 +72,13 @@ class Place:
 class Opening:
     """A graph whose nodes can be opened.
 
-    Compiled nodes always can; those of custom Functions and of reentrant checkpoints where the pass
-    that is shown has noted what they ran.
+    Compiled nodes can always be opened. Nodes of custom Functions and of reentrant checkpoints can
+    be opened if the shown pass has recorded the operations that they ran.
 
     Attributes:
         captured: The graph as it is drawn now.
-        inside: What is inside of the nodes that are open.
-        places: What each node is that is inside of another.
+        inside: The contents of the open nodes.
+        places: The place of each node that is inside another.
     """
 
     def __init__(self, closed: Annotated, max_bytes: int) -> None:

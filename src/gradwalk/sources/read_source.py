@@ -33,12 +33,12 @@ def read_source(
 
     Args:
         given: As for `gradwalk.GraphWidget`; or one `Recording`.
-        called: What the user calls tensors and modules.
+        called: The user's names for tensors and modules.
         caller: The public name to use in messages.
         named: Whether the user gave the names.
         infer: Whether to infer constants and cuts that nobody watched; None does so in graphs of up
             to 2,000 nodes.
-        max_bytes: Of gradients to keep of each pass.
+        max_bytes: The most bytes of gradients to keep for each pass.
         max_nodes: The most autograd nodes; None for any number.
 
     Returns:
@@ -47,7 +47,7 @@ def read_source(
     Raises:
         TypeError: An output carries no graph, is given beside a static graph, or names are given
             with a static graph.
-        ValueError: There is no output, one does not require grad, or there are too many nodes.
+        ValueError: No output was given, one does not require grad, or there are too many nodes.
     """
     recording = given[0] if len(given) == 1 and isinstance(given[0], Recording) else None
     with collector_paused(), unseen():

@@ -129,7 +129,7 @@ class _Names:
         return self._operations[i]
 
     def of(self, producer: Producer) -> str:
-        """What a tensor is called."""
+        """Return the name of a tensor."""
         if producer.kind == "gradient":
             return "grad_output" if self._is_one else f"grad_output[{producer.number}]"
         if producer.kind == "held":

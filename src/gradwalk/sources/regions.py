@@ -36,4 +36,4 @@ class Regions:
 
 
 NO_REGIONS = Regions([], {}, {}, {})
-"""What a graph without checkpointed parts has."""
+"""The regions of a graph without checkpointed parts."""

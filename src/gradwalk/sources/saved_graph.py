@@ -33,10 +33,10 @@ _SEEN = {"source", "namespace", "call", "inplace"}
 
 
 class SavedGraph(ReadOnlySource):
-    """What a file holds; see `gradwalk.sources.graph_source.GraphSource`.
+    """The contents of a file; see `gradwalk.sources.graph_source.GraphSource`.
 
     Attributes:
-        saved: It.
+        saved: The contents of the file.
     """
 
     def __init__(self, saved: SavedGraphModel) -> None:
@@ -141,7 +141,7 @@ def details_at(found: list[StageModel], cursor: int) -> DetailsModel:
 
 
 def _of_shown_rank(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
-    """Of several ranks laid on each other the graph of the one that is shown."""
+    """Return the graph of the shown rank, from several ranks laid on each other."""
     beyond = [node for node, ranks in drawn.nodes(data="ranks") if ranks == "others"]
     edges = [edge for *edge, ranks in drawn.edges(keys=True, data="ranks") if ranks == "others"]
     if not beyond and not edges:
@@ -171,12 +171,12 @@ def _autograd_part(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
 
 
 def replayed(graph: nx.MultiDiGraph, is_recorded: bool, note: str | None) -> TransportModel:
-    """What an opened graph will say of travelling.
+    """Return the `TransportModel` of a graph that is opened from a file.
 
     Args:
-        graph: What is drawn.
+        graph: The drawn graph.
         is_recorded: Whether a pass is saved with it.
-        note: What there is to say about that pass.
+        note: A sentence about that pass, if any.
     """
     if not is_recorded:
         return {"owned": False, "note": None, "blocked": _blocked(graph)}
@@ -191,7 +191,7 @@ def _blocked(graph: nx.MultiDiGraph) -> str:
 
 
 def undetailed(graph: nx.MultiDiGraph, node: int) -> DetailsModel:
-    """What is known of a node from the graph alone."""
+    """Return the details of a node that the graph alone gives."""
     missing = "Not saved: a file keeps the details of the first nodes of a large graph only."
     blank = blank_details(graph, node, missing, missing)
     return {**blank, "no_grad_inputs": graph.nodes[node]["no_grad_inputs"]}

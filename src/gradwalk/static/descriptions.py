@@ -18,7 +18,7 @@ def how_to_run(made_by: str) -> str:
 
 
 def no_backward(made_by: str) -> str:
-    """Say why there is no backward, and how to get one.
+    """Say why the graph has no backward, and how to get one.
 
     Args:
         made_by: "torch.export" or "torch.fx".

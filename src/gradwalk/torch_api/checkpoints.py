@@ -212,7 +212,7 @@ class Sizes:
         }
 
     def of(self, packed: Any) -> tuple[tuple[int, ...], torch.dtype] | None:
-        """Return those of one tensor; None where torch did not record them."""
+        """Return shape and dtype of one tensor; None if torch did not record them."""
         about = self._noted.get(id(packed.data))
         return None if about is None else (tuple(about["shape"]), about["dtype"])
 

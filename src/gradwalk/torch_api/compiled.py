@@ -212,7 +212,7 @@ def _outputs_with_gradient(metadata: Any) -> list[int]:
 def is_call(node: FxNode) -> bool:
     """Whether a node of a backward program works on tensors.
 
-    Taking one of several tensors is no call, nor is working out a size.
+    Neither taking one of several tensors nor computing a size counts.
     """
     called = node.op.startswith("call_") and node.target is not operator.getitem
     return called and gives_tensors(node)

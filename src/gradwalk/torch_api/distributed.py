@@ -27,12 +27,12 @@ class Sharded:
     """A sharded parameter.
 
     Attributes:
-        full: Its shape as a whole, as the forward pass uses it.
-        part: The shape of what this process holds of it.
-        parameter: What the module and the optimizer hold, while it lives.
-        ranks: Over how many it is shared out; None where this torch does not tell.
+        full: The shape of the whole parameter, as the forward pass uses it.
+        part: The shape of the part that this process holds.
+        parameter: The tensor that the module and the optimizer hold, while it lives.
+        ranks: Number of ranks that share it; None if this torch does not report it.
         is_freed_between: Whether the whole is freed after forward and gathered again for backward;
-            None where this torch does not tell.
+            None if this torch does not report it.
     """
 
     full: tuple[int, ...]
@@ -118,14 +118,14 @@ class Bucket:
     """The DistributedDataParallel bucket of one parameter.
 
     Attributes:
-        number: Of the bucket, from 0 in the order in which they are reduced; None where the log
-            does not tell.
-        count: How many buckets there are.
-        nbytes: Of the whole bucket.
-        parameters: How many are in it.
-        ready: Which gradient it was, from 0 in the order in which they were there; None before the
-            log has one.
-        total: How many gradients there were.
+        number: The bucket's number, from 0 in the order of reduction; None if the log does not
+            have it.
+        count: Number of buckets.
+        nbytes: Size of the whole bucket.
+        parameters: Number of parameters in it.
+        ready: The gradient's number, from 0 in the order in which gradients were ready; None before
+            the log has one.
+        total: Number of gradients.
     """
 
     number: int | None
@@ -162,7 +162,7 @@ def buckets_of(module: DistributedDataParallel) -> dict[int, Bucket]:
         module: Any; none of its processes is asked.
 
     Returns:
-        Nothing where there is no log, or where it is written otherwise than expected.
+        Nothing without a log, or if its format is not as expected.
     """
     with contextlib.suppress(Exception):  # torch calls it a prototype
         log = module._get_ddp_logging_data()  # type: ignore[no-untyped-call]

@@ -326,7 +326,7 @@ def distinct(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
 
     Returns:
         A view of it with the expanded dimensions, those of stride 0, one long; and how often each
-        of its numbers stands in the tensor.
+        of its numbers occurs in the tensor.
 
     Example::
 
@@ -369,7 +369,7 @@ def everywhere(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor
         test: From some of its numbers to whether it holds for each, or for some that tell it.
 
     Returns:
-        None where there is no number, or none can be read.
+        None if the tensor is empty, or its numbers cannot be read.
 
     Example::
 

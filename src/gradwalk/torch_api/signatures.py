@@ -121,7 +121,7 @@ def arguments_without_grad(
 
     Args:
         op: The class name of an autograd node.
-        needing: Of each of the node's next functions, whether there is one.
+        needing: For each of the node's next functions, whether it exists.
 
     Returns:
         The names of those that may need none, and by name which next function is missing for one

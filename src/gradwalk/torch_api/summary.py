@@ -1,9 +1,8 @@
 """Summarise a tensor: statistics and at most 64 numbers, as plain JSON values.
 
-Reads values only: no gradient, random state or tensor is changed. What it copies is bounded by
-`gradwalk.torch_api.reading.PART` numbers at a time; repeated numbers (of expanded dimensions) are
-read
-once.
+Reads values only: no gradient, random state or tensor is changed. It copies at most
+`gradwalk.torch_api.reading.PART` numbers at a time, and reads the repeated numbers of expanded
+dimensions once.
 """
 
 from __future__ import annotations
@@ -193,7 +192,7 @@ def without_values(tensor: torch.Tensor) -> TensorSummary:
                 found["shape"] = list(shape)
                 found["numel"] = math.prod(shape)
     except Exception as error:  # a subclass may refuse to tell even that
-        found["note"] = f"Nothing can be told of this tensor; it says: {first_line(error)}"
+        found["note"] = f"This tensor cannot be read; it says: {first_line(error)}"
     return found
 
 

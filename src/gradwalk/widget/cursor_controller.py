@@ -94,7 +94,7 @@ class CursorController(Controller[DrawingWidget[Any]]):
         """Raise while the widget's own backward runs, or when a hook of any pass asks.
 
         Args:
-            what: What was asked for: "step()".
+            what: The refused call: "step()".
             within_others: Whether hooks of other passes may ask for it.
 
         Raises:

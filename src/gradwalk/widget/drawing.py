@@ -31,7 +31,7 @@ from .traits import Constants, Cursor, Direction, Selected, reacts
 
 
 class Source(Protocol):
-    """What a widget shows: a graph, or several with their passes linked.
+    """The source of a widget: a graph, or several with their passes linked.
 
     Attributes:
         fault: A sentence when watching went wrong, or None.
@@ -51,7 +51,7 @@ class Source(Protocol):
 
 
 class State(enum.IntEnum):
-    """What the picture does not show yet. Each one includes those before it."""
+    """The changes that the picture does not show yet. Each value includes the ones before it."""
 
     CLEAN = 0
     DETAILS_PENDING = 1
@@ -71,7 +71,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
     NotImplementedError here.
 
     Attributes:
-        selected: What is selected, or None.
+        selected: The selected node, or None.
         cursor: Number of completed steps.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
             chooses the one that shows most.
@@ -88,7 +88,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
     steps: Any
 
     _made_as: tuple[str, str]
-    """What it shows, and how to make one: "graph", "GraphWidget(loss)"."""
+    """The word for its contents, and an example call: "graph", "GraphWidget(loss)"."""
 
     # A widget may be closed before `_begin`.
     _lock = threading.RLock()
@@ -174,10 +174,10 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
         """Bring the picture up to date, and send what has changed as one message.
 
         1. Another graph, where one is pending.
-        2. What is new of backward.
-        3. The details of what is selected: after 1 or 2, or where they are asked for; but at the
-           end of a `_change` block, not within it.
-        4. What went wrong, if anything.
+        2. New backward passes and steps.
+        3. The details of the selected node: after 1 or 2, or on request. Within a `_change` block
+           they wait for its end.
+        4. The fault, if any.
 
         Args:
             describe: Whether to describe what is selected although nothing is pending, because the
@@ -476,10 +476,10 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
         """Draw another graph."""
 
     def _show_passes(self, source: _T, is_other: bool) -> bool:
-        """Show what is new of backward.
+        """Show new backward passes and steps.
 
         Args:
-            source: What is shown.
+            source: The shown source.
             is_other: Whether another graph has just been drawn.
 
         Returns:

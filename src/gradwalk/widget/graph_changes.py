@@ -29,7 +29,7 @@ class Pictured:
 
     Attributes:
         graph: Its autograd nodes.
-        model: What was sent of it.
+        model: The graph as the browser received it.
     """
 
     graph: nx.MultiDiGraph
@@ -75,7 +75,7 @@ def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
         now: The graph that takes its place.
 
     Returns:
-        What the browser is told. ``before`` is None where the two are equal but for their numbers.
+        The message for the browser. ``before`` is None if the two differ in their numbers only.
     """
     if is_same_structure(was.model, now.model):
         of = {node["id"]: node["id"] for node in now.model["nodes"]}
@@ -93,7 +93,7 @@ def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
 
 
 def values_of(model: GraphModel) -> list[Values | None]:
-    """What the nodes hold."""
+    """Return the values that the nodes hold."""
     return [node["value"] for node in model["nodes"]]
 
 
@@ -127,7 +127,7 @@ def _ends(edge: EdgeModel) -> tuple[int, int]:
 
 
 def _of_rank(was: GraphModel, now: GraphModel) -> str:
-    """What the rank that is shown now has and has not, beside the one before; "" without ranks."""
+    """Compare the rank that is shown now with the one before, in words; "" without ranks."""
     if was["ranks"] is None or now["ranks"] is None:
         return ""
     before, after = (
@@ -149,7 +149,7 @@ def _partners(was: Pictured, now: Pictured) -> dict[int, int]:
     if max(len(was.graph), len(now.graph)) > MOST_MATCHED:
         return {}
     found = {new: old for old, new in match(was.graph, now.graph).pairs.items()}
-    # Constants and cuts are no part of what is matched: they go with the operation that takes them.
+    # `match` leaves out constants and cuts: they go with the operation that takes them.
     there = _by_taker(was.model, lambda node: node)
     for key, node in _by_taker(now.model, found.get).items():
         if key in there:
@@ -169,7 +169,7 @@ def _by_taker(model: GraphModel, called: Callable[[int], int | None]) -> dict[ob
 
 
 def _in_words(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> str:
-    """What is new and what is gone, in a few words; constants come and go with what takes them."""
+    """List new and removed nodes in a few words, without the constants and cuts."""
     kept = set(of.values())
     new = [n for n in now["nodes"] if n["id"] not in of and n["kind"] in ("op", "leaf")]
     gone = [n for n in was["nodes"] if n["id"] not in kept and n["kind"] in ("op", "leaf")]

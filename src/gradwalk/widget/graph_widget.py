@@ -60,12 +60,12 @@ class GraphWidget(GraphTraits):
     graph alive, so `close` it when done with a large one.
 
     Attributes:
-        graph: What is drawn, as plain JSON values (see `GraphModel`). Read-only.
+        graph: The drawn graph, as plain JSON values (see `GraphModel`). Read-only.
         selected: Id of the selected node, or None. Set it, or click a node.
-        details: What the panel shows (see `DetailsModel`): the selected node; if none is selected,
-            the node that ran last while the cursor is within the pass; else None. Computed when it
-            is read. Read-only.
-        state: What has been seen of backward (see `StateModel`). Read-only.
+        details: The contents of the panel (see `DetailsModel`), for the selected node. If none is
+            selected and the cursor is within the pass: for the node that ran last. Else None.
+            Computed when it is read. Read-only.
+        state: The backward passes so far (see `StateModel`). Read-only.
         steps: The backward pass that is shown, one dict per node that ran, in the engine's order
             (see `StepModel`). Read-only.
         cursor: Number of completed steps. Set it, or use `step`, `step_back` and `run_to`.
@@ -153,7 +153,7 @@ class GraphWidget(GraphTraits):
 
         Raises:
             TypeError: An output is of a kind that carries no autograd graph, ``names`` is not a
-                mapping or module, ``max_bytes`` or ``max_nodes`` is no whole number, or
+                mapping or module, ``max_bytes`` or ``max_nodes`` is not a whole number, or
                 ``constants`` is neither True, False nor None.
             ValueError: No output was given, one does not require grad, ``direction`` is unknown, or
                 the graph has more than ``max_nodes`` nodes.
@@ -218,7 +218,7 @@ class GraphWidget(GraphTraits):
         create_graph: bool = False,
         inputs: Any = None,
     ) -> None:
-        """Run the real backward once, record it, and stand at its end.
+        """Run the real backward once, record it, and move the cursor to its end.
 
         Every ``.grad`` is then as after ``loss.backward()``. While nothing else changes a
         ``.grad``, moving the cursor moves them with it.
@@ -395,7 +395,7 @@ class GraphWidget(GraphTraits):
         """Look for what commonly goes wrong with gradients, and list it under the picture.
 
         Args:
-            names: What the program calls its parameters, as for `gradwalk.diagnose`. By default
+            names: The program's names for its parameters, as for `gradwalk.diagnose`. By default
                 the caller's variables.
             optimizer: What steps after this backward, as for `gradwalk.diagnose`.
             vanishing: As for `gradwalk.diagnose`, as are all that follow.
@@ -421,7 +421,7 @@ class GraphWidget(GraphTraits):
     def quiz(self, what: str | None = "grad", nodes: Iterable[int | str] | None = None) -> None:
         """Hide numbers, for the reader to predict; or the order in which backward runs.
 
-        The numbers leave the picture, the panel, the bar and what a screen reader is told. The
+        The picture, the panel, the bar and the text for screen readers no longer show them. The
         reader types them at the nodes, or clicks the nodes in the engine's order. A wrong answer
         brings a hint: first the local derivative, then the chain rule. `score` says how many are
         right. Numbers are accepted as ``-24``, ``-2.4e1`` or ``1/3``, as exactly as the dtype has

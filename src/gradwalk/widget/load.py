@@ -33,21 +33,21 @@ def load(path: Any, *, rank: int | None = None, max_nodes: int | None = MOST_NOD
     Args:
         path: The file's name. Or the files that the ranks of one run have saved: a pattern, such as
             "run-*.gw", or a list of names.
-        rank: Of several ranks the one whose graph is shown; None for the first.
-        max_nodes: A file that holds more than a graph of so many nodes is refused, rather than take
-            all memory. None opens a file of any size.
+        rank: The rank whose graph is shown, if the files are of several; None for the first.
+        max_nodes: The most nodes. A file with a larger graph raises an error, so that it cannot
+            take all memory. None opens a file of any size.
 
     Returns:
-        A widget that shows what was saved. Its cursor moves over what was recorded and never
-        touches a ``.grad``; what needs the live graph raises an error that says so. Of several
-        ranks, ``details["ranks"]`` has the local and the reduced gradient of a leaf on each, and
-        `GraphWidget.diagnose` compares them.
+        A widget that shows the saved graph. Its cursor moves over the recorded steps and never
+        changes a ``.grad``. A method that needs the live graph raises an error that says so. With
+        several ranks, ``details["ranks"]`` has the local and the reduced gradient of a leaf on
+        each rank, and `GraphWidget.diagnose` compares them.
 
     Raises:
-        TypeError: ``path`` is no path, or ``rank`` or ``max_nodes`` is no whole number.
-        OSError: A file cannot be read, or there is none.
-        ValueError: It is damaged, cut off, too large, of another version, or not a file of ours; or
-            of several ranks the files are not of one run, or not of that rank.
+        TypeError: ``path`` is not a path, or ``rank`` or ``max_nodes`` is not a whole number.
+        OSError: A file cannot be read, or does not exist.
+        ValueError: A file is damaged, cut off, too large, of another version, or not from
+            gradwalk. Or the files are not of one run, or none is of that rank.
 
     Example::
 
@@ -92,7 +92,7 @@ def _several(path: Any) -> list[Any] | None:
         return [*path]
     if not isinstance(path, (str, os.PathLike)) or not glob.has_magic(str(path)):
         return None
-    pattern = os.path.expanduser(str(path))  # noqa: PTH111  a pattern is no path
+    pattern = os.path.expanduser(str(path))  # noqa: PTH111  a pattern is not a path
     if Path(pattern).exists():  # its name has such a character in it
         return None
     found = sorted(glob.glob(pattern))  # noqa: PTH207  the pattern may be absolute

@@ -1,4 +1,4 @@
-"""What is shown of backward: its steps, what flowed, and what has been freed."""
+"""Show backward: its steps, its gradients, and the freed saved tensors."""
 
 from __future__ import annotations
 
