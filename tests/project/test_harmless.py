@@ -40,6 +40,8 @@ def same(a, b):
         return all(same(x, y) for x, y in zip(a.unbind(), b.unbind(), strict=True))
     if a.is_meta:
         return a.shape == b.shape
+    if a.layout != torch.strided:
+        return a.layout == b.layout and all(map(same, sparse_parts(a), sparse_parts(b)))
     return (
         a.stride() == b.stride()
         and a.dtype == b.dtype
@@ -51,7 +53,15 @@ def same(a, b):
 def bits(tensor):
     """The very bytes, so that 0.0 and -0.0, or two kinds of NaN, differ."""
     real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-    return real.contiguous().flatten().view(torch.uint8)
+    # A tensor of one element is contiguous with any stride, which view() of another dtype refuses.
+    return real.contiguous().as_strided((real.numel(),), (1,)).view(torch.uint8)
+
+
+def sparse_parts(tensor):
+    """Return the indices and values of a sparse tensor, or all of a compressed one."""
+    if tensor.layout == torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    return (tensor.to_dense(),)
 
 
 def run(name, *, watched):
