@@ -21,7 +21,7 @@ def drawn_regions(
 
     Args:
         captured: The graph.
-        names: What the user calls modules.
+        names: The user's names for modules.
         inferred: Node id -> namespace, where these are inferred.
         boxes: Node id -> the box of a node outside of modules.
     """

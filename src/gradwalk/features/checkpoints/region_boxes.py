@@ -37,7 +37,7 @@ def boxes_of_regions(
 
     Args:
         captured: The graph.
-        names: What the user calls modules.
+        names: The user's names for modules.
         inferred: Node id -> namespace, where these are inferred; empty where they were watched.
         boxes: Node id -> the box that it is in outside of modules.
     """

@@ -113,7 +113,7 @@ def base_name(op: str) -> str:
 
 
 _OUTSIDE = -1
-"""What is above compiled code. Groups go by their places, nodes below it by ~node."""
+"""The key of all that is above compiled code; groups have their place, nodes below it ~node."""
 
 _MOST_AROUND = 64
 """Most groups that are compared around an operation."""

@@ -183,7 +183,7 @@ def _modules(
     stacks = {call: _stack(call) for call in calls}
     paths = {path for stack in stacks.values() for path, _ in stack}
     several = len({path[:1] for path in paths}) > 1
-    # What is compiled is a module's own forward, if that module never stands in a stack itself.
+    # The compiled function is a module's own forward if no stack holds that module itself.
     is_forward = bool(paths) and not several and all(len(path) > 1 for path in paths)
     found: dict[Node, str] = {}
     classes: dict[str, str] = {}

@@ -36,7 +36,7 @@ def counterparts(
     pairs: Mapping[int, int],
     module_of: Callable[[int], str | None] = lambda _: None,
 ) -> Counterparts:
-    """Find what stands in compiled code for the operations of the same program, not compiled.
+    """Find the compiled counterparts of the operations of the uncompiled program.
 
     Args:
         graph: What `gradwalk.capture` gave of the program, not compiled.

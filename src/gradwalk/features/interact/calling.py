@@ -74,7 +74,7 @@ def tensors_in(result: Any) -> list[torch.Tensor]:
 
 
 def kind_of(result: Any) -> str:
-    """What a function returned, in words: "a tensor of one number", "a tuple of 2"."""
+    """Describe the result of a function: "a tensor of one number", "a tuple of 2"."""
     if isinstance(result, torch.Tensor):
         shape = tuple(result.shape)
         return "a tensor of one number" if result.numel() == 1 else f"a tensor of shape {shape}"

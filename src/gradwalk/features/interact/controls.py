@@ -36,7 +36,7 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
 
     Attributes:
         value: The numbers, nested like the tensor's dimensions. Set it, or move a control.
-        places: Of each control, which number of the tensor it is.
+        places: The index in the tensor of each control's number.
     """
 
     value = traitlets.Any()
@@ -46,7 +46,7 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
         """Make the controls.
 
         Args:
-            name: What the tensor is called.
+            name: The name of the tensor.
             tensor: Its numbers are where the controls begin.
 
         Raises:
@@ -145,9 +145,9 @@ def knob(
 
     Args:
         node: The leaf.
-        name: What it is called.
-        at: Which of its numbers.
-        control: What it is set with.
+        name: The name of the leaf.
+        at: The index of the number in the leaf.
+        control: The control that sets the number.
         step: How finely the control went at first, where it has been made finer since.
     """
     number = float(control.value)
@@ -179,9 +179,9 @@ def leaf_of(control: Any, value: Any, dtype: torch.dtype | None = None) -> torch
     """The leaf tensor that an argument reaches the function as.
 
     Args:
-        control: What the value is from.
+        control: The control that gave the value.
         value: The value.
-        dtype: Of the leaf; None for the tensor's own, or torch's default one.
+        dtype: The leaf's dtype; None for the tensor's own, or torch's default.
 
     Returns:
         None for what reaches the function as it is: a bool, a text, a fixed value, a whole number
@@ -204,7 +204,7 @@ def with_controls(function: Callable[..., Any], arguments: Mapping[str, Any]) ->
     """The arguments of interact(), each with what it is set with; and those with a default.
 
     Raises:
-        ValueError: There is no control for one of them, the function takes no such argument, or
+        ValueError: One of them has no control, the function takes no such argument, or
             one that it needs was not given.
     """
     takes = _taken_by(function)
@@ -249,7 +249,7 @@ def _taken_by(function: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 def _control(name: str, given: Any, default: Any) -> Any:
-    """What an argument is set with."""
+    """Return the control of an argument."""
     if isinstance(given, torch.Tensor):
         return TensorControl(name, given)
     if isinstance(given, (int, float)) and not abs(given) <= sys.float_info.max:

@@ -12,7 +12,7 @@ import torch
 from .controls import is_whole
 
 LR = 0.05
-"""The learning rate that stands in the box at first."""
+"""The initial learning rate in the box."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Step:
 
 
 def check_rate(lr: Any) -> None:
-    """Refuse a learning rate that is no number.
+    """Refuse a learning rate that is not a number.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is not a number.
     """
     if not isinstance(lr, Real):
         raise TypeError(
@@ -46,12 +46,12 @@ def to_move(controls: Mapping[str, Any], ranged: Collection[str], names: Any) ->
     """Which arguments a step moves; see `Interact.step`.
 
     Args:
-        controls: Of the leaves, by name.
+        controls: The controls of the leaves, by name.
         ranged: Those that were given as something to be moved.
-        names: What the reader asks for, one or several; None for nothing.
+        names: The requested names, one or several; None if none were requested.
 
     Raises:
-        TypeError: ``names`` are none.
+        TypeError: ``names`` is not iterable.
         ValueError: A name is none of a number that can move.
     """
     moving = [name for name, control in controls.items() if not is_whole(control)]

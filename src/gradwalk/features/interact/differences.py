@@ -44,7 +44,7 @@ def differences(
 
     Args:
         called: The name of the function.
-        total: What the function gives with leaves of those names.
+        total: Returns the function's result for leaves of those names.
         leaves: The leaves, with their ``.grad``.
         draws: Whether the function draws random numbers. It runs in its own precision then: in
             double precision torch draws others. Any other function runs in double precision.

@@ -34,7 +34,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         graph: The `GraphWidget`, which shows the last call that worked.
         controls: The controls by the name of their argument.
         error: A sentence when the last call did not work, or None.
-        result: What the function returned the last time that it worked.
+        result: The result of the last call that worked.
         leaves: The leaf tensors that it was called with then, by name.
     """
 
@@ -109,7 +109,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                         f"{', '.join(leaves) or 'a number among the arguments'}."
                     )
                 # The picture is many small objects: the collector would go through them again and
-                # again. What the function itself leaves behind is collected as ever.
+                # again. The function's own garbage is collected as usual.
                 paused.enter_context(collector_paused())
                 names = names_among({**variables, **leaves})
                 subject = read_source((result,), names, self._called)
@@ -140,10 +140,10 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         self.graph.backward()
 
     def _undo(self) -> Callable[[], None]:
-        """Put every ``.grad`` back that the last pass changed: those of a model would add up.
+        """Undo the last pass in every ``.grad``, so that a model's gradients do not add up.
 
         Returns:
-            What takes that back, for a call that fails: the picture is of the last pass then.
+            A function that restores them, for a call that fails: the picture still shows that pass.
         """
         subject = None if self.graph is None else self.graph._open()
         if subject is None or not subject.transport()["owned"]:
@@ -235,7 +235,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         return found
 
     def _total(self, leaves: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """What the function gives with other leaves, and the random state of the shown call."""
+        """Call the function with other leaves and the random state of the shown call."""
         torch.set_rng_state(self._state)
         try:
             with torch.enable_grad():
@@ -282,7 +282,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             The loss before and after, and what moved.
 
         Raises:
-            TypeError: ``lr`` is no number, or ``names`` are none.
+            TypeError: ``lr`` is not a number, or ``names`` is not iterable.
             ValueError: A name is none of a number's, the function returns no single number, or the
                 step ends at NaN or infinity: nothing moves then. Or the graph is closed.
 
@@ -325,7 +325,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         return float(sum(tensor.item() for tensor in tensors))
 
     def close(self) -> None:
-        """Close the picture, the controls, and what stands beside them. Twice is fine."""
+        """Close the picture, the controls and the row of buttons. A second call is allowed."""
         for child in self.children:
             for inner in getattr(child, "children", ()):
                 inner.close()
@@ -344,9 +344,9 @@ def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
             tensors that require grad.
         **arguments: As for ``ipywidgets.interact``: a tuple ``(min, max)`` or ``(min, max, step)``,
             a number, a bool, a text, a list, a dict, ``fixed(x)``, any control of ipywidgets; also
-            a tensor of up to 16 numbers, with a control for each. What is chosen from a list or a
-            dict reaches the function as a leaf if it is a float, else as it is: 2 is a number of
-            layers, 2.0 one to derive by.
+            a tensor of up to 16 numbers, with a control for each. A choice from a list or a dict
+            reaches the function as a leaf if it is a float, else unchanged: 2 is a number of
+            layers, 2.0 a number to differentiate by.
 
     Returns:
         A box with the controls and the picture: ``.graph`` is the `GraphWidget`, ``.controls`` has
@@ -359,7 +359,7 @@ def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
         ValueError: An argument has no control, the function takes no such argument or needs another
             one, a tensor has more than 16 numbers or such that no control can hold, or the function
             returned nothing that requires grad.
-        Exception: What the function raises when it is called first.
+        Exception: The function raises it in the first call.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""What the expressions in the code of a forward do, in the order in which Python evaluates them.
+"""Read the expressions in the code of a forward, in the order in which Python evaluates them.
 
 Which of them name what stands below the module, and which call functions: torch's are steps, the
 methods of the module and the user's own functions are read in the place of their call.
@@ -60,14 +60,14 @@ class Expressions:
     """A function being read: where in it we are, and which of its names stand for modules.
 
     Attributes:
-        of: What it has in common with the other functions of the class.
+        of: The state shared with the other functions of the class.
         function: The function.
         owner: The class of a method.
         callers: The names of the functions around it.
         known: What its variables name below the module.
         loops: The loops that we are in, outermost first.
         arms: The conditions that we are under, outermost first.
-        steps: What it does, as far as it is read.
+        steps: The steps read so far.
     """
 
     of: ReadClass
@@ -116,7 +116,7 @@ class Expressions:
                     self.known[each.id] = refs
 
     def _bind_items(self, target: ast.expr, taken: ast.expr) -> None:
-        """What a loop's variables name: of several, each its own where that is known."""
+        """Bind a loop's variables; each of several to its own modules where that is known."""
         called = taken.func if isinstance(taken, ast.Call) else None
         given = taken.args if isinstance(taken, ast.Call) else []
         variables = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
@@ -162,7 +162,7 @@ class Expressions:
         return ("true", refs[0]) if refs and refs[0] and len(refs) == 1 else None
 
     def _refs(self, node: ast.AST) -> tuple[str, ...] | None:
-        """What an expression names below the module; None for anything else."""
+        """Return the names below the module that an expression means; None for others."""
         if isinstance(node, ast.Name):
             return self.known.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -177,14 +177,14 @@ class Expressions:
         return None
 
     def _got(self, node: ast.Call) -> tuple[str, ...] | None:
-        """What ``getattr`` gives of what stands below the module."""
+        """Return the names below the module that a ``getattr`` call means."""
         inner, name = self._refs(node.args[0]), node.args[1] if len(node.args) > 1 else None
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
             return inner and tuple(f"{each}.{name.value}".removeprefix(".") for each in inner)
         return _any_of(inner)
 
     def _items(self, node: ast.AST) -> tuple[str, ...] | None:
-        """What a loop takes one by one, of what stands below the module."""
+        """Return the names below the module that a loop iterates over."""
         found = [
             ref.removesuffix(ref.rpartition(".")[2]).removesuffix(".")
             if ref.rpartition(".")[2] in _ITEMS

@@ -60,7 +60,7 @@ def inferred_namespaces(captured: Annotated, names: Names) -> Callable[[], dict[
 
     Args:
         captured: The graph.
-        names: What the user calls tensors and modules.
+        names: The user's names for tensors and modules.
 
     Returns:
         Works it out when it is first called, of what the modules are now, and holds none of them:
@@ -81,13 +81,13 @@ def inferred_namespaces(captured: Annotated, names: Names) -> Callable[[], dict[
 
 @dataclass(frozen=True)
 class _Noted:
-    """What is known of modules whose operations may be in a graph.
+    """Facts about modules whose operations may be in a graph.
 
     Attributes:
         parameters: Leaf -> the dotted names of the parameter that it is, of each module that has
             it.
         owners: The paths of these modules.
-        modules: What is known of each module, by dotted path.
+        modules: The facts about each module, by dotted path.
     """
 
     parameters: dict[int, list[str]]

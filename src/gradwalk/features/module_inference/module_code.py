@@ -63,7 +63,7 @@ class ModuleCode:
         self._runs: dict[str, bool] = {}
 
     def acts(self, path: str) -> list[ResolvedStep] | None:
-        """What a module does, in the order of its code; None where that is not known."""
+        """Return the steps of a module, in the order of its code; None if unknown."""
         if path not in self._acts:
             module = self.modules.get(path)
             steps = None if module is None else module.steps
@@ -157,7 +157,7 @@ class ModuleCode:
         return 0 in self.doubts(path, op).values()
 
     def doubts(self, path: str, op: str) -> dict[int, float | None]:
-        """Of each step of a module that calls a function, how doubtful it is that it made a node.
+        """Return how doubtful it is, for each step that calls a function, that it made a node.
 
         Args:
             path: The module.

@@ -123,9 +123,9 @@ class _Noting:
         return self._noted.setdefault(id(steps), NotedModule(steps, has_forward))
 
     def _steps(self, path: str, method: str, depth: int) -> Sequence[Step] | None:
-        """What a method of a module does; the same object where it is the same.
+        """Return the steps of a module's method; equal steps are one object.
 
-        The methods of other modules stand in the place of their call: they run in the module that
+        The steps of other modules' methods replace the call: they run in the module that
         calls them, for only a call of a module itself is one.
         """
         left = self._without_ruled_out(path, method, within=depth > 0)
@@ -178,7 +178,7 @@ class _Noting:
         return self._joined[key]
 
     def _method(self, path: str, ref: str, depth: int) -> Sequence[Step] | None:
-        """What a method of a module below another does; of several, what it does in all of them.
+        """Return the steps of a submodule's method, if all submodules of ``ref`` have the same.
 
         Returns:
             None where that is not known, or no method is meant.
@@ -271,13 +271,13 @@ def _names_in(test: Test | None) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value that conditions are asked of; one mark for all that is no plain value."""
+    """Return a plain value for conditions to test; one mark for any other value."""
     is_plain = value is None or value is _UNKNOWN or isinstance(value, (bool, int, float, str))
     return value if is_plain else _NOT_PLAIN
 
 
 def _attribute(module: nn.Module | None, name: str) -> Any:
-    """What a module holds under a name, without running any code of its class."""
+    """Return a module's attribute without running any code of its class."""
     if module is not None:
         own = vars(module)
         for held in (own, own["_parameters"], own["_buffers"], own["_modules"]):

@@ -63,7 +63,7 @@ def _function(captured: Annotated, node: int) -> str | None:
 
 
 def _output(captured: Annotated) -> str | None:
-    """What the only output is called; None of several, and where a path cannot have its name."""
+    """Return the name of the only output; None for several, or if a path cannot have it."""
     roots = captured.graph.graph["roots"]
     if len(roots) != 1:
         return None

@@ -207,10 +207,10 @@ class CodeWalk:
 
         Args:
             path: The module.
-            first: The one place.
-            last: The other.
-            after: What the first calls last.
-            before: What the last calls at the end.
+            first: The first place.
+            last: The last place.
+            after: The module after which the calls at ``first`` begin; None for all of them.
+            before: The module before which the calls at ``last`` end; None for all of them.
             ran: Which places are known to run; both by default, and neither where a loop begins or
                 ends.
         """

@@ -1,4 +1,4 @@
-"""What the quiz adds to the core: a controller of `GraphWidget`."""
+"""Add the quiz's controller to `GraphWidget`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Question:
         node: Which.
         truth: The number; for "order", which of the asked nodes runs before it.
         state: Where it stands.
-        hint: What may help, after a wrong answer.
+        hint: A hint after a wrong answer.
         tries: How many answers were wrong.
     """
 
@@ -47,7 +47,7 @@ class Question:
 
 @dataclass
 class Quiz:
-    """What is asked about one graph, of plain values alone.
+    """The questions about one graph, in plain values only.
 
     Attributes:
         what: "grad", "value" or "order".
@@ -121,7 +121,7 @@ class Quiz:
 
         Args:
             node: The node it is about.
-            text: What was typed; None for a click, where the order is asked.
+            text: The typed text; None for a click in a quiz about the order.
 
         Returns:
             Whether it is right.
@@ -167,7 +167,7 @@ class Quiz:
 
     @property
     def model(self) -> QuizModel:
-        """What the browser is told."""
+        """Return the model for the browser."""
         places = {node: str(i + 1) for i, node in enumerate(self._in_order())}
         questions: list[QuestionModel] = [
             {
@@ -263,7 +263,7 @@ class Quiz:
         return lines + self._besides(question)
 
     def _besides(self, question: Question) -> list[str]:
-        """What is in a gradient besides what came along its edges."""
+        """Explain the part of a gradient that did not come along its edges."""
         run, node = self.run, question.node
         if run is None:
             return []

@@ -51,7 +51,7 @@ class Ranked(SavedGraph):
         *,
         on_rank: Callable[[int], Ranked],
     ) -> None:
-        """Show the graph of one rank, or those of the stages of a pipeline as one.
+        """Show the graph of one rank, or one graph of all stages of a pipeline.
 
         Args:
             saved: The graph.
@@ -160,7 +160,7 @@ class Ranked(SavedGraph):
         is_explicit: bool = False,
         optimizers: Sequence[torch.optim.Optimizer] = (),
     ) -> list[Finding]:
-        """Return the findings between the ranks, then those of the shown ranks."""
+        """Return the findings between the ranks, then those on the shown ranks."""
         asked: dict[str, Any] = {"is_explicit": is_explicit, "optimizers": optimizers}
         own = super().findings(called, limits, **asked)
         return [*findings_over_ranks(self.ranks, self._leaves, self.apart), *own]
@@ -349,7 +349,7 @@ def _edges(saved: SavedGraphModel) -> list[EdgeRanksModel]:
 def _side_by_side(
     ranks: Sequence[RankModel], pairs: Mapping[int, Mapping[int, int]], alike: Alike
 ) -> list[LeafOverRanks]:
-    """The leaves of all ranks, those of the shown graph first."""
+    """Return the leaves of all ranks, the shown graph's first."""
     rows: dict[int | tuple[int, str], dict[int, RankLeafModel]] = {}
     for said in ranks:
         rank = said["rank"]

@@ -247,10 +247,10 @@ def _memory(parts: Sequence[Part]) -> MemoryModel:
 
 
 def finding_at(found: FindingModel, places: Sequence[int]) -> FindingModel:
-    """What was found on a rank, with the nodes of the whole; sentences number nodes, too.
+    """Return a rank's finding with the node numbers of the whole, in its message too.
 
     Args:
-        found: It, whose ``nodes`` are those of the whole already.
+        found: The finding; its ``nodes`` already number the whole.
         places: By node of that rank its place in the whole.
     """
 

@@ -35,7 +35,7 @@ def pipelines_of(ranks: Sequence[RankModel]) -> list[list[int]]:
     """Group ranks by pipeline; replica i of each stage is in pipeline i.
 
     Args:
-        ranks: What the files of the ranks say, ascending.
+        ranks: The reports of the ranks' files, ascending.
 
     Returns:
         The ranks of each pipeline, the last stage first; nothing where no file has a stage.
@@ -65,7 +65,7 @@ def ties_among(ranks: Sequence[RankModel], pipelines: Iterable[Sequence[int]]) -
     Where several do, the order decides.
 
     Args:
-        ranks: What the files of the ranks say.
+        ranks: The reports of the ranks' files.
         pipelines: As `pipelines_of` gave them.
 
     Raises:
@@ -124,7 +124,7 @@ def sets_of(ranks: Sequence[RankModel]) -> dict[int, int]:
     """Number the set of each rank: its stage, or the ranks whose leaves share a name with its own.
 
     Args:
-        ranks: What the files of the ranks say.
+        ranks: The reports of the ranks' files.
     """
     found: dict[int, int] = {}
     by_name: dict[str, int] = {}

@@ -321,7 +321,7 @@ def _elsewhere(node: SavedNode) -> SavedNode:
 def _network_edges(
     drawn: Sequence[EdgeModel], beyond: Sequence[SavedEdge], ranks: Sequence[Any]
 ) -> list[SavedEdge]:
-    """Edges with keys of their own, those of the shown graph as they were."""
+    """Return edges with unique keys; the shown graph's keys do not change."""
     known = {
         (edge["source"], edge["target"], more["key"])
         for edge, more, who in zip(drawn, beyond, ranks, strict=True)
@@ -346,5 +346,5 @@ def _at_its_end(stages: list[StageModel] | None, cursor: int, rank: int) -> list
         return None
     details = details_at(stages, cursor)
     about = f"{about_elsewhere(rank)} {details['about']}"
-    # The steps of its pass are not those of the one that is shown.
+    # The other rank's pass has its own steps.
     return [{"from_step": 0, "fields": {**details, "about": about, "contributions": None}}]
