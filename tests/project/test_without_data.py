@@ -235,7 +235,7 @@ def test_comparisons(made):
     for one, other in ((made.loss(), made.loss()), (made.loss(), real), (real, made.loss())):
         compare(one, other).backward()
     found = str(compare_numerics(made.loss(), made.loss()))
-    assert "No number of the two" in found or "0 gradients that were" in found
+    assert "No numbers of the two" in found or "0 gradients that were" in found
 
 
 def _real_loss():
