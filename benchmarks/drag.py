@@ -143,7 +143,7 @@ def move(box: Interact, moves: int) -> tuple[list[list[dict[str, Any]]], list[fl
         start = time.process_time()
         box.controls["w"].value = 0.5 + (i % 500) / 1000
         took.append((time.process_time() - start) * 1e3)
-        sent.append([state for whose, state in Sent.kept if whose == box.graph.comm.comm_id])
+        sent.append([state for whose, state in Sent.kept if whose == box.widget.comm.comm_id])
     Sent.kept = None
     return sent, took
 
@@ -162,7 +162,7 @@ def opened(browser: Browser, box: Interact) -> tuple[Page, CDPSession]:
     page.set_default_timeout(0)
     page.goto("http://localhost:1/page.html")
     page.wait_for_function("window.ready")
-    page.evaluate("state => window.begin(state)", plain(*_remove_buffers(box.graph.get_state())))
+    page.evaluate("state => window.begin(state)", plain(*_remove_buffers(box.widget.get_state())))
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     return page, session
@@ -217,7 +217,7 @@ def main() -> None:
             before = metrics(session)
             shown = page.evaluate("([s, n]) => window.run(s, n)", [sent, 60])
             busy = (metrics(session)["TaskDuration"] - before["TaskDuration"]) / 60 * 1e3
-            count = len(box.graph.graph["nodes"])
+            count = len(box.widget.model["nodes"])
             median, mean = statistics.median(python), statistics.mean(python)
             times = f"{median:>10.1f}{mean:>10.1f}{busy:>10.1f}{statistics.median(shown):>12.1f}"
             print(f"{count:>5}{times}")

@@ -127,7 +127,7 @@ def measure(browser: Browser, address: str, layers: int, frames: int) -> dict[st
     start = time.perf_counter()
     page.locator(".gw-depth").select_option("all")
     settle(page)
-    plumbing = page.get_by_label("Hide plumbing")
+    plumbing = page.get_by_label("Hide views and transposes")
     if plumbing.get_attribute("aria-pressed") == "true":
         plumbing.click()
         settle(page)

@@ -49,7 +49,7 @@ def save_all(folder: Path) -> int:
             get_world_size=lambda: RANKS,
         ):
             save(widget, folder / f"run-{rank:02}.gw")
-        count = len(widget.graph["nodes"])
+        count = len(widget.model["nodes"])
         widget.close()
     return count
 

@@ -66,7 +66,7 @@ def main() -> None:
             found = [{way: cpu_ms(work) for way, work in ways.items()} for _ in range(rounds)]
             least = {way: min(each[way] for each in found) for way in ways}
             print(
-                f"| {name} | {len(widget.graph['nodes'])} | "
+                f"| {name} | {len(widget.model['nodes'])} | "
                 + " | ".join(f"{least[way]:.0f}" for way in ways)
                 + f" | {least['save'] / least['backward']:.1f} "
                 f"| {path.stat().st_size / 1e3:.0f} |",

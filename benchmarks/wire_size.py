@@ -31,7 +31,7 @@ from gradwalk.graph.outputs import read_outputs
 from gradwalk.schema.columns import encode
 from gradwalk.sources.graph_model import graph_model
 
-TRAITS = ("graph", "_dtypes", "state", "steps", "run")
+TRAITS = ("model", "_dtypes", "state", "_steps", "run")
 
 Program = Callable[[], tuple[Tensor, Any]]
 """Gives the output and what to name tensors by."""
@@ -124,7 +124,7 @@ def making(output: Tensor, names: Any) -> float:
 def selecting(widget: GraphWidget, times: int = 50) -> float:
     """CPU milliseconds of selecting a node, the median over nodes drawn at random."""
     draw, found = random.Random(0), []
-    total = len(widget.graph["nodes"])
+    total = len(widget.model["nodes"])
     for node in [draw.randrange(total) for _ in range(times)]:
         start = time.process_time()
         widget.selected = node
@@ -155,7 +155,7 @@ def main() -> None:
         seconds.append(statistics.median(making(output, names) for _ in range(rounds)))
         with closing(GraphWidget(output, names=names)) as widget:
             widget.backward()
-            nodes = len(widget.graph["nodes"])
+            nodes = len(widget.model["nodes"])
             sent = {trait: widget.get_state(trait)[trait] for trait in TRAITS}
             select = selecting(widget)
         per_node = [len(sent[trait]) / nodes for trait in TRAITS]

@@ -39,7 +39,7 @@ const bundle = {
 /** The still picture, for an engine without a page; it never reaches a browser. */
 const still = {
   ...shared,
-  entryPoints: [{ in: "export/entry.ts", out: "export" }],
+  entryPoints: [{ in: "still.ts", out: "export" }],
   format: "iife",
   globalName: "gradwalk",
   outdir: out,

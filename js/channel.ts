@@ -1,5 +1,6 @@
 import type { AnyModel, RenderProps } from "@anywidget/types";
 import { faultBox, messageOf } from "./dom/fault";
+import { callbacks, ending, KERNELS } from "./hosts";
 import { rootElement } from "./theme/sheet";
 import {
   type AnswerMessage,
@@ -53,13 +54,6 @@ export const GONE =
   "The kernel that made this picture has gone, and its tensors with it: stepping shows what was " +
   "recorded and moves no .grad. Run the cell again for a new picture.";
 
-/** Jupyter's hosts set this on the model when its kernel has gone, and mark later views. */
-const LIVENESS = "comm_live_update";
-const DISCONNECTED = ".jupyter-widgets-disconnected";
-
-/** The element that VS Code's renderer puts around a widget. */
-const VSCODE_OUTPUT = ".cell-output-ipywidget-background";
-
 /**
  * Return the `render` that anywidget calls for each view, from a function that fills an element and returns its end.
  */
@@ -76,23 +70,11 @@ export function drawnBy<T extends object>(
     }
     const ended = () => {
       end();
-      putBack(el);
+      ending(el);
     };
     signal?.addEventListener("abort", ended, { once: true });
     return () => end();
   };
-}
-
-/**
- * When a cell runs again, VS Code removes its output from the page before the widget ends. Its renderer then detaches
- * the widget, which fails outside a page, so this puts the output back for that moment.
- */
-function putBack(el: HTMLElement): void {
-  if (el.isConnected || !el.closest(VSCODE_OUTPUT)) return;
-  const output = el.getRootNode() as HTMLElement;
-  output.hidden = true;
-  document.body.append(output);
-  setTimeout(() => output.remove());
 }
 
 /**
@@ -104,7 +86,7 @@ export function channelOf<T extends object = Traits>(
   el?: Element,
 ): Channel<T, Settable & keyof T> {
   let isLive: boolean | undefined;
-  const isGone = () => !(isLive ?? !el?.closest(DISCONNECTED));
+  const isGone = () => !(isLive ?? !KERNELS.some(({ gone }) => el?.closest(gone)));
   return {
     get: (trait) => {
       const value = opened(model.get(trait));
@@ -119,27 +101,24 @@ export function channelOf<T extends object = Traits>(
     on(trait, changed) {
       // A fresh function per subscription: `off` removes by identity.
       const callback = () => changed();
-      const event = `change:${String(trait)}` as `change:${keyof T & string}`;
-      model.on(event, callback);
-      if (!TELLS_OWNER.has(trait)) return () => model.off(event, callback);
-      const live = LIVENESS as typeof event;
-      const liveChanged = function (this: View | undefined) {
-        isLive = this?.model?.comm_live;
-        changed();
-      };
-      model.on(live, liveChanged);
+      type Event = `change:${keyof T & string}`;
+      const heard: [Event, () => void][] = [[`change:${String(trait)}` as Event, callback]];
+      if (TELLS_OWNER.has(trait))
+        for (const { event, isLive: live } of KERNELS)
+          heard.push([
+            event as Event,
+            function (this: unknown) {
+              isLive = live(this);
+              changed();
+            },
+          ]);
+      for (const [event, call] of heard) model.on(event, call);
       return () => {
-        model.off(event, callback);
-        model.off(live, liveChanged);
+        for (const [event, call] of heard) model.off(event, call);
       };
     },
     send: (message, done) => model.send(message, done && callbacks(done)),
   };
-}
-
-/** The view, which anywidget passes as `this`. Its mark does not change, because anywidget removes its listeners. */
-interface View {
-  model?: { comm_live?: boolean };
 }
 
 /** Traits that depend on Python: whether stepping moves `.grad` (one graph, several graphs), and the other ranks. */
@@ -164,22 +143,6 @@ function opened<V>(value: V): V {
   const found = known.get(value) ?? plain<object>(value);
   known.set(value, found);
   return found as V;
-}
-
-/** Jupyter's messages about the kernel's state. */
-interface Told {
-  content?: { execution_state?: string };
-}
-
-/** Jupyter wants an object of callbacks. marimo calls a function once the message has been sent. */
-function callbacks(done: () => void): object {
-  return Object.assign(() => {}, {
-    iopub: { status: (told: Told) => isIdle(told) && done() },
-  });
-}
-
-function isIdle({ content }: Told): boolean {
-  return content?.execution_state === "idle";
 }
 
 /** Return a channel without a kernel, which keeps the values itself. `change` and `receive` play Python's part. */

@@ -11,7 +11,7 @@ const page = testPage();
 async function view(graph: GraphModel, constants: boolean) {
   const host = document.body.appendChild(document.createElement("div"));
   const channel = localChannel({
-    graph,
+    model: graph,
     details: null,
     state: { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" },
     _fault: null,
@@ -19,7 +19,7 @@ async function view(graph: GraphModel, constants: boolean) {
     direction: "down" as const,
     constants,
     cursor: 0,
-    steps: [],
+    _steps: [],
     run: null,
     transport: { owned: false, note: null, blocked: null },
   });

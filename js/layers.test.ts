@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 /** The folders, lowest first. Each imports only from itself and from those before it. */
 const ROOMS = [
   "wire",
+  "hosts",
   "dom",
   "text",
   "theme",
@@ -19,10 +20,11 @@ const ROOMS = [
   "export",
   "controls",
   "panel",
-  "experiments",
   "compare",
   "view",
+  "features",
   "page",
+  "still",
   "widget",
   "comparison",
 ] as const;
@@ -98,6 +100,31 @@ describe("the rooms", () => {
         .map((to) => `${from} imports ${to}`),
     );
     expect(upward).toEqual([]);
+  });
+});
+
+describe("features", () => {
+  /** The files that put a widget, a page or a picture together. */
+  const ENTRIES = new Set(["widget.ts", "comparison.ts", "still.ts", "page/entry.ts"]);
+  const roomOfFeature = (path: string) => path.split("/").slice(0, 2).join("/");
+  const plugged = (path: string) => path.startsWith("features/") && path.split("/").length > 2;
+
+  it("are imported by no file of the core", () => {
+    const core = Array.from(IMPORTS).flatMap(([from, all]) =>
+      from.startsWith("features/") || ENTRIES.has(from)
+        ? []
+        : all.filter((to) => to.startsWith("features/")).map((to) => `${from} imports ${to}`),
+    );
+    expect(core).toEqual([]);
+  });
+
+  it("do not import each other", () => {
+    const across = Array.from(IMPORTS).flatMap(([from, all]) =>
+      all
+        .filter((to) => plugged(from) && plugged(to) && roomOfFeature(from) !== roomOfFeature(to))
+        .map((to) => `${from} imports ${to}`),
+    );
+    expect(across).toEqual([]);
   });
 });
 

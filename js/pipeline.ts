@@ -2,14 +2,15 @@ import type { Folding } from "./fold/folding";
 import { foldedPlan, type GroupedGraph } from "./fold/grouped_graph";
 import { type Direction, isHorizontal } from "./layout/direction";
 import type { ContentCache } from "./layout/types";
-import { boardPlan } from "./scene/board_plan";
 import { type Drawn, drawn } from "./scene/curves";
 import { lensRoom, withLens } from "./scene/lens";
 import { placeLinks } from "./scene/links";
+import { isBody } from "./scene/module_class";
 import type { CardSize, NodeShape } from "./scene/node_shape";
 import { place } from "./scene/place";
 import type { Plan, Strip } from "./scene/plan";
 import type { Scene } from "./scene/scene";
+import { isWork } from "./scene/shown_graph";
 import { cardIn, type Planned, type Sized, sized, WINDOW } from "./scene/sizes";
 import { fitView, type Room, type Size } from "./scene/views";
 import type { Measure } from "./text/measure";
@@ -62,11 +63,14 @@ export function makeScene(
     if (fitView(full, room).k >= LEAST_FULL) return full;
     return makeScene(graph, plan, direction, measure, { ...options, cards: "near" });
   }
+  // As signs alone where there are too many for cards.
+  const isBoard = card !== null || (cards === true && !graph.static);
   const planned: Planned = {
     graph,
-    plan: card ? withoutLabels(graph, plan) : plan,
+    plan: isBoard ? withoutLabels(graph, plan) : plan,
     direction,
     card,
+    isBoard,
   };
   const withSizes = sized(planned, measure, options);
   const placed = place(withSizes, measure, options);
@@ -101,4 +105,34 @@ function withLenses(
     const bar = around.nodes[first[lens.strip] + lens.block];
     return withLens(around, inner, lens, strip, bar, horizontal, measure);
   }, scene);
+}
+
+/** Remove the frames around single operations, which become plain nodes named after their modules. */
+export function boardPlan(graph: GraphModel, plan: Plan): Plan {
+  const { nodes, frames } = plan;
+  if (nodes.some(({ group }) => group)) return plan;
+  const operations = new Int32Array(frames.length);
+  for (const { id, frame } of nodes) {
+    if (!isWork(graph.nodes[id])) continue;
+    for (let f = frame; f >= 0; f = frames[f].parent) operations[f]++;
+  }
+  const kept = frames.flatMap((_, f) => (operations[f] > 1 || isBody(frames[f].path) ? [f] : []));
+  if (kept.length === frames.length) return plan;
+  const at = new Map(kept.map((f, i) => [f, i]));
+  /** The innermost outer frame that stays, and the outermost inner one that does not. */
+  const around = (frame: number) => {
+    let dropped = -1;
+    let f = frame;
+    for (; f >= 0 && !at.has(f); f = frames[f].parent) dropped = f;
+    return { frame: at.get(f) ?? -1, dropped };
+  };
+  return {
+    ...plan,
+    frames: kept.map((f) => ({ ...frames[f], parent: at.get(frames[f].parent) ?? -1 })),
+    nodes: nodes.map((node) => {
+      const { frame, dropped } = around(node.frame);
+      const isOne = dropped >= 0 && isWork(graph.nodes[node.id]);
+      return { ...node, frame, ...(isOne && { module: frames[dropped].path }) };
+    }),
+  };
 }

@@ -82,7 +82,7 @@ describe("the drawing", () => {
   });
 
   it("shows hostile names as text", async () => {
-    const { host } = await view({ graph: MODELS["hostile names"]() });
+    const { host } = await view({ model: MODELS["hostile names"]() });
     expect(host.querySelector("img, .gw-svg b, b b")).toBeNull();
     expect(host.querySelector(".gw-svg")?.textContent).toContain(EVIL.slice(0, 10));
   });
@@ -101,7 +101,7 @@ describe("the drawing", () => {
   });
 
   it("draws a leaf's copies and lights them up together", async () => {
-    const { host, one } = await view({ graph: MODELS["RNN, 40 steps"]() });
+    const { host, one } = await view({ model: MODELS["RNN, 40 steps"]() });
     const copy = one<SVGGElement>('.gw-copy[data-kind="leaf"]');
     copy.dispatchEvent(new MouseEvent("pointermove", { bubbles: true }));
     await nextFrame();
@@ -178,10 +178,10 @@ describe("the keyboard", () => {
 describe("faults", () => {
   it("says what is wrong with a graph, and recovers", async () => {
     const { channel, one } = await view({
-      graph: { ...MODELS["h = w * x + b"](), nodes: [] },
+      model: { ...MODELS["h = w * x + b"](), nodes: [] },
     });
     expect(one(".gw-fault").textContent).toMatch(/./);
-    channel.change("graph", MODELS.LeNet());
+    channel.change("model", MODELS.LeNet());
     await nextFrame();
     expect(one(".gw-fault")).toBeNull();
     expect(one(".gw-counts").textContent).toBe("42 nodes");
@@ -211,7 +211,7 @@ describe("taking it away", () => {
     expect(host.childNodes).toHaveLength(0);
     expect(page.observers()).toBe(0);
     channel.change("selected", 3);
-    channel.change("graph", MODELS.LeNet());
+    channel.change("model", MODELS.LeNet());
     await nextFrame();
     expect(host.childNodes).toHaveLength(0);
     expect(on).not.toHaveBeenCalled();
@@ -241,7 +241,7 @@ describe("several ranks", () => {
   const choice = (host: Element) => host.querySelector<HTMLSelectElement>(".gw-rank-choice select");
 
   it("can be chosen from where Python can show another, by keyboard and with a name", async () => {
-    const { host, channel, one } = await view({ graph: ranked(), rank: 0, _ranks: [0, 1, 2] });
+    const { host, channel, one } = await view({ model: ranked(), rank: 0, _ranks: [0, 1, 2] });
     const select = choice(host) as HTMLSelectElement;
     expect(select.getAttribute("aria-label")).toBe("Rank whose graph and numbers are shown");
     expect([...select.options].map(({ value }) => value)).toEqual(["0", "1", "2"]);
@@ -257,7 +257,7 @@ describe("several ranks", () => {
     const graph = ranked();
     const elsewhere = [{ rank: 2, ranks: "ranks 2 and 5", count: 3, names: [EVIL] }];
     const here = { ...graph, ranks: graph.ranks && { ...graph.ranks, elsewhere } };
-    const { channel, one, click } = await view({ graph: here, rank: 0, _ranks: [0, 1, 2] });
+    const { channel, one, click } = await view({ model: here, rank: 0, _ranks: [0, 1, 2] });
     expect(one(".gw-rank-more").textContent).toBe("+3 nodes on ranks 2 and 5");
     expect(one(".gw-rank-more").title).toContain(EVIL);
     await click(one(".gw-rank-more"));
@@ -274,7 +274,7 @@ describe("several ranks", () => {
       target === 2 ? [{ edge, here: false }] : [],
     );
     const given = { ...graph, ranks: ranks && { ...ranks, nodes, edges } };
-    const { host, one } = await view({ graph: given, rank: 0, _ranks: [0, 1, 2] });
+    const { host, one } = await view({ model: given, rank: 0, _ranks: [0, 1, 2] });
     expect(host.querySelectorAll(".gw-only-edge")).toHaveLength(edges.length);
     expect(one('.gw-node[data-node="2"] .gw-only-tag').textContent).toBe("only on rank 1");
     const count = nodes.length - 1;
@@ -283,7 +283,7 @@ describe("several ranks", () => {
   });
 
   it("are announced when nothing can be done", async () => {
-    const { host, one } = await view({ graph: ranked(), rank: 1, _ranks: [] });
+    const { host, one } = await view({ model: ranked(), rank: 1, _ranks: [] });
     expect(one(".gw-rank-choice").hidden).toBe(true);
     expect(one(".gw-rank-words").textContent).toBe("rank 1 of 3");
     expect(choice(host)?.disabled).toBe(false);
@@ -295,7 +295,7 @@ describe("several ranks", () => {
   });
 
   it("move nothing where only numbers are others", async () => {
-    const { host, channel } = await view({ graph: ranked(), rank: 0, _ranks: [0, 1, 2] });
+    const { host, channel } = await view({ model: ranked(), rank: 0, _ranks: [0, 1, 2] });
     const places = () =>
       [...host.querySelectorAll(".gw-node")].map((node) => node.getAttribute("transform"));
     const before = places();

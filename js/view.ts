@@ -1,13 +1,10 @@
 import type { Channel, Traits } from "./channel";
 import { choices } from "./controls/choices";
-import type { Corner } from "./controls/corner";
 import { Refit } from "./controls/refit";
 import { Shell } from "./controls/shell";
-import { say, write } from "./dom/element";
+import { element, say, write } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
 import { whenResized } from "./dom/when_resized";
-import { NodeExperiments } from "./experiments/node_experiments";
-import { WhatIf } from "./experiments/what_if";
 import { seenMarks } from "./paint/marks";
 import { browserMeasure, type Measure } from "./text/measure";
 import { createFollowing, type Following } from "./view/following";
@@ -15,6 +12,7 @@ import { GraphControls } from "./view/graph_controls";
 import { Picture, type Request } from "./view/picture";
 import { Playback } from "./view/playback";
 import { SidePanel } from "./view/side_panel";
+import { type PartView, VIEW_PARTS, type ViewPart } from "./view/view_part";
 import type { StartWorker } from "./worker/scene_maker";
 
 /**
@@ -37,14 +35,12 @@ export function createView(
 class GraphView {
   private readonly shell: Shell<Traits>;
   private readonly picture: Picture;
-  private readonly experiments: NodeExperiments;
-  private readonly whatIf: WhatIf;
+  private readonly parts: readonly ViewPart[];
   private readonly following: Following;
   private readonly controls: GraphControls;
   private readonly side: SidePanel;
   private readonly playback: Playback;
   private readonly refit: Refit;
-  private readonly corner: Corner;
 
   readonly redraw: () => void;
   private readonly mark: () => void;
@@ -63,60 +59,76 @@ class GraphView {
     this.showSelected = shell.guarded(() => this.select());
     this.picture = this.createPicture(startWorker, measure);
     const { drawing, folds, live } = this.picture;
-    this.experiments = new NodeExperiments(drawing, channel);
-    const picked = () => this.side.select(null);
     const goTo = (node: number) => this.goTo(node);
-    this.whatIf = new WhatIf(channel, drawing, measure, { picked, goTo }, shell.cleanup);
+    this.parts = this.createParts(measure);
     this.following = createFollowing(shell, live, () => this.takeUpdate());
     this.showColours = this.following.part(() => this.colour());
-    this.controls = new GraphControls(this.picture, shell, channel, measure, {
+    const tools = this.parts.flatMap(({ tool }) => tool ?? []);
+    this.controls = new GraphControls(this.picture, shell, channel, measure, tools, {
       redraw: () => this.redraw(),
       fitted: () => this.refit.widthIs(drawing.viewport.stage.width),
       goTo,
       toggleHelp: () => this.side.toggleHelp(),
     });
-    this.side = new SidePanel(shell, channel, drawing, folds, this.whatIf, this.following, {
+    this.side = new SidePanel(shell, channel, drawing, folds, this.parts, this.following, {
       drawable: () => this.picture.drawable,
       running: () => this.playback.running,
       turned: () => this.redraw(),
       helped: (shows) => this.controls.toolbar.setHelp(shows),
     });
-    this.playback = new Playback(drawing, live, channel, {
+    this.playback = new Playback(drawing, live, channel, this.parts, {
       drawable: () => this.picture.drawable,
       show: goTo,
       recorded: () => {
         this.side.updateLegend();
         this.showColours();
       },
-      moved: () => this.side.update(),
+      moved: () => {
+        this.each((part) => part.stepped?.());
+        this.side.update();
+      },
     });
     this.refit = new Refit(drawing.viewport, folds, () => {
       folds.forget();
       this.redraw();
       this.showSelected();
     });
-    this.corner = this.controls.corner(this.playback.key);
+  }
+
+  private createParts(measure: Measure): ViewPart[] {
+    const { channel, shell, picture } = this;
+    const view: PartView = {
+      channel,
+      drawing: picture.drawing,
+      measure,
+      cleanup: shell.cleanup,
+      graph: () => picture.drawable?.graph ?? null,
+      goTo: (node) => this.goTo(node),
+      deselect: () => this.side.select(null),
+    };
+    return VIEW_PARTS.map((create) => create(view));
+  }
+
+  private each(act: (part: ViewPart) => void): void {
+    for (const part of this.parts) this.shell.guarded(() => act(part))();
   }
 
   private createPicture(startWorker: StartWorker, measure: Measure): Picture {
-    return new Picture(this.channel, measure, startWorker, {
+    return new Picture(this.channel, measure, startWorker, () => this.parts, {
       select: (id, module) => {
-        if (!this.experiments.takesClick(id)) this.side.select(id, module);
+        if (!this.parts.some((part) => part.clicked?.(id))) this.side.select(id, module);
       },
       zoomed: (scale) => this.controls.toolbar.setScale(scale),
-      moved: () => {
-        this.whatIf.place();
-        this.experiments.place();
-      },
+      moved: () => this.each((part) => part.moved?.()),
       escape: () =>
-        this.whatIf.leave() ||
+        this.parts.some((part) => part.left?.()) ||
         this.controls.search.clear() ||
         this.shell.leaveFull() ||
         (!this.side.isChosen() && this.picture.breadcrumbs.leave()),
       folded: () => this.showFolding(),
       shown: (scene) => {
         this.side.arrangement.suit(scene);
-        this.whatIf.draw();
+        this.each((part) => part.drawn?.());
         const hasCards = scene?.nodes.some(({ shape }) => shape.card);
         this.controls.toolbar.setFlow(scene && hasCards ? scene.direction : null);
       },
@@ -127,18 +139,20 @@ class GraphView {
   }
 
   fill(host: HTMLElement): void {
-    const { shell, picture, controls, experiments, playback, side, refit } = this;
+    const { shell, picture, controls, parts, playback, side, refit } = this;
     const { root, cleanup } = shell;
     const { drawing } = picture;
     const { arrangement } = side;
-    drawing.element.append(playback.bar.notes);
     shell.fill(
       host,
       controls.toolbar.element,
       shell.faults,
+      element("div", "gw-key-strip", controls.view.key, playback.key),
       arrangement.body,
-      experiments.question,
+      ...parts.flatMap(({ question }) => question ?? []),
       playback.bar.element,
+      playback.bar.notes,
+      ...parts.flatMap(({ strip }) => strip ?? []),
       controls.findings.element,
       arrangement.bottom,
     );
@@ -148,7 +162,6 @@ class GraphView {
       refit.widthIs(root.clientWidth);
     };
     cleanup.add(whenResized([root], resized));
-    cleanup.add(whenResized([drawing.element], () => this.corner.place()));
     shell.followFull(() => {
       arrangement.arrange();
       drawing.viewport.fit(false);
@@ -165,54 +178,61 @@ class GraphView {
 
   /** Follow the traits: per trait, what it changes. */
   follow(): void {
-    const { following, picture, experiments, playback, controls, side, whatIf } = this;
+    const { following, picture, playback, controls, side } = this;
     const { stepper } = playback;
     const { redraw, mark, showSelected } = this;
-    const inPlace = () => {
+    const makeRoom = () => {
       if (!picture.live.isRoomed) redraw();
-      else experiments.update(picture.drawable?.graph ?? null);
     };
     const showSteps = this.shell.guarded(() => stepper.read(picture.drawable?.autograd ?? null));
-    const showRank = this.shell.guarded(() => this.showRank());
-    const edited = () => {
-      playback.update();
-      side.update();
-    };
     const changed: Partial<Record<keyof Traits, (() => void)[]>> = {
-      graph: [redraw, mark, showSelected],
+      model: [redraw, mark, showSelected],
       _values: [redraw, mark],
       _update: [following.take],
-      _knobs: [inPlace],
-      _differences: [inPlace],
-      _quiz: [inPlace, () => controls.view.update()],
-      score: [inPlace],
+      _number_inputs: [makeRoom],
+      _quiz: [makeRoom],
       direction: [redraw],
       constants: [redraw],
       state: [() => stepper.answered(), mark],
-      steps: [showSteps],
+      _steps: [showSteps],
       run: [showSteps],
       cursor: [() => stepper.follow()],
       _inner: [() => stepper.follow()],
       transport: [() => stepper.answered(), () => playback.follow()],
       selected: [showSelected],
       details: [side.update],
-      edits: [() => whatIf.edited(), edited],
-      what_if: [() => whatIf.update(), edited],
-      _shares: [() => whatIf.update(), edited],
       _checked: [side.update],
       _memory: [() => controls.view.update(), side.update],
       _dtypes: [() => controls.view.update()],
-      findings: [this.shell.guarded(() => controls.showFindings())],
-      rank: [showRank],
-      _ranks: [showRank],
+      _findings: [this.shell.guarded(() => controls.showFindings())],
       _fault: [
         () => stepper.answered(),
         () => controls.view.answered(),
         () => this.shell.showPythonFault(),
       ],
     };
+    this.followParts(new Set(Object.keys(changed)));
     for (const [trait, actions] of Object.entries(changed))
       for (const action of actions) following.on(trait as keyof Traits, action);
+  }
+
+  /** Follow the traits of the features, before the core does; the words around the picture follow all but the core's. */
+  private followParts(cores: ReadonlySet<string>): void {
+    const { following, parts, playback, side, controls } = this;
+    for (const part of parts)
+      for (const trait of part.traits ?? [])
+        following.on(
+          trait,
+          this.shell.guarded(() => part.update?.()),
+        );
+    const around = () => {
+      playback.update();
+      side.update();
+      this.showColours();
+      controls.toolbar.tighten();
+    };
+    for (const trait of new Set(parts.flatMap(({ traits = [] }) => traits)))
+      if (!cores.has(trait)) following.on(trait, around);
   }
 
   /** Show everything for the first time. */
@@ -222,7 +242,6 @@ class GraphView {
     this.mark();
     this.showSelected();
     this.shell.guarded(() => this.controls.showFindings())();
-    this.shell.guarded(() => this.showRank())();
   }
 
   destroy(): void {
@@ -250,7 +269,6 @@ class GraphView {
     if (isOther && !was) side.modules.select(null);
     if (isOther && was === undefined)
       this.refit.madeFor(picture.drawing.canvas.clientWidth > 0 ? shell.root.clientWidth : 0);
-    this.whatIf.read(graph);
     this.controls.show(request);
     side.setDirection(direction, graph.static);
   }
@@ -259,7 +277,7 @@ class GraphView {
   private describe(request: Request): void {
     const { drawable, was, isOther } = request;
     const { picture, playback, side } = this;
-    this.experiments.update(drawable.graph);
+    this.each((part) => part.update?.());
     playback.stepper.read(drawable.autograd);
     say(picture.drawing.canvas, "aria-label", drawable.label);
     // New numbers keep all sizes, and measuring would force a layout.
@@ -274,7 +292,8 @@ class GraphView {
     this.mark();
     this.playback.stepper.answered();
     this.picture.drawing.mark({ selected: this.channel.get("selected") });
-    this.showRank();
+    this.showColours();
+    this.side.update();
   }
 
   private markState(): void {
@@ -287,18 +306,15 @@ class GraphView {
 
   private colour(): void {
     this.controls.view.update();
-    this.corner.place();
-    if (this.picture.drawable?.graph.ranks) this.controls.toolbar.tighten();
   }
 
   private showFolding(): void {
-    this.experiments.place();
+    this.each((part) => part.drawn?.());
+    this.each((part) => part.moved?.());
     this.picture.breadcrumbs.update();
     this.controls.view.update();
     this.controls.showDrawn();
-    this.corner.place();
     this.side.updateLegend();
-    this.whatIf.draw();
     this.side.update();
     this.controls.toolbar.tighten();
   }
@@ -307,16 +323,8 @@ class GraphView {
     const selected = this.channel.get("selected");
     if (selected !== null) this.side.modules.select(null);
     this.picture.drawing.mark({ selected });
-    this.whatIf.select(selected);
     this.side.update();
     if (selected !== null) this.picture.folds.reveal(selected);
-    this.corner.place();
-  }
-
-  private showRank(): void {
-    this.controls.showRank();
-    this.showColours();
-    this.side.update();
   }
 
   /** Select a node and move to it. */

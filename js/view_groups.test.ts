@@ -193,7 +193,7 @@ describe("boxes", () => {
     expect(boxes()).toEqual(["net/block/1", "net/block/0"]);
     expect(depth()).toBe("depth 2");
     await mouse("dblclick", '[data-group="net/block/1"] .gw-box');
-    expect(depth()).toBe("as opened");
+    expect(depth()).toBe("automatic");
     await choose(".gw-depth", "0");
     expect(boxes()).toEqual(["net"]);
   });
@@ -225,7 +225,7 @@ describe("plumbing", () => {
   it("hides in edges and comes back by a click", async () => {
     const { all, mouse, node } = await view(blocks(2));
     const before = all(".gw-node").length;
-    await mouse("click", '[aria-label="Hide plumbing"]');
+    await mouse("click", '[aria-label="Hide views and transposes"]');
     expect(all(".gw-node")).toHaveLength(before - 2);
     expect(all(".gw-svg .gw-edge-folded").map((sign) => sign.textContent)).toEqual(
       Array(2).fill(expect.stringMatching(/1$/)),
@@ -239,7 +239,7 @@ describe("plumbing", () => {
     const { boxes, all, one } = await view(blocks(80));
     expect(boxes()).toEqual([]);
     expect(all(".gw-svg .gw-bar")).toHaveLength(80);
-    const toggle = one('[aria-label="Hide plumbing"]');
+    const toggle = one('[aria-label="Hide views and transposes"]');
     expect(toggle.getAttribute("aria-pressed")).toBe("true");
   });
 });
@@ -254,8 +254,10 @@ describe("a hidden node", () => {
     expect(all(".gw-svg .gw-bar.is-open")).toHaveLength(1);
   });
 
-  it("is shown by a search, one at a time", async () => {
-    const { one, node } = await view(blocks(80));
+  it("is shown by a search, one at a time, until the search ends", async () => {
+    const { one, node, all } = await view(blocks(80));
+    const drawn = all(".gw-svg .gw-node").length;
+    const before = one(".gw-layer").getAttribute("transform");
     const type = async (text: string) => {
       const field = one<HTMLInputElement>(".gw-search-field");
       field.value = text;
@@ -268,7 +270,9 @@ describe("a hidden node", () => {
     expect(node("h31").classList).toContain("is-current-hit");
     expect(node("h30")).toBeNull();
     await type("");
-    expect(node("h31")).not.toBeNull();
+    expect(node("h31")).toBeNull();
+    expect(all(".gw-svg .gw-node")).toHaveLength(drawn);
+    expect(one(".gw-layer").getAttribute("transform")).toBe(before);
   });
 
   it("stays once it is selected, when the search goes on", async () => {
@@ -300,7 +304,7 @@ describe("backward", () => {
   it("shows on a closed box what happens inside", async () => {
     const graph = blocks(2);
     const { steps, run } = fakeRun(graph, "nan");
-    const { channel, one, mouse } = await view(graph, { steps, run });
+    const { channel, one, mouse } = await view(graph, { _steps: steps, run });
     await mouse("click", '.gw-group-frame[data-path="net/block/0"] .gw-frame-sign');
     const box = () => one('[data-group="net/block/0"]').classList;
     const inside = steps.filter(({ node }) => graph.nodes[node].namespace === "net/block/0");
@@ -316,8 +320,8 @@ describe("backward", () => {
   it("lights up whatever hides the node that runs: its box, or the edge that it is folded into", async () => {
     const graph = blocks(2);
     const { steps, run } = fakeRun(graph, "fine");
-    const { channel, all, mouse } = await view(graph, { steps, run, cursor: 0 });
-    await mouse("click", '[aria-label="Hide plumbing"]');
+    const { channel, all, mouse } = await view(graph, { _steps: steps, run, cursor: 0 });
+    await mouse("click", '[aria-label="Hide views and transposes"]');
     await mouse("click", '.gw-group-frame[data-path="net/block/0"] .gw-frame-sign');
     for (const { step, node } of steps.slice(0, -1)) {
       channel.change("cursor", step);
@@ -342,7 +346,7 @@ describe("backward", () => {
     const option = () => one<HTMLOptionElement>('.gw-colour-by option[value="gradient"]');
     expect(option().disabled).toBe(true);
     channel.change("run", run);
-    channel.change("steps", steps);
+    channel.change("_steps", steps);
     await nextFrame();
     expect(option().disabled).toBe(false);
     await choose(".gw-colour-by", "gradient");
@@ -358,7 +362,7 @@ describe("findings", () => {
   it("lead to the node that they are about", async () => {
     const { channel, one, node, idOf } = await view(blocks(60));
     expect(one(".gw-findings").hidden).toBe(true);
-    channel.change("findings", [
+    channel.change("_findings", [
       {
         kind: "vanishing",
         severity: "warning",

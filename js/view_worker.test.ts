@@ -200,7 +200,7 @@ describe("a first picture of many nodes", () => {
         if (workers.length === 1) workers[0].hold();
         return workers[workers.length - 1];
       },
-      { graph: whole },
+      { model: whole },
     );
     await later(600);
     press("Cancel");
@@ -216,7 +216,7 @@ describe("a first picture of many nodes", () => {
 
 it("a small picture needs no worker", async () => {
   const start = vi.fn(() => fakeWorker());
-  const { host } = viewOf(start, { graph: blocks(20) });
+  const { host } = viewOf(start, { model: blocks(20) });
   await later(20);
   expect(host.querySelector(".gw-node")).not.toBeNull();
   expect(start).not.toHaveBeenCalled();

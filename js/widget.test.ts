@@ -127,7 +127,7 @@ describe("render", () => {
 
   it("draws, and ends by its clean-up or by the signal, once", async () => {
     const control = new AbortController();
-    const { el, end, listeners } = render({ graph: MODELS["h = w * x + b"]() }, control.signal);
+    const { el, end, listeners } = render({ model: MODELS["h = w * x + b"]() }, control.signal);
     await nextFrame();
     expect(el.querySelectorAll(".gw-node")).toHaveLength(5);
     control.abort();
@@ -142,7 +142,7 @@ describe("render", () => {
   ])("draws an error of the %s instead of throwing", (_, { render }) => {
     vi.stubGlobal("ResizeObserver", undefined);
     const el = document.createElement("div");
-    const { model } = fakeModel({ graph: MODELS.LeNet() });
+    const { model } = fakeModel({ model: MODELS.LeNet() });
     render({ model, el, signal: new AbortController().signal } as never);
     expect(el.querySelector(".gw-fault")?.textContent).toBeTruthy();
   });

@@ -1,3 +1,4 @@
+import "./features";
 import { channelOf, drawnBy, type Traits } from "./channel";
 import { createView } from "./view";
 import { serveInWorker } from "./worker/serve";

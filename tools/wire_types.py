@@ -24,7 +24,7 @@ OUT = ROOT / "js" / "wire" / "generated.ts"
 
 CONSTANTS = {
     "schema/values.py": ["DIRECTIONS"],
-    "graph/pass_through.py": ["PLUMBING"],
+    "graph/labels.py": ["PLUMBING"],
 }
 """The constants that both sides need, by the file that has them; it imports nothing of ours."""
 
@@ -43,6 +43,9 @@ MODELS = (
 """The files of `gradwalk.schema` that say what the browser gets."""
 
 PLAIN = {"int": "number", "float": "number", "str": "string", "bool": "boolean", "Any": "unknown"}
+DEFAULTS = {"boolean": "false"}
+WITH_DEFAULTS = {"DetailsModel": "DETAILS_DEFAULTS"}
+"""The models whose defaults are written, too, for the front end's tests."""
 SAYS_MORE = {"Values": "JsonNumber | boolean | Values[]"}
 """Types that Python leaves open, as it has none that contain themselves."""
 
@@ -97,6 +100,8 @@ def _of_file(body: list[ast.stmt]) -> Iterator[str]:
         match statement:
             case ast.ClassDef(name=name, bases=[_, *_]) if not name.startswith("_"):
                 yield _interface(statement)
+                if name in WITH_DEFAULTS:
+                    yield _defaults(statement, WITH_DEFAULTS[name])
             case ast.Assign(targets=[ast.Name(id=name)]) if name in SAYS_MORE:
                 yield f"{doc}export type {name} = {SAYS_MORE[name]};"
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_type(name, value):
@@ -115,6 +120,19 @@ def _interface(given: ast.ClassDef) -> str:
     ]
     head = f"export interface {given.name}{' extends ' * bool(extends)}{', '.join(extends)} {{"
     return _comment(ast.get_docstring(given), "") + "\n".join([head, *lines, "}"])
+
+
+def _defaults(given: ast.ClassDef, name: str) -> str:
+    """The fields that may be missing, with the defaults of `gradwalk.schema.validate`."""
+    lines = []
+    for field in given.body:
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            kind = in_typescript(field.annotation)
+            value = "null" if kind.endswith("| null") else DEFAULTS.get(kind)
+            value = "[]" if value is None and kind.endswith("[]") else value
+            lines += [] if value is None else [f"  {field.target.id}: {value},"]
+    head = f"/** The fields of `{given.name}` that may be missing. */\nexport const {name} = {{"
+    return "\n".join([head, *lines, f"}} satisfies Partial<{given.name}>;"])
 
 
 def _is_type(name: str, value: ast.expr) -> bool:

@@ -1,5 +1,5 @@
 import type { TileGrad } from "../paint/marks";
-import type { SceneNode } from "../scene/scene";
+import type { Scene, SceneNode } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import { normText } from "../text/number";
 import { logScale, placeOn } from "./scale";
@@ -61,4 +61,24 @@ function textsFor(bars: readonly KnownBar[], measure: Measure): string[] {
     if (texts.every(fits)) return texts;
   }
   return bars.map(() => "");
+}
+
+/** The fills of all bars of a scene by an amount per drawn node, each strip on a linear scale from 0. */
+export function barsOfAmounts(
+  { nodes }: Scene,
+  amounts: readonly number[],
+  tints: readonly string[],
+  write: (amount: number) => string,
+): ReadonlyMap<number, TileGrad> {
+  const most = new Map<number, number>();
+  const bars = nodes.flatMap(({ bar, index }) => (bar ? { strip: bar.strip, index } : []));
+  for (const { strip, index } of bars)
+    most.set(strip, Math.max(most.get(strip) ?? 0, amounts[index]));
+  return new Map(
+    bars.map(({ strip, index }) => {
+      const share = amounts[index] / (most.get(strip) || 1);
+      const words = `${write(amounts[index])} (height: linear)`;
+      return [index, { text: "", tint: tints[index], share, from: 0, words }];
+    }),
+  );
 }

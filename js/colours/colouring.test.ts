@@ -1,20 +1,26 @@
 import { describe, expect, it } from "vitest";
+import { localChannel } from "../channel";
 import { Builder } from "../demo/build_graph";
 import { closeGroup, firstFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { makeScene } from "../pipeline";
+import { freshTraits } from "../testing/traits";
 import { estimate } from "../text/measure";
-import type { JsonNumber, RunModel } from "../wire";
+import type { DtypesModel, JsonNumber, MemoryModel, RunModel } from "../wire";
 import {
   alarmOf,
   type ColourSources,
   colouringOf,
-  isKnown,
+  knownFor,
   NOT_FINITE,
   NOTHING,
   ZERO,
 } from "./colouring";
 import { gradientNorms } from "./gradient_norms";
+
+type Change = Partial<ColourSources> & { memory?: MemoryModel; dtypes?: DtypesModel };
+
+const isKnown = (by: string, sources: ColourSources) => knownFor(by, sources) !== null;
 
 /** loss = sum(b(a(x))): loss 0, b 1, a 2, x 3; edges 0 to 2 in a row. */
 function line() {
@@ -50,11 +56,13 @@ function picture(closed: string[] = []) {
   const grouped = groupedGraph(graph);
   const folding = closed.reduce(closeGroup, firstFolding(grouped.tree));
   const scene = makeScene(graph, foldedPlan(grouped, folding), "down", estimate);
-  const sources = (change: Partial<ColourSources>): ColourSources => ({
+  const sources = ({ memory, dtypes, ...change }: Change): ColourSources => ({
+    get: localChannel(
+      freshTraits(graph, { _memory: memory ?? null, ...(dtypes && { _dtypes: dtypes }) }),
+    ).get,
+    graph,
     tiles: null,
     norms: null,
-    memory: null,
-    dtypes: null,
     tree: grouped.tree,
     ...change,
   });
@@ -147,7 +155,7 @@ describe("colours", () => {
 
   it("appear in words, exactly", () => {
     const { graph, scene, sources } = picture(["first"]);
-    const words = (by: "gradient" | "memory", change: Partial<ColourSources>) => {
+    const words = (by: "gradient" | "memory", change: Change) => {
       const { tint } = colouringOf(by, scene, sources(change));
       return [0, 1, 2].map((id) => tint?.words(scene.nodes[scene.drawn[id][0]]));
     };

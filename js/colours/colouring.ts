@@ -1,23 +1,25 @@
+import type { Channel } from "../channel";
 import type { GroupTree } from "../fold/tree";
+import type { TileGrad } from "../paint/marks";
 import { edgesOf, membersOf } from "../scene/members";
 import type { Scene, SceneNode } from "../scene/scene";
 import { formatBytes, formatNumber, normText } from "../text/number";
-import type { MemoryModel } from "../wire";
-import { type Dtypes, dtypeClass, dtypeEntries, dtypeWords, MIXED } from "./dtypes";
+import type { DtypesModel, GraphModel, MemoryModel } from "../wire";
+import { barsOfAmounts } from "./bars";
 import type { GradientNorms } from "./gradient_norms";
-import { moduleColours } from "./modules";
 import { type LogScale, logScale, placeOn, stepOn, ticksOn } from "./scale";
 import type { TileGrads } from "./tile_grads";
 
-export type ColourBy = "none" | "parameters" | "gradient" | "memory" | "dtype" | "module";
+export const NOTHING = "is-c-none";
+export const ZERO = "is-c-zero";
+export const NOT_FINITE = "is-c-alarm";
 
 /** The data that colours can show, as far as it is known. */
-export interface ColourSources {
+export interface ColourSources extends Pick<Channel, "get"> {
+  graph: GraphModel | null;
   /** Gradients of the parameters in closed boxes. */
   tiles: TileGrads | null;
   norms: GradientNorms | null;
-  memory: MemoryModel | null;
-  dtypes: Dtypes | null;
   tree: GroupTree | null;
 }
 
@@ -36,32 +38,77 @@ interface Colouring {
   /** The class of each drawn node and edge, and the words for a node's colour. */
   tint: { nodes: string[]; edges: string[]; words(node: SceneNode): string | null } | null;
   legend: ColourLegend | null;
+  /** The fills of the bars of strips, where they show this and not gradients. */
+  bars?: ReadonlyMap<number, TileGrad>;
 }
 
-export const NOTHING = "is-c-none";
-export const ZERO = "is-c-zero";
-export const NOT_FINITE = "is-c-alarm";
-
-/** Whether data for this colouring exists. */
-export function isKnown(
-  by: ColourBy,
-  { tiles, norms, memory, dtypes, tree }: ColourSources,
-): boolean {
-  if (by === "parameters") return tiles !== null && tiles.tiles.size > 0;
-  if (by === "gradient") return norms !== null;
-  if (by === "memory") return memory !== null && memory.nodes.length > 0;
-  if (by === "dtype") return dtypes !== null;
-  return by === "none" || (tree !== null && tree.path.length > 1);
+/** A meaning of the nodes' colours, and the data that it shows. */
+interface ColourMode {
+  /** Its value in the choice, and its text there. */
+  name: string;
+  text: string;
+  /** Why it cannot be chosen while nothing is known. */
+  missing: string;
+  /** Its data; null while it is not known. The same object means the same colours. */
+  known(sources: ColourSources): object | null;
+  colour(scene: Scene, known: object): Colouring;
 }
 
-export function colouringOf(by: ColourBy, scene: Scene, sources: ColourSources): Colouring {
-  const { tiles, norms, memory, dtypes, tree } = sources;
-  if (by === "parameters" && tiles) return { tint: null, legend: tilesLegend(tiles) };
-  if (by === "gradient" && norms) return byGradient(scene, norms);
-  if (by === "memory" && memory) return byMemory(scene, memory);
-  if (by === "dtype" && dtypes) return byDtype(scene, dtypes);
-  if (by === "module" && tree && tree.path.length > 1) return byModule(scene, tree);
-  return { tint: null, legend: null };
+const PLAIN: Colouring = { tint: null, legend: null };
+
+/** All meanings, in the order of the choice. A feature adds its own. */
+export const COLOUR_MODES: ColourMode[] = [
+  { name: "none", text: "nothing", missing: "", known: () => PLAIN, colour: () => PLAIN },
+  {
+    name: "parameters",
+    text: "grad of weights",
+    missing: "after a backward pass",
+    known: ({ tiles }) => (tiles && tiles.tiles.size > 0 ? tiles : null),
+    colour: (_, tiles: TileGrads) => ({ tint: null, legend: tilesLegend(tiles) }),
+  },
+  {
+    name: "gradient",
+    text: "grad passing",
+    missing: "after a backward pass",
+    known: ({ norms }) => norms,
+    colour: byGradient,
+  },
+  {
+    name: "memory",
+    text: "memory",
+    missing: "not counted yet",
+    known: ({ get }) => oneOf(get("_memory"), ({ nodes }) => nodes.length > 0),
+    colour: byMemory,
+  },
+  {
+    name: "dtype",
+    text: "dtype",
+    missing: "not known",
+    known: ({ get }) => get("_dtypes") ?? null,
+    colour: byDtype,
+  },
+  {
+    name: "module",
+    text: "module",
+    missing: "not known",
+    known: ({ tree }) => oneOf(tree, ({ path }) => path.length > 1),
+    colour: byModule,
+  },
+];
+
+function oneOf<T>(given: T | null | undefined, suits: (given: T) => boolean): T | null {
+  return given && suits(given) ? given : null;
+}
+
+/** The data of a mode; null if there is no such mode, or nothing is known. */
+export function knownFor(by: string | null, sources: ColourSources): object | null {
+  return COLOUR_MODES.find(({ name }) => name === by)?.known(sources) ?? null;
+}
+
+export function colouringOf(by: string, scene: Scene, sources: ColourSources): Colouring {
+  const known = knownFor(by, sources);
+  const mode = COLOUR_MODES.find(({ name }) => name === by);
+  return mode && known ? mode.colour(scene, known) : PLAIN;
 }
 
 /** The problem with a drawn node's gradients: NaN or Inf in one of them, or all of them zero; null if neither. */
@@ -91,14 +138,14 @@ function byGradient(scene: Scene, norms: GradientNorms): Colouring {
 }
 
 /** The legend of the closed boxes, which have their own scale. */
-export function tilesLegend({ tiles, scale }: TileGrads): ColourLegend | null {
+export function tilesLegend({ tiles, whose, scale }: TileGrads): ColourLegend | null {
   if (tiles.size === 0) return null;
   const tints = new Set(Array.from(tiles.values(), ({ tint }) => tint));
   const entries = [
     { name: ZERO, text: "all zeros" },
     { name: NOT_FINITE, text: "NaN or Inf" },
   ].filter(({ name }) => tints.has(name));
-  const title = "\u2016grad\u2016 of the parameters";
+  const title = `\u2016grad\u2016 of the ${whose}`;
   return { title, isNamed: true, ticks: logTicks(scale, normText), entries };
 }
 
@@ -145,9 +192,11 @@ function byMemory(scene: Scene, { nodes, bytes, total }: MemoryModel): Colouring
   const ticks = scale
     ? ticksOn(scale, 1024).map((value) => ({ at: placeOn(scale, value), text: formatBytes(value) }))
     : [];
+  const tints = sums.map((sum) => (scale && sum > 0 ? `is-c${stepOn(scale, sum)}` : NOTHING));
   return {
+    bars: barsOfAmounts(scene, sums, tints, formatBytes),
     tint: {
-      nodes: sums.map((sum) => (scale && sum > 0 ? `is-c${stepOn(scale, sum)}` : NOTHING)),
+      nodes: tints,
       edges: scene.edges.map(() => ""),
       words: ({ index }) => `holds ${formatBytes(sums[index])} for backward`,
     },
@@ -188,4 +237,66 @@ function short(value: number): string {
   return power >= -2 && power <= 3
     ? String(Number(value.toPrecision(3)))
     : `1e${Math.round(power)}`;
+}
+
+/** The number of module colours; their classes are "is-k0" to "is-k7". */
+export const KINDS = 8;
+
+/** Colour modules by the first level of the tree that has several. Colours repeat when there are more modules. */
+function moduleColours(tree: GroupTree): {
+  /** The class of a graph node. */
+  nameOf(node: number): string;
+  entries: { name: string; text: string }[];
+} {
+  const level = firstLevelWithSeveral(tree);
+  const modules = tree.path.map((_, g) => g).filter((g) => g > 0 && tree.depth[g] === level);
+  const number = new Map(modules.map((g, i) => [g, i]));
+  return {
+    nameOf(node) {
+      let g = tree.groupOf[node];
+      while (tree.depth[g] > level) g = tree.parent[g];
+      const known = number.get(g);
+      return known === undefined ? "is-c-none" : `is-k${known % KINDS}`;
+    },
+    entries: modules.slice(0, KINDS).map((g, i) => ({
+      name: `is-k${i}`,
+      text:
+        i === KINDS - 1 && modules.length > KINDS
+          ? `${tree.path[g].replaceAll("/", ".")} and, in turn, ${modules.length - KINDS} more`
+          : tree.path[g].replaceAll("/", "."),
+    })),
+  };
+}
+
+function firstLevelWithSeveral({ depth }: GroupTree): number {
+  const sizes: number[] = [];
+  for (const d of depth) sizes[d] = (sizes[d] ?? 0) + 1;
+  const found = sizes.findIndex((size, d) => d > 0 && size > 1);
+  return found < 0 ? 1 : found;
+}
+
+/** The dtypes of all nodes, each name once. */
+type Dtypes = DtypesModel;
+
+/** The class of a box whose nodes differ. */
+const MIXED = "is-c-mixed";
+
+/** The class of a drawn node: its dtype's, or the mixed one. */
+function dtypeClass(node: SceneNode, { nodes }: Dtypes): string {
+  const met = new Set(membersOf(node).map((id) => nodes[id] ?? -1));
+  met.delete(-1);
+  const [only] = met;
+  if (met.size > 1) return MIXED;
+  return only === undefined ? "is-c-none" : `is-k${only % KINDS}`;
+}
+
+/** The dtypes of a drawn node's members; null if none is known. */
+function dtypeWords(node: SceneNode, { names, nodes }: Dtypes): string | null {
+  const met = new Set(membersOf(node).map((id) => nodes[id] ?? -1));
+  const words = names.filter((_, i) => met.has(i));
+  return words.length === 0 ? null : words.join(", ");
+}
+
+function dtypeEntries({ names }: Dtypes): { name: string; text: string }[] {
+  return names.slice(0, KINDS).map((text, i) => ({ name: `is-k${i}`, text }));
 }

@@ -1,6 +1,13 @@
 import type { TileGrad } from "../paint/marks";
 import { membersOf } from "../scene/members";
-import { type ParametersGradient, parametersGradient, parametersIn } from "../scene/parameters";
+import { isStep } from "../scene/module_class";
+import {
+  normOf,
+  type ParametersGradient,
+  parametersGradient,
+  parametersIn,
+  sizeOf,
+} from "../scene/parameters";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { Recording } from "../steps/recording";
 import type { Measure } from "../text/measure";
@@ -9,22 +16,25 @@ import type { GraphModel } from "../wire";
 import { fillsOf } from "./bars";
 import { type LogScale, logScale, stepOn } from "./scale";
 
-/** Gradients of the parameters in closed boxes, with their colour scale; null if none is positive. */
+/** Gradients of closed boxes and bars, with their colour scale; null if none is positive. */
 export interface TileGrads {
   /** By the index of a closed box or a bar. */
   tiles: ReadonlyMap<number, TileGrad>;
+  /** Whose gradients: "parameters", "steps", or "parameters and steps". */
+  whose: string;
   scale: LogScale | null;
 }
 
-/** A closed box or bar with a known gradient, and its number of parameters. */
-interface Known extends ParametersGradient {
+/** A closed box or bar with a known gradient. */
+interface Known extends Pick<ParametersGradient, "norm" | "from"> {
   node: SceneNode;
-  all: number;
+  /** Whose gradient: "2 parameters". */
+  whose: string;
 }
 
 /**
- * The gradient norm of the parameters in each closed box and each bar of a strip, taken as one vector. All share one
- * colour scale.
+ * The gradient norm of the parameters in each closed box and each bar of a strip, taken as one vector; for the steps of
+ * a loop, which share their parameters, of their results. All share one colour scale.
  */
 export function tileGrads(
   graph: GraphModel,
@@ -34,21 +44,30 @@ export function tileGrads(
 ): TileGrads {
   const isParameter = parametersIn(graph);
   const known: Known[] = [];
+  const resultsOf = stepResults(graph, scene, recording);
   for (const node of scene.nodes) {
+    const results = resultsOf.get(node.index);
+    if (results) {
+      const gradient = resultsGradient(results, recording);
+      if (!Number.isNaN(gradient.norm)) known.push({ node, whose: "results", ...gradient });
+      continue;
+    }
     const leaves = leavesOf(node, isParameter);
     if (leaves.length === 0) continue;
-    const gradient = parametersGradient(leaves, recording);
-    if (!Number.isNaN(gradient.norm)) known.push({ node, all: leaves.length, ...gradient });
+    const { norm, from, reached } = parametersGradient(leaves, recording);
+    const all = leaves.length;
+    const whose = reached === all ? counted(all, "parameter") : `${reached} of ${all} parameters`;
+    if (!Number.isNaN(norm)) known.push({ node, norm, from, whose });
   }
   const scale = logScale(known.map(({ norm }) => norm));
+  const steps = known.filter(({ node }) => resultsOf.has(node.index)).length;
   const tiles = new Map<number, TileGrad>();
   const strips = new Map<number, Known[]>();
   for (const one of known) {
-    const { node, norm, from, reached, all } = one;
-    const whole = reached === all ? counted(all, "parameter") : `${reached} of ${all} parameters`;
+    const { node, norm, from, whose } = one;
     const text = normText(norm);
     const tint = tintOfNorm(norm, scale);
-    const words = `gradient norm of its ${whole}: ${text}`;
+    const words = `gradient norm of its ${whose}: ${text}`;
     tiles.set(node.index, { text, from, tint, words });
     if (!node.bar) continue;
     const strip = strips.get(node.bar.strip);
@@ -62,7 +81,57 @@ export function tileGrads(
       if (grad) tiles.set(index, { ...grad, text, share, words: `${grad.words} (${words})` });
     });
   }
-  return { tiles, scale };
+  const kinds = [known.length > steps && "parameters", steps > 0 && "steps"];
+  return { tiles, whose: kinds.filter(Boolean).join(" and "), scale };
+}
+
+/**
+ * By bar of a loop, the results of its step: the operations that the next step uses. A single number beside larger
+ * results is left out: it is the sum of the losses, whose gradient is the same at every step. In the last step they
+ * are at the same places as in the one before.
+ */
+function stepResults(
+  { nodes, edges }: GraphModel,
+  { nodes: drawn }: Scene,
+  { step }: Recording,
+): Map<number, readonly number[]> {
+  const bars = drawn.filter(({ bar, group }) => bar && group && isStep(group.paths[0]));
+  if (bars.length === 0) return new Map();
+  const barOf = new Int32Array(nodes.length).fill(-1);
+  /** Per bar, its operations in forward order: backward runs them the other way round. */
+  const operations = new Map<number, readonly number[]>();
+  for (const { index, group } of bars) {
+    const members = (group?.members ?? []).filter((id) => nodes[id].kind === "op");
+    for (const id of members) barOf[id] = index;
+    operations.set(
+      index,
+      [...members].sort((a, b) => step[b] - step[a]),
+    );
+  }
+  const isUsed = new Uint8Array(nodes.length);
+  for (const { source, target, kind } of edges)
+    if (kind === "gradient" && barOf[source] >= 0 && barOf[source] !== barOf[target])
+      isUsed[target] = 1;
+  const results = new Map<number, readonly number[]>();
+  bars.forEach(({ index, bar }, i) => {
+    const [own, before] = [operations.get(index) ?? [], bars[i - 1]];
+    const isLast = bars[i + 1]?.bar?.strip !== bar?.strip;
+    const last = (isLast && before?.bar?.strip === bar?.strip && results.get(before.index)) || null;
+    const places = last?.map((id) => operations.get(before.index)?.indexOf(id) ?? -1);
+    const used = places ? places.flatMap((at) => own[at] ?? []) : own.filter((id) => isUsed[id]);
+    const large = used.filter((id) => sizeOf(nodes[id].shape) > 1);
+    results.set(index, large.length > 0 ? large : used);
+  });
+  return results;
+}
+
+/** The gradient of these nodes' outputs as one vector. */
+function resultsGradient(nodes: readonly number[], { gradients, ready }: Recording) {
+  const norm = nodes.map((id) => normOf(gradients.get(id)?.norm ?? null));
+  return {
+    norm: norm.length > 0 ? Math.hypot(...norm) : Number.NaN,
+    from: Math.max(0, ...nodes.map((id) => ready[id])),
+  };
 }
 
 /** The parameters whose gradient a drawn node shows as a number. */

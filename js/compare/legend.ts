@@ -1,25 +1,7 @@
 import { element, svgElement } from "../dom/element";
 
-/** The legend's entries for a comparison. */
-export function compareEntries(differs: boolean, hasErrors: boolean): HTMLElement[] {
-  return [...(differs ? onlyEntries() : []), ...(hasErrors ? errorEntries() : [])];
-}
-
-function errorEntries(): HTMLElement[] {
-  const sign = (name: string, words: string) => {
-    const text = svgElement("text", { x: 0, y: 3.4 });
-    text.textContent = words;
-    const box = svgElement("rect", { x: -25, y: -7, width: 50, height: 14, rx: 3 });
-    return svgElement("g", `gw-error-sign ${name}`, box, text);
-  };
-  return [
-    entry("relative error, the larger of value and gradient", 54, sign("", "2.9e−3")),
-    entry("out of tolerance", 54, sign("is-out", "2.9e−3")),
-    entry("the first that is, and how far", 54, sign("is-out is-first", "first")),
-  ];
-}
-
-function onlyEntries(): HTMLElement[] {
+/** The legend's entries for what not all graphs have. */
+export function onlyEntries(): HTMLElement[] {
   const text = svgElement("text", { x: 0, y: 3.4 });
   text.textContent = "only here";
   return [
@@ -42,7 +24,8 @@ function onlyEntries(): HTMLElement[] {
   ];
 }
 
-function entry(text: string, width: number, ...shapes: SVGElement[]): HTMLElement {
+/** Return an entry of the legend: shapes, and their meaning. */
+export function entry(text: string, width: number, ...shapes: SVGElement[]): HTMLElement {
   return element(
     "span",
     { class: "gw-legend-entry", role: "listitem" },

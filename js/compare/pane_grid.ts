@@ -1,17 +1,17 @@
-import { element } from "../dom/element";
+import { element, svgElement } from "../dom/element";
 import { Drawing, type Still } from "../interact/drawing";
 import type { Direction } from "../layout/direction";
 import { seenMarks } from "../paint/marks";
-import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/views";
+import { pathData } from "../scene/curve";
+import type { SceneNode } from "../scene/scene";
+import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size, type View } from "../scene/views";
 import { type Progress, runningAt } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import { counted, formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { StateModel } from "../wire";
-import { markGhost, paintDifferences } from "./differences";
-import { type Errors, errorSigns, errorTint } from "./errors";
-import { LinkedViews } from "./link";
-import { areCards, paneScenes } from "./scenes";
+import type { ComparePart } from "./compare_part";
+import { areCards, HALO, type PaneScene, paneScenes, type Tag } from "./scenes";
 import type { United } from "./united";
 
 interface PaneGridEvents {
@@ -58,15 +58,11 @@ export class PaneGrid {
     private readonly events: PaneGridEvents,
   ) {}
 
-  /** Draw graphs from their first view, with the errors of two as colours and numbers, and with signs at places. */
-  show(
-    united: United,
-    direction: Direction,
-    errors: Errors | null = null,
-    signs: ReadonlyMap<number, string> = new Map(),
-  ): void {
+  /** Draw graphs from their first view, with the signs and colours of features. */
+  show(united: United, direction: Direction, parts: readonly ComparePart[] = []): void {
     if (this.united?.panes.length !== united.panes.length) this.remake(united);
     this.united = united;
+    const signs = new Map(parts.flatMap((part) => [...(part.signs?.() ?? [])]));
     const scenes = paneScenes(united, direction, this.measure, this.roomFor(united), signs);
     this.shown.forEach((pane, p) => {
       const { graph, label } = united.panes[p];
@@ -87,12 +83,13 @@ export class PaneGrid {
     this.views.together(this.drawings, (drawing, p) =>
       drawing.show(united.panes[p].graph, scenes[p].scene),
     );
-    if (errors)
-      this.shown.forEach(({ drawing }, p) => {
-        const { scene } = scenes[p];
-        drawing.overlay.append(...errorSigns(errors, united.panes[p], scene));
-        drawing.mark({ tint: errorTint(errors, united.panes[p], scene) });
-      });
+    this.shown.forEach(({ drawing }, p) => {
+      for (const part of parts) {
+        const painted = part.paint?.(united.panes[p], scenes[p].scene);
+        drawing.overlay.append(...(painted?.signs ?? []));
+        if (painted) drawing.mark({ tint: painted.tint });
+      }
+    });
   }
 
   /** The largest size of one graph's picture, px; about a notebook's before the widget is in the page. */
@@ -256,5 +253,119 @@ export class PaneGrid {
       Math.min(outerHeight * MOST_TO_READ, legible),
     );
     return Math.max(LEAST_HEIGHT, Math.min(most, low, high(readable)));
+  }
+}
+
+/** The most tags; other nodes still have a coloured ground. */
+const MOST_TAGS = 400;
+/** The most outlines that can be clicked; more are drawn as one path. */
+const MOST_GHOSTS = 400;
+
+/** Draw the differences under and over a pane: nodes that this graph lacks, and nodes that others lack. */
+function paintDifferences(
+  underlay: SVGGElement,
+  overlay: SVGGElement,
+  pane: PaneScene,
+  selectSlot: (slot: number) => void,
+): void {
+  underlay.replaceChildren(
+    svgElement("path", {
+      class: "gw-only-edge",
+      d: pane.onlyEdges.map((edge) => pathData(edge.curve)).join(""),
+    }),
+    svgElement("path", {
+      class: "gw-only-ground",
+      d: pane.only.map(({ node }) => boxData(node, HALO + node.shape.outline)).join(""),
+    }),
+    svgElement("path", {
+      class: "gw-ghost-edge",
+      d: pane.ghostEdges.map((edge) => pathData(edge.curve)).join(""),
+    }),
+    ...(pane.ghosts.length > MOST_GHOSTS
+      ? [
+          svgElement("path", {
+            class: "gw-ghosts",
+            d: pane.ghosts.map((node) => boxData(node, 0)).join(""),
+          }),
+        ]
+      : pane.ghosts.map((node) => ghost(node, selectSlot))),
+  );
+  const tagged = [...pane.only, ...pane.noted].slice(0, MOST_TAGS);
+  overlay.replaceChildren(...tagged.map(({ tag }) => tagPart(tag)));
+}
+
+/** Mark the outline of the selected node in a pane that lacks it. */
+function markGhost(underlay: SVGGElement, slot: number | null): void {
+  for (const part of underlay.querySelectorAll<SVGElement>(".gw-ghost"))
+    part.classList.toggle("is-selected", part.dataset.slot === String(slot));
+}
+
+function ghost(node: SceneNode, selectSlot: (slot: number) => void): SVGElement {
+  const title = svgElement("title");
+  title.textContent = "Not in this graph";
+  const outline = svgElement(
+    "path",
+    { class: "gw-ghost", "data-slot": node.id, d: boxData(node, 0) },
+    title,
+  );
+  outline.addEventListener("click", (event) => {
+    event.stopPropagation();
+    selectSlot(node.id);
+  });
+  return outline;
+}
+
+function tagPart({ words, x, y, width, height }: Tag): SVGElement {
+  const text = svgElement("text", { x, y: y + 3.4 });
+  text.textContent = words;
+  return svgElement(
+    "g",
+    "gw-only-tag",
+    svgElement("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 3 }),
+    text,
+  );
+}
+
+/** A rounded rectangle around a node's box. */
+function boxData({ x, y, leaf, root, shape }: SceneNode, grow: number): string {
+  const width = shape.width + 2 * grow;
+  const height = shape.height + 2 * grow;
+  const r = Math.min(height / 2, (leaf ? (root ? 14 : 21) : 5) + grow);
+  const [left, top] = [x - width / 2, y - height / 2];
+  const corner = (dx: number, dy: number) => `a${r},${r} 0 0 1 ${dx},${dy}`;
+  return (
+    `M${left + r},${top}h${width - 2 * r}${corner(r, r)}v${height - 2 * r}${corner(-r, r)}` +
+    `h${2 * r - width}${corner(-r, -r)}v${2 * r - height}${corner(r, -r)}z`
+  );
+}
+
+/** Keep several drawings of the same size on the same view. */
+class LinkedViews {
+  private following = false;
+
+  /** React to a changed view of one drawing. */
+  moved(from: Drawing, all: readonly Drawing[], view: View): void {
+    if (this.following) return;
+    this.following = true;
+    try {
+      for (const other of all)
+        if (other !== from) other.viewport.look(view, from.viewport.isUntouched);
+    } finally {
+      this.following = false;
+    }
+  }
+
+  /** Change each drawing separately, then show all of them like the one with the most nodes. */
+  together(all: readonly Drawing[], change: (drawing: Drawing, i: number) => void): void {
+    this.following = true;
+    try {
+      all.forEach(change);
+      const size = (drawing: Drawing) => drawing.scene?.nodes.length ?? 0;
+      const largest = all.reduce((best, one) => (size(one) > size(best) ? one : best));
+      const { view, isUntouched } = largest.viewport;
+      for (const other of all) if (other !== largest) other.viewport.look(view, isUntouched);
+    } finally {
+      this.following = false;
+    }
   }
 }

@@ -1,8 +1,7 @@
 import { wholeFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import type { Direction } from "../layout/direction";
-import { makeScene } from "../pipeline";
-import { boardPlan } from "../scene/board_plan";
+import { boardPlan, makeScene } from "../pipeline";
 import { cardSize, MOST_CARDS } from "../scene/card";
 import { quietPart } from "../scene/curves";
 import { labelled } from "../scene/labels";
@@ -16,8 +15,7 @@ import { shapesOf, sharesOf, timesDrawn } from "../scene/sizes";
 import { fitView, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
-import type { Members } from "./slots";
-import { onlyWords, type Pane, type United } from "./united";
+import { type Members, onlyWords, type Pane, type United } from "./united";
 
 /** One laid-out graph of a comparison. Shared places lie at the same position in every graph. */
 export interface PaneScene {
@@ -84,7 +82,7 @@ export function paneScenes(
     const rows = slotOf[p].subarray(0, nodes.length).map((slot) => shares[slot]);
     const plan = { ...flat, nodes };
     const options = { times: drawn, shares: rows, least };
-    return shapesOf({ graph, plan, direction, card }, measure, options);
+    return shapesOf({ graph, plan, direction, card, isBoard: card !== null }, measure, options);
   };
   const alone = panes.map((pane, p) => shapesFor(pane, p, []));
   const box = largest(slotMembers, alone, (shape) => [shape.width, shape.height]);

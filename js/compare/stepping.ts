@@ -154,8 +154,8 @@ export function stepperChannel(
     switch (trait) {
       case "cursor":
         return channel.get("cursor");
-      case "steps":
-        return all ? barSteps(all, channel.get("steps"), channel.get("passes")) : [];
+      case "_steps":
+        return all ? barSteps(all, channel.get("_steps"), channel.get("passes")) : [];
       case "run":
         return all ? whereItStopped(channel.get("passes")) : null;
       case "transport":

@@ -1,8 +1,18 @@
-import { element } from "../dom/element";
-import { createCompiledTable } from "./compiled";
-import { createErrorTable } from "./error_table";
-import { createLeafTable } from "./leaf_table";
-import { createNodeTable } from "./node_table";
+import { button, element, KEEP_KEYS } from "../dom/element";
+import { pythonText } from "../panel/saved";
+import { shortDtype } from "../panel/tensor";
+import type { Progress } from "../steps/recording";
+import { describeState } from "../steps/words";
+import { compactNumber, compactValues, fewText } from "../text/gradient";
+import { formatShape, oneLine } from "../text/shorten";
+import type {
+  DetailsModel,
+  LeafCellModel,
+  LeafRowModel,
+  LeafTableModel,
+  TensorSummary,
+} from "../wire";
+import { COMPARE_PARTS, type ComparePart } from "./compare_part";
 import type { CompareChannel } from "./traits";
 import type { United } from "./united";
 
@@ -10,18 +20,16 @@ export class CompareTables {
   readonly element: HTMLElement;
   private readonly node = createNodeTable();
   private readonly leaves: ReturnType<typeof createLeafTable>;
-  private readonly errors: ReturnType<typeof createErrorTable>;
-  private readonly compiled: ReturnType<typeof createCompiledTable>;
+  /** The parts of features, whose tables come first. */
+  readonly parts: readonly ComparePart[];
 
   constructor(
     private readonly channel: CompareChannel,
     choose: (place: number) => void,
   ) {
     this.leaves = createLeafTable(choose);
-    this.errors = createErrorTable(choose);
-    this.compiled = createCompiledTable(choose);
-    const { errors, compiled, leaves, node } = this;
-    const tables = [errors, compiled, leaves, node].map((table) => table.element);
+    this.parts = COMPARE_PARTS.map((create) => create(channel, choose));
+    const tables = [...this.parts, this.leaves, this.node].map((table) => table.element);
     this.element = element("div", "gw-tables", ...tables);
   }
 
@@ -33,8 +41,6 @@ export class CompareTables {
 
   show({ panes }: United): void {
     this.leaves.element.hidden = panes.every(({ graph }) => graph.static);
-    this.compiled.update(this.channel.get("compiled"));
-    this.errors.update(this.channel.get("errors"));
   }
 
   showNode(united: United, progress: Parameters<typeof this.node.update>[3]): void {
@@ -45,7 +51,7 @@ export class CompareTables {
   /** Show the leaves' gradients after `cursor` steps. */
   showLeaves({ panes }: United, cursor: number): void {
     const { channel } = this;
-    const total = channel.get("steps").length;
+    const total = channel.get("_steps").length;
     const when = channel.get("passes").map(({ run }) => {
       if (run === null || total === 0) return "now";
       return cursor === total ? "after" : `at step ${cursor}`;
@@ -56,6 +62,369 @@ export class CompareTables {
 
   select(place: number | null): void {
     this.leaves.select(place);
-    this.errors.select(place);
+    for (const part of this.parts) part.select?.(place);
   }
+}
+
+/** The text of a graph's last column: "step 2 of 5", "after backward". */
+type When = string;
+
+interface LeafTable {
+  element: HTMLElement;
+  update(table: LeafTableModel, labels: readonly string[], when: readonly When[]): void;
+  select(place: number | null): void;
+}
+
+/** A table of all graphs' leaves, side by side. Differing values are bold, and their row has a sign. */
+function createLeafTable(select: (place: number) => void): LeafTable {
+  const head = element("thead");
+  const body = element("tbody");
+  const note = element("p", "gw-small");
+  const scroller = element(
+    "div",
+    {
+      class: "gw-table-scroller",
+      tabindex: 0,
+      role: "group",
+      "aria-label": "Leaves side by side",
+      ...KEEP_KEYS,
+    },
+    element("table", "gw-table", head, body),
+  );
+  let selected: number | null = null;
+  let rows: [LeafRowModel, HTMLElement][] = [];
+  const mark = () => {
+    for (const [{ cells }, row] of rows)
+      row.classList.toggle(
+        "is-selected",
+        selected !== null && cells.some((cell) => cell.node === selected),
+      );
+  };
+  return {
+    element: element(
+      "section",
+      "gw-leaves",
+      element("h2", "gw-table-title", "Leaves"),
+      scroller,
+      note,
+    ),
+    update(table, labels, when) {
+      const focused = focusedRow(body);
+      head.replaceChildren(...headRows(labels, when));
+      rows = table.rows.map((row) => [row, tableRow(row, select)]);
+      body.replaceChildren(...rows.map(([, row]) => row));
+      if (focused !== null)
+        body.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
+      const left = table.total - table.rows.length;
+      note.hidden = left <= 0;
+      note.textContent =
+        left > 0
+          ? `${table.rows.length} of ${table.total} leaves are shown, those that are not alike in every graph first.`
+          : "";
+      mark();
+    },
+    select(place) {
+      selected = place;
+      mark();
+    },
+  };
+}
+
+/** The row whose button has the focus, so that the new rows can take it over. */
+function focusedRow(body: HTMLElement): number | null {
+  const active = (body.getRootNode() as Document | ShadowRoot).activeElement;
+  const at = Array.from(body.querySelectorAll("button")).indexOf(active as HTMLButtonElement);
+  return at < 0 ? null : at;
+}
+
+function headRows(labels: readonly string[], when: readonly When[]): HTMLElement[] {
+  const own = ["requires_grad", "is_leaf", ".grad before"];
+  return [
+    element(
+      "tr",
+      {},
+      element("th", { rowspan: 2, scope: "col" }, "leaf"),
+      ...labels.map((label) =>
+        element("th", { colspan: 4, scope: "colgroup", class: "gw-group-start" }, oneLine(label)),
+      ),
+    ),
+    element(
+      "tr",
+      {},
+      ...labels.flatMap((_, p) =>
+        [...own, `.grad ${when[p]}`].map((text, i) =>
+          element("th", { scope: "col", class: i === 0 ? "gw-group-start" : null }, text),
+        ),
+      ),
+    ),
+  ];
+}
+
+function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLElement {
+  const shown = row.cells.map(cellTexts);
+  const there = shown.filter((_, p) => row.cells[p].is_leaf !== null);
+  const differs = [0, 1, 2, 3].map((i) => new Set(there.map((texts) => texts[i])).size > 1);
+  const place = row.cells.find((cell) => cell.node !== null)?.node ?? null;
+  const name = oneLine(row.name ?? "unnamed");
+  const heading = element(
+    "th",
+    { scope: "row" },
+    button({ label: `Select ${name}`, text: name, class: "gw-link" }, () => {
+      if (place !== null) select(place);
+    }),
+    (differs.includes(true) || row.cells.some(({ node }) => node === null)) &&
+      element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠"),
+  );
+  return element(
+    "tr",
+    {},
+    heading,
+    ...row.cells.flatMap((cell, p) =>
+      cell.node === null
+        ? [element("td", { colspan: 4, class: "gw-group-start gw-absent" }, "not in this graph")]
+        : cell.is_leaf === null
+          ? [
+              element(
+                "td",
+                { colspan: 4, class: "gw-group-start gw-absent" },
+                "static: no gradient",
+              ),
+            ]
+          : shown[p].map((text, i) =>
+              element(
+                "td",
+                {
+                  class: [i === 0 && "gw-group-start", differs[i] && "is-different"]
+                    .filter(Boolean)
+                    .join(" "),
+                },
+                text,
+              ),
+            ),
+    ),
+  );
+}
+
+function cellTexts(cell: LeafCellModel): string[] {
+  if (cell.node === null) return ["", "", "", ""];
+  return [
+    pythonBool(cell.requires_grad),
+    pythonBool(cell.is_leaf),
+    cell.before ? fewText(cell.before) : "None",
+    cell.now ? fewText(cell.now) : "None",
+  ];
+}
+
+function pythonBool(value: boolean | null): string {
+  return value === null ? "" : value ? "True" : "False";
+}
+
+interface NodeTable {
+  element: HTMLElement;
+  update(
+    united: United,
+    selected: number | null,
+    details: readonly (DetailsModel | null)[],
+    progress: readonly (Progress | null)[],
+  ): void;
+}
+
+type Fact = [string, (details: DetailsModel) => string | null];
+
+/** The most numbers to write for a tensor; larger ones are summarized by their norm. */
+const MOST_NUMBERS = 6;
+
+const FACTS: readonly Fact[] = [
+  ["name", (details) => details.name && oneLine(details.name)],
+  ["operation", (details) => details.op],
+  ["shape", (details) => details.shape && formatShape(details.shape)],
+  ["dtype", (details) => details.dtype && shortDtype(details.dtype)],
+  ["device", (details) => details.device],
+  ["requires_grad", (details) => knownText(details.requires_grad)],
+  ["is_leaf", (details) => knownText(details.is_leaf)],
+  ["value", (details) => tensorText(details.value)],
+  [".grad", (details) => tensorText(details.grad) ?? (details.is_leaf ? "None" : null)],
+  ["flowed in", (details) => gradientsText(details.grad_output)],
+  ["passed on", (details) => gradientsText(details.grad_input)],
+  [
+    "without grad",
+    (details) =>
+      details.no_grad_inputs
+        .map(({ argument, arg_nr }) => argument ?? `input ${arg_nr}`)
+        .join(", ") || null,
+  ],
+];
+
+/** Rows that stay when all graphs agree. */
+const GRADIENTS: ReadonlySet<string> = new Set([".grad", "flowed in", "passed on", "backward"]);
+
+interface Row {
+  name: string;
+  /** One per graph; null for an empty cell. */
+  texts: (string | null)[];
+  differs: boolean;
+}
+
+/**
+ * A table of the selected node, one column per graph. Differing rows are bold and have a sign; equal facts share one
+ * line.
+ */
+function createNodeTable(): NodeTable {
+  const title = element("h2", "gw-table-title");
+  const about = element("p", "gw-about");
+  const head = element("thead");
+  const body = element("tbody");
+  const same = element("dl", "gw-facts");
+  const scroller = element(
+    "div",
+    {
+      class: "gw-table-scroller",
+      tabindex: 0,
+      role: "group",
+      "aria-label": "The selected node side by side",
+      ...KEEP_KEYS,
+    },
+    element("table", "gw-table gw-node-table", head, body),
+  );
+  return {
+    element: element("section", "gw-selected", title, about, same, scroller),
+    update(united, selected, details, progress) {
+      scroller.hidden = same.hidden = selected === null;
+      if (selected === null) {
+        title.textContent = "Nothing selected";
+        about.textContent =
+          "Click a node in any of the graphs to set it beside the same node of the others.";
+        return;
+      }
+      const { graph, members, panes } = united;
+      const of = members[selected] ?? [];
+      const known = panes.map((_, p) => {
+        const found = details[p] ?? null;
+        return found !== null && found.id === of[p] ? found : null;
+      });
+      const waiting = of.some((node, p) => node !== null && known[p] === null);
+      title.textContent = oneLine(graph.nodes[selected]?.label ?? "");
+      about.textContent = waiting ? "Loading details…" : aboutText(united, selected);
+      const instead = (united.slotMembers[united.slot[selected]] ?? []).map((node, p) =>
+        node === null || of[p] !== null ? null : oneLine(panes[p].graph.nodes[node].label),
+      );
+      const rows = rowsOf(known, progress, of);
+      const isInTable = ({ name, differs }: Row) =>
+        differs || GRADIENTS.has(name) || of.includes(null);
+      same.replaceChildren(...rows.filter((row) => !isInTable(row)).map(factView));
+      head.replaceChildren(
+        element(
+          "tr",
+          {},
+          element("th", { scope: "col" }),
+          ...panes.map((pane) =>
+            element("th", { scope: "col", class: "gw-group-start" }, oneLine(pane.label)),
+          ),
+        ),
+      );
+      body.replaceChildren(
+        ...rows
+          .filter(isInTable)
+          .map((row, i, all) => rowView(row, of, i === 0 ? all.length : 0, instead)),
+      );
+      scroller.hidden = body.childElementCount === 0;
+    },
+  };
+}
+
+function knownText(value: boolean | null): string | null {
+  return value === null ? null : pythonText(value);
+}
+
+function aboutText({ members, panes }: United, selected: number): string {
+  const of = members[selected];
+  const lacking = panes.filter((_, p) => of[p] === null).map(({ label }) => oneLine(label));
+  return lacking.length === 0 ? "in every graph" : `not in ${lacking.join(", ")}`;
+}
+
+function rowsOf(
+  known: readonly (DetailsModel | null)[],
+  progress: readonly (Progress | null)[],
+  of: readonly (number | null)[],
+): Row[] {
+  const facts: [string, (string | null)[]][] = FACTS.map(([name, read]) => [
+    name,
+    known.map((one) => one && read(one)),
+  ]);
+  facts.push(
+    [
+      "backward",
+      progress.map((one, p) => {
+        const node = of[p];
+        return one && node !== null ? describeState(one, node) : null;
+      }),
+    ],
+    [
+      "why",
+      known.map((one) => (one?.grad === null && one.is_leaf !== false ? one.grad_note.grad : null)),
+    ],
+  );
+  return facts
+    .filter(([, texts]) => texts.some((text) => text !== null))
+    .map(([name, texts]) => {
+      const there = texts.filter((_, p) => of[p] !== null);
+      return { name, texts, differs: new Set(there).size > 1 };
+    });
+}
+
+/** A fact that all graphs agree on. */
+function factView({ name, texts }: Row): HTMLElement {
+  return element(
+    "div",
+    {},
+    element("dt", {}, name),
+    element("dd", {}, texts.find((text) => text !== null) ?? ""),
+  );
+}
+
+/**
+ * `height` is the number of rows that a missing node's cell spans, 0 in all rows but the first. `instead` is what the
+ * graph has in the node's place.
+ */
+function rowView(
+  { name, texts, differs }: Row,
+  of: readonly (number | null)[],
+  height: number,
+  instead: readonly (string | null)[],
+): HTMLElement {
+  const cells = texts.flatMap((text, p) => {
+    if (of[p] !== null) {
+      const kind = differs ? "gw-group-start is-different" : "gw-group-start";
+      return [element("td", kind, text ?? "–")];
+    }
+    const absent = { class: "gw-group-start gw-absent", rowspan: height };
+    const stand = instead[p];
+    const words =
+      stand === null ? "not in this graph" : `not in this graph; in its place: ${stand}`;
+    return height > 0 ? [element("td", absent, words)] : [];
+  });
+  return element(
+    "tr",
+    {},
+    element(
+      "th",
+      { scope: "row" },
+      name,
+      differs && element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠"),
+    ),
+    ...cells,
+  );
+}
+
+function gradientsText(gradients: readonly (TensorSummary | null)[] | null): string | null {
+  if (gradients === null) return null;
+  return gradients.map((one) => tensorText(one) ?? "None").join(", ") || null;
+}
+
+function tensorText(summary: TensorSummary | null): string | null {
+  if (summary === null) return null;
+  if (summary.values !== null && summary.numel <= MOST_NUMBERS)
+    return compactValues(summary.values);
+  const shape = formatShape(summary.shape);
+  return summary.norm === null ? shape : `${shape}, norm ${compactNumber(summary.norm)}`;
 }

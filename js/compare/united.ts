@@ -1,6 +1,7 @@
+import { makeGraph } from "../layout/graph";
+import { topological } from "../layout/rank";
 import { shownGraph } from "../scene/shown_graph";
 import type { EdgeModel, GraphModel, NodeModel, PaneModel } from "../wire";
-import { type Members, type PlaceEdge, slotsOf } from "./slots";
 
 /** All graphs of a comparison, united. Its nodes are called places. */
 export interface United {
@@ -53,7 +54,7 @@ export function unite(given: readonly PaneModel[], members: Members, constants =
     const edge = Int32Array.from(graph.edges, (one) => {
       const source = slot[place[p][one.source]];
       const target = slot[place[p][one.target]];
-      const use = isMixed ? [] : [one.input_nr, one.argument, one.output_nr];
+      const use = isMixed ? [] : [one.arg_nr, one.argument, one.output_nr];
       const kind = [source, target, ...use].join(" ");
       const time = times.get(kind) ?? 0;
       times.set(kind, time + 1);
@@ -90,16 +91,16 @@ function placesOf({ nodes }: GraphModel, members: Members, p: number): Int32Arra
 
 function placeEdges({ edges, roots }: GraphModel, place: Int32Array): PlaceEdge[] {
   return [
-    ...edges.map(({ source, target, input_nr, argument }) => ({
+    ...edges.map(({ source, target, arg_nr, argument }) => ({
       source: place[source],
       target: place[target],
-      input_nr,
+      arg_nr,
       argument,
     })),
     ...roots.map(({ node }, k) => ({
       source: -1,
       target: place[node],
-      input_nr: k,
+      arg_nr: k,
       argument: null,
     })),
   ];
@@ -154,4 +155,68 @@ export function onlyWords(of: readonly (number | null)[]): string | null {
   const held = of.filter((node) => node !== null).length;
   if (held === of.length) return null;
   return held === 1 ? "only here" : `in ${held} of ${of.length}`;
+}
+
+/** For each node of the united graphs, its number in each graph, or null. */
+export type Members = readonly (readonly (number | null)[])[];
+
+/** An edge between places; for an output, source -1 and the output's number. */
+interface PlaceEdge {
+  source: number;
+  target: number;
+  arg_nr: number | null;
+  argument: string | null;
+}
+
+/**
+ * The slot of each place. Places share a slot if no graph has two of them and the same places use them at the same
+ * arguments: a constant then lies where another graph has a leaf. A slot's number is higher than its users', so slots
+ * form no cycle.
+ */
+function slotsOf(members: Members, edges: readonly PlaceEdge[]): Int32Array {
+  const n = members.length;
+  const uses: PlaceEdge[][] = members.map(() => []);
+  for (const edge of edges) uses[edge.target].push(edge);
+  const slot = new Int32Array(n).fill(-1);
+  const held: (number | null)[][] = [];
+  const known = new Map<string, number[]>();
+  for (const place of orderOf(n, edges)) {
+    const of = members[place];
+    const key = of.includes(null) ? keyOf(uses[place], slot) : "";
+    const alike = known.get(key) ?? [];
+    const free = key === "" ? undefined : alike.find((one) => isFree(held[one], of));
+    if (free === undefined) {
+      slot[place] = held.length;
+      if (key !== "") known.set(key, [...alike, held.length]);
+      held.push([...of]);
+    } else {
+      slot[place] = free;
+      held[free] = held[free].map((node, p) => node ?? of[p]);
+    }
+  }
+  return slot;
+}
+
+function keyOf(uses: readonly PlaceEdge[], slot: Int32Array): string {
+  return uses
+    .map((edge) =>
+      [edge.source < 0 ? "output" : slot[edge.source], edge.arg_nr, edge.argument].join(" "),
+    )
+    .sort()
+    .join(", ");
+}
+
+function isFree(held: readonly (number | null)[], of: readonly (number | null)[]): boolean {
+  return of.every((node, p) => node === null || held[p] === null);
+}
+
+function orderOf(n: number, edges: readonly PlaceEdge[]): Int32Array {
+  const inner = edges.filter((edge) => edge.source >= 0);
+  return topological(
+    makeGraph(
+      n,
+      Int32Array.from(inner, (edge) => edge.source),
+      Int32Array.from(inner, (edge) => edge.target),
+    ),
+  );
 }

@@ -18,9 +18,7 @@ import { runningAt } from "../steps/recording";
 import { Stepper, type Stepping } from "../steps/stepping";
 import { browserMeasure } from "../text/measure";
 import { counted } from "../text/number";
-import { compiledSigns } from "./compiled";
-import { readErrors } from "./errors";
-import { compareEntries } from "./legend";
+import { onlyEntries } from "./legend";
 import { PaneGrid } from "./pane_grid";
 import { bestFlow } from "./scenes";
 import {
@@ -80,7 +78,7 @@ class Comparison {
       (stepping) => this.shell.guarded(() => this.followStepping(stepping))(),
     );
     this.bar = new TransportBar(this.stepper, (step) => {
-      const place = channel.get("steps")[step]?.node;
+      const place = channel.get("_steps")[step]?.node;
       if (place === undefined) return;
       this.select(place);
       this.grid.reveal(place, true);
@@ -148,7 +146,7 @@ class Comparison {
       stepper.answered();
       readSteps();
     });
-    shell.on("steps", readSteps);
+    shell.on("_steps", readSteps);
     shell.on("cursor", () => stepper.follow());
     shell.on(
       "table",
@@ -237,13 +235,8 @@ class Comparison {
     toolbar.setConstants(panes.some(({ graph }) => hasConstants(graph)) ? constants : null);
     toolbar.setCrumb(counted(panes.length, "graph"), "", "");
     const direction = this.direction(united);
-    const errors = channel.get("errors");
-    grid.show(
-      united,
-      direction,
-      errors && readErrors(errors),
-      compiledSigns(channel.get("compiled")),
-    );
+    for (const part of this.tables.parts) part.update();
+    grid.show(united, direction, this.tables.parts);
     this.tables.show(united);
     this.arrange();
     this.readSteps();
@@ -276,7 +269,7 @@ class Comparison {
 
   /** The merged steps changed, or the gradients in them. */
   private readSteps(): void {
-    if (this.united) this.stepper.read(stepGraph(this.united, this.channel.get("steps")));
+    if (this.united) this.stepper.read(stepGraph(this.united, this.channel.get("_steps")));
     this.showPasses();
   }
 
@@ -285,7 +278,7 @@ class Comparison {
     const { united, channel, grid } = this;
     if (!united) return;
     const passes = channel.get("passes");
-    const steps = channel.get("steps");
+    const steps = channel.get("_steps");
     const transport = transportOf(united.panes, passes);
     this.bar.update(stepping, { transport, graph: stepGraph(united, steps) });
     // Related traits arrive one by one.
@@ -309,7 +302,8 @@ class Comparison {
     const passes = channel.get("passes");
     const isPartial = united.members.some((of) => of.includes(null));
     this.shell.legend.replaceChildren(
-      ...compareEntries(isPartial, channel.get("errors") !== null),
+      ...(isPartial ? onlyEntries() : []),
+      ...this.tables.parts.flatMap((part) => part.legend?.() ?? []),
       ...legendEntries({
         isStatic: united.panes.every(isStaticPane) || (united.panes.some(isStaticPane) && "some"),
         stubs: united.panes.some(({ graph }) =>

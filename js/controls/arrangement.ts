@@ -8,8 +8,8 @@ import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/
 import type { GraphModel } from "../wire";
 
 const NARROW = 640;
-/** The least width of the widget, px, for a panel that opens by itself. */
-const ROOM_TO_FOLLOW = 800;
+/** The least width of the widget, px, for a panel over the picture; in a narrower one it is below. */
+const ROOM_FOR_PANEL = 1000;
 const LEAST_HEIGHT = 240;
 const ROOM_TO_OPEN = 480;
 /** The greatest height of the drawing, px: the part of a model that a window of 900 px can show. */
@@ -17,7 +17,10 @@ const MOST_HEIGHT = 600;
 const MOST_OF_MODEL = 680;
 const LEAST_PANEL = 220;
 
-/** The drawing with the details panel beside it, or below it in a narrow cell. Both can be resized. */
+/**
+ * The drawing with the details panel over its right side, or below it in a narrow cell. Both can be resized. The drawing
+ * keeps its size when the panel opens, so that its scale stays.
+ */
 export class Arrangement {
   readonly body = element("div", "gw-body");
   /** The handle that changes the widget's height. */
@@ -29,6 +32,8 @@ export class Arrangement {
   /** The default height for this picture; NaN before it is known. */
   private fitting = Number.NaN;
   private root: HTMLElement | null = null;
+  /** Where the picture was pressed last, px from its left. */
+  private pressedAt = 0;
   private readonly width = resizeHandle({
     label: "Resize the details panel",
     axis: "x",
@@ -67,6 +72,9 @@ export class Arrangement {
   follow(root: HTMLElement, cleanup: Cleanup): void {
     this.root = root;
     cleanup.add(whenResized([root, this.drawing.canvas], () => this.arrange()));
+    cleanup.listen<PointerEvent>(this.drawing.canvas, "pointerdown", ({ clientX }) => {
+      this.pressedAt = clientX - this.drawing.canvas.getBoundingClientRect().left;
+    });
   }
 
   /** Fit the height to the first picture of a graph or a direction. */
@@ -80,12 +88,13 @@ export class Arrangement {
   roomFor({ nodes }: Pick<GraphModel, "nodes">): Size {
     const isModel = nodes.length > MOST_CARDS && nodes.some(({ namespace }) => namespace);
     const height = isModel ? MOST_OF_MODEL : MOST_HEIGHT;
-    return { width: this.drawing.canvas.clientWidth || 1000, height };
+    const { clientWidth } = this.drawing.canvas;
+    return { width: clientWidth - this.drawing.viewport.cover || 1000, height };
   }
 
-  /** Whether the panel may open beside the picture by itself. */
-  get hasRoomToFollow(): boolean {
-    return (this.root?.clientWidth || ROOM_TO_FOLLOW) >= ROOM_TO_FOLLOW;
+  /** Whether the panel lies over the picture, and may open by itself. */
+  get isOver(): boolean {
+    return (this.root?.clientWidth || ROOM_FOR_PANEL) >= ROOM_FOR_PANEL;
   }
 
   get hasPanel(): boolean {
@@ -95,7 +104,17 @@ export class Arrangement {
   setPanel(open: boolean): void {
     if (this.panelOpen === open) return;
     this.panelOpen = open;
-    this.arrange();
+    // A panel under the pointer would take the second click of a double click.
+    const isUnderPointer =
+      this.isOver && this.pressedAt > this.drawing.canvas.clientWidth - this.across;
+    if (open && isUnderPointer) this.drawing.viewport.whenQuiet(() => this.arrange());
+    else this.arrange();
+  }
+
+  /** The width of a panel over the picture. */
+  private get across(): number {
+    const { panelWidth, root } = this;
+    return Number.isNaN(panelWidth) ? defaultPanel(root?.clientWidth ?? 0) : panelWidth;
   }
 
   /** Set the sizes that depend on the cell's width and the reader's choices. */
@@ -104,10 +123,13 @@ export class Arrangement {
     if (!root) return;
     const narrow = root.clientWidth > 0 && root.clientWidth < NARROW;
     root.classList.toggle("is-narrow", narrow);
+    const isOver = this.isOver && root.clientWidth > 0;
+    root.classList.toggle("has-panel-below", !isOver);
     panel.hidden = !panelOpen;
-    this.width.element.hidden = !panelOpen || narrow;
-    const width = Number.isNaN(this.panelWidth) ? defaultPanel(root.clientWidth) : this.panelWidth;
-    panel.style.width = narrow ? "" : `${width}px`;
+    this.width.element.hidden = !panelOpen || !isOver;
+    drawing.viewport.cover = panelOpen && isOver ? this.across : 0;
+    this.body.style.setProperty("--gw-cover", `${drawing.viewport.cover}px`);
+    panel.style.width = isOver ? `${this.across}px` : "";
     const room = drawing.canvas.clientWidth;
     // Once per picture: a panel that opens later must not change the height of the page.
     if (Number.isNaN(this.fitting) && room > 0) this.fitting = defaultHeight(drawing.scene, room);

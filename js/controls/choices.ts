@@ -1,4 +1,3 @@
-import type { ColourBy } from "../colours/colouring";
 import type { DirectionChoice } from "../wire";
 
 /** The reader's choices, shared by all widgets of the page. */
@@ -21,7 +20,7 @@ interface Choices {
   /** The direction of gradients if Python sets none. */
   direction: DirectionChoice;
   /** The colouring, if its data is known; null for the picture's default. */
-  colour: ColourBy | null;
+  colour: string | null;
   /** Whether operations have torch's names instead of a board's signs. */
   torchNames: boolean;
 }

@@ -1,48 +1,37 @@
-import type { ColourBy, ColourLegend } from "../colours/colouring";
+import { COLOUR_MODES, type ColourLegend } from "../colours/colouring";
 import { STEPS } from "../colours/scale";
 import { element, KEEP_KEYS } from "../dom/element";
 import { Remembered } from "../dom/remembered";
 
-const CHOICES: [ColourBy, string, string][] = [
-  ["none", "nothing", ""],
-  ["parameters", "param grads", "after a backward pass"],
-  ["gradient", "gradient norm", "after a backward pass"],
-  ["memory", "memory", "not counted yet"],
-  ["dtype", "dtype", "not known"],
-  ["module", "module", "not known"],
-];
-
 interface ColourControls {
   element: HTMLElement;
   key: HTMLElement;
-  update(by: ColourBy, isKnown: (by: ColourBy) => boolean, legend: ColourLegend | null): void;
+  update(by: string, isKnown: (by: string) => boolean, legend: ColourLegend | null): void;
 }
 
 /** The choice of colouring, and its scale. */
-export function createColourControls(choose: (by: ColourBy) => void): ColourControls {
+export function createColourControls(choose: (by: string) => void): ColourControls {
   const select = element("select", {
     class: "gw-select gw-colour-by",
     "aria-label": "Meaning of the node colours",
     title: "Meaning of the node colours",
     ...KEEP_KEYS,
   });
-  select.addEventListener("change", () => choose(select.value as ColourBy));
+  select.addEventListener("change", () => choose(select.value));
   const key = element("span", { class: "gw-colour-key", hidden: true });
   const shown = new Remembered();
   return {
     element: element("label", "gw-colours", element("span", {}, "colour"), select),
     key,
     update(by, isKnown, legend) {
-      const known = CHOICES.map(([value]) => isKnown(value));
+      const known = COLOUR_MODES.map(({ name }) => isKnown(name));
       if (!shown.isNew(JSON.stringify([known, legend])) && select.value === by) return;
       select.replaceChildren(
-        ...CHOICES.map(([value, text, missing], i) =>
-          element(
-            "option",
-            { value, disabled: !known[i] },
-            known[i] ? text : `${text} (${missing})`,
-          ),
-        ),
+        ...COLOUR_MODES.map(({ name, text, missing }, i) => {
+          const isHere = known[i];
+          const attributes = { value: name, disabled: !isHere };
+          return element("option", attributes, isHere ? text : `${text} (${missing})`);
+        }),
       );
       select.value = by;
       key.hidden = legend === null;

@@ -26,7 +26,7 @@ export function createFoldingControls(folds: FoldController): FoldingControls {
   });
   const modules = element("label", "gw-menu-choice", element("span", {}, "Modules"), depths);
   const plumbing = toggle(
-    "Hide plumbing",
+    "Hide views and transposes",
     "Fold views, transposes, expands, clones and casts into the edges that they sit on",
     () => folds.change((folding) => setPlumbing(folding, !folding.hidesPlumbing)),
   );
@@ -53,7 +53,7 @@ export function createFoldingControls(folds: FoldController): FoldingControls {
       for (let d = 1; d < levels && d <= MOST_LEVELS; d++) options.push([`${d}`, `depth ${d}`]);
       options.push(["all", "all open"]);
       const value = depth === null ? "" : depth === levels ? "all" : `${depth}`;
-      if (!options.some(([known]) => known === value)) options.unshift([value, "as opened"]);
+      if (!options.some(([known]) => known === value)) options.unshift([value, "automatic"]);
       if (shown.isNew(options.join()))
         depths.replaceChildren(
           ...options.map(([value, text]) => element("option", { value }, text)),

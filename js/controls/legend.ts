@@ -1,6 +1,8 @@
 import { element, svgElement } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
+import type { Direction } from "../layout/direction";
 import { scissorsPart } from "../paint/edge_parts";
+import type { GradientLabel } from "../paint/gradient_label";
 import { markPart } from "../paint/label_parts";
 import { FREED_MARK, GRADIENT_MARK } from "../paint/node_parts";
 import { makePart } from "../paint/parts";
@@ -14,6 +16,10 @@ interface LegendOptions {
   stubs: boolean;
   /** Kinds of nodes that are drawn. */
   kinds?: ReadonlySet<NodeModel["kind"]>;
+  /** The direction of gradients in the drawing. */
+  direction?: Direction;
+  /** The gradients that are written, at the end of the pass. */
+  labels?: readonly GradientLabel[];
   copies: boolean;
   /** Whether there are closed boxes, merged lines, and edges with folded plumbing. */
   folded?: { boxes: boolean; merged: boolean; plumbing: boolean };
@@ -35,10 +41,8 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
     entry("operation", 26, box("gw-op", 3)),
     entry(words("leaf that requires grad", "input or parameter"), 26, box("gw-leaf", 7)),
     entry("output", 30, box("gw-root", 3)),
-    entry(words("gradients flow", "data flows"), 26, [
-      svgElement("path", { class: "gw-line", d: "M-11,0H6" }),
-      svgElement("path", { class: "gw-arrow", d: "M11,0L4,-3.5V3.5Z" }),
-    ]),
+    ...arrowEntries(options),
+    ...cellEntries(options.labels ?? []),
   ];
   if (options.copies) entries.push(entry("one leaf drawn once per use", 26, [], "×n"));
   if (options.stubs) {
@@ -65,15 +69,77 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
   return entries;
 }
 
+/** The arrows that the drawing can have: of gradients, gradients to come, zeros, values, and data. */
+function arrowEntries(options: LegendOptions): HTMLElement[] {
+  const { isStatic = false, direction = "left", recording, ran, kinds } = options;
+  const arrow = (text: string, name: string, isBack = false) => {
+    const turn = TURNS[direction] + (isBack ? 180 : 0);
+    const parts = [
+      svgElement("path", { class: "gw-line", d: "M-11,0H5" }),
+      svgElement("path", { class: isBack ? "gw-value-head" : "gw-arrow", d: "M11,0L4,-3.5V3.5Z" }),
+    ];
+    const sign = svgElement(
+      "g",
+      { class: `gw-edge ${name}`, transform: `rotate(${turn})` },
+      ...parts,
+    );
+    return entry(text, 26, [sign]);
+  };
+  if (isStatic === true) return [arrow("data flows", "", true)];
+  const steps = recording?.steps.length ?? 0;
+  return [
+    ...(ran || recording ? [arrow("gradient", "is-flowed")] : []),
+    ...(!ran || steps > 0 ? [arrow("gradient will go here", "is-pending")] : []),
+    ...(recording && recording.zero.size > 0
+      ? [arrow("gradient is exactly 0", "is-flowed is-zero")]
+      : []),
+    ...(kinds?.has("constant") ? [arrow("value without gradient", "is-quiet", true)] : []),
+    ...(isStatic === "some" ? [arrow("static: data flows", "", true)] : []),
+  ];
+}
+
+/** The angle of an arrow to the right in each direction. */
+const TURNS: Record<Direction, number> = { right: 0, down: 90, left: 180, up: 270 };
+
+/** The cells with gradients, and the signs in them. */
+function cellEntries(labels: readonly GradientLabel[]): HTMLElement[] {
+  const cell = (text: string, sign: string, stored: boolean) => {
+    const ground = { class: "gw-cell-ground", x: -18, y: -8, width: 36, height: 16, rx: 3 };
+    const words = svgElement("text", { class: "gw-cell-label", y: 3.5 });
+    words.textContent = sign;
+    const name = `gw-gradient gw-cell${stored ? " is-stored" : ""}`;
+    return entry(text, 38, [svgElement("g", name, svgElement("rect", ground), words)]);
+  };
+  const has = (is: (label: GradientLabel) => unknown) => labels.some(is);
+  const isTotal = (label: GradientLabel) => label.stored && !label.none;
+  return [
+    ...(has(isTotal) ? [cell("stored in .grad", ".grad", true)] : []),
+    ...(has(
+      ({ cell, stored, none }) => cell && !stored && !none && cell !== "row" && cell !== "sum",
+    )
+      ? [cell("passed through, not kept", "grad", false)]
+      : []),
+    ...(has(({ text }) => text.includes("\u2016"))
+      ? [entry("norm of several numbers", 26, [], "\u2016 \u2016")]
+      : []),
+    ...(has(({ cell }) => cell === "row")
+      ? [entry("rows of a leaf: one per use, then their sum", 26, [], "= \u03a3")]
+      : []),
+  ];
+}
+
 /** The entries of a graph with this many autograd nodes. */
 export function drawingEntries(
-  { scene, progress }: Pick<Drawing, "scene" | "progress">,
+  drawing: Pick<Drawing, "scene" | "progress" | "gradients">,
   shown: GraphModel,
   autograd: number,
   state: StateModel | undefined,
 ): HTMLElement[] {
+  const { scene, progress } = drawing;
   const ran = (state?.runs ?? 0) > 0;
   return legendEntries({
+    direction: scene?.direction ?? "left",
+    labels: drawing.gradients,
     isStatic: shown.static,
     stubs: shown.nodes.some((node) => node.no_grad_inputs.length > 0),
     kinds: new Set(shown.nodes.map((node) => node.kind)),
@@ -137,7 +203,7 @@ function foldedEntries({ boxes, merged, plumbing }: NonNullable<LegendOptions["f
     const number = svgElement("text", { y: 3.4 });
     number.textContent = "n";
     entries.push(
-      entry("plumbing folded into an edge", 30, [
+      entry("views and transposes, folded into an edge", 30, [
         svgElement("path", { class: "gw-line", d: "M-15,0H15" }),
         svgElement(
           "g",
@@ -187,25 +253,13 @@ export function stateKey(): HTMLElement {
 }
 
 /** The entries of stepping. They are the same at every step, so that nothing below them moves. */
-function stepEntries({ steps, run, marks }: Recording): HTMLElement[] {
+function stepEntries({ steps, marks }: Recording): HTMLElement[] {
   const entries: HTMLElement[] = [];
   if (steps.length > 0) {
     entries.push(
       entry("runs now", 34, stage("is-running")),
       entry("done, with its step", 40, stage("is-done", "3")),
       entry("ready", 40, stage("is-ready", "4")),
-    );
-  }
-  if (run !== null && run.edges.length > 0) {
-    entries.push(
-      entry("gradient that flowed", 30, [
-        svgElement(
-          "g",
-          "gw-edge is-flowed",
-          svgElement("path", { class: "gw-line", d: "M-15,0H15" }),
-        ),
-        gradientSign(),
-      ]),
     );
   }
   const kinds = new Set(Array.from(marks.values(), (all) => all.map((mark) => mark.kind)).flat());
@@ -236,17 +290,6 @@ function stage(name: string, step?: string): SVGElement[] {
     );
   }
   return [group];
-}
-
-function gradientSign(): SVGElement {
-  const text = svgElement("text", { y: 3.5 });
-  text.textContent = "-4";
-  return svgElement(
-    "g",
-    "gw-gradient",
-    svgElement("rect", { x: -9, y: -6.5, width: 18, height: 13, rx: 3 }),
-    text,
-  );
 }
 
 function entry(text: string, width: number, shapes: SVGElement[], sign?: string): HTMLElement {

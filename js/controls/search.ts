@@ -1,4 +1,4 @@
-import { formatShape } from "../text/shape";
+import { formatShape } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 
 /**

@@ -54,7 +54,7 @@ describe("at rest", () => {
 
   it("a finished pass leaves the panel closed", () => {
     const { steps, run } = fakeRun(SMALL, "fine");
-    expect(view({ steps, run, cursor: steps.length }).panel().hidden).toBe(true);
+    expect(view({ _steps: steps, run, cursor: steps.length }).panel().hidden).toBe(true);
   });
 });
 
@@ -62,7 +62,7 @@ describe("the panel", () => {
   const { steps, run } = fakeRun(SMALL, "fine");
 
   it("follows the running node, and closes at the end", async () => {
-    const { channel, one, panel } = view({ steps, run, cursor: 0 });
+    const { channel, one, panel } = view({ _steps: steps, run, cursor: 0 });
     for (const { node } of steps.slice(0, -1)) {
       one<HTMLElement>('[aria-label="One step"]').click();
       await nextFrame();
@@ -80,7 +80,7 @@ describe("the panel", () => {
 
   it("leaves a small widget to the picture until somebody asks", async () => {
     fakeBrowser(760);
-    const { channel, one, panel } = view({ steps, run, cursor: 1 });
+    const { channel, one, panel } = view({ _steps: steps, run, cursor: 1 });
     await nextFrame();
     expect(one(".gw-state-key")).not.toBeNull();
     expect(panel().hidden).toBe(true);
@@ -89,10 +89,10 @@ describe("the panel", () => {
   });
 
   it("stays closed in this widget and the next once it was closed, until a node is selected", async () => {
-    const first = view({ steps, run, cursor: 1 });
+    const first = view({ _steps: steps, run, cursor: 1 });
     first.one<HTMLElement>(".gw-panel-close").click();
     expect(first.panel().hidden).toBe(true);
-    const second = view({ steps, run, cursor: 2 });
+    const second = view({ _steps: steps, run, cursor: 2 });
     expect(second.panel().hidden).toBe(true);
     second.channel.set("selected", 0);
     expect(second.panel().hidden).toBe(false);
@@ -111,12 +111,13 @@ describe("the panel", () => {
   });
 });
 
-it("the key of states is beside the minimap, the same element at every step", async () => {
+it("the key of states is above the picture, the same element at every step", async () => {
   const { steps, run } = fakeRun(SMALL, "fine");
-  const { one } = view({ steps, run, cursor: 1 });
+  const { one } = view({ _steps: steps, run, cursor: 1 });
   await nextFrame();
-  const key = one(".gw-foot > .gw-corner .gw-state-key");
-  expect(one(".gw-corner + .gw-minimap")).not.toBeNull();
+  const key = one(".gw-key-strip .gw-state-key");
+  expect(key).not.toBeNull();
+  expect(one(".gw-key-strip + .gw-body")).not.toBeNull();
   one<HTMLElement>('[aria-label="One step"]').click();
   await nextFrame();
   expect(one(".gw-state-key")).toBe(key);
@@ -158,14 +159,14 @@ it("colours chosen in one widget hold for those that follow, once they are known
   for (const node of graph.nodes) if (node.kind === "op") node.namespace ??= "net/a";
   const chosen = ({ one }: ReturnType<typeof view>) =>
     one<HTMLSelectElement>(".gw-colour-by").value;
-  const first = view({ steps, run }, graph);
+  const first = view({ _steps: steps, run }, graph);
   const select = first.one<HTMLSelectElement>(".gw-colour-by");
   select.value = "gradient";
   select.dispatchEvent(new Event("change"));
   const second = view({}, graph);
   expect([chosen(first), chosen(second)]).toEqual(["gradient", "none"]);
   second.channel.change("run", run);
-  second.channel.change("steps", steps);
+  second.channel.change("_steps", steps);
   expect(chosen(second)).toBe("gradient");
 });
 
@@ -190,7 +191,7 @@ it("plays at the chosen speed, and a large picture module by module", () => {
   g.namespace = "";
   const graph = g.graph([g.op("SumBackward0", [], { self: x }, "loss"), "loss"]);
   const { steps, run } = fakeRun(graph, "fine");
-  const { one } = view({ steps, run, cursor: 0 }, graph);
+  const { one } = view({ _steps: steps, run, cursor: 0 }, graph);
   const speed = one<HTMLSelectElement>(".gw-speed");
   speed.value = "4";
   speed.dispatchEvent(new Event("change"));

@@ -31,7 +31,9 @@ interface ToolbarParts {
   saving?: HTMLElement;
   view?: HTMLElement;
   colours?: HTMLElement;
-  ranks?: HTMLElement;
+  diagnose?: HTMLElement;
+  /** The tools of features. */
+  tools?: readonly HTMLElement[];
 }
 
 export class Toolbar {
@@ -51,7 +53,7 @@ export class Toolbar {
 
   constructor(
     private readonly events: ToolbarEvents,
-    { search, saving, view, colours, ranks }: ToolbarParts,
+    { search, saving, view, colours, diagnose, tools = [] }: ToolbarParts,
   ) {
     this.toggles = toggles(events);
     const { constants, derivatives, panel, help } = this.toggles;
@@ -66,9 +68,17 @@ export class Toolbar {
       element("span", "gw-crumb-facts", this.counts, this.drawn),
       this.flow,
       element("span", "gw-spacer"),
-      ranks,
+      ...tools,
       colours,
-      element("span", "gw-group gw-group-find", search.element, view, derivatives, constants),
+      element(
+        "span",
+        "gw-group gw-group-find",
+        search.element,
+        diagnose,
+        view,
+        derivatives,
+        constants,
+      ),
       element("span", "gw-group gw-group-zoom", ...zoomTools(events, this.scale)),
       element("span", "gw-group", full, saving, panel, help),
     );
@@ -168,7 +178,7 @@ function toggles(events: ToolbarEvents): Toggles {
     {
       label: "Constants and cuts",
       title: "Show constants, and where gradient was cut",
-      icon: ICONS.scissors,
+      icon: ICONS.dashed,
       pressed: true,
     },
     () => events.toggleConstants(),

@@ -20,7 +20,7 @@ const SPEEDS: [value: number, text: string][] = [
 ];
 
 /** The state of the bar besides the steps. */
-export interface BarState {
+interface BarState {
   transport: TransportModel | null;
   graph: GraphModel | null;
   /** A note on the passes; null before any. */
@@ -47,7 +47,7 @@ export class TransportBar {
   private readonly after = element("span", "gw-bar-changes");
   private readonly done = element("span", "gw-bar-done", icon(ICONS.done));
   private readonly text: HTMLElement;
-  private readonly owner = element("span", "gw-bar-owner", "view only");
+  private readonly owner = element("span", "gw-bar-owner", "recorded");
   private runningNode: number | null = null;
   /** The note that the reader dismissed. */
   private dismissed: string | null = null;
@@ -151,7 +151,8 @@ export class TransportBar {
           ? position(progress, graph)
           : null;
     write(this.before, at?.before ?? (starting ? "Running backward…" : ""));
-    this.done.hidden = !at?.isOver;
+    const isMarked = (progress?.recording.run?.marks ?? []).length > 0;
+    this.done.hidden = !at?.isOver || isMarked;
     this.runningNode = at?.running?.node ?? null;
     this.running.hidden = this.runningNode === null;
     write(this.running, at?.running?.text ?? "");
@@ -185,7 +186,7 @@ export class TransportBar {
   ): void {
     const { notes } = this;
     const marks = progress?.recording.run?.marks ?? [];
-    // A pass that never moved a .grad here only needs "view only".
+    // A pass that never moved a .grad here only needs "recorded".
     this.wasOwned ||= transport?.owned ?? false;
     const { owned, note: said, blocked } = transport ?? { owned: false, note: null, blocked: null };
     const sentence = this.wasOwned ? (said ?? (owned ? null : blocked)) : null;
@@ -289,7 +290,7 @@ function showPlaying(play: HTMLButtonElement, playing: boolean, atEnd: boolean):
 }
 
 function idleText(said: string | null): string {
-  return said ?? "No backward yet: press > to run it and stop after the first step.";
+  return said ?? "No backward yet: press One step (›) to run it and stop after the first step.";
 }
 
 function note(text: string, alarming: boolean, ...children: Node[]): HTMLElement {

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { localChannel, type Message, type Traits } from "../channel";
 import { transformer } from "../demo/deep_models";
 import { fakeBrowser } from "../testing/browser";
+import { fakeMemory } from "../testing/fake_memory";
 import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
 
@@ -18,11 +19,11 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-function bar() {
+function bar(layers = 1) {
   const sent: string[] = [];
   let done = () => {};
   const channel = localChannel<Traits>(
-    freshTraits(transformer(1)),
+    freshTraits(transformer(layers)),
     (message: Message, answered) => {
       sent.push(message.kind);
       done = answered;
@@ -45,7 +46,7 @@ it("asks for one diagnosis at a time, and shows that it works", () => {
   press();
   press();
   expect([diagnoses(), isWorking()]).toEqual([1, true]);
-  channel.change("findings", []);
+  channel.change("_findings", []);
   expect(isWorking()).toBe(false);
   press();
   expect(diagnoses()).toBe(2);
@@ -70,4 +71,14 @@ it("lets a diagnosis be asked for again that was never answered", () => {
   vi.advanceTimersByTime(2000);
   press();
   expect(diagnoses()).toBe(2);
+});
+
+it("offers memory as a colour as soon as it is counted", () => {
+  const { channel } = bar(4);
+  vi.advanceTimersByTime(1000);
+  const isOffered = () =>
+    !document.querySelector<HTMLOptionElement>(".gw-colour-by [value=memory]")?.disabled;
+  expect(isOffered()).toBe(false);
+  channel.change("_memory", fakeMemory(channel.get("model")));
+  expect(isOffered()).toBe(true);
 });

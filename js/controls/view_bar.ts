@@ -1,16 +1,15 @@
 import type { Channel } from "../channel";
 import {
   alarmOf,
-  type ColourBy,
+  COLOUR_MODES,
   type ColourLegend,
   type ColourSources,
   colouringOf,
-  isKnown,
+  knownFor,
 } from "../colours/colouring";
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
-import { rankStrips } from "../colours/rank_strips";
 import { type TileGrads, tileGrads, uncoloured } from "../colours/tile_grads";
-import { button, element } from "../dom/element";
+import { button, element, say } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
 import type { Drawing } from "../interact/drawing";
@@ -18,6 +17,7 @@ import type { FoldController } from "../interact/fold_controller";
 import type { Scene } from "../scene/scene";
 import type { Recording } from "../steps/recording";
 import type { Measure } from "../text/measure";
+import { counted } from "../text/number";
 import type { GraphModel, RunModel } from "../wire";
 import { choices } from "./choices";
 import { createColourControls } from "./colour_controls";
@@ -33,11 +33,11 @@ export class ViewBar {
   private readonly menu: HTMLElement;
   private readonly opener: HTMLButtonElement;
   private readonly names: HTMLButtonElement;
-  private readonly diagnose: HTMLButtonElement;
+  /** The button that asks for a diagnosis. */
+  readonly diagnose: HTMLButtonElement;
   private readonly folding: ReturnType<typeof createFoldingControls>;
   private readonly choice: ReturnType<typeof createColourControls>;
   private readonly sources: ColourCache;
-  private readonly ranked = new Remembered();
   private readonly coloured = new Remembered();
   private shown: ColourLegend | null = null;
   /** Replaced only when its content changes. */
@@ -76,7 +76,6 @@ export class ViewBar {
       { class: "gw-menu-list gw-view-bar", role: "group", "aria-label": "How the graph is shown" },
       this.folding.element,
       this.names,
-      this.diagnose,
     );
     this.opener = button({ label: "View", title: "How the graph is shown", icon: ICONS.view }, () =>
       this.setOpen(this.menu.hidden === true),
@@ -120,12 +119,21 @@ export class ViewBar {
     this.choice.element.hidden = this.drawing.scene === null || !canFold;
     this.folding.update();
     const known = this.sources.read();
-    if (canFold && !this.askedMemory && known.memory === null) {
+    if (canFold && !this.askedMemory && (this.channel.get("_memory") ?? null) === null) {
       this.askedMemory = true;
       this.channel.send({ kind: "memory" });
     }
-    this.showRanks();
     this.colour(canFold, known);
+  }
+
+  /** Show the number of findings; null before a diagnosis. */
+  setFindings(count: number | null): void {
+    this.diagnose.textContent = count === null ? DIAGNOSE.text : `${DIAGNOSE.text} · ${count}`;
+    say(
+      this.diagnose,
+      "aria-label",
+      count === null ? "Diagnose" : `Diagnose, ${counted(count, "finding")}`,
+    );
   }
 
   answered(): void {
@@ -169,11 +177,15 @@ export class ViewBar {
   private colour(canFold: boolean, known: ColourSources): void {
     const { drawing, wanted } = this;
     const { scene } = drawing;
-    const suits = isKnown("parameters", known) ? "parameters" : "none";
-    const by = !canFold ? "none" : wanted !== null && isKnown(wanted, known) ? wanted : suits;
-    const { norms, memory, dtypes, tiles } = known;
-    if (!scene || !this.coloured.isNew(scene, by, tiles, norms, memory, dtypes)) return;
-    const { tint, legend } = colouringOf(by, scene, known);
+    const suits = [wanted, "parameters"].find((one) => knownFor(one, known) !== null);
+    const by = (canFold && suits) || "none";
+    const { norms, tiles } = known;
+    // What can be chosen may change while what is chosen does not.
+    const choices = COLOUR_MODES.map(({ name }) => knownFor(name, known) !== null).join();
+    const isNew =
+      scene && this.coloured.isNew(scene, by, tiles, norms, knownFor(by, known), choices);
+    if (!isNew) return;
+    const { tint, legend, bars } = colouringOf(by, scene, known);
     this.shown = legend;
     const found = norms && alarmsIn(scene, norms, by);
     const { alarms } = this;
@@ -181,28 +193,15 @@ export class ViewBar {
     if (isOther || !found || !alarms) this.alarms = found;
     drawing.mark({
       tint,
-      tiles: tiles && (by === "none" ? uncoloured(tiles.tiles) : tiles.tiles),
+      tiles: bars ?? (tiles && (by === "none" ? uncoloured(tiles.tiles) : tiles.tiles)),
       alarms: this.alarms,
     });
-    this.choice.update(by, (choice) => isKnown(choice, known), legend);
-  }
-
-  /** Show the strips over ranks, computed once per picture, pass and rank. */
-  private showRanks(): void {
-    const { channel, drawing } = this;
-    const { scene, progress } = drawing;
-    const graph = this.folds.drawnGraph?.graph;
-    const shown = channel.get("rank") ?? null;
-    const isAsked = (channel.get("_quiz") ?? null) !== null; // the strips would give answers away
-    const recording = progress?.recording ?? null;
-    const { ranked } = this;
-    if (!scene || !graph || !ranked.isNew(scene, graph.ranks, recording, shown, isAsked)) return;
-    drawing.mark({ ranks: isAsked ? null : rankStrips(graph, scene, recording, shown) });
+    this.choice.update(by, (choice) => knownFor(choice, known) !== null, legend);
   }
 }
 
 const DIAGNOSE = {
-  class: "gw-menu-item gw-diagnose",
+  class: "gw-button gw-text-button gw-diagnose",
   label: "Diagnose",
   text: "Diagnose",
   title:
@@ -225,10 +224,10 @@ class ColourCache {
     const graph = this.folds.drawnGraph?.graph ?? null;
     const recording = this.drawing.progress?.recording ?? null;
     return {
+      get: (trait) => channel.get(trait),
+      graph,
       tiles: this.tilesOf(graph, recording),
       norms: this.normsOf(graph, recording?.run ?? null),
-      memory: channel.get("_memory") ?? null,
-      dtypes: channel.get("_dtypes") ?? null,
       tree: this.folds.drawnGraph?.tree ?? null,
     };
   }
@@ -250,7 +249,7 @@ class ColourCache {
 }
 
 /** The closed boxes with bad gradients inside, which any colouring marks. */
-function alarmsIn(scene: Scene, norms: GradientNorms, by: ColourBy): Map<number, string> {
+function alarmsIn(scene: Scene, norms: GradientNorms, by: string): Map<number, string> {
   const alarms = new Map<number, string>();
   for (const node of scene.nodes) {
     const alarm = node.group || by === "gradient" ? alarmOf(node, norms) : null;

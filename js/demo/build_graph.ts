@@ -27,7 +27,7 @@ export class Builder {
   private readonly inputs: {
     target: number;
     argument: string;
-    inputNr: number;
+    argNr: number;
     outputNr: number;
   }[][] = [];
 
@@ -56,12 +56,12 @@ export class Builder {
   ): number {
     const entries = Object.entries(operands);
     this.inputs.push(
-      entries.flatMap(([argument, target], inputNr) =>
-        target === null ? [] : [{ target, argument, inputNr, outputNr: 0 }],
+      entries.flatMap(([argument, target], argNr) =>
+        target === null ? [] : [{ target, argument, argNr, outputNr: 0 }],
       ),
     );
-    const noGrad = entries.flatMap(([argument, target], input_nr) =>
-      target === null ? [{ input_nr, argument }] : [],
+    const noGrad = entries.flatMap(([argument, target], arg_nr) =>
+      target === null ? [{ arg_nr, argument }] : [],
     );
     return (
       this.made.push({
@@ -89,13 +89,13 @@ export class Builder {
     for (const [node] of roots) visit(node);
     const edges: EdgeModel[] = [];
     for (let i = 0; i < queue.length; i++) {
-      for (const { target, argument, inputNr, outputNr } of this.inputs[queue[i]]) {
+      for (const { target, argument, argNr, outputNr } of this.inputs[queue[i]]) {
         visit(target);
         edges.push({
           source: i,
           target: ids.get(target) ?? 0,
           argument,
-          input_nr: inputNr,
+          arg_nr: argNr,
           output_nr: outputNr,
           via: null,
           kind: "gradient",
@@ -111,6 +111,7 @@ export class Builder {
       checkpoints: [],
       derivatives: [],
       ranks: null,
+      plan: null,
     };
   }
 }

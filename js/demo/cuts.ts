@@ -7,7 +7,7 @@ type Extra = Partial<NodeModel> & Pick<NodeModel, "kind" | "label">;
 function withExtras(
   graph: GraphModel,
   extras: Extra[],
-  edges: [source: number, target: number, argument: string | null, inputNr: number | null][],
+  edges: [source: number, target: number, argument: string | null, argNr: number | null][],
 ): GraphModel {
   const first = graph.nodes.length;
   return {
@@ -25,11 +25,11 @@ function withExtras(
     ],
     edges: [
       ...graph.edges,
-      ...edges.map(([source, target, argument, input_nr]) => ({
+      ...edges.map(([source, target, argument, arg_nr]) => ({
         source,
         target,
         argument,
-        input_nr,
+        arg_nr,
         output_nr: 0,
         via: null,
         kind: source >= first ? ("cut" as const) : ("constant" as const),

@@ -32,7 +32,7 @@ function showLarge(host: HTMLElement, layers: number): () => void {
   const note = "No backward pass through this graph has been seen yet.";
   const state = { runs: 0, reached: [], flowed: [], freed: [], held: [], note };
   const traits: Traits = {
-    graph: transformer(layers),
+    model: transformer(layers),
     details: null,
     state,
     _fault: null,
@@ -40,10 +40,10 @@ function showLarge(host: HTMLElement, layers: number): () => void {
     direction: "auto",
     constants: true,
     cursor: 0,
-    steps: [],
+    _steps: [],
     run: null,
     transport: { owned: false, note: null, blocked: note },
-    findings: null,
+    _findings: null,
   };
   return createView(host, localChannel(traits));
 }

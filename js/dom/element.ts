@@ -1,3 +1,7 @@
+import { KEEP_KEYS } from "../hosts";
+
+export { KEEP_KEYS };
+
 /** Attributes by name, or only the value of `class`. */
 type Attributes = Record<string, string | number | boolean | null | undefined> | string;
 type Child = Node | string | null | undefined | false;
@@ -53,9 +57,6 @@ export function write(target: Element, text: string): void {
     if (firstChild.data !== text) firstChild.data = text;
   } else if (target.textContent !== text) target.textContent = text;
 }
-
-/** For every focusable element: Jupyter would take its keys as commands, some of which delete cells. */
-export const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" } as const;
 
 /** A table with column names. */
 export function table(

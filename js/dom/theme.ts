@@ -1,15 +1,10 @@
-type Theme = "light" | "dark";
+import { statedTheme, THEME_ATTRIBUTES, type Theme } from "../hosts";
 
-/** The host page's theme. Jupyter, marimo, VS Code and Colab state it; otherwise the background decides. */
+/** The host page's theme: what it states, else what a class or the background shows. */
 export function hostTheme(within: Element): Theme {
-  const { body, documentElement: html } = document;
-  const jupyter = body.dataset.jpThemeLight;
-  if (jupyter !== undefined) return jupyter === "false" ? "dark" : "light";
-  for (const value of [body.dataset.theme, html.dataset.theme, html.getAttribute("theme")]) {
-    if (value === "dark" || value === "light") return value;
-  }
-  const kind = body.dataset.vscodeThemeKind;
-  if (kind !== undefined) return /dark|^vscode-high-contrast$/.test(kind) ? "dark" : "light";
+  const { documentElement: html } = document;
+  const stated = statedTheme();
+  if (stated) return stated;
   for (let at: Element | null = within; at; at = parentAcrossShadow(at)) {
     if (at.classList.contains("dark")) return "dark";
     if (at.classList.contains("light")) return "light";
@@ -42,16 +37,7 @@ export function followTheme(root: HTMLElement): () => void {
   };
   apply();
   const observer = new MutationObserver(apply);
-  const attributes = {
-    attributes: true,
-    attributeFilter: [
-      "class",
-      "theme",
-      "data-theme",
-      "data-jp-theme-light",
-      "data-vscode-theme-kind",
-    ],
-  };
+  const attributes = { attributeFilter: ["class", ...THEME_ATTRIBUTES] };
   observer.observe(document.documentElement, attributes);
   observer.observe(document.body, attributes);
   const system = systemTheme();

@@ -1,13 +1,13 @@
 import { tilesLegend } from "../colours/colouring";
-import { rankStrips } from "../colours/rank_strips";
 import { tileGrads } from "../colours/tile_grads";
 import { asDirection } from "../layout/direction";
 import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS, seenMarks } from "../paint/marks";
 import { part } from "../paint/parts";
 import { bestDirection, firstScene } from "../pipeline/first_view";
+import type { Scene } from "../scene/scene";
 import { graphName, shownGraph } from "../scene/shown_graph";
-import { recordingOf, shownCursor } from "../steps/recording";
+import { type Recording, recordingOf, shownCursor } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
 import type { Fonts } from "../theme/styles";
@@ -42,6 +42,13 @@ export interface SvgOptions {
   inner?: number;
 }
 
+/** What features draw on a picture in a file. */
+export const STILL_MARKS: ((
+  graph: GraphModel,
+  scene: Scene,
+  recording: Recording | null,
+) => Partial<Marks>)[] = [];
+
 /** The default page, px. */
 const PAGE = { width: 1200, height: 700 };
 
@@ -62,8 +69,8 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   const seen = marksOf(autograd, options);
   const recording = seen.progress?.recording;
   const grads = recording?.run ? tileGrads(graph, scene, recording, tableMeasure) : null;
-  const ranks = rankStrips(graph, scene, recording ?? null, graph.ranks?.shown ?? null);
-  const marks = { ...seen, tiles: grads?.tiles ?? null, ranks };
+  const added = STILL_MARKS.map((marks) => marks(graph, scene, recording ?? null));
+  const marks: Marks = Object.assign({ ...seen, tiles: grads?.tiles ?? null }, ...added);
   const gradients = new GradientLayer(tableMeasure).at(scene, marks);
   const drawn = groundOf(scene, gradients);
   const legend = grads && tilesLegend(grads);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { boxesAround } from "./boxes";
+import { boxesAround } from "./strips";
 import type { GroupTree } from "./tree";
 
 it("a single node has a box where that tells when it runs, and no other", () => {

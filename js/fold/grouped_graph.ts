@@ -1,4 +1,5 @@
 import { MOST_CARDS } from "../scene/card";
+import { withoutSteps } from "../scene/module_class";
 import { type ModuleParameters, moduleParameters } from "../scene/parameters";
 import type { Plan } from "../scene/plan";
 import { isWork } from "../scene/shown_graph";
@@ -6,8 +7,7 @@ import type { GraphModel } from "../wire";
 import { type Folding, LARGEST_WHOLE, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
 import { namespacesOf } from "./namespaces";
-import { isPlumbing } from "./plumbing_ops";
-import { type ReduceInput, reduce, type Visible } from "./reduce";
+import { closedBoxes, isPlumbing, type ReduceInput, reduce, type Visible } from "./reduce";
 import { repeatedBlocks } from "./repeats";
 import { plansOf, stripsIn } from "./strips";
 import { type GroupTree, groupTree } from "./tree";
@@ -49,7 +49,7 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
   const op = graph.nodes.map((node) => node.op);
   const { namespaces, classes, names } = graph.modules;
   const classAt = new Map(namespaces.map((path, i) => [path, names[classes[i]]]));
-  const kind = tree.path.map((path) => classAt.get(path) ?? null);
+  const kind = tree.path.map((path) => classAt.get(withoutSteps(path)) ?? null);
   const parameters = moduleParameters(graph, tree);
   let runs: number[][] | null = null;
   return {
@@ -132,4 +132,15 @@ function withoutSaid({ nodes, edges, nodeOf }: Visible, graph: GraphModel): Visi
 
 export function canFold({ tree, graph }: GroupedGraph): boolean {
   return tree.path.length > 1 || graph.nodes.length > LARGEST_WHOLE;
+}
+
+/** Estimate the number of visible nodes and boxes without a layout. */
+export function visibleCount({ tree, plumbing }: GroupedGraph, folding: Folding): number {
+  const closed = closedBoxes(tree, openPaths(folding));
+  let count = closed.reduce((boxes, box, g) => boxes + (box === g ? 1 : 0), 0);
+  tree.groupOf.forEach((g, v) => {
+    const isFolded = folding.hidesPlumbing && plumbing[v] === 1 && !folding.unfolded.has(v);
+    if (closed[g] < 0 && !isFolded) count++;
+  });
+  return count;
 }

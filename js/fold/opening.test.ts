@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { layout } from "../layout/index";
-import { boxesAround } from "./boxes";
 import { reduce } from "./reduce";
+import { boxesAround } from "./strips";
 import { type GroupTree, groupTree } from "./tree";
 
 /** A direct child of an open group, as laid out. Its key does not depend on the folding. */

@@ -1,5 +1,6 @@
 import { group, makeGraph } from "../layout/graph";
 import { topological } from "../layout/rank";
+import { isStep } from "../scene/module_class";
 import { type GroupTree, lastPart } from "./tree";
 
 /** The fewest blocks of a strip; fewer are clear one by one, like the two or three of a ResNet stage. */
@@ -34,7 +35,7 @@ interface Block {
 /**
  * Find repeated blocks: numbered sibling groups ("layers/0", "layers/1", ...) with parameters, each wired to the next,
  * that are alike. Alike means the same class and about the same size. Without a known class, list items must have the
- * same size, operations and wiring. Linear in the graph per level of groups. Returns lists of at least `LEAST_BLOCKS`
+ * same size, operations and wiring. The steps of a loop are always alike. Linear in the graph per level of groups. Returns lists of at least `LEAST_BLOCKS`
  * groups, in the order of their numbers.
  */
 export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
@@ -54,6 +55,7 @@ export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
     const wired = wiredBoxes(graph, closed);
     let structure: string[] | null = null;
     const isAlike = (a: number, b: number) => {
+      if (isStep(tree.path[a])) return true;
       const [kind, more, less] = [
         kinds.kind[a],
         Math.max(kinds.numbers[a], kinds.numbers[b]),

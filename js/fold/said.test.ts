@@ -19,7 +19,7 @@ function factors(count: number): GraphModel {
     }) - 1;
   for (let i = 0; i < count; i++) add({ sign: i % 2 ? "×" : "× 2" });
   add({ kind: "leaf", op: "AccumulateGrad", label: "x", name: "x" });
-  const plain = { input_nr: 0, output_nr: 0, argument: "self", via: null };
+  const plain = { arg_nr: 0, output_nr: 0, argument: "self", via: null };
   const edges: GraphModel["edges"] = [];
   for (let i = 0; i < count; i++)
     edges.push({ ...plain, source: i, target: i + 1, kind: "gradient" });
@@ -32,7 +32,7 @@ function factors(count: number): GraphModel {
     edges.push({
       source: i,
       target,
-      input_nr: 1,
+      arg_nr: 1,
       output_nr: 0,
       via: null,
       argument: "other",
@@ -49,6 +49,7 @@ function factors(count: number): GraphModel {
     checkpoints: [],
     derivatives: [],
     ranks: null,
+    plan: null,
   };
 }
 
@@ -93,15 +94,15 @@ function usesOf(uses: [sign: string, namespace: string | null][]): string[] {
   ];
   const edges: GraphModel["edges"] = uses
     .flatMap((_, i) => [
-      ...[{ source: 0, target: i + 1, input_nr: i, output_nr: 0, argument: null }],
-      ...[{ source: i + 1, target: leaf, input_nr: 0, output_nr: 0, argument: "self" }],
+      ...[{ source: 0, target: i + 1, arg_nr: i, output_nr: 0, argument: null }],
+      ...[{ source: i + 1, target: leaf, arg_nr: 0, output_nr: 0, argument: "self" }],
     ])
     .map((edge) => ({ ...edge, kind: "gradient", via: null }));
   uses.forEach(([sign], i) => {
     if (!/\d/.test(sign)) return;
     const id = nodes.length;
     nodes.push({ ...plain, kind: "constant", id, label: "2", value: 2, said_by: i + 1 });
-    edges.push({ ...edges[0], source: i + 1, target: id, input_nr: 1, kind: "constant" });
+    edges.push({ ...edges[0], source: i + 1, target: id, arg_nr: 1, kind: "constant" });
   });
   const roots = [{ node: 0, output_nr: 0, name: "y" }];
   const graph = {
@@ -113,6 +114,7 @@ function usesOf(uses: [sign: string, namespace: string | null][]): string[] {
     checkpoints: [],
     derivatives: [],
     ranks: null,
+    plan: null,
   };
   const rows = sceneOf(graph).nodes.find(({ id }) => id === leaf)?.rows ?? [];
   return [...rows].sort();

@@ -47,6 +47,25 @@ function runs(
 
 const alike = (count: number) => stack(Array.from({ length: count }, () => "Relu"));
 
+describe("the steps of a loop", () => {
+  const steps = (name: string, count: number) => ({
+    nodes: Array.from({ length: count }, (_, i) => `${name} ${i}:Tanh`),
+    edges: Array.from({ length: count - 1 }, (_, i): [number, number] => [i + 1, i]),
+  });
+
+  it("are repeated blocks, without parameters of their own", () => {
+    const { nodes, edges } = steps("cell/step", 50);
+    expect(runs(nodes, edges, { numbers: () => 0 })).toEqual([50]);
+    const second = steps("loop 2 step", 8);
+    expect(runs(second.nodes, second.edges, { numbers: () => 0 })).toEqual([8]);
+  });
+
+  it("need an order in time", () => {
+    const { nodes } = steps("step", 50);
+    expect(runs(nodes, [], { numbers: () => 0 })).toEqual([]);
+  });
+});
+
 describe("repeated blocks", () => {
   it("are four or more that are alike and in a row", () => {
     for (const count of [1, 2, 3, 4, 5, 40]) {

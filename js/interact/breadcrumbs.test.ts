@@ -133,7 +133,7 @@ it("who closes the box is out of it, and so is who is shown another graph", asyn
   await nextFrame();
   expect(crumbs()).toBe("loss");
   await twice(box("net/layer3"));
-  channel.change("graph", layers(3));
+  channel.change("model", layers(3));
   await nextFrame();
   expect(crumbs()).toBe("loss");
 });

@@ -7,23 +7,27 @@ import { Minimap } from "../paint/minimap";
 import { Painting, stageElement } from "../paint/painting";
 import { boxOf, nearestCopy } from "../scene/find";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
-import { fitView, type Hold, heldView, isWhole, type Size, seenBox } from "../scene/views";
+import {
+  fitView,
+  type Hold,
+  heldView,
+  isWhole,
+  type Size,
+  seenBox,
+  type View,
+} from "../scene/views";
 import type { Progress } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { isFocused, type Pointed } from "./camera";
-import { describeEdge } from "./describe";
-import { describeDrawn } from "./describe_box";
-import type { DrawingEvents } from "./drawing_events";
-import { edgeAt } from "./edge_at";
+import { describeDrawn, describeEdge } from "./describe";
 import { glide, leaving, vanish } from "./flip";
-import { type Hit, hitAt } from "./hit";
-import { Keyboard } from "./keyboard";
+import { edgeAt, type Hit, hitAt } from "./hit";
 import { Pointer } from "./pointer";
-import { Tooltip } from "./tooltip";
+import type { Press } from "./press";
+import { Tooltip, WheelHint } from "./tooltip";
 import { Viewport } from "./viewport";
-import { firstStop } from "./walk";
-import { WheelHint } from "./wheel_hint";
+import { firstStop, Keyboard } from "./walk";
 
 /** The whole drawing at full detail. */
 export interface Still {
@@ -259,6 +263,7 @@ export class Drawing {
         pressed: (press) => events.pressed?.(press) ?? false,
         tapped: () => this.focusByPointer(),
         choose: (hit) => {
+          this.viewport.keepStill();
           this.mark({ focused: hit?.node?.index ?? null });
           this.keyboard.forget();
           if (hit?.frame) events.select(null, [hit.frame]);
@@ -333,7 +338,7 @@ export class Drawing {
       this.tooltip.show(
         describeEdge(this.graph, edge, this.marks),
         () => seenBox(this.viewport.view, { left: x, top: y, right: x, bottom: y }),
-        () => this.viewport.stage,
+        () => this.viewport.sight,
       );
     } else this.tooltip.hide();
   }
@@ -351,7 +356,7 @@ export class Drawing {
     this.tooltip.show(
       describeDrawn(graph, scene.nodes[index], this.marks),
       () => seenBox(this.viewport.view, box),
-      () => this.viewport.stage,
+      () => this.viewport.sight,
     );
   }
 
@@ -376,6 +381,14 @@ export class Drawing {
     return { scene, marks, gradients, under: copy(this.underlay), over: copy(this.overlay), label };
   }
 
+  /** The gradients that are written once the pass is over. */
+  get gradients(): readonly GradientLabel[] {
+    const { scene, marks, painting } = this;
+    const { progress } = marks;
+    const over = progress && { ...progress, cursor: progress.recording.steps.length };
+    return scene ? painting.gradients.at(scene, { ...marks, progress: over }) : [];
+  }
+
   get underlay(): SVGGElement {
     return this.painting.underlay;
   }
@@ -391,4 +404,22 @@ export class Drawing {
   get hasFocus(): boolean {
     return isFocused(this.canvas);
   }
+}
+
+/** The events of a drawing. */
+export interface DrawingEvents {
+  /** A node was selected, or a module by the paths of its box or head. */
+  select(id: number | null, module?: readonly string[] | null): void;
+  zoomed(scale: number): void;
+  /** The view changed: by the reader, `fit`, `reveal` and others. */
+  moved?(view: View): void;
+  hovered?(id: number | null): void;
+  /** A click or double click; true if it was handled: on a box, an open group or folded plumbing. */
+  pressed?(press: Press): boolean;
+  /** Whether a double click on the background leaves a box instead of zooming. */
+  isInside?(): boolean;
+  /** A key on a focused node; true if it opened or closed something. */
+  keyed?(key: string, node: SceneNode): boolean;
+  /** Escape: close something outside the drawing, for example a search; false if nothing was open. */
+  escape(): boolean;
 }

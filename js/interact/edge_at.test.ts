@@ -7,7 +7,7 @@ import { MODELS } from "../testing/graphs";
 import { plainSceneOf } from "../testing/scenes";
 import { exactText } from "../text/gradient";
 import { describeEdge } from "./describe";
-import { edgeAt } from "./edge_at";
+import { edgeAt } from "./hit";
 
 const graph = Object.values(MODELS)[0]();
 const scene = plainSceneOf(graph, "down");

@@ -9,23 +9,22 @@ import {
   revealNode,
   unfoldPlumbing,
 } from "../fold/folding";
-import { canFold, type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
+import { canFold, type GroupedGraph, groupedGraph, visibleCount } from "../fold/grouped_graph";
 import { membersIn } from "../fold/tree";
-import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
 import { foldedScene } from "../pipeline";
 import { fittingFolding, openedBlock } from "../pipeline/first_view";
 import { boxAround } from "../scene/find";
-import { renewed } from "../scene/renewed";
+import type { CardSize, Text } from "../scene/node_shape";
+import { rowsOf, valueText } from "../scene/node_words";
 import type { Scene, SceneNode } from "../scene/scene";
-import type { Size } from "../scene/views";
-import type { Measure } from "../text/measure";
-import type { GraphModel } from "../wire";
+import type { Hold, Size } from "../scene/views";
+import type { Measure, Style } from "../text/measure";
+import type { GraphModel, NodeModel } from "../wire";
 import type { Doing, GraphSource } from "../worker/messages";
 import type { SceneMaker } from "../worker/scene_maker";
 import type { Drawing } from "./drawing";
-import { type HoldIn, holdBar, holdBox, holdMiddle, holdMost, topOf } from "./hold";
 
 /** The largest picture that is made without a worker, in nodes. */
 export const MOST_AT_ONCE = 1500;
@@ -280,6 +279,18 @@ export class FoldController {
     this.fold(transition(this.folding), hold);
   }
 
+  /** Note what is open and seen; returns the function that goes back, unless another graph is shown by then. */
+  bookmark(): () => void {
+    const { grouped, folding, drawing } = this;
+    const { aim, isUntouched } = drawing.viewport;
+    const look = () => drawing.viewport.look(aim, isUntouched);
+    return () => {
+      if (!folding || !this.folding || this.grouped !== grouped) return;
+      if (isSameFolding(folding, this.folding)) look();
+      else this.fold(folding, () => null, look);
+    };
+  }
+
   cancel(): boolean {
     if (!this.work || this.work.blocks) return false;
     window.clearTimeout(this.timer);
@@ -382,4 +393,116 @@ export class FoldController {
     this.work = null;
     this.events.working(null);
   }
+}
+
+/** Find the place to hold, once the next picture exists; null for none. */
+type HoldIn = (after: Scene) => Hold | null;
+
+/** The middle of the top of an opened group: of its frame, or of its first node. */
+function topOf(scene: Scene, path: string, id: number): [number, number] {
+  const frame = scene.frames.find((other) => other.path === path);
+  if (frame) return [(frame.left + frame.right) / 2, frame.top];
+  const node = scene.nodes[scene.drawn[id][0] ?? 0];
+  return node ? [node.x, node.y - node.shape.height / 2] : [0, 0];
+}
+
+/** Hold the bar of a block, or the view if all was visible; null if the block has no bar. */
+function holdBar({ scene, viewport }: Drawing, path: string): HoldIn | null {
+  const barIn = ({ nodes }: Scene) =>
+    nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
+  const bar = scene && barIn(scene);
+  if (!bar) return null;
+  const wasWhole = viewport.isWhole;
+  return (after) => {
+    const same = barIn(after);
+    return wasWhole || !same ? null : { from: [bar.x, bar.y], to: [same.x, same.y] };
+  };
+}
+
+/** Bring a closed group to a place of the scene before. */
+function holdBox(path: string, at: [number, number]): HoldIn {
+  return (after) => {
+    const box = after.nodes.find(({ group }) => group?.paths.includes(path));
+    return box ? { from: at, to: [box.x, box.y] } : null;
+  };
+}
+
+/** Hold the node nearest to the middle of the view that is in both pictures. */
+function holdMiddle(drawing: Drawing, after: Scene): Hold | null {
+  const { scene, viewport } = drawing;
+  if (!scene) return null;
+  const { view } = viewport;
+  const { width, height } = viewport.stage;
+  const [x, y] = [(width / 2 - view.x) / view.k, (height / 2 - view.y) / view.k];
+  let best: Hold | null = null;
+  let least = Number.POSITIVE_INFINITY;
+  for (const node of scene.nodes) {
+    const distance = Math.hypot(node.x - x, node.y - y);
+    const [index] = after.drawn[node.id];
+    if (distance >= least || index === undefined) continue;
+    least = distance;
+    best = { from: [node.x, node.y], to: [after.nodes[index].x, after.nodes[index].y] };
+  }
+  return best;
+}
+
+/** Hold as many nodes as possible: the most common movement. */
+function holdMost(before: Scene, after: Scene, was: readonly (number | null)[]): Hold | null {
+  const times = new Map<string, number>();
+  let best: Hold | null = null;
+  let most = 0;
+  for (const { id, x, y, group } of after.nodes) {
+    const old = before.nodes[before.drawn[was[id] ?? -1]?.[0] ?? -1];
+    if (!old || group || old.group) continue;
+    const moved = `${Math.round(x - old.x)} ${Math.round(y - old.y)}`;
+    const count = (times.get(moved) ?? 0) + 1;
+    times.set(moved, count);
+    if (count <= most) continue;
+    most = count;
+    best = { from: [old.x, old.y], to: [x, y] };
+  }
+  return best;
+}
+
+/** The styles of a number, best first; smaller ones fit more. */
+const STYLES: Record<CardSize, readonly Style[]> = {
+  full: ["number", "digits", "cell"],
+  near: ["digits", "cell"],
+};
+
+/** Shown instead of a hidden number. */
+const UNTOLD = "?";
+
+/** The same picture with its nodes' current numbers; boxes and lines stay. */
+export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scene {
+  let isOther = false;
+  const nodes = scene.nodes.map((node) => {
+    const { shape, id, group } = node;
+    const before = shape.texts.filter(({ room }) => room !== undefined);
+    if (before.length === 0 || group) return node;
+    const told = numbersIn(graph.nodes[id], before.length);
+    if (before.every(({ text }, i) => text === told[i])) return node;
+    isOther = true;
+    const texts = shape.texts.map((text) => {
+      const line = before.indexOf(text);
+      return line < 0 ? text : written(text, told[line], shape.card?.size ?? "near", measure);
+    });
+    return { ...node, shape: { ...shape, texts } };
+  });
+  return isOther ? { ...scene, nodes } : scene;
+}
+
+/** The number of a node, or the rows of a matrix. */
+function numbersIn(node: NodeModel, lines: number): readonly string[] {
+  const { value } = node;
+  if (value === null) return Array.from({ length: lines }, (_, i) => (i === 0 ? UNTOLD : ""));
+  const rows = lines > 1 ? rowsOf(node) : null;
+  return rows?.length === lines ? rows : [valueText(node, value)];
+}
+
+function written(before: Text, text = "", size: CardSize, measure: Measure): Text {
+  const { room = 0 } = before;
+  const styles = before.style === "cell" ? STYLES.near : STYLES[size];
+  const style = styles.find((one) => measure(text, one) <= room) ?? styles[styles.length - 1];
+  return { ...before, text, style };
 }

@@ -1,15 +1,14 @@
 // @vitest-environment jsdom
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { localChannel } from "../channel";
 import { choices } from "../controls/choices";
 import type { Marks } from "../paint/marks";
 import { NO_MARKS, seenMarks } from "../paint/marks";
 import { firstScene } from "../pipeline/first_view";
-import { renewed } from "../scene/renewed";
 import { shownGraph } from "../scene/shown_graph";
 import { recordingOf } from "../steps/recording";
-import { nextFrame, testPage } from "../testing/browser";
+import { fakeBrowser, nextFrame, testPage } from "../testing/browser";
 import { fakeRun, type Situation } from "../testing/fake_run";
 import { MODELS } from "../testing/graphs";
 import { freshTraits } from "../testing/traits";
@@ -17,8 +16,11 @@ import { estimate } from "../text/measure";
 import { createView } from "../view";
 import type { GraphModel, JsonNumber, RunModel, StepModel, Values } from "../wire";
 import { Drawing } from "./drawing";
+import { renewed } from "./fold_controller";
 
 testPage();
+// The panel is below the picture, where it hides nothing that the camera would then bring into view.
+beforeEach(() => void fakeBrowser(900));
 
 /** Graphs without constants and cuts, so that every node and edge may have numbers. */
 const GRAPHS = Object.entries(MODELS)
@@ -168,7 +170,7 @@ describe("a widget with other numbers", () => {
           channel.change("_update", { number: at, before: null, words: "said", changes: [] });
           channel.change("_values", moment.values);
           channel.change("cursor", moment.steps.length);
-          channel.change("steps", moment.steps);
+          channel.change("_steps", moment.steps);
           channel.change("run", moment.run);
           await nextFrame();
         };

@@ -1,7 +1,8 @@
-import { nearestCopy } from "../scene/find";
+import { mapScale } from "../paint/level_of_detail";
+import { boxOf, nearestCopy } from "../scene/find";
 import type { Box } from "../scene/grid";
 import { foldedAt } from "../scene/members";
-import type { Scene } from "../scene/scene";
+import type { Scene, SceneNode } from "../scene/scene";
 import {
   boxView,
   centreView,
@@ -14,11 +15,18 @@ import {
   type View,
 } from "../scene/views";
 import { Camera, type CameraEvents } from "./camera";
-import { followView, nodeView } from "./node_view";
 
 /** The visible part of a scene: its first view, and later moves. */
 export class Viewport {
   stage: Size = { width: 0, height: 0 };
+  /** The width at the right that something else covers, px. Setting it moves nothing. */
+  cover = 0;
+  /** The covered width when the first view was made. */
+  private homeCover = 0;
+  /** Until when moves wait, because a second click may come to the same place. */
+  private quietUntil = 0;
+  private waiting: (() => void)[] = [];
+  private timer = 0;
   private scene: Scene | null = null;
   private framed = false;
   private home: View | null = null;
@@ -42,6 +50,12 @@ export class Viewport {
     return this.framed;
   }
 
+  /** The uncovered part of the stage, from its left. */
+  get sight(): Size {
+    const { width, height } = this.stage;
+    return { width: Math.max(LEAST_SIGHT, width - this.cover), height };
+  }
+
   get isUntouched(): boolean {
     return this.view === this.home;
   }
@@ -54,9 +68,17 @@ export class Viewport {
   /** Show a scene's first view; false if that waits for a size. */
   first(scene: Scene): boolean {
     this.scene = scene;
-    this.framed = this.stage.width > 0;
+    this.homeCover = this.cover;
+    return this.goHome(scene);
+  }
+
+  /** A panel that opened after the first view does not change it. */
+  private goHome(scene: Scene): boolean {
+    const { width, height } = this.stage;
+    this.framed = width > 0;
     if (!this.framed) return false;
-    this.put(scene, firstView(scene, this.stage));
+    this.homeCover = Math.min(this.homeCover, this.cover);
+    this.put(scene, firstView(scene, { width: width - this.homeCover, height }));
     this.home = this.view;
     return true;
   }
@@ -79,18 +101,22 @@ export class Viewport {
     if (before.width === stage.width && before.height === stage.height) return null;
     this.stage = stage;
     if (!scene) return null;
-    if (!this.framed || this.isUntouched) return this.first(scene) ? "first" : null;
+    const isScrollBar = before.height === stage.height && isNear(before.width, stage.width);
+    if (!this.framed || (this.isUntouched && !isScrollBar))
+      return this.goHome(scene) ? "first" : null;
     const [dx, dy] = [(stage.width - before.width) / 2, (stage.height - before.height) / 2];
-    const wasWhole = isWhole(scene, view, before);
+    const wasWhole = isWhole(scene, view, before) && !isScrollBar;
+    const wasHome = this.isUntouched;
     this.put(
       scene,
       wasWhole ? fitView(scene, stage) : { k: view.k, x: view.x + dx, y: view.y + dy },
     );
+    if (wasHome) this.home = this.view;
     return "moved";
   }
 
   fit(animate = true): void {
-    if (this.scene) this.camera.go(fitView(this.scene, this.stage), animate);
+    if (this.scene) this.camera.go(fitView(this.scene, this.sight), animate);
   }
 
   /** Show this view; `untouched` if it is still a first view, which a resize computes anew. */
@@ -102,7 +128,7 @@ export class Viewport {
 
   centreOn(x: number, y: number): void {
     const { k } = this.view;
-    const { width, height } = this.stage;
+    const { width, height } = this.sight;
     this.camera.go({ k, x: width / 2 - k * x, y: height / 2 - k * y }, false);
   }
 
@@ -110,17 +136,42 @@ export class Viewport {
     this.camera.zoomBy(factor);
   }
 
-  /** Bring a node into view if it is outside or too small; if it has copies, the nearest one. */
+  /** Keep everything in its place while a second click may come. */
+  keepStill(): void {
+    this.quietUntil = performance.now() + DOUBLE_CLICK_MS;
+  }
+
+  /** Run this at once, or when no second click can come any more; what waits keeps its order. */
+  whenQuiet(move: () => void): void {
+    const rest = this.quietUntil - performance.now();
+    if (rest <= 0 && this.waiting.length === 0) {
+      move();
+      return;
+    }
+    this.waiting.push(move);
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(
+      () => {
+        for (const waited of this.waiting.splice(0)) waited();
+      },
+      Math.max(0, rest),
+    );
+  }
+
+  /** Bring a node into view if it is hidden, at the same scale; if it has copies, the nearest one. */
   reveal(id: number, centre = false): void {
-    const { scene, stage } = this;
-    const { aim } = this.camera;
-    const index = nearestCopy(scene, id, aim, stage);
-    if (scene && index !== null) this.move(nodeView(aim, scene, scene.nodes[index], stage, centre));
+    this.whenQuiet(() => {
+      const { scene, sight } = this;
+      const { aim } = this.camera;
+      const index = nearestCopy(scene, id, aim, sight);
+      if (scene && index !== null)
+        this.move(nodeView(aim, scene, scene.nodes[index], sight, centre));
+    });
   }
 
   /** Bring a box into view; false if it is already. */
   revealBox(box: Box): boolean {
-    return this.move(revealView(this.camera.aim, box, this.stage));
+    return this.move(revealView(this.camera.aim, box, this.sight));
   }
 
   /**
@@ -128,11 +179,11 @@ export class Viewport {
    * is out of view.
    */
   follow(id: number): void {
-    const { scene, stage } = this;
+    const { scene, sight } = this;
     const { aim } = this.camera;
     if (!scene || !this.framed) return;
-    const index = nearestCopy(scene, id, aim, stage);
-    if (index !== null) this.move(followView(aim, scene, scene.nodes[index], stage));
+    const index = nearestCopy(scene, id, aim, sight);
+    if (index !== null) this.move(followView(aim, scene, scene.nodes[index], sight));
     else {
       const sign = foldedAt(scene, id);
       if (sign) this.revealBox({ left: sign.x, top: sign.y, right: sign.x, bottom: sign.y });
@@ -142,13 +193,15 @@ export class Viewport {
   /** Fill the stage with a box, bring it into view, or centre it at a scale. */
   lookAt(box: Box, how: "into" | "sight" | number): void {
     const { aim } = this.camera;
+    const { sight } = this;
     const middle = { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 };
-    if (how === "into") this.move(boxView(box, this.stage));
-    else if (how === "sight") this.move(inSight(aim, box, this.stage));
-    else this.move(centreView({ ...aim, k: how }, middle, this.stage));
+    if (how === "into") this.move(boxView(box, sight));
+    else if (how === "sight") this.move(inSight(aim, box, sight));
+    else this.move(centreView({ ...aim, k: how }, middle, sight));
   }
 
   destroy(): void {
+    window.clearTimeout(this.timer);
     this.camera.destroy();
   }
 
@@ -158,4 +211,38 @@ export class Viewport {
     if (isElsewhere) this.camera.go(view);
     return isElsewhere;
   }
+}
+
+/** The longest time between the clicks of a double click, ms. */
+const DOUBLE_CLICK_MS = 320;
+/** The least width to show something in, px. */
+const LEAST_SIGHT = 120;
+/** The largest width of a scroll bar, px. */
+const SCROLL_BAR = 20;
+
+function isNear(one: number, other: number): boolean {
+  return Math.abs(one - other) <= SCROLL_BAR;
+}
+
+/** Room around a followed node, for its outgoing edges, px of the scene. */
+const AROUND = 110;
+
+/** A view that shows a node: the current one if it does; centred and readable on request. */
+function nodeView(view: View, scene: Scene, node: SceneNode, stage: Size, centre: boolean): View {
+  if (!centre) return revealView(view, boxOf(node), stage);
+  return centreView({ ...view, k: Math.max(view.k, mapScale(scene)) }, node, stage);
+}
+
+/** Move at the same scale just enough to show the node and its outgoing edges. */
+function followView(view: View, scene: Size, node: SceneNode, stage: Size): View {
+  const { left, top, right, bottom } = boxOf(node);
+  if (node.group) return revealView(view, boxOf(node), stage);
+  // Nothing lies outside the scene, so a view of all of it stays.
+  const around = {
+    left: Math.max(0, left - AROUND),
+    top: Math.max(0, top - AROUND),
+    right: Math.min(scene.width, right + AROUND),
+    bottom: Math.min(scene.height, bottom + AROUND),
+  };
+  return revealView(view, around, stage);
 }

@@ -1,14 +1,11 @@
 import { type Border, rankWithPorts, type Shifts, shiftsOf, withoutParallels } from "./border";
 import { coordinates, type Gaps } from "./coordinates";
 import { addDummies, DETOUR, type Layered } from "./dummies";
-import type { Graph } from "./graph";
+import { type Graph, inDegree, outDegree } from "./graph";
 import { tallest } from "./hanging";
-import { followInput } from "./input_order";
 import { drawLines } from "./lines";
 import { type Effort, orderRanks } from "./order";
 import { rank, topological } from "./rank";
-import { linesToMiddle, wrapRows } from "./rows";
-import { spine } from "./spine";
 import type { Hanging, LaidOut, Reach } from "./types";
 import { wrapColumns } from "./wrap";
 
@@ -291,4 +288,149 @@ function stackRanks(
     y = bottom[r] + Math.max(1, least[r], Math.min(2.5 * rankGap, sideways[r] / 8));
   }
   return { top, bottom };
+}
+
+/** Fewer rows are not worth it. */
+const LEAST_ROWS = 3;
+
+/**
+ * Spread the leaves of a node with very many over several ranks instead of one endless row. `rank`, `width` and
+ * `height` have an entry per node; `aspect` is the wanted width over height; sizes and gaps are px. Returns the new
+ * ranks, or null if nothing is that wide. Only leaves move, and only down.
+ */
+function wrapRows(
+  graph: Graph,
+  rank: Int32Array,
+  width: Float64Array,
+  height: Float64Array,
+  { nodeGap, rankGap, aspect }: { nodeGap: number; rankGap: number; aspect: number },
+): Int32Array | null {
+  let result: Int32Array | null = null;
+  for (let v = 0; v < graph.n; v++) {
+    if (outDegree(graph, v) < LEAST_ROWS * LEAST_ROWS) continue;
+    const leaves: number[] = [];
+    let area = 0;
+    for (let i = graph.out.start[v]; i < graph.out.start[v + 1]; i++) {
+      const w = graph.target[graph.out.item[i]];
+      if (outDegree(graph, w) > 0 || inDegree(graph, w) > 1) continue;
+      leaves.push(w);
+      area += (width[w] + nodeGap) * (height[w] + rankGap);
+    }
+    const rowWidth = Math.sqrt(area * aspect);
+    let right = 0;
+    let row = 0;
+    const rows = leaves.map((w) => {
+      if (right > 0 && right + width[w] > rowWidth) {
+        row++;
+        right = 0;
+      }
+      right += width[w] + nodeGap;
+      return row;
+    });
+    if (row + 1 < LEAST_ROWS) continue;
+    result ??= rank.slice();
+    for (let i = 0; i < leaves.length; i++) result[leaves[i]] = rank[v] + 1 + rows[i];
+  }
+  return result;
+}
+
+/** Move a line to further rows to the middle of the leaves that it leaves between. */
+function linesToMiddle(layered: Layered, order: Int32Array): Int32Array {
+  const { n, size, down, up } = layered;
+  const result = order.slice();
+  const place = new Int32Array(size);
+  for (let i = 0; i < size; i++) place[order[i]] = i;
+  for (let v = 0; v < size; v++) {
+    const below = Array.from(down.item.subarray(down.start[v], down.start[v + 1]));
+    const lines = below.filter((w) => w >= n);
+    const leaves = below.filter((w) => w < n && down.start[w + 1] === down.start[w]);
+    if (lines.length !== 1 || leaves.length + 1 !== below.length) continue;
+    if (below.some((w) => up.start[w + 1] - up.start[w] > 1)) continue;
+    const places = below.map((w) => place[w]).sort((a, b) => a - b);
+    // With other nodes between them, moving a line could add crossings.
+    if (places[places.length - 1] - places[0] >= places.length) continue;
+    leaves.sort((a, b) => place[a] - place[b]);
+    leaves.splice(leaves.length >> 1, 0, lines[0]);
+    leaves.forEach((w, i) => {
+      result[places[i]] = w;
+    });
+  }
+  return result;
+}
+
+/**
+ * Move an order closer to the input's at no cost in crossings: mirror the picture if more siblings then read from left
+ * to right, and sort leaves of one parent.
+ */
+export function followInput(layered: Layered, order: Int32Array): Int32Array {
+  const { size, ranks, down } = layered;
+  const position = new Int32Array(size);
+  for (let i = 0; i < size; i++) position[order[i]] = i;
+  let kept = 0;
+  for (let v = 0; v < size; v++) {
+    for (let j = down.start[v] + 1; j < down.start[v + 1]; j++) {
+      const [a, b] = [down.item[j - 1], down.item[j]];
+      if (!(isLeaf(layered, a) && isLeaf(layered, b))) kept += Math.sign(position[b] - position[a]);
+    }
+  }
+  const result = order.slice();
+  if (kept < 0) {
+    for (let r = 0; r + 1 < ranks.start.length; r++) {
+      result.subarray(ranks.start[r], ranks.start[r + 1]).reverse();
+    }
+  }
+  sortLeaves(layered, result);
+  return result;
+}
+
+/** Swapping leaves of one parent keeps the number of crossings. */
+function sortLeaves(layered: Layered, order: Int32Array): void {
+  const { size, down } = layered;
+  const place = new Int32Array(size);
+  for (let i = 0; i < size; i++) place[order[i]] = i;
+  for (let v = 0; v < size; v++) {
+    if (down.start[v + 1] - down.start[v] < 2) continue;
+    const leaves = Array.from(down.item.subarray(down.start[v], down.start[v + 1])).filter((w) =>
+      isLeaf(layered, w),
+    );
+    const places = leaves.map((w) => place[w]).sort((a, b) => a - b);
+    leaves.forEach((w, i) => {
+      order[places[i]] = w;
+    });
+  }
+}
+
+function isLeaf({ up, down }: Layered, v: number): boolean {
+  return down.start[v + 1] === down.start[v] && up.start[v + 1] - up.start[v] === 1;
+}
+
+/**
+ * Mark the spine: the nodes on every longest path, which are drawn on one vertical line. Where the longest paths part,
+ * as in a diamond, the spine pauses.
+ */
+export function spine({ size, ranks, up, down, n }: Layered): Uint8Array {
+  // Count real nodes only, so that a skip is not taken for the main path.
+  const above = new Int32Array(size);
+  const below = new Int32Array(size);
+  for (let i = 0; i < size; i++) {
+    const v = ranks.item[i];
+    for (let j = up.start[v]; j < up.start[v + 1]; j++)
+      above[v] = Math.max(above[v], above[up.item[j]]);
+    if (v < n) above[v]++;
+  }
+  let longest = 0;
+  for (let i = size - 1; i >= 0; i--) {
+    const v = ranks.item[i];
+    for (let j = down.start[v]; j < down.start[v + 1]; j++) {
+      below[v] = Math.max(below[v], below[down.item[j]]);
+    }
+    if (v < n) below[v]++;
+    longest = Math.max(longest, above[v] + below[v] - 1);
+  }
+  const alone = new Int32Array(longest + 1);
+  const isLongest = (v: number) => above[v] + below[v] - 1 === longest;
+  for (let v = 0; v < n; v++) if (isLongest(v)) alone[above[v]]++;
+  const marked = new Uint8Array(size);
+  for (let v = 0; v < n; v++) if (isLongest(v) && alone[above[v]] === 1) marked[v] = 1;
+  return marked;
 }

@@ -1,10 +1,8 @@
 import type { Shifts } from "./border";
 import type { Layered } from "./dummies";
 import { makePoolScratch, place as pool } from "./isotonic";
-import { pushOut } from "./push";
-import { findRuns, runTargets, type Targets } from "./runs";
-import { straighten } from "./straighten";
-import type { Reach } from "./types";
+import { findRuns, type Runs, runTargets, type Targets } from "./runs";
+import type { Placing, Reach } from "./types";
 
 /** The least distances, px: between two boxes, and between a line and its neighbour. */
 export interface Gaps {
@@ -215,5 +213,140 @@ class Coordinates {
       to[v] = wish[i];
     }
     return moved;
+  }
+}
+
+/** A run that would bend more than this to be straight is cut, px. */
+const EXTENT = 40;
+
+/**
+ * Straighten nearly straight runs by pushing outwards: on each side of the spine, a run moves to its outermost place
+ * and pushes everything beyond. Runs go from the spine outwards, so one pass is enough.
+ */
+function pushOut({ layered, order, place, apart, x, spine }: Placing, runs: Runs): void {
+  const { size, rank, ranks } = layered;
+  const { head, following } = pieces(runs, x, spine);
+  pushSide(1);
+  pushSide(-1);
+
+  function neighbour(v: number, step: number): number {
+    const at = place[v] + step;
+    return at >= ranks.start[rank[v]] && at < ranks.start[rank[v] + 1] ? order[at] : -1;
+  }
+
+  function pushSide(side: number): void {
+    const isHere = (v: number) => v >= 0 && x[v] < 0 === side < 0;
+    // Per piece (by its head), how many of its nodes wait for an inner piece.
+    const waiting = new Int32Array(size);
+    const done = new Uint8Array(size);
+    const queue: number[] = [];
+    for (let v = 0; v < size; v++) if (isHere(v) && isHere(neighbour(v, -side))) waiting[head[v]]++;
+    for (let v = 0; v < size; v++) if (isHere(v) && head[v] === v && !waiting[v]) queue.push(v);
+    for (let next = 0, scan = 0; ; ) {
+      while (next < queue.length) settle(queue[next++]);
+      // Pieces that wait for each other are split one by one.
+      while (scan < size && (done[scan] || !isHere(scan) || isSingle(scan))) scan++;
+      if (scan === size) break;
+      takeApart(head[scan]);
+    }
+
+    function isSingle(v: number): boolean {
+      return head[v] === v && following[v] < 0;
+    }
+
+    function takeApart(first: number): void {
+      for (let v = first; v >= 0; ) {
+        const next = following[v];
+        head[v] = v;
+        following[v] = -1;
+        const inner = neighbour(v, -side);
+        waiting[v] = isHere(inner) && !done[inner] ? 1 : 0;
+        if (!waiting[v]) queue.push(v);
+        v = next;
+      }
+    }
+
+    function settle(first: number): void {
+      let out = 0;
+      for (let v = first; v >= 0; v = following[v]) {
+        out = Math.max(out, side * x[v]);
+        const inner = neighbour(v, -side);
+        if (isHere(inner))
+          out = Math.max(out, side * x[inner] + apart[place[side > 0 ? v : inner]]);
+      }
+      for (let v = first; v >= 0; v = following[v]) {
+        x[v] = side * out;
+        done[v] = 1;
+        const outer = neighbour(v, side);
+        if (isHere(outer) && --waiting[head[outer]] === 0) queue.push(head[outer]);
+      }
+    }
+  }
+}
+
+/** Cut runs where they leave or cross the spine, or spread too far; a piece is named by its first node. */
+function pieces({ next, heads }: Runs, x: Float64Array, spine: Uint8Array) {
+  const head = new Int32Array(x.length);
+  const following = next.slice();
+  for (const start of heads) {
+    let first = start;
+    let [least, most] = [x[start], x[start]];
+    head[start] = start;
+    for (let u = start, v = next[start]; v >= 0; u = v, v = next[v]) {
+      const isCut = spine[u] || spine[v] || x[u] < 0 !== x[v] < 0;
+      if (isCut || Math.max(most, x[v]) - Math.min(least, x[v]) > EXTENT) {
+        following[u] = -1;
+        first = v;
+        least = most = x[v];
+      }
+      head[v] = first;
+      least = Math.min(least, x[v]);
+      most = Math.max(most, x[v]);
+    }
+  }
+  return { head, following };
+}
+
+/**
+ * Make runs vertical, longest first: a run moves to its mean place if all of it has room, else in as few pieces as
+ * possible.
+ */
+function straighten(
+  { layered, order, place, apart, x, spine }: Placing,
+  { next, heads }: Runs,
+): void {
+  const { ranks } = layered;
+  for (const first of heads) {
+    for (let head = first; head >= 0; ) head = align(head);
+  }
+
+  /** Align as much of the run as has room, from `head` down, and return where the rest begins, or -1. */
+  function align(head: number): number {
+    let low = -Infinity;
+    let high = Infinity;
+    let sum = 0;
+    let count = 0;
+    let held = Number.NaN;
+    let end = head;
+    for (; end >= 0; end = next[end]) {
+      const at = place[end];
+      const r = layered.rank[end];
+      const left = at > ranks.start[r] ? x[order[at - 1]] + apart[at] : -Infinity;
+      const right = at + 1 < ranks.start[r + 1] ? x[order[at + 1]] - apart[at + 1] : Infinity;
+      const newLow = Math.max(low, left);
+      const newHigh = Math.min(high, right);
+      if (newLow > newHigh + 1e-6) break;
+      if (spine[end]) held = x[end];
+      low = newLow;
+      high = newHigh;
+      sum += x[end];
+      count++;
+    }
+    // Only rounding leaves a node without room; it stays.
+    if (count === 0) return next[head];
+    const wish = Number.isNaN(held) ? sum / count : held;
+    const to = Math.max(low, Math.min(high, wish));
+    if (Number.isNaN(held) || to === held) for (let v = head; v !== end; v = next[v]) x[v] = to;
+    return end;
   }
 }

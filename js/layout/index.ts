@@ -1,3 +1,11 @@
+import { layoutContent } from "./content";
+import { makeGraph } from "./graph";
+import { pickHanging } from "./hanging";
+import { placeInBoxes } from "./nested/nested";
+import { topological } from "./rank";
+import { hook, routeOf } from "./route";
+import type { DrawnGraph, Layout, LayoutInput, LayoutOptions, PlacedGraph } from "./types";
+
 /**
  * Layered graph layout: a pure function from node sizes and edges to positions and lines.
  *
@@ -19,15 +27,6 @@
  * This is Sugiyama's method. Every step is iterative and close to linear in nodes plus dummies, works on typed arrays,
  * leaves its input alone, and gives the same picture for the same input. All lengths are CSS pixels, y grows downwards.
  */
-import { check } from "./check";
-import { layoutContent } from "./content";
-import { copyShared } from "./copies";
-import { makeGraph } from "./graph";
-import { pickHanging } from "./hanging";
-import { placeInBoxes } from "./nested/nested";
-import { topological } from "./rank";
-import { hook, routeOf } from "./route";
-import type { DrawnGraph, Layout, LayoutInput, LayoutOptions, PlacedGraph } from "./types";
 
 interface Gaps {
   nodeGap: number;
@@ -167,4 +166,105 @@ function withLoops(
     points.set(line, pointStart[e]);
   }
   return { points, pointStart, right };
+}
+
+/** The drawn node at the end of each edge, and the input node of each drawn node. */
+interface Copies {
+  edgeTarget: Int32Array;
+  owner: Int32Array;
+  /** Per drawn node, 1 for a shared leaf that is drawn for a single use. */
+  ofOneUse: Uint8Array;
+}
+
+/**
+ * Give every use of a shared leaf its own copy, so that one weight used 200 times is not 200 long lines. The leaf
+ * serves its first use; copies for the others are numbered from n in edge order. Nodes with outgoing edges are not
+ * copied: that would copy everything below them.
+ */
+export function copyShared(
+  n: number,
+  source: ArrayLike<number>,
+  target: ArrayLike<number>,
+  shared?: ArrayLike<number>,
+): Copies {
+  const edgeTarget = Int32Array.from(target);
+  const owner: number[] = [];
+  const used = new Uint8Array(n);
+  if (shared) {
+    const inner = new Uint8Array(n);
+    for (let e = 0; e < source.length; e++) inner[source[e]] = 1;
+    for (let e = 0; e < edgeTarget.length; e++) {
+      const v = edgeTarget[e];
+      if (!shared[v] || inner[v]) continue;
+      if (used[v]) edgeTarget[e] = n + owner.push(v) - 1;
+      used[v] = 1;
+    }
+  }
+  const all = new Int32Array(n + owner.length);
+  for (let v = 0; v < n; v++) all[v] = v;
+  all.set(owner, n);
+  const ofOneUse = new Uint8Array(all.length);
+  ofOneUse.set(used);
+  ofOneUse.fill(1, n);
+  return { edgeTarget, owner: all, ofOneUse };
+}
+
+/** Throw an error with one sentence for the first problem of the input. */
+function check(input: LayoutInput, options: LayoutOptions): void {
+  const { n, source, target, width, height, shared } = input;
+  if (!Number.isInteger(n) || n < 0) {
+    throw new Error(`The number of nodes must be a whole number of at least 0, but it is ${n}.`);
+  }
+  if (source.length !== target.length) {
+    throw new Error(
+      `There are ${source.length} edge sources but ${target.length} edge targets; each edge needs one of both.`,
+    );
+  }
+  checkLength("width", width, n);
+  checkLength("height", height, n);
+  if (shared) checkLength("shared", shared, n);
+  checkSizes("width", width);
+  checkSizes("height", height);
+  checkEnds("source", source, n);
+  checkEnds("target", target, n);
+  for (const name of ["nodeGap", "rankGap", "edgeGap", "crossGap"] as const) {
+    const value = options[name];
+    if (value !== undefined && !(value >= 0 && value < Infinity)) {
+      throw new Error(
+        `The option ${name} must be a finite number of at least 0, but it is ${value}.`,
+      );
+    }
+  }
+  const { aspect } = options;
+  if (aspect !== undefined && !(aspect > 0 && aspect < Infinity)) {
+    throw new Error(
+      `The option aspect must be a finite number above 0, width over height, but it is ${aspect}.`,
+    );
+  }
+}
+
+function checkLength(name: string, values: ArrayLike<number>, n: number): void {
+  if (values.length !== n) {
+    throw new Error(`There are ${n} nodes but ${values.length} entries in ${name}.`);
+  }
+}
+
+function checkSizes(name: string, values: ArrayLike<number>): void {
+  for (let v = 0; v < values.length; v++) {
+    if (!(values[v] >= 0 && values[v] < Infinity)) {
+      throw new Error(
+        `The ${name} of node ${v} must be a finite number of at least 0, but it is ${values[v]}.`,
+      );
+    }
+  }
+}
+
+function checkEnds(name: string, ends: ArrayLike<number>, n: number): void {
+  for (let e = 0; e < ends.length; e++) {
+    if (!(Number.isInteger(ends[e]) && ends[e] >= 0 && ends[e] < n)) {
+      throw new Error(
+        `The ${name} of edge ${e} is ${ends[e]}, which is not one of the ${n} nodes.`,
+      );
+    }
+  }
 }

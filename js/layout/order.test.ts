@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import * as shapes from "../testing/layout_graphs";
 import { layered, layeredSketch } from "../testing/layout_graphs";
+import { followInput } from "./component";
 import { crossings } from "./crossings";
 import type { Layered } from "./dummies";
-import { followInput } from "./input_order";
 import { orderRanks } from "./order";
 import { reinsertRuns } from "./reinsert";
 import { positions, sweep } from "./sweep";

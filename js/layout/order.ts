@@ -1,11 +1,8 @@
 import { type Counter, crossings, makeCounter } from "./crossings";
 import type { Layered } from "./dummies";
 import { reinsertRuns } from "./reinsert";
-import { sift } from "./sift";
-import { smooth } from "./smooth";
-import { breadthFirst, depthFirst } from "./start";
-import { positions, sweep } from "./sweep";
-import { greedySwitch } from "./switch";
+import { positions, sortByKey, sweep } from "./sweep";
+import { gainOn, greedySwitch } from "./switch";
 
 /** The effort for improvement. */
 export interface Effort {
@@ -174,5 +171,165 @@ class Search {
       if (isNew) this.best.push(order.slice());
     }
     return count;
+  }
+}
+
+/**
+ * An initial order: depth-first from the top, each node appended to its rank when reached. Trees have no crossings, and
+ * the steps of an unrolled loop look alike, which sweeps alone do not achieve.
+ */
+function depthFirst(layered: Layered): Int32Array {
+  const { size, ranks, down } = layered;
+  const order = new Int32Array(size);
+  const next = ranks.start.slice(0, -1);
+  const seen = new Uint8Array(size);
+  const stack = new Int32Array(size);
+  const child = down.start.slice(0, -1);
+  for (const root of ranks.item) {
+    if (seen[root]) continue;
+    seen[root] = 1;
+    order[next[layered.rank[root]]++] = root;
+    stack[0] = root;
+    let top = 0;
+    while (top >= 0) {
+      const v = stack[top];
+      if (child[v] === down.start[v + 1]) {
+        top--;
+        continue;
+      }
+      const w = down.item[child[v]++];
+      if (seen[w]) continue;
+      seen[w] = 1;
+      order[next[layered.rank[w]]++] = w;
+      stack[++top] = w;
+    }
+  }
+  return order;
+}
+
+/** Breadth-first from the bottom: each rank is in the order in which the rank below reaches it. */
+function breadthFirst(layered: Layered): Int32Array {
+  const { size, ranks, up } = layered;
+  const order = new Int32Array(size);
+  const seen = new Uint8Array(size);
+  for (let r = ranks.start.length - 2; r >= 0; r--) {
+    let at = ranks.start[r];
+    if (r + 2 < ranks.start.length) {
+      for (let i = ranks.start[r + 1]; i < ranks.start[r + 2]; i++) {
+        const v = order[i];
+        for (let j = up.start[v]; j < up.start[v + 1]; j++) {
+          const u = up.item[j];
+          if (!seen[u]) order[at++] = u;
+          seen[u] = 1;
+        }
+      }
+    }
+    for (let i = ranks.start[r]; i < ranks.start[r + 1]; i++) {
+      if (!seen[ranks.item[i]]) order[at++] = ranks.item[i];
+    }
+  }
+  return order;
+}
+
+/** Nodes move slightly further than the mean of their neighbours, which converges faster. */
+const BEYOND = 1.3;
+
+/**
+ * Order all ranks at once: each node moves to the mean of its neighbours again and again, while every rank stays
+ * centred and equally wide. Connected nodes come together over many ranks, while a sweep sees one rank at a time.
+ * Improves the given order in place.
+ */
+export function smooth(
+  { size, ranks, up, down }: Layered,
+  order: Int32Array,
+  rounds: number,
+): void {
+  const depth = ranks.start.length - 1;
+  const x = new Float64Array(size);
+  const sides = [up, down];
+  for (let r = 0; r < depth; r++) {
+    const [from, to] = [ranks.start[r], ranks.start[r + 1]];
+    for (let i = from; i < to; i++) x[order[i]] = (i - from + 0.5) / (to - from) - 0.5;
+  }
+  for (let k = 0; k < rounds; k++) {
+    for (let i = 0; i < depth; i++) smoothRank(k % 2 ? depth - 1 - i : i);
+  }
+  for (let r = 0; r < depth; r++) {
+    const from = ranks.start[r];
+    const count = ranks.start[r + 1] - from;
+    sortByKey(order.subarray(from, from + count), count, x, false);
+  }
+
+  function smoothRank(r: number): void {
+    const [from, to] = [ranks.start[r], ranks.start[r + 1]];
+    let mean = 0;
+    for (let i = from; i < to; i++) {
+      const v = order[i];
+      let sum = 0;
+      let degree = 0;
+      for (const { start, item } of sides) {
+        degree += start[v + 1] - start[v];
+        for (let j = start[v]; j < start[v + 1]; j++) sum += x[item[j]];
+      }
+      if (degree > 0) x[v] += BEYOND * (sum / degree - x[v]);
+      mean += x[v] / (to - from);
+    }
+    let spread = 0;
+    for (let i = from; i < to; i++) {
+      x[order[i]] -= mean;
+      spread += x[order[i]] * x[order[i]];
+    }
+    // Evenly spread places from -1/2 to 1/2 have a variance of 1/12.
+    const scale = spread > 1e-12 ? Math.sqrt((to - from) / 12 / spread) : 1;
+    for (let i = from; i < to; i++) x[order[i]] *= scale;
+  }
+}
+
+/**
+ * Sifting: move each node to the place in its rank with the fewest crossings, past others that do not gain by
+ * themselves, which switching cannot do. Rounds continue until none gains or `effort` (compared pairs of segments) is
+ * spent; returns what was spent.
+ */
+export function sift(
+  { ranks, up, down }: Layered,
+  order: Int32Array,
+  position: Int32Array,
+  effort: number,
+): number {
+  let spent = 0;
+  for (let gained = true; gained && spent < effort; ) {
+    gained = false;
+    for (let r = 0; r + 1 < ranks.start.length && spent < effort; r++) {
+      const from = ranks.start[r];
+      const row = order.subarray(from, ranks.start[r + 1]);
+      for (const v of row.slice()) if (siftNode(row, v)) gained = true;
+    }
+  }
+  return spent;
+
+  function siftNode(row: Int32Array, v: number): boolean {
+    const at = position[v];
+    let to = at;
+    let most = 0;
+    for (const step of [1, -1]) {
+      let gain = 0;
+      for (let i = at + step; i >= 0 && i < row.length; i += step) {
+        const here = gainOn(up, position, v, row[i]) + gainOn(down, position, v, row[i]);
+        gain += step * here;
+        spent += 4;
+        if (gain > most) {
+          most = gain;
+          to = i;
+        }
+      }
+    }
+    const step = Math.sign(to - at);
+    for (let i = at; i !== to; i += step) {
+      row[i] = row[i + step];
+      position[row[i]] = i;
+    }
+    row[to] = v;
+    position[v] = to;
+    return most > 0;
   }
 }

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import * as shapes from "../testing/layout_graphs";
 import { crossings } from "./crossings";
-import { sift } from "./sift";
+import { sift } from "./order";
 import { positions } from "./sweep";
 
 const random = fc.integer({ min: 1, max: 1000 }).map((seed) => {

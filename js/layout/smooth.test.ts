@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import * as shapes from "../testing/layout_graphs";
 import { crossings } from "./crossings";
-import { smooth } from "./smooth";
+import { smooth } from "./order";
 import { positions } from "./sweep";
 
 /** A strip of many ranks, each node joined to the one below and the next, with many neighbours exchanged. */

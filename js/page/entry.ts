@@ -1,3 +1,4 @@
+import "../features";
 import { serveInWorker } from "../worker/serve";
 import { workersOfText } from "../worker/start";
 import { start } from "./page";

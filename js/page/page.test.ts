@@ -7,8 +7,7 @@ import { fakeDetails } from "../testing/fake_details";
 import { fakeMemory } from "../testing/fake_memory";
 import { fakeRun } from "../testing/fake_run";
 import type { SavedGraphModel, StateModel } from "../wire";
-import { showPage, start } from "./page";
-import { detailsAt } from "./stages";
+import { detailsAt, showPage, start } from "./page";
 
 const STATE: StateModel = { runs: 1, reached: [], flowed: [], freed: [], held: [], note: "" };
 

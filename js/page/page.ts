@@ -11,10 +11,10 @@ import {
   type NodeModel,
   plain,
   type SavedGraphModel,
+  type StageModel,
   type Travelled,
 } from "../wire";
 import type { StartWorker } from "../worker/scene_maker";
-import { detailsAt } from "./stages";
 
 /**
  * Show a saved graph in an element, without a kernel. `given` is the packed graph. Returns the function that removes
@@ -27,13 +27,14 @@ export function showPage(
   given: Travelled<GraphModel> = saved.graph,
 ): () => void {
   const { memory, findings, dtypes } = saved;
-  const unasked = { details: null, _fault: null, _memory: null, findings: null };
+  const unasked = { details: null, _fault: null, _memory: null, _findings: null };
   const rank = saved.graph.ranks?.shown ?? null;
   const _inner = [saved.cursor, saved.inner];
-  const traits: Traits = { ...saved, ...unasked, _dtypes: dtypes, rank, _inner };
+  const { graph: model, steps: _steps, ...same } = saved;
+  const traits: Traits = { ...same, ...unasked, model, _steps, _dtypes: dtypes, rank, _inner };
   const channel = localChannel<Traits>(traits, ({ kind }, done) => {
     if (kind === "memory") channel.change("_memory", memory);
-    else if (kind === "diagnose") channel.change("findings", findings);
+    else if (kind === "diagnose") channel.change("_findings", findings);
     else channel.change("_fault", channel.get("transport").blocked);
     done();
   });
@@ -103,4 +104,10 @@ function columnsIn(text: string): { graph: Json } {
 /** Give the page time to respond. */
 function pause(): Promise<void> {
   return new Promise((done) => window.setTimeout(done));
+}
+
+/** A node's details after `cursor` steps. */
+export function detailsAt(stages: readonly StageModel[], cursor: number): DetailsModel {
+  const passed = stages.filter(({ from_step }) => from_step <= cursor);
+  return Object.assign({}, ...passed.map(({ fields }) => fields));
 }

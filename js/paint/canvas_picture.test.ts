@@ -9,9 +9,9 @@ import { graphs } from "../testing/graphs";
 import { FakePath2D, RecordingPen, type Stroke } from "../testing/pen";
 import { plainSceneOf, sceneOf } from "../testing/scenes";
 import { paintPicture } from "./canvas_picture";
-import { withoutHighlights } from "./highlights";
 import { Inks } from "./ink";
 import { type Marks, NO_MARKS } from "./marks";
+import { withoutHighlights } from "./painting";
 
 const EVERYWHERE = { left: -1e6, top: -1e6, right: 1e6, bottom: 1e6 };
 
@@ -78,7 +78,8 @@ describe("near, the canvas", () => {
 
   it("draws lines to constants and cuts as the style sheets say, cuts without heads", () => {
     const scene = sceneOf(MODELS["w * x.detach() + c * x + b"]());
-    const strokes = painted(scene, 1);
+    const flowed = new Set(scene.edges.map(({ index }) => index));
+    const strokes = painted(scene, 1, { ran: true, flowed });
     const dashed = strokes.filter(({ dash, data }) => dash.length > 0 && data.includes("C"));
     expect(dashed).toHaveLength(scene.edges.filter(({ quiet }) => quiet === "cut").length);
     expect(dashed.every(({ colour, dash }) => colour === "#a1365a" && dash[0] === 5)).toBe(true);

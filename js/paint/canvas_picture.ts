@@ -4,7 +4,6 @@ import { type Box, overlap } from "../scene/grid";
 import type { Scene, SceneNode } from "../scene/scene";
 import { indexOf } from "../scene/scene_index";
 import type { View } from "../scene/views";
-import { barParts } from "./bars";
 import { edgeClass, nodeClass, zerosFirst } from "./classes";
 import { edgeParts } from "./edge_parts";
 import { frameParts, frameTitleParts } from "./frame_parts";
@@ -18,7 +17,7 @@ import { PlainPainter } from "./paint_plain";
 import type { Part } from "./parts";
 import { stepOf } from "./phases";
 import { rankParts } from "./rank_strips";
-import { tileAt, tileParts } from "./tiles";
+import { barParts, tileAt, tileParts } from "./tiles";
 
 /** The content of a canvas. */
 export interface Picture2D {

@@ -67,6 +67,7 @@ describe("a card", () => {
         checkpoints: [],
         derivatives: [],
         ranks: null,
+        plan: null,
       },
       nodes: [
         { id: 0, kind: "leaf", op: "AccumulateGrad", label: "w", ...PLAIN_NODE, changed: true },
@@ -242,10 +243,15 @@ describe("a card", () => {
     expect(signed.filter((one) => !one)).toHaveLength(1);
   });
 
-  it("is for small graphs", () => {
-    const { scene } = placed(MODELS["RNN, 40 steps"]());
+  it("is for small graphs, and for leaves and outputs of large ones", () => {
+    const graph = MODELS["RNN, 40 steps"]();
+    const { scene } = placed(graph);
     expect(scene.nodes.length).toBeGreaterThan(MOST_CARDS);
-    expect(scene.nodes.some(({ shape }) => shape.card)).toBe(false);
+    const cards = scene.nodes.filter(({ shape }) => shape.card);
+    const isEnd = ({ id, root }: { id: number; root: boolean }) =>
+      root || graph.nodes[id].kind === "leaf";
+    expect(cards.length).toBeGreaterThan(0);
+    expect(cards.every(isEnd)).toBe(true);
   });
 });
 

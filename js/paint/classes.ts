@@ -88,6 +88,7 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
     [phase === "passing", "is-passing"],
     [(phase === "flowed" || phase === "passing") && isZero(edge, marks), "is-zero"],
     [phase === "unreached", "is-unreached"],
+    [phase === null && !edge.quiet && !scene.isStatic, "is-pending"],
     [runsIn(edge, marks), "is-running"],
     [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
     [marks.tint !== null, `is-tinted ${marks.tint?.edges[edge.index]}`],

@@ -101,7 +101,7 @@ describe("gradients on edges", () => {
       const { run, labels } = placed(MODELS[name](), direction);
       const written = labels.filter((label) => label.edge !== null).map((label) => label.edge);
       expect(written.sort()).toEqual([...run.edges].sort());
-      expect(labels.some((label) => label.text.startsWith("seed 1"))).toBe(true);
+      expect(labels.some((label) => label.text.startsWith("starts with 1"))).toBe(true);
     }
   });
 
@@ -119,9 +119,9 @@ describe("gradients on edges", () => {
     const { scene, recording, labels } = placed(graph, "down");
     const texts = (cursor: number) =>
       visibleGradients(labels, scene, { recording, cursor }).map((label) => label.text);
-    expect(texts(0)).toEqual(["seed 1"]);
-    expect(texts(1).sort()).toEqual(["seed 1", "\u22124"]);
-    expect(texts(4).sort()).toEqual(["4", "8", "seed 1", "\u22124", "\u22124", "\u22124"]);
+    expect(texts(0)).toEqual(["starts with 1"]);
+    expect(texts(1).sort()).toEqual(["starts with 1", "\u22124"]);
+    expect(texts(4).sort()).toEqual(["4", "8", "starts with 1", "\u22124", "\u22124", "\u22124"]);
     expect(texts(5)).toContain("grad 4");
   });
 

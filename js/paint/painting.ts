@@ -2,17 +2,16 @@ import { element, svgElement } from "../dom/element";
 import { Remembered } from "../dom/remembered";
 import type { SceneFrame } from "../scene/frame";
 import type { Box } from "../scene/grid";
-import type { Scene } from "../scene/scene";
+import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { indexOf } from "../scene/scene_index";
 import { contains, type Size, seen, type View } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { settingOf } from "../theme/sheet";
 import { Beacons } from "./beacons";
 import { CanvasPainter } from "./canvas_painter";
-import { zerosFirst } from "./classes";
+import { isModule, neighbours, zerosFirst } from "./classes";
 import { FrameLayer, headsIn } from "./frame_layer";
 import { GradientLayer } from "./gradients";
-import { highlighted, withoutHighlights } from "./highlights";
 import { Inks } from "./ink";
 import { FAR, mapScale, type PainterKind, painterFor } from "./level_of_detail";
 import { NAME_SCALE } from "./map_names";
@@ -206,4 +205,27 @@ export function stageElement(painting: Painting, attributes: Record<string, stri
     painting.canvas.element,
     painting.svg,
   );
+}
+
+/** The most highlights for a leaf with thousands of uses: elements are slow. */
+const MOST = 300;
+
+/** The elements above the canvas: hover and focus. */
+function highlighted(scene: Scene, marks: Marks): { nodes: SceneNode[]; edges: SceneEdge[] } {
+  const { hovered, selected, focused, hit } = marks;
+  const ends = new Set([hovered, selected].flatMap((id) => scene.drawn[id ?? -1] ?? []));
+  const edges = scene.edges
+    .filter(({ source, target }) => ends.has(source) || ends.has(target))
+    .slice(0, MOST);
+  const near = [...neighbours(scene, marks)].slice(0, MOST);
+  const indices = new Set([...near, hit].flatMap((id) => scene.drawn[id ?? -1] ?? []));
+  for (const index of ends) indices.add(index);
+  if (focused !== null) indices.add(focused);
+  for (const node of scene.nodes) if (isModule(node, marks)) indices.add(node.index);
+  return { nodes: [...indices].sort((a, b) => a - b).map((index) => scene.nodes[index]), edges };
+}
+
+/** The marks without hover and focus, which a canvas keeps. */
+export function withoutHighlights(marks: Marks): Marks {
+  return { ...marks, hovered: null, selected: null, module: null, focused: null, hit: null };
 }

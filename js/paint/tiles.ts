@@ -20,3 +20,34 @@ export function tileParts({ shape: { tile } }: SceneNode, norm: string | null): 
   const at = { "text-anchor": "middle", x: 0, y: tile.number };
   return [part("text", { class: `gw-text ${name} gw-tile-number`, ...at }, norm ?? tile.rest)];
 }
+
+/** Between the filled part and the border that has the number, px. */
+const NUMBER = 20;
+/** Half of the outline stays visible. */
+const INSET = 0.6;
+/** The least visible height of a nonzero gradient. */
+const LEAST = 1.5;
+
+/** A bar's filled part, and its number unless seen from afar. */
+export function barParts(node: SceneNode, marks: Marks, isMap = false): Part[] {
+  const grad = tileAt(node, marks);
+  if (!grad || !node.bar) return [];
+  const { share = 0 } = grad;
+  const text = isMap ? "" : grad.text;
+  const [w, h] = [node.shape.width - 2 * INSET, node.shape.height - 2 * INSET];
+  const isUp = node.bar.grows === "up";
+  const long = isUp ? h : w;
+  const room = long - (text === "" ? 0 : isUp ? NUMBER : 2.4 * NUMBER);
+  const filled = share > 0 ? Math.max(LEAST, share * room) : 0;
+  const place = isUp
+    ? { x: -w / 2, y: h / 2 - filled, width: w, height: filled }
+    : { x: -w / 2, y: -h / 2, width: filled, height: h };
+  const rx = Math.min(4, w / 4, h / 4, filled / 2);
+  const tint = tintOf(node, marks) || "is-plain";
+  const fill = part("rect", { class: `gw-bar-fill ${tint}`, ...place, rx });
+  if (text === "") return [fill];
+  const at = isUp
+    ? { x: 0, y: 15 - node.shape.height / 2, "text-anchor": "middle" }
+    : { x: node.shape.width / 2 - 5, y: 4.5, "text-anchor": "end" };
+  return [fill, part("text", { class: "gw-text gw-bar-number", ...at }, text)];
+}

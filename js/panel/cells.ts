@@ -1,8 +1,9 @@
 import { element } from "../dom/element";
 import { addedTo, isOver, type Progress, stateAt, storedNow } from "../steps/recording";
+import { describeState } from "../steps/words";
 import { fewText, hasNotFinite } from "../text/gradient";
 import { fullNumber } from "../text/number";
-import { formatShape } from "../text/shape";
+import { formatShape } from "../text/shorten";
 import type { DetailsModel, FewModel, NodeModel, TensorSummary, Values } from "../wire";
 import { isFew } from "./tensor";
 
@@ -89,5 +90,17 @@ function addedUp(id: number, leaf: boolean, progress: Progress | null): HTMLElem
     isSum
       ? `${before} before + ${here} in this pass = ${after}`
       : `${before} before, ${here} in this pass, ${after} after it`,
+  );
+}
+
+/** The state of the node in the recorded pass; null without one. */
+export function stateBadge(progress: Progress | null, id: number): HTMLElement | null {
+  if (!progress || progress.recording.steps.length === 0) return null;
+  const found = stateAt(progress.recording, id, progress.cursor);
+  const state = found === "running" && isOver(progress) ? "done" : found;
+  return element(
+    "p",
+    { class: `gw-state is-${state.replace(" ", "-")}`, "data-section": "state" },
+    describeState(progress, id),
   );
 }

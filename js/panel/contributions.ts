@@ -1,7 +1,7 @@
 import { element, table } from "../dom/element";
 import { boardValues, fewText, hasNotFinite } from "../text/gradient";
 import { counted, fullNumber } from "../text/number";
-import { formatShape } from "../text/shape";
+import { formatShape } from "../text/shorten";
 import type { ContributionModel, DetailsModel, TensorSummary } from "../wire";
 import { argumentName, type GoTo, nodeLink } from "./links";
 import { type Opened, section } from "./sections";
@@ -42,7 +42,7 @@ export function contributionsSection(
 }
 
 function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HTMLElement {
-  const { consumer, label, argument, input_nr, output_nr, step } = part;
+  const { consumer, label, argument, arg_nr, output_nr, step } = part;
   return element(
     "tr",
     {},
@@ -52,8 +52,8 @@ function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HT
       {},
       consumer === null ? label : nodeLink(consumer, label, `contribution.${i}`, go),
       consumer !== null &&
-        input_nr !== null &&
-        element("span", "gw-dim", ` as ${argumentName(argument, input_nr)}`),
+        arg_nr !== null &&
+        element("span", "gw-dim", ` as ${argumentName(argument, arg_nr)}`),
       several && element("span", "gw-dim", ` to output ${output_nr}`),
     ),
     amount(part.grad),

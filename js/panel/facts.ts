@@ -1,5 +1,5 @@
 import { element } from "../dom/element";
-import { formatShape } from "../text/shape";
+import { formatShape } from "../text/shorten";
 import type { DetailsModel, OutputModel } from "../wire";
 import { andMore, type Opened, section } from "./sections";
 import { shortDtype } from "./tensor";

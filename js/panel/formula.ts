@@ -1,6 +1,6 @@
 import { element } from "../dom/element";
 import { boardNumber, fewText } from "../text/gradient";
-import { formatShape } from "../text/shape";
+import { formatShape } from "../text/shorten";
 import type { DetailsModel, FormulaModel, InputModel, TensorSummary } from "../wire";
 import { argumentName, type GoTo, moreInputs, nodeLink } from "./links";
 import { type Opened, section } from "./sections";
@@ -20,12 +20,12 @@ export function formulaSection(
   if (formula.length === 0 && grad_input === null) return null;
   const passed = inputs.map((input, i) => ({ input, gradient: grad_input?.[i] ?? null }));
   const items = formula.map((one) => {
-    const found = passed.find(({ input }) => input.input_nr === one.input_nr);
-    const local = one.input_nr === null ? undefined : locals.get(one.input_nr);
+    const found = passed.find(({ input }) => input.arg_nr === one.arg_nr);
+    const local = one.arg_nr === null ? undefined : locals.get(one.arg_nr);
     return formulaItem(one, found?.input, found?.gradient ?? null, go, local);
   });
   const others = passed
-    .filter(({ input }) => !formula.some(({ input_nr }) => input_nr === input.input_nr))
+    .filter(({ input }) => !formula.some(({ arg_nr }) => arg_nr === input.arg_nr))
     .filter(({ gradient }) => gradient !== null)
     .map(({ input, gradient }) => formulaItem(null, input, gradient, go));
   const [came] = grad_output ?? [];
@@ -59,7 +59,7 @@ function formulaItem(
   go: GoTo,
   local?: readonly [number, number],
 ): HTMLElement {
-  const nr = formula?.input_nr ?? input?.input_nr ?? null;
+  const nr = formula?.arg_nr ?? input?.arg_nr ?? null;
   const argument = formula?.argument ?? input?.argument ?? null;
   return element(
     "div",

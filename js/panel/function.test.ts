@@ -1,5 +1,8 @@
 // @vitest-environment jsdom
 import { expect, it } from "vitest";
+import { type Channel, localChannel, type Message } from "../channel";
+import { MODELS } from "../demo/models";
+import { freshTraits } from "../testing/traits";
 import type { CheckedModel, DetailsModel, OperationModel } from "../wire";
 import { functionSection, operationsSection } from "./function";
 
@@ -52,7 +55,11 @@ it("lists what a backward ran, with the nodes of a pass within it, and how many 
 it("checks a backward when it is asked to, where somebody can", () => {
   const asked: number[] = [];
   let found: CheckedModel | null = null;
-  const checks = { found: () => found, ask: (node: number) => void asked.push(node) };
+  const checks = {
+    ...localChannel(freshTraits(MODELS["h = w * x + b"]())),
+    get: (() => found) as Channel["get"],
+    send: (message: Message) => void (message.kind === "check" && asked.push(message.node)),
+  };
   const of = details({
     id: 3,
     function: { method: "f.backward", place: null, code: "", note: null },

@@ -1,25 +1,19 @@
 import { button, element } from "../dom/element";
 import { formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
-import type { CheckedModel, DetailsModel, OperationModel } from "../wire";
+import type { DetailsModel, OperationModel } from "../wire";
 import { briefly } from "./formula";
-import { type Opened, section, sentence } from "./sections";
+import { type Opened, type SectionContext, section, sentence } from "./sections";
 import { lineView } from "./source";
 
-/** The result of checking a custom backward, and how to request it. */
-export interface Checks {
-  found(): CheckedModel | null;
-  ask(node: number): void;
-}
-
-/** The source of a custom Function's backward, with a button that checks it if possible. */
+/** The source of a custom Function's backward, with a button that checks it if Python can. */
 export function functionSection(
   { id, function: found }: DetailsModel,
   opened: Opened,
-  checks: Checks | null = null,
+  channel: SectionContext["channel"] = null,
 ): HTMLElement | null {
   if (found === null) return null;
-  const checked = checks?.found();
+  const checked = channel?.get("_checked");
   return section(
     "function",
     oneLine(found.method),
@@ -29,14 +23,15 @@ export function functionSection(
     found.place && lineView(found.place),
     found.code !== "" && element("code", "gw-code", found.code),
     sentence(found.note),
-    checks &&
+    channel &&
+      checked !== undefined &&
       button(
         {
           label: "Check its derivatives, and what it does with its grad_output",
           text: "Check",
           class: "gw-button gw-diagnose",
         },
-        () => checks.ask(id),
+        () => channel.send({ kind: "check", node: id }),
       ),
     checked && checked.node === id
       ? element("p", `gw-note${checked.agrees ? "" : " is-wrong"}`, checked.sentence)

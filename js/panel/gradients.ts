@@ -115,7 +115,7 @@ function passedOn(
       element(
         "div",
         "gw-item-head",
-        element("span", "gw-argument", argumentName(input.argument, input.input_nr)),
+        element("span", "gw-argument", argumentName(input.argument, input.arg_nr)),
         "→",
         nodeLink(input.node, input.label, `grad_input.${i}`, go),
       ),

@@ -1,6 +1,5 @@
 import { element, KEEP_KEYS } from "../dom/element";
-import { formatShape } from "../text/shape";
-import { oneLine } from "../text/shorten";
+import { formatShape, oneLine } from "../text/shorten";
 import type { ConstantModel, ConsumerModel, DetailsModel, InputModel, NoGradInput } from "../wire";
 import { andMore } from "./sections";
 
@@ -24,8 +23,8 @@ export function nodeLink(id: number, label: string, key: string, go: GoTo): HTML
   return link;
 }
 
-export function argumentName(argument: string | null, inputNr: number | null): string {
-  return argument ?? (inputNr === null ? "an input" : `input ${inputNr}`);
+export function argumentName(argument: string | null, argNr: number | null): string {
+  return argument ?? (argNr === null ? "an input" : `input ${argNr}`);
 }
 
 export function inputRows(
@@ -36,21 +35,21 @@ export function inputRows(
 ): HTMLElement {
   const rows: { nr: number | null; argument: string | null; content: (Node | false)[] }[] = [
     ...inputs.map((input) => ({
-      nr: input.input_nr,
+      nr: input.arg_nr,
       argument: input.argument,
       content: [
-        nodeLink(input.node, input.label, `input.${input.input_nr}`, go),
+        nodeLink(input.node, input.label, `input.${input.arg_nr}`, go),
         input.output_nr > 0 && element("span", "gw-dim", `output ${input.output_nr}`),
         input.shape !== null && element("span", "gw-mono gw-dim", formatShape(input.shape)),
       ],
     })),
     ...noGrad.map((input) => ({
-      nr: input.input_nr,
+      nr: input.arg_nr,
       argument: input.argument,
       content: [element("span", "gw-dim gw-no-grad", "needs no gradient")],
     })),
     ...constants.map((constant, i) => ({
-      nr: constant.input_nr,
+      nr: constant.arg_nr,
       argument: constant.argument,
       content: [
         nodeLink(constant.node, constant.label, `constant.${i}`, go),
@@ -94,7 +93,7 @@ export function consumerRows(
           "li",
           {},
           nodeLink(consumer.node, consumer.label, `consumer.${i}`, go),
-          element("span", "gw-dim", `as ${argumentName(consumer.argument, consumer.input_nr)}`),
+          element("span", "gw-dim", `as ${argumentName(consumer.argument, consumer.arg_nr)}`),
         ),
       ),
     rest > 0 && element("li", "gw-dim", `and ${rest} more`),

@@ -5,8 +5,7 @@ import { MODELS } from "../testing/graphs";
 import type { DetailsModel, TensorSummary } from "../wire";
 import { Panel } from "./panel";
 import { pythonText } from "./saved";
-import { tensorView } from "./tensor";
-import { slices } from "./values";
+import { slices, tensorView } from "./tensor";
 
 const EVIL = "<img src=x onerror=alert(1)>";
 const NOT_RUN = { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" };

@@ -6,28 +6,39 @@ import type { Progress } from "../steps/recording";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { DetailsModel, GraphModel } from "../wire";
-import { cells } from "./cells";
+import { cells, stateBadge } from "./cells";
 import { chainSection } from "./chain";
 import { contributionsSection } from "./contributions";
 import { facts, outputsSection } from "./facts";
 import { formulaSection, type Locals } from "./formula";
-import { type Checks, functionSection, operationsSection } from "./function";
+import { functionSection, operationsSection } from "./function";
 import { flowSections, tensorSection, whyChanged, whyNone } from "./gradients";
 import { consumerRows, type GoTo, inputRows, moreInputs } from "./links";
 import { moduleView, type SelectedModule } from "./module";
-import { ranksSection, type ShownRank } from "./ranks";
 import { savedSection } from "./saved";
-import { failedSection, type Opened, section, sentence } from "./sections";
+import {
+  failedSection,
+  type Opened,
+  PANEL_SECTIONS,
+  type SectionContext,
+  section,
+  sentence,
+} from "./sections";
 import { cutsSection, isSameLine, sourceSection } from "./source";
-import { stateBadge } from "./state";
 import { tensorView } from "./tensor";
 
 interface PanelEvents {
   goTo: GoTo;
   goToModule(path: string): void;
   close(): void;
-  /** The shown rank. */
-  rank?(): ShownRank;
+}
+
+/** A part of the panel that a feature fills. */
+interface PanelPart {
+  readonly element: HTMLElement;
+  /** Whether it has content without a selection, and the panel's title then. */
+  readonly isOpen: boolean;
+  readonly title: string;
 }
 
 /** After this time without an answer the panel says so. */
@@ -55,13 +66,10 @@ export class Panel {
     private readonly events: PanelEvents,
     /** Shown without a selection, below the graph's size. */
     private readonly help: HTMLElement = element("div"),
-    /** The gradient experiments; below a node's details, or alone. */
-    private readonly whatIf: {
-      readonly element: HTMLElement;
-      readonly isOpen: boolean;
-    } | null = null,
-    /** How to check a custom Function's backward; null if impossible. */
-    private readonly checks: () => Checks | null = () => null,
+    /** Parts below a node's gradient, or alone. */
+    private readonly parts: readonly PanelPart[] = [],
+    /** What sections of features read and set; null in a panel without a widget. */
+    private readonly channel: SectionContext["channel"] = null,
   ) {
     const close = button(
       { label: "Close the details panel", icon: ICONS.close, class: "gw-button gw-panel-close" },
@@ -93,9 +101,10 @@ export class Panel {
       this.fill(module.paths.join(), moduleView(graph, module, this.opened, this.events.goTo));
       return;
     }
-    if (selected === null && this.whatIf?.isOpen) {
-      this.bar.replaceChildren(element("span", "gw-node-number", "Gradients changed on their way"));
-      this.fill("what if", [this.whatIf.element]);
+    const alone = this.parts.find(({ isOpen }) => isOpen);
+    if (selected === null && alone) {
+      this.bar.replaceChildren(element("span", "gw-node-number", alone.title));
+      this.fill(alone.title, [alone.element]);
       return;
     }
     this.bar.replaceChildren(
@@ -136,7 +145,7 @@ export class Panel {
     details: DetailsModel,
     progress: Progress | null,
   ): (Node | null)[] {
-    const { opened } = this;
+    const { opened, channel } = this;
     const go = this.events.goTo;
     if (graph.static || !isAutograd(details))
       return quietView(graph, details, opened, go, this.events.goToModule);
@@ -149,11 +158,11 @@ export class Panel {
       sentence(details.checkpoint),
       whyNone(details, progress),
       contributionsSection(details, opened, go) ?? of("contributions", "How the gradient adds up"),
-      this.whatIf?.element ?? null,
-      ranksSection(details, opened, this.events.rank?.()),
+      ...this.parts.map((part) => part.element),
+      ...PANEL_SECTIONS.map((added) => added(details, { graph, opened, channel })),
       of("formula", "Derivative") ??
         formulaSection(details, opened, go, localsOf(graph, details.id, progress)),
-      functionSection(details, opened, this.checks()),
+      functionSection(details, opened, channel),
       operationsSection(details, opened),
       chainSection(details.chain, graph, opened, go) ?? of("chain", "Chain rule"),
       of("explained", "Why"),
@@ -206,7 +215,7 @@ function localsOf(graph: GraphModel, node: number, progress: Progress | null): L
   for (const i of progress.recording.passed.get(node) ?? []) {
     const edge = progress.recording.run?.edges[i] ?? 0;
     const local = progress.recording.locals.get(edge);
-    const nr = graph.edges[edge].input_nr;
+    const nr = graph.edges[edge].arg_nr;
     if (local && nr !== null) found.set(nr, local);
   }
   return found;

@@ -1,8 +1,23 @@
+import type { Channel } from "../channel";
 import { element, KEEP_KEYS } from "../dom/element";
-import type { DetailsModel } from "../wire";
+import type { DetailsModel, GraphModel } from "../wire";
 
 /** The sections that the reader opened or closed; kept while details change. */
 export type Opened = Map<string, boolean>;
+
+/** What a section of a feature can use. */
+export interface SectionContext {
+  graph: GraphModel;
+  opened: Opened;
+  /** Null in a panel without a widget. */
+  channel: Pick<Channel, "get" | "set" | "send"> | null;
+}
+
+/** What features add to the details of a node. */
+export const PANEL_SECTIONS: ((
+  details: DetailsModel,
+  context: SectionContext,
+) => HTMLElement | null)[] = [];
 
 /** A section with a heading that opens and closes it. */
 export function section(

@@ -54,7 +54,7 @@ describe("the panel while stepping", () => {
   });
 
   it("names the seed, and what was not kept", () => {
-    const seed = { step: 0, consumer: null, input_nr: null, argument: null, output_nr: 0 };
+    const seed = { step: 0, consumer: null, arg_nr: null, argument: null, output_nr: 0 };
     const { part } = shown(X, 5, {
       contributions: [{ ...seed, label: EVIL, grad: null, total: null }],
     });
@@ -84,7 +84,7 @@ describe("the panel while stepping", () => {
       "grad * 2 * -2",
     ]);
     expect(own?.textContent).not.toContain("torch");
-    const one = { input_nr: 1, argument: null, code: EVIL, numbers: null };
+    const one = { arg_nr: 1, argument: null, code: EVIL, numbers: null };
     const { part } = shown(0, 5, { formula: [{ ...one, source: "torch", note: EVIL }] });
     expect(part("formula")?.textContent).toContain("input 1");
     expect(part("formula")?.textContent).toContain("torch's own formula");

@@ -1,4 +1,4 @@
-import { element } from "../dom/element";
+import { element, KEEP_KEYS } from "../dom/element";
 import {
   counted,
   formatCount,
@@ -7,9 +7,8 @@ import {
   isFloat,
   isNotFinite,
 } from "../text/number";
-import { formatShape } from "../text/shape";
-import type { JsonNumber, TensorSummary } from "../wire";
-import { valuesTable } from "./values";
+import { formatShape } from "../text/shorten";
+import type { JsonNumber, TensorSummary, Values } from "../wire";
 
 /** The largest tensor that is written on one line. */
 const FEW = 4;
@@ -103,4 +102,135 @@ function stat(name: string, text: string, title: string, alarm: boolean): HTMLEl
     element("dt", {}, name),
     element("dd", {}, text),
   );
+}
+
+type Scalar = JsonNumber | boolean;
+
+/** The number of columns of a wrapped vector. */
+const VECTOR_COLUMNS = 4;
+
+/** A two-dimensional slice of a tensor. */
+interface Slice {
+  /** Indices of the leading dimensions, then ":" for the shown ones: "[0, 2, :, :]"; null for 2-D and less. */
+  heading: string | null;
+  rows: { label: string; cells: { value: Scalar; title: string }[] }[];
+  columns: string[] | null;
+}
+
+/** Cut nested values into slices with their indices. */
+export function slices(values: Values, indices: number[][] | null): Slice[] {
+  const cell = (value: Scalar, position: number[]) => ({
+    value,
+    title: `${position.length > 0 ? `[${position.join(", ")}] = ` : ""}${fullNumber(value)}`,
+  });
+  if (!Array.isArray(values))
+    return [{ heading: null, columns: null, rows: [{ label: "", cells: [cell(values, [])] }] }];
+  const depth = depthOf(values);
+  const index = (dim: number, i: number) => indices?.[dim]?.[i] ?? i;
+  if (depth === 1) {
+    const vector = values as Scalar[];
+    const rows: Slice["rows"] = [];
+    for (let i = 0; i < vector.length; i += VECTOR_COLUMNS) {
+      rows.push({
+        label: vector.length > VECTOR_COLUMNS ? `${index(0, i)}` : "",
+        cells: vector
+          .slice(i, i + VECTOR_COLUMNS)
+          .map((value, j) => cell(value, [index(0, i + j)])),
+      });
+    }
+    return [{ heading: null, columns: null, rows }];
+  }
+  const found: Slice[] = [];
+  const stack: { part: Values[]; at: number[] }[] = [{ part: values, at: [] }];
+  for (let next = stack.pop(); next; next = stack.pop()) {
+    const { part, at } = next;
+    if (at.length < depth - 2) {
+      for (let i = part.length - 1; i >= 0; i--)
+        stack.push({ part: part[i] as Values[], at: [...at, index(at.length, i)] });
+      continue;
+    }
+    const rows = (part as Scalar[][]).map((row, i) => ({
+      label: `${index(depth - 2, i)}`,
+      cells: row.map((value, j) => cell(value, [...at, index(depth - 2, i), index(depth - 1, j)])),
+    }));
+    const width = Math.max(0, ...rows.map((row) => row.cells.length));
+    found.push({
+      heading: depth > 2 ? `[${[...at, ":", ":"].join(", ")}]` : null,
+      columns: Array.from({ length: width }, (_, j) => `${index(depth - 1, j)}`),
+      rows,
+    });
+  }
+  return found;
+}
+
+function depthOf(values: Values): number {
+  let depth = 0;
+  for (let at: Values = values; Array.isArray(at); at = at[0] ?? 0) depth += 1;
+  return depth;
+}
+
+/** The values as small scrolling tables. */
+function valuesTable({ values, indices, dtype }: TensorSummary, key: string): HTMLElement | null {
+  if (values === null || isEmpty(values)) return null;
+  const float = isFloat(dtype);
+  const parts = slices(values, indices);
+  if (!Array.isArray(values)) {
+    const [{ value, title }] = parts[0].rows[0].cells;
+    return element("div", { class: "gw-scalar", title }, formatNumber(value, float));
+  }
+  return element(
+    "div",
+    {
+      class: "gw-values",
+      tabindex: 0,
+      role: "group",
+      "aria-label": "Values",
+      "data-scroll": `${key}.values`,
+      "data-focus": `${key}.values`,
+      ...KEEP_KEYS,
+    },
+    ...parts.map((part) => sliceTable(part, float)),
+  );
+}
+
+function sliceTable({ heading, rows, columns }: Slice, float: boolean): HTMLElement {
+  return element(
+    "table",
+    {},
+    heading !== null && element("caption", {}, heading),
+    columns !== null &&
+      element(
+        "thead",
+        {},
+        element(
+          "tr",
+          {},
+          element("td", {}),
+          ...columns.map((label) => element("th", { scope: "col" }, label)),
+        ),
+      ),
+    element(
+      "tbody",
+      {},
+      ...rows.map(({ label, cells }) =>
+        element(
+          "tr",
+          {},
+          label !== "" && element("th", { scope: "row" }, label),
+          ...cells.map(({ value, title }) =>
+            element("td", { title, class: cellClass(value) }, formatNumber(value, float)),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function cellClass(value: Scalar): string | null {
+  if (isNotFinite(value)) return "is-alarming";
+  return value === 0 ? "is-zero" : null;
+}
+
+function isEmpty(values: Values): boolean {
+  return Array.isArray(values) && values.every(isEmpty);
 }

@@ -6,9 +6,8 @@ import {
   openedByHand,
   wholeFolding,
 } from "../fold/folding";
-import { foldedPlan, type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
+import { foldedPlan, type GroupedGraph, groupedGraph, visibleCount } from "../fold/grouped_graph";
 import { isFollower } from "../fold/layers";
-import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
 import { foldedScene } from "../pipeline";
@@ -210,8 +209,7 @@ function contentOf(grouped: GroupedGraph, folding: Folding, path: string): numbe
 /** The direction with the largest board: left to right by default, like a formula; modules too. */
 export function bestDirection(graph: GraphModel, room: Size, measure: Measure): Direction {
   if (graph.static) return "up"; // its data flows down
-  if (graph.nodes.length > MOST_CARDS)
-    return graph.nodes.some(({ namespace }) => namespace) ? "left" : "down";
+  if (graph.nodes.length > MOST_CARDS) return "left";
   const grouped = groupedGraph(graph);
   const whole = wholeFolding(grouped.tree);
   const scale = (direction: Direction) =>

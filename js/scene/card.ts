@@ -36,7 +36,7 @@ const LEAST_ADDED = 92;
 /** The longest word that is drawn as large as a sign. */
 const LONGEST_SIGN = 5;
 /** Room for the word "value" in a large card, px. */
-const ABOVE_KNOBS = 22;
+const ABOVE_INPUTS = 22;
 /** Height of a row of a matrix, px. */
 const LINE = 16;
 /** Width of a leaf with rows, px. */
@@ -87,7 +87,7 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const added = addedUp(words);
   const held = Math.max(
     32 + lines.length * LINE,
-    numberInputs.height && ABOVE_KNOBS + numberInputs.height,
+    numberInputs.height && ABOVE_INPUTS + numberInputs.height,
   );
   const height = header + Math.max(row + (added ? SUM - 6 : 0), held);
   const top = -height / 2;
@@ -131,7 +131,7 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
       grad,
       sum: added ? { x: grad.x, y: height / 2 - 12, width: grad.width, height: SUM } : null,
       rows: [],
-      ...inputCell(numberInputs, -width / 4, top + header + ABOVE_KNOBS, width / 2),
+      ...inputCell(numberInputs, -width / 4, top + header + ABOVE_INPUTS, width / 2),
     },
   };
 }

@@ -17,6 +17,7 @@ const graph = (...checkpoints: CheckpointModel[]): GraphModel => ({
   static: false,
   modules: { namespaces: [], classes: [], names: [] },
   ranks: null,
+  plan: null,
   nodes: [],
   edges: [],
   roots: [],

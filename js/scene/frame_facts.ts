@@ -1,6 +1,6 @@
 import type { Measure } from "../text/measure";
 import { shortCount } from "../text/number";
-import { formatShape } from "../text/shape";
+import { formatShape } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { AGAIN, regionOf, regionWords } from "./checkpoints";
 import type { Text } from "./node_shape";

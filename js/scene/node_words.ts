@@ -1,7 +1,6 @@
 import { boardRows, boardValues, compactValues } from "../text/gradient";
 import type { Measure } from "../text/measure";
-import { formatShape } from "../text/shape";
-import { oneLine, shortenMiddle } from "../text/shorten";
+import { formatShape, oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel, NoGradInput, Values } from "../wire";
 import { AGAIN } from "./checkpoints";
 import { isAutograd, isWork } from "./shown_graph";
@@ -190,7 +189,7 @@ function stubsOf(inputs: readonly NoGradInput[], measure: Measure): Stub[] {
 }
 
 export function argumentOf(input: NoGradInput): string {
-  return input.argument === null ? `input ${input.input_nr}` : oneLine(input.argument);
+  return input.argument === null ? `input ${input.arg_nr}` : oneLine(input.argument);
 }
 
 const NAMES_ROOM = 32;

@@ -45,10 +45,10 @@ function moduleOf({ nodes, edges }: GraphModel, index: number): string | null {
 
 /** An edge's operation with its operands. */
 function written({ nodes, edges }: GraphModel, index: number): string {
-  const { source, target, input_nr } = edges[index];
+  const { source, target, arg_nr } = edges[index];
   const sign = nodes[source].sign ?? nodes[source].op;
   const name = called(nodes[target]);
-  const isFirst = input_nr === 0 || input_nr === null;
+  const isFirst = arg_nr === 0 || arg_nr === null;
   if (sign.includes("( )")) return fitted(sign.replace("( )", name));
   if (sign.startsWith("[")) return fitted(`${name}${sign}`);
   // A function's argument is the leaf itself, whose name is above.
@@ -57,8 +57,8 @@ function written({ nodes, edges }: GraphModel, index: number): string {
     return full.length <= MOST ? full : fitted(sign);
   }
   if (sign === "@ +")
-    return fitted(isFirst ? `… + ${name}` : input_nr === 1 ? `${name} @` : `@ ${name}`);
-  const others = edges.filter((edge) => edge.source === source && edge.input_nr !== input_nr);
+    return fitted(isFirst ? `… + ${name}` : arg_nr === 1 ? `${name} @` : `@ ${name}`);
+  const others = edges.filter((edge) => edge.source === source && edge.arg_nr !== arg_nr);
   if (others.some((edge) => nodes[edge.target].said_by === source))
     return fitted(/[+−×÷]$/.test(sign) ? `${sign} ${name}` : `${name} ${sign}`);
   const other = called(others.length === 1 ? nodes[others[0].target] : null);

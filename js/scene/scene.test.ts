@@ -131,6 +131,7 @@ describe("makeScene", () => {
       checkpoints: [],
       derivatives: [],
       ranks: null,
+      plan: null,
     };
     expect(sceneOf(empty)).toMatchObject({ nodes: [], edges: [], drawn: [] });
   });
@@ -172,6 +173,7 @@ describe("makeScene", () => {
       checkpoints: [],
       derivatives: [],
       ranks: null,
+      plan: null,
       nodes: Array.from({ length: times + 1 }, (_, id) => ({
         ...PLAIN_NODE,
         id,
@@ -185,7 +187,7 @@ describe("makeScene", () => {
         source,
         target: times,
         argument: null,
-        input_nr: 0,
+        arg_nr: 0,
         output_nr: 0,
         via: null,
         kind: "gradient",

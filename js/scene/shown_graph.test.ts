@@ -43,8 +43,8 @@ describe("the graph that is shown", () => {
     const shown = shownGraph(graph, true);
     for (const node of shown.nodes) {
       const drawn = shown.edges.filter(({ source }) => source === node.id);
-      for (const { input_nr } of node.no_grad_inputs)
-        expect(drawn.map((edge) => edge.input_nr)).not.toContain(input_nr);
+      for (const { arg_nr } of node.no_grad_inputs)
+        expect(drawn.map((edge) => edge.arg_nr)).not.toContain(arg_nr);
       const before = graph.nodes[node.id].no_grad_inputs.length;
       const constants = drawn.filter(({ kind }) => kind === "constant").length;
       expect(node.no_grad_inputs.length + constants).toBe(before);
@@ -54,9 +54,9 @@ describe("the graph that is shown", () => {
   it("keeps the stub of an input that is drawn as nothing else", () => {
     const graph: GraphModel = inGraph();
     const product = graph.edges.find(({ kind }) => kind === "constant")?.source ?? -1;
-    graph.nodes[product].no_grad_inputs.push({ input_nr: 7, argument: "mask" });
+    graph.nodes[product].no_grad_inputs.push({ arg_nr: 7, argument: "mask" });
     expect(shownGraph(graph, true).nodes[product].no_grad_inputs).toEqual([
-      { input_nr: 7, argument: "mask" },
+      { arg_nr: 7, argument: "mask" },
     ]);
   });
 
@@ -65,7 +65,7 @@ describe("the graph that is shown", () => {
       source: 0,
       target: 1,
       argument: null,
-      input_nr: 0,
+      arg_nr: 0,
       output_nr: 0,
       via: null,
       kind,

@@ -67,14 +67,14 @@ export function shownGraph(given: GraphModel, constants: boolean, torchNames = f
   const graph = fromCalls(torchNames ? withoutSigns(given) : given);
   if (!hasConstants(graph)) return graph;
   const covered = new Map<number, Set<number | null>>();
-  for (const { source, target, input_nr, kind } of graph.edges) {
+  for (const { source, target, arg_nr, kind } of graph.edges) {
     if (kind !== "constant" || !(constants || isSaid(graph.nodes[target]))) continue;
-    covered.set(source, (covered.get(source) ?? new Set()).add(input_nr));
+    covered.set(source, (covered.get(source) ?? new Set()).add(arg_nr));
   }
   const nodes = graph.nodes.map((node): NodeModel => {
     const drawn = covered.get(node.id);
     if (!drawn) return node;
-    const stubs = node.no_grad_inputs.filter(({ input_nr }) => !drawn.has(input_nr));
+    const stubs = node.no_grad_inputs.filter(({ arg_nr }) => !drawn.has(arg_nr));
     return { ...node, no_grad_inputs: stubs };
   });
   if (constants) return { ...graph, nodes };

@@ -35,6 +35,8 @@ export interface Planned {
   direction: Direction;
   /** The size of its cards; null where nodes are not cards. */
   card: CardSize | null;
+  /** Whether it is drawn as on a board: with cards or, if there are too many, with signs. */
+  isBoard: boolean;
 }
 
 /** A picture with known sizes, before its layout. */
@@ -76,7 +78,11 @@ export function sized(
 }
 
 /** Per node of the plan, how often it is drawn: a leaf with many uses, once per use. */
-export function timesDrawn({ graph, plan, card }: Omit<Planned, "direction">): Int32Array {
+export function timesDrawn({
+  graph,
+  plan,
+  card,
+}: Pick<Planned, "graph" | "plan" | "card">): Int32Array {
   const { nodes, edges } = plan;
   const uses = new Int32Array(nodes.length);
   for (const edge of edges) uses[edge.target]++;
@@ -97,7 +103,7 @@ export function sharesOf(
 
 /** Per node of the plan, its box and its words. */
 export function shapesOf(
-  { graph, plan, direction, card }: Planned,
+  { graph, plan, direction, card, isBoard }: Planned,
   measure: Measure,
   { times, shares, least = [], room = WINDOW }: ShapeOptions,
 ): NodeShape[] {
@@ -105,12 +111,16 @@ export function shapesOf(
   const hasBoxes = plan.nodes.some(({ group }) => group);
   const isParameter = parametersIn(graph);
   const over = overRanks(graph);
+  /** Whether operations are drawn as their signs alone: between boxes, and where there are too many for cards. */
+  const asSigns = isBoard && (hasBoxes || !card);
+  /** Leaves and outputs among signs are cards. */
+  const cards = card ?? (isBoard ? "near" : null);
   return plan.nodes.map((node, i) => {
     const { id, group, strip, gate } = node;
     if (strip) return stripShape(strip, isHorizontal(direction), measure, room);
     if (gate) return gateShape(gate, measure);
     const { sign } = graph.nodes[id];
-    if (hasBoxes && !group && flags[i].length === 0 && ROUND.test(sign ?? "")) {
+    if ((hasBoxes || asSigns) && !group && flags[i].length === 0 && ROUND.test(sign ?? "")) {
       const after = (node.also ?? []).map((other) => graph.nodes[other].sign).join(" · ");
       return roundOf(sign ?? "", after || null, measure);
     }
@@ -127,8 +137,8 @@ export function shapesOf(
           shares: shares[i],
         };
     if (node.module !== undefined) words.name ??= nameFrom(graph, node.module, words.sign);
-    // Between boxes an operation is only a sign.
-    const isSign = card && hasBoxes && !group && isWork(graph.nodes[id]) && !words.flag;
+    const isSign =
+      asSigns && !group && isWork(graph.nodes[id]) && !words.flag && (card || !over.has(id));
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
     const about = group ? group.leaves : [id];
     words.hasStrip = !isSign && about.some((one) => over.has(one));
@@ -141,7 +151,7 @@ export function shapesOf(
       isHorizontal(direction),
       measure,
       { width: Math.max(width, wide), height },
-      group || isSign ? null : card,
+      group || isSign ? null : cards,
     );
     return isSign ? { ...shape, sign: "plain" } : shape;
   });

@@ -7,11 +7,9 @@ import { makeScene } from "../pipeline";
 import { residualNet, type Shortcut } from "../testing/residual";
 import { estimate, type Style } from "../text/measure";
 import type { GraphModel } from "../wire";
-import { emptiestCorner } from "./corners";
 import { boxOf } from "./find";
 import { overlap } from "./grid";
 import type { Scene } from "./scene";
-import { fitView, seenBox } from "./views";
 
 const shortcuts = fc.array(fc.constantFrom<Shortcut>("identity", "view", "gate", "none"), {
   minLength: 1,
@@ -183,31 +181,4 @@ describe("an open group", () => {
     }
     expect(scene.frames.some(({ facts }) => facts[0]?.text.startsWith("(2, 8, 4, 4)"))).toBe(true);
   });
-});
-
-it("the key of the colours stands where it covers no node, if there is such a corner", () => {
-  fc.assert(
-    fc.property(shortcuts, fc.nat(300), fc.nat(200), (kinds, dx, dy) => {
-      const scene = tiles(residualNet(kinds));
-      const stage = { width: 900, height: 500 };
-      const fit = fitView(scene, stage);
-      const view = { ...fit, x: fit.x + dx, y: fit.y + dy };
-      const key = { width: 200, height: 30 };
-      const placeAt = (top: boolean, right: boolean) => {
-        const left = right ? stage.width - 8 - key.width : 8;
-        const above = top ? 8 : stage.height - 8 - key.height;
-        return { left, top: above, right: left + key.width, bottom: above + key.height };
-      };
-      const covers = (top: boolean, right: boolean) =>
-        scene.nodes.some((node) => overlap(seenBox(view, boxOf(node)), placeAt(top, right)));
-      const { top, right, covers: weight } = emptiestCorner(scene, view, stage, key);
-      // A narrower key finds a place at least as good.
-      const narrow = { ...key, width: key.width / 2 };
-      expect(emptiestCorner(scene, view, stage, narrow).covers).toBeLessThanOrEqual(weight);
-      if (weight === 0) expect(covers(top, right)).toBe(false);
-      const isFree = [true, false].some((a) => [true, false].some((b) => !covers(a, b)));
-      if (isFree) expect(covers(top, right)).toBe(false);
-    }),
-    { numRuns: 30 },
-  );
 });

@@ -58,7 +58,7 @@ export function isWhole({ width, height }: Size, { k, x, y }: View, stage: Size)
 export function firstView(scene: Scene, stage: Size): View {
   const fit = fitView(scene, stage);
   // A folding is chosen to be readable as a whole, and so is a board.
-  if (fit.k >= READABLE || scene.nodes.some(({ group, shape }) => group || shape.card)) return fit;
+  if (fit.k >= READABLE || !scene.isStatic) return fit;
   const k = FIRST_SCALE;
   const horizontal = isHorizontal(scene.direction);
   const length = horizontal ? scene.width : scene.height;

@@ -118,7 +118,7 @@ describe("steps through what is open", () => {
 
 function shown(change: Partial<Traits> = {}, views = 1) {
   const channel = localChannel<Traits>({
-    graph: opened(),
+    model: opened(),
     details: null,
     state: { runs: 1, reached: [], flowed: [], freed: [], note: "" },
     _fault: null,
@@ -126,7 +126,7 @@ function shown(change: Partial<Traits> = {}, views = 1) {
     direction: "down",
     constants: true,
     cursor: 1,
-    steps: STEPS,
+    _steps: STEPS,
     run: RUN,
     transport: { owned: true, note: null, blocked: null },
     ...change,
@@ -183,7 +183,7 @@ describe("the view", () => {
     await nextFrame();
     expect(text()).toContain("call 2 of 3");
     const graph = graphOf(["- op Sum", `- op ${BOX}`, "w leaf"], ["0 1 self", "1 2 -"]);
-    channel.change("graph", graph);
+    channel.change("model", graph);
     channel.change("run", { ...RUN, edges: [0, 1], values: [2, 4], norms: [2, 4] });
     await nextFrame();
     expect(text()).toContain("step 2 of 3");

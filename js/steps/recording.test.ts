@@ -64,7 +64,7 @@ describe("a recording", () => {
     const at = (cursor: number) => positionText({ recording, cursor }, graph);
     expect(at(3)).toBe("step 3 of 5: MulBackward0 y2, passes 8 to x");
     expect(at(5)).toBe("backward done · 5 steps, x.grad None → 4");
-    expect(at(0)).toBe("before step 1 of 5: press > to run PowBackward0");
+    expect(at(0)).toBe("before step 1 of 5: press › to run PowBackward0");
     // A leaf's step has its name once.
     const one = recordingOf(graph, [...steps, steps[0]], run);
     expect(positionText({ recording: one, cursor: 5 }, graph)).toBe(

@@ -27,14 +27,14 @@ function shown(change: Partial<Traits> = {}, views = 1) {
   const sent: Message[] = [];
   const channel = localChannel(
     {
-      graph,
+      model: graph,
       details: null,
       state: { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" },
       _fault: null,
       selected: null,
       direction: "down",
       cursor: 0,
-      steps: [],
+      _steps: [],
       run: null,
       transport: FREE,
       ...change,
@@ -73,7 +73,9 @@ function shown(change: Partial<Traits> = {}, views = 1) {
 describe("the bar without a run", () => {
   it("invites, and starts one once", () => {
     const { button, text, sent, slider, press } = shown();
-    expect(text()).toBe("No backward yet: press > to run it and stop after the first step.");
+    expect(text()).toBe(
+      "No backward yet: press One step (›) to run it and stop after the first step.",
+    );
     expect(slider().hidden).toBe(true);
     for (const label of ["To the start", "One step back", "Play"])
       expect(button(label).disabled).toBe(true);
@@ -102,7 +104,7 @@ describe("the bar without a run", () => {
     button("One step").focus();
     press("ArrowRight", button("One step"));
     expect(document.activeElement).toBe(button("One step"));
-    channel.change("steps", steps);
+    channel.change("_steps", steps);
     channel.change("cursor", 1);
     expect(document.activeElement).toBe(button("One step"));
     press("ArrowRight", document.activeElement as Element);
@@ -130,7 +132,7 @@ describe("the bar without a run", () => {
 });
 
 describe("the bar with a run", () => {
-  const ran = { steps, run, cursor: 2 };
+  const ran = { _steps: steps, run, cursor: 2 };
 
   it("moves by buttons and keys, and stops at both ends", async () => {
     const { channel, button, text, press, slider } = shown(ran);
@@ -146,7 +148,7 @@ describe("the bar with a run", () => {
     expect(press("ArrowRight", slider())).toBe(true);
     expect(press("Home", slider())).toBe(true);
     expect(slider().getAttribute("aria-valuetext")).toBe(
-      "before step 1 of 5: press > to run PowBackward0",
+      "before step 1 of 5: press › to run PowBackward0",
     );
     expect(button("One step back").disabled).toBe(true);
     press("ArrowRight", button("One step"));
@@ -199,7 +201,7 @@ describe("the bar with a run", () => {
     expect(one('[data-source="2"][data-target="4"]').classList).toContain("is-flowed");
     expect(labels()).toEqual(expect.arrayContaining(["grad1", "grad\u22124", ".grad= 4"]));
     expect(one('[data-section="state"]').textContent).toBe("done: it ran in step 5 of 5");
-    channel.change("steps", []);
+    channel.change("_steps", []);
     channel.change("run", null);
     await nextFrame();
     expect(labels()).toEqual([]);
@@ -230,7 +232,7 @@ describe("the bar with a run", () => {
     vi.useFakeTimers();
     const { channel, button, text } = shown({ ...ran, cursor: 1 });
     button("Play").click();
-    channel.change("steps", steps.slice(0, 3));
+    channel.change("_steps", steps.slice(0, 3));
     expect(button("Play").disabled).toBe(false);
     vi.advanceTimersByTime(3000);
     expect(text()).toContain("step 1 of 3");
@@ -238,7 +240,7 @@ describe("the bar with a run", () => {
     channel.change("cursor", 2);
     vi.advanceTimersByTime(3000);
     expect(text()).toContain("step 2 of 3");
-    channel.change("steps", []);
+    channel.change("_steps", []);
     channel.change("run", null);
     expect(text()).toContain("No backward yet");
   });
@@ -261,12 +263,13 @@ describe("the bar with a run", () => {
     const marked = fakeRun(graph, "stops");
     marked.run.marks[0].note = `Stopped in ${EVIL}.`;
     const { channel, one, button, node } = shown({
-      ...marked,
+      _steps: marked.steps,
+      run: marked.run,
       cursor: 3,
       transport: { owned: false, note: `Watched: ${EVIL}.`, blocked: null },
     });
     await nextFrame();
-    expect(one(".gw-bar-owner").textContent).toBe("view only");
+    expect(one(".gw-bar-owner").textContent).toBe("recorded");
     expect(one(".gw-bar-owner").title).toBe(`Watched: ${EVIL}.`);
     expect(one(".gw-bar-notes").textContent).toBe(`Stopped in ${EVIL}.show`);
     expect(one(".gw-bar img")).toBeNull();
@@ -284,15 +287,15 @@ describe("the bar with a run", () => {
   it("shows names and operations as text", () => {
     const { one } = shown({
       ...ran,
-      graph: { ...graph, nodes: graph.nodes.map((node) => ({ ...node, sign: EVIL, name: null })) },
-      steps: steps.map((step) => ({ ...step, op: EVIL, name: EVIL })),
+      model: { ...graph, nodes: graph.nodes.map((node) => ({ ...node, sign: EVIL, name: null })) },
+      _steps: steps.map((step) => ({ ...step, op: EVIL, name: EVIL })),
     });
     expect(one(".gw-bar-text").textContent).toContain(EVIL);
     expect(one(".gw-bar img")).toBeNull();
   });
 
   it("marks everything that takes the keyboard for Jupyter", () => {
-    const { hosts } = shown({ ...ran, ...fakeRun(graph, "nan") });
+    const { hosts } = shown({ ...ran, run: fakeRun(graph, "nan").run });
     const focusable = hosts[0].querySelectorAll(".gw-bar :is(button, input)");
     expect(focusable.length).toBeGreaterThan(6);
     for (const one of focusable)

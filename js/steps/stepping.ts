@@ -200,7 +200,7 @@ export class Stepper {
   private readRecording(): Recording | null {
     const { graph, channel } = this;
     if (!graph) return null;
-    const [steps, run] = [channel.get("steps"), channel.get("run")];
+    const [steps, run] = [channel.get("_steps"), channel.get("run")];
     if (steps.length === 0 && (run?.marks ?? []).length === 0) return null;
     return recordingOf(graph, steps, run);
   }

@@ -1,7 +1,6 @@
 import { fewText } from "../text/gradient";
 import { counted, formatCount } from "../text/number";
-import { formatShape } from "../text/shape";
-import { oneLine, shortenMiddle } from "../text/shorten";
+import { formatShape, oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, GrownModel, NodeModel, NodeState, RunModel } from "../wire";
 import { isOver, type Progress, type Recording, stateAt } from "./recording";
 
@@ -53,7 +52,7 @@ export function position(progress: Progress, graph: GraphModel | null): Position
   const step = steps[cursor - 1];
   if (!step) {
     const next = steps.find(({ inner }) => inner === 0);
-    const before = `before ${stepOf(1, total)}${next ? `: press > to run ${oneLine(next.op)}` : ""}`;
+    const before = `before ${stepOf(1, total)}${next ? `: press › to run ${oneLine(next.op)}` : ""}`;
     return { before, running: null, changes: [], isOver: false };
   }
   const { node, name, op, accumulated } = step;

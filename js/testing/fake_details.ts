@@ -1,12 +1,13 @@
 import type { Progress } from "../steps/recording";
-import type {
-  DetailsModel,
-  EdgeModel,
-  GraphModel,
-  SavedModel,
-  StateModel,
-  TensorSummary,
-  Values,
+import {
+  DETAILS_DEFAULTS,
+  type DetailsModel,
+  type EdgeModel,
+  type GraphModel,
+  type SavedModel,
+  type StateModel,
+  type TensorSummary,
+  type Values,
 } from "../wire";
 import { fakeStepDetails } from "./fake_steps";
 import { fakeWatched } from "./fake_watched";
@@ -27,6 +28,7 @@ export function fakeDetails(
     : "No backward pass through this graph has been seen yet: call backward() on the output, and the gradient appears here.";
   const saved = leaf ? [] : savedTensors(graph, id, ran, out[0]);
   return {
+    ...DETAILS_DEFAULTS,
     id,
     kind: node.kind,
     op: node.op,
@@ -77,12 +79,7 @@ export function fakeDetails(
         ? "A leaf is where gradients end: it adds them to .grad and passes nothing on."
         : why,
     },
-    ranks: [],
-    checkpoint: null,
-    function: null,
-    operations: [],
     operation_count: 0,
-    failed: [],
     ...fakeStepDetails(graph, id, progress),
     ...fakeWatched(graph, id),
   };
@@ -97,7 +94,7 @@ function joined(
   const label = (target: number) => graph.nodes[target].label;
   return {
     inputs: out.map((edge) => ({
-      input_nr: edge.input_nr ?? 0,
+      arg_nr: edge.arg_nr ?? 0,
       argument: edge.argument,
       node: edge.target,
       output_nr: edge.output_nr,
@@ -108,7 +105,7 @@ function joined(
       .filter((edge) => edge.target === id)
       .map((edge) => ({
         node: edge.source,
-        input_nr: edge.input_nr ?? 0,
+        arg_nr: edge.arg_nr ?? 0,
         argument: edge.argument,
         output_nr: edge.output_nr,
         label: label(edge.source),

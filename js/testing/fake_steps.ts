@@ -73,7 +73,7 @@ function contributions(graph: GraphModel, id: number, { recording, cursor }: Pro
       step: step[edge.source],
       consumer: edge.source,
       label: graph.nodes[edge.source].label,
-      input_nr: edge.input_nr ?? 0,
+      arg_nr: edge.arg_nr ?? 0,
       argument: edge.argument,
       output_nr: edge.output_nr,
       grad: small(shape, values, run.norms[i]),
@@ -91,15 +91,15 @@ function formula(graph: GraphModel, id: number, local: Local[] | null): FormulaM
   return graph.edges.flatMap((edge, i): FormulaModel[] => {
     if (edge.source !== id) return [];
     const { argument } = edge;
-    const input_nr = edge.input_nr ?? 0;
+    const arg_nr = edge.arg_nr ?? 0;
     if (local !== null) {
       const { code, numbers } = local[i];
       const source = "gradwalk" as const;
-      return [{ input_nr, argument, code, numbers: `grad * ${numbers}`, source, note: null }];
+      return [{ arg_nr, argument, code, numbers: `grad * ${numbers}`, source, note: null }];
     }
     return [
       {
-        input_nr,
+        arg_nr,
         argument,
         code: `${argument}: not_implemented("${graph.nodes[id].op}: ${argument}") ? grad.mm(mat2.t()).conj() : Tensor()`,
         numbers: null,

@@ -22,7 +22,7 @@ export function fakeWatched(graph: GraphModel, id: number): Watched {
   const feeding = graph.edges.filter(
     ({ source, kind }) => source === id && isAutograd(node) && kind === "constant",
   );
-  const drawn = new Set(feeding.map(({ input_nr }) => input_nr));
+  const drawn = new Set(feeding.map(({ arg_nr }) => arg_nr));
   const isWatched = graph.nodes.some((each) => !isAutograd(each) && !each.inferred);
   const line: SourceModel = {
     file: "/home/ada/lesson/model.py",
@@ -41,14 +41,14 @@ export function fakeWatched(graph: GraphModel, id: number): Watched {
     call: isWatched && node.kind === "op" ? "mul" : null,
     inplace: false,
     inferred: node.inferred,
-    constants: feeding.map(({ target, argument, input_nr }) => ({
+    constants: feeding.map(({ target, argument, arg_nr }) => ({
       node: target,
       argument,
-      input_nr,
+      arg_nr,
       label: graph.nodes[target].label,
       shape: graph.nodes[target].shape,
     })),
-    no_grad_inputs: node.no_grad_inputs.filter(({ input_nr }) => !drawn.has(input_nr)),
+    no_grad_inputs: node.no_grad_inputs.filter(({ arg_nr }) => !drawn.has(arg_nr)),
     cuts: graph.edges
       .filter(({ source, kind }) => source === id && kind === "cut")
       .map(({ target }) => ({

@@ -1,4 +1,4 @@
-import { copyShared } from "../layout/copies";
+import { copyShared } from "../layout";
 import { addDummies, type Layered } from "../layout/dummies";
 import { makeGraph } from "../layout/graph";
 import { rank, topological } from "../layout/rank";

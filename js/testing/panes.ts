@@ -11,6 +11,7 @@ export function graphOf(nodes: readonly string[], edges: readonly string[]): Gra
     checkpoints: [],
     derivatives: [],
     ranks: null,
+    plan: null,
     nodes: nodes.map((text, id): NodeModel => {
       const [name, kind, op] = text.split(" ");
       return {
@@ -29,7 +30,7 @@ export function graphOf(nodes: readonly string[], edges: readonly string[]): Gra
         source: Number(source),
         target: Number(target),
         argument: argument === "-" ? null : argument,
-        input_nr: argument === "other" ? 1 : 0,
+        arg_nr: argument === "other" ? 1 : 0,
         output_nr: 0,
         via: null,
         kind: kind as EdgeModel["kind"],
@@ -127,7 +128,7 @@ export function compareTraits(change: Partial<CompareTraits> = {}): CompareTrait
     selected: null,
     details: [null, null, null],
     passes: PANES.map(({ graph }) => passOf(graph, null)),
-    steps: [],
+    _steps: [],
     cursor: 0,
     table: {
       rows: [

@@ -1,3 +1,6 @@
+import "../features";
+import "../features/comparison";
+import "../features/still";
 import { afterEach } from "vitest";
 import { choices } from "../controls/choices";
 

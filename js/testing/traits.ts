@@ -4,7 +4,7 @@ import type { GraphModel } from "../wire";
 /** The traits of a new widget: no backward pass, no selection, no constants. */
 export function freshTraits(graph: GraphModel, change: Partial<Traits> = {}): Traits {
   return {
-    graph,
+    model: graph,
     details: null,
     state: { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" },
     _fault: null,
@@ -12,7 +12,7 @@ export function freshTraits(graph: GraphModel, change: Partial<Traits> = {}): Tr
     direction: "down",
     constants: false,
     cursor: 0,
-    steps: [],
+    _steps: [],
     run: null,
     transport: { owned: false, note: null, blocked: null },
     ...change,

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { counted, formatCount, formatNumber, fullNumber, isNotFinite, shortCount } from "./number";
-import { formatShape } from "./shape";
-import { oneLine, shortenMiddle } from "./shorten";
+import { formatShape, oneLine, shortenMiddle } from "./shorten";
 
 describe("formatShape", () => {
   it.each([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { KINDS } from "../colours/modules";
+import { KINDS } from "../colours/colouring";
 import { STEPS } from "../colours/scale";
 import { TINTS } from "./colours";
 import { THEMES } from "./styles";

@@ -96,7 +96,10 @@ it.each(["is-unreached", "is-waiting", "is-tinted"])(
 
 it("speaks only of what is drawn", () => {
   const files = import.meta.glob<string>(
-    ["../{controls,colours,compare,export,interact,paint,scene}/*.ts", "!../**/*.test.ts"],
+    [
+      "../{controls,colours,compare,export,features,interact,paint,scene}/**/*.ts",
+      "!../**/*.test.ts",
+    ],
     { query: "?raw", import: "default", eager: true },
   );
   const drawn = Object.values(files).join("\n");

@@ -75,6 +75,8 @@ export const TABLE: readonly Row[] = [
   // Edges
   [line("edge", 1.3), "gw-line"],
   [{ ...wide(1), ...BROKEN }, "gw-edge.is-unreached gw-line"],
+  // The way of a gradient that has not come yet; a grey arrow is a value.
+  [{ ...stroke("grad", 1.3), ...dashes("5 4") }, "gw-edge.is-pending gw-line"],
   [stroke("grad", 2), "gw-edge.is-flowed gw-line"],
   // A gradient flowed, and is exactly 0.
   [{ ...stroke("edge", 1.6), ...dashes("1.5 4") }, "gw-edge.is-flowed.is-zero gw-line"],
@@ -88,6 +90,7 @@ export const TABLE: readonly Row[] = [
   [stroke("accent", 1.8), "gw-edge.is-quiet.is-lit gw-line"],
   [fill("edge"), "gw-arrow"],
   [fill("edge"), "gw-value-head"],
+  [area("stage", "grad", 1.2), "gw-edge.is-pending gw-arrow"],
   [fill("grad"), "gw-edge.is-flowed gw-arrow", "gw-ring-head"],
   [fill("edge"), "gw-edge.is-flowed.is-zero gw-arrow"],
   [fill("accent"), "gw-edge.is-lit gw-arrow"],
@@ -188,7 +191,7 @@ export const TABLE: readonly Row[] = [
   [fontOf("digits"), "gw-text-digits"],
   [fill("text"), "gw-quiet gw-text-card"],
   [fill("leaf-text"), "gw-leaf gw-text-head"],
-  [fill("root-text"), "gw-card.gw-root.gw-op gw-text-head"],
+  [fill("root-text"), "gw-card.gw-root gw-text-head"],
   [fill("leaf-text"), "gw-leaf gw-text-title", "gw-leaf gw-text-shape"],
   [fill("dim"), "gw-quiet gw-text-name"],
   [fill("cut"), "gw-cut gw-text-name"],
@@ -207,9 +210,9 @@ export const TABLE: readonly Row[] = [
   [fill("leaf-text"), "gw-card.gw-leaf.is-tinted gw-text-head"],
   [
     fill("root-text"),
-    "gw-card.gw-root.gw-op.is-tinted gw-text-head",
-    "gw-card.gw-root.gw-op.is-unreached gw-text-head",
-    "gw-card.gw-root.gw-op.is-waiting gw-text-head",
+    "gw-card.gw-root.is-tinted gw-text-head",
+    "gw-card.gw-root.is-unreached gw-text-head",
+    "gw-card.gw-root.is-waiting gw-text-head",
   ],
   [fill("dim"), "gw-node gw-text-foot"],
   [{ ...fill("root-text"), ...fontOf("flag") }, "gw-text-flag"],

@@ -1,6 +1,6 @@
 import type { Traits } from "../channel";
 import type { Shell } from "../controls/shell";
-import type { LiveGraph } from "../experiments/live_graph";
+import type { LiveGraph } from "./live_graph";
 
 export interface Following {
   /** Call a function when a trait changes, unless a whole update is being taken. */

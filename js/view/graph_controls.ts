@@ -1,8 +1,6 @@
 import type { Channel, Traits } from "../channel";
 import { choices } from "../controls/choices";
-import { Corner } from "../controls/corner";
 import { createFindingsList, labelInModule } from "../controls/findings_list";
-import { createRankChoice } from "../controls/rank_choice";
 import { search } from "../controls/search";
 import { SearchBox } from "../controls/searchbox";
 import type { Shell } from "../controls/shell";
@@ -28,32 +26,23 @@ export class GraphControls {
   readonly view: ViewBar;
   readonly toolbar: Toolbar;
   readonly findings: ReturnType<typeof createFindingsList>;
-  private readonly ranks: ReturnType<typeof createRankChoice>;
 
   constructor(
     private readonly picture: Picture,
     private readonly shell: Shell<Traits>,
     private readonly channel: Channel,
     measure: Measure,
+    tools: readonly HTMLElement[],
     private readonly events: ControlEvents,
   ) {
     const { drawing, folds } = picture;
     this.search = this.createSearch();
     this.view = new ViewBar(drawing, folds, channel, measure, () => events.redraw());
-    this.ranks = createRankChoice((rank) => channel.set("rank", rank));
-    this.toolbar = this.createTools();
+    this.toolbar = this.createTools(tools);
     this.findings = createFindingsList(events.goTo, (node) => {
       const { drawable } = picture;
       return drawable ? labelInModule(drawable.graph.nodes[node]) : `node ${node}`;
     });
-  }
-
-  /** The keys of the colours and of the states, in a corner of the picture. */
-  corner(stateKey: HTMLElement): Corner {
-    const { drawing } = this.picture;
-    const corner = new Corner(drawing, [this.view.key, stateKey]);
-    drawing.foot.prepend(corner.element);
-    return corner;
   }
 
   /** Show the properties of the next picture. */
@@ -72,19 +61,17 @@ export class GraphControls {
     this.toolbar.setDrawn(drawn > 0 && drawn < all ? drawn : null);
   }
 
-  showRank(): void {
-    const { channel, picture } = this;
-    const ranks = picture.drawable?.graph.ranks ?? null;
-    this.ranks.update(ranks, channel.get("rank") ?? null, channel.get("_ranks") ?? []);
-  }
-
   showFindings(): void {
     this.view.answered();
-    this.findings.update(this.channel.get("findings") ?? null);
+    const findings = this.channel.get("_findings") ?? null;
+    this.view.setFindings(findings?.length ?? null);
+    this.findings.update(findings);
   }
 
   private createSearch(): SearchBox {
-    const { picture } = this;
+    const { picture, channel } = this;
+    /** Goes back to what was seen before the search; null outside of one. */
+    let goBack: (() => void) | null = null;
     return new SearchBox({
       find(query) {
         const { shown } = picture;
@@ -94,17 +81,23 @@ export class GraphControls {
       },
       go(id) {
         picture.drawing.mark({ hit: id });
-        if (id === null) picture.folds.keep();
-        else picture.folds.reveal(id, true, "peek");
+        if (id !== null) {
+          goBack ??= picture.folds.bookmark();
+          picture.folds.reveal(id, true, "peek");
+          return;
+        }
+        if (channel.get("selected") === null) goBack?.();
+        else picture.folds.keep();
+        goBack = null;
       },
       left: () => picture.drawing.focus(),
     });
   }
 
-  private createTools(): Toolbar {
+  private createTools(tools: readonly HTMLElement[]): Toolbar {
     const { picture, shell, channel, events, view } = this;
     const { viewport } = picture.drawing;
-    const { element: menu, colours } = view;
+    const { element: menu, colours, diagnose } = view;
     const saving = this.createSaving();
     return new Toolbar(
       {
@@ -123,7 +116,7 @@ export class GraphControls {
         toggleHelp: () => events.toggleHelp(),
         leaveTo: (depth) => picture.breadcrumbs.leave(depth),
       },
-      { search: this.search, saving, view: menu, colours, ranks: this.ranks.element },
+      { search: this.search, saving, view: menu, colours, diagnose, tools },
     );
   }
 

@@ -1,20 +1,18 @@
 import type { Channel } from "../channel";
 import { choices } from "../controls/choices";
-import { createProgress } from "../controls/progress";
-import { offerWork, showWork } from "../controls/work_progress";
-import { LiveGraph } from "../experiments/live_graph";
+import { createProgress, offerWork, showWork } from "../controls/progress";
 import { Breadcrumbs } from "../interact/breadcrumbs";
-import { Drawing } from "../interact/drawing";
-import type { DrawingEvents } from "../interact/drawing_events";
+import { Drawing, type DrawingEvents } from "../interact/drawing";
 import { FoldController } from "../interact/fold_controller";
 import { keyToFold, pressToFold } from "../interact/gestures";
-import { Opening } from "../interact/opening";
 import type { Scene } from "../scene/scene";
 import type { Room } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { DirectionChoice, GraphModel } from "../wire";
 import { SceneMaker, type StartWorker } from "../worker/scene_maker";
 import { Drawable } from "./drawable";
+import { LiveGraph } from "./live_graph";
+import type { ViewPart } from "./view_part";
 
 /** The picture that the traits and the reader's choices request. */
 export interface Request {
@@ -56,10 +54,11 @@ export class Picture {
     private readonly channel: Channel,
     private readonly measure: Measure,
     startWorker: StartWorker,
+    private readonly parts: () => readonly ViewPart[],
     private readonly events: PictureEvents,
   ) {
     this.live = new LiveGraph(channel);
-    this.drawing = new Drawing(this.drawingEvents(new Opening(channel)), measure);
+    this.drawing = new Drawing(this.drawingEvents(), measure);
     const maker = new SceneMaker(startWorker, measure);
     this.folds = new FoldController(this.drawing, measure, maker, {
       changed: () => events.folded(),
@@ -114,7 +113,7 @@ export class Picture {
     // The recording has the edge indices of the graph before.
     if (isOther && was !== null) drawing.mark({ progress: null });
     const shown = drawable.shown(constants);
-    const source = { given: channel.raw("graph"), constants, torchNames };
+    const source = { given: channel.raw("model"), constants, torchNames };
     if (isOther && was !== undefined) folds.follow(shown, graph, source, was);
     else {
       const room = { ...stage, derivatives };
@@ -133,7 +132,13 @@ export class Picture {
     this.drawing.destroy();
   }
 
-  private drawingEvents(opening: Opening): DrawingEvents {
+  /** Whether a feature's part takes a press or a key. */
+  private isTaken(take: (part: ViewPart, graph: GraphModel) => boolean | undefined): boolean {
+    const { drawable } = this;
+    return drawable !== null && this.parts().some((part) => take(part, drawable.graph));
+  }
+
+  private drawingEvents(): DrawingEvents {
     const { events } = this;
     return {
       select: (id, module) => events.select(id, module),
@@ -141,11 +146,11 @@ export class Picture {
       moved: (view) => events.moved?.(view),
       escape: () => this.giveUp() || events.escape(),
       pressed: (press) =>
-        (this.drawable !== null && opening.pressed(this.drawable.graph, press)) ||
+        this.isTaken((part, graph) => part.pressed?.(graph, press)) ||
         pressToFold(this.folds, this.breadcrumbs, press),
       isInside: () => this.breadcrumbs.isInside,
       keyed: (key, node) =>
-        (this.drawable !== null && opening.keyed(this.drawable.graph, key, node)) ||
+        this.isTaken((part, graph) => part.keyed?.(graph, key, node)) ||
         keyToFold(this.folds, this.breadcrumbs, key, node),
     };
   }

@@ -2,13 +2,13 @@ import type { Channel } from "../channel";
 import { stateKey } from "../controls/legend";
 import { TransportBar } from "../controls/transport_bar";
 import { element } from "../dom/element";
-import { type LiveGraph, updateWords } from "../experiments/live_graph";
-import { editedWords } from "../experiments/words";
 import type { Drawing } from "../interact/drawing";
 import { MOST_CARDS } from "../scene/card";
 import { isOver, runningAt } from "../steps/recording";
 import { Stepper, type Stepping } from "../steps/stepping";
 import type { Drawable } from "./drawable";
+import { type LiveGraph, updateWords } from "./live_graph";
+import type { ViewPart } from "./view_part";
 
 interface PlaybackEvents {
   drawable(): Drawable | null;
@@ -29,6 +29,7 @@ export class Playback {
     private readonly drawing: Drawing,
     private readonly live: Pick<LiveGraph, "update">,
     private readonly channel: Pick<Channel, "get" | "set" | "send">,
+    private readonly parts: readonly ViewPart[],
     private readonly events: PlaybackEvents,
   ) {
     this.stepper = new Stepper(
@@ -53,11 +54,11 @@ export class Playback {
     const state = channel.get("state");
     const seen = graph?.static || state?.runs > 0 ? state.note : null;
     const { update } = this.live;
-    const edits = channel.get("edits") ?? [];
-    const told = edits.length > 0 ? editedWords(edits, channel.get("what_if") ?? null) : null;
-    const live = told ?? (update && update.words !== "" ? updateWords(update) : null);
     const rank = channel.get("rank") ?? null;
-    const of = told ? "what if" : rank === null ? "live" : `rank ${rank}`;
+    const { words: live, of } = this.parts.map((part) => part.note?.()).find(Boolean) ?? {
+      words: update && update.words !== "" ? updateWords(update) : null,
+      of: rank === null ? "live" : `rank ${rank}`,
+    };
     const transport = channel.get("transport") ?? null;
     this.bar.update(this.stepper.state, { transport, graph, seen, live, of });
   }

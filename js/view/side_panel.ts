@@ -4,14 +4,14 @@ import { choices } from "../controls/choices";
 import { createHelp } from "../controls/help";
 import { drawingEntries } from "../controls/legend";
 import type { Shell } from "../controls/shell";
-import type { WhatIf } from "../experiments/what_if";
 import type { Drawing } from "../interact/drawing";
 import type { FoldController } from "../interact/fold_controller";
-import { ModuleSelection } from "../panel/module_selection";
+import { ModuleSelection } from "../panel/module";
 import { Panel } from "../panel/panel";
 import type { DirectionChoice } from "../wire";
 import type { Drawable } from "./drawable";
 import type { Following } from "./following";
+import type { ViewPart } from "./view_part";
 
 interface SidePanelEvents {
   drawable(): Drawable | null;
@@ -37,7 +37,7 @@ export class SidePanel {
     private readonly channel: Channel,
     private readonly drawing: Drawing,
     folds: FoldController,
-    private readonly whatIf: WhatIf,
+    private readonly parts: readonly ViewPart[],
     following: Following,
     private readonly events: SidePanelEvents,
   ) {
@@ -47,14 +47,8 @@ export class SidePanel {
       channel.set("direction", direction);
       events.turned();
     });
-    this.panel = new Panel(this.panelEvents(), this.help.element, whatIf, () =>
-      channel.get("_checked") === undefined
-        ? null
-        : {
-            found: () => channel.get("_checked") ?? null,
-            ask: (node) => channel.send({ kind: "check", node }),
-          },
-    );
+    const sections = parts.flatMap(({ section }) => section ?? []);
+    this.panel = new Panel(this.panelEvents(), this.help.element, sections, channel);
     this.arrangement = new Arrangement(drawing, this.panel.element);
     this.update = following.part(() => this.show());
     this.updateLegend = following.part(() => this.writeLegend(legend));
@@ -91,7 +85,7 @@ export class SidePanel {
   }
 
   private panelEvents(): ConstructorParameters<typeof Panel>[0] {
-    const { channel, drawing, whatIf, events } = this;
+    const { drawing, parts } = this;
     const goTo = (id: number | null, module: readonly string[] | null) => {
       this.select(id, module);
       this.panel.focus();
@@ -102,15 +96,9 @@ export class SidePanel {
       close: () => {
         if (this.showsHelp) this.toggleHelp();
         else if (!this.isChosen()) choices.follows = false;
-        whatIf.close();
+        for (const part of parts) part.closed?.();
         this.select(null);
         drawing.focus();
-      },
-      rank() {
-        const hasOthers = (channel.get("_ranks") ?? []).length > 1;
-        const show = hasOthers ? (rank: number) => channel.set("rank", rank) : null;
-        const ranks = events.drawable()?.graph.ranks ?? null;
-        return { ranks, shown: channel.get("rank") ?? null, show };
       },
     };
   }
@@ -130,8 +118,9 @@ export class SidePanel {
     const drawable = this.events.drawable();
     if (!drawable) return;
     const running = this.events.running();
-    const isAsked = this.isChosen() || showsHelp || this.whatIf.isOpen;
-    const follows = choices.follows && running !== null && arrangement.hasRoomToFollow;
+    const isAsked =
+      this.isChosen() || showsHelp || this.parts.some(({ section }) => section?.isOpen);
+    const follows = choices.follows && running !== null && arrangement.isOver;
     const node = channel.get("selected") ?? (showsHelp ? null : running);
     const shows = isAsked || follows;
     // A hidden panel is not written, since keeping its place forces a layout.

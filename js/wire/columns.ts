@@ -29,7 +29,7 @@ export function withRecords(value: Json): unknown {
 /** One record per row. A first column that counts up is stored as its first number. */
 function records(table: { [name: string]: Json }): object[] {
   const names = Object.keys(table);
-  const columns = names.map((name) => withRecords(table[name]) as unknown[]);
+  const columns = names.map((name) => column(table[name]));
   const { length } = columns[columns.length - 1];
   const [first] = Object.values(table);
   if (typeof first === "number") columns[0] = Array.from({ length }, (_, row) => first + row);
@@ -39,6 +39,17 @@ function records(table: { [name: string]: Json }): object[] {
     const record = { ...blank };
     for (let place = 0; place < names.length; place++) record[names[place]] = columns[place][row];
     return record;
+  });
+}
+
+/** The values of a column; integers may be stored as the first one and differences. */
+function column(stored: Json): unknown[] {
+  const changes = isNested(stored) && !Array.isArray(stored) ? stored["+"] : undefined;
+  if (!Array.isArray(changes)) return withRecords(stored) as unknown[];
+  let sum = 0;
+  return changes.map((change) => {
+    sum += change as number;
+    return sum;
   });
 }
 

@@ -49,7 +49,7 @@ export type NodeState = "waiting" | "ready" | "running" | "done" | "not reached"
 
 /** An operand that does not require grad: a `None` in `next_functions`. */
 export interface NoGradInput {
-  input_nr: Count;
+  arg_nr: Count;
   argument: string | null;
 }
 
@@ -119,7 +119,7 @@ export interface EdgeModel {
   /** The forward argument of the source, "self", "mat2"; null if unknown. */
   argument: string | null;
   /** null where unknown; never for an edge that carries gradients. */
-  input_nr: Count | null;
+  arg_nr: Count | null;
   /** The output of the target that is this input. */
   output_nr: Count;
   /**
@@ -222,6 +222,26 @@ export interface RanksModel {
   elsewhere: ElsewhereModel[];
 }
 
+/** The planned memory and work of a step on fake tensors. */
+export interface PlanModel {
+  summary: string;
+  /** Live bytes along the step, forward first: the most of each of a few hundred stretches. */
+  live: Count[];
+  /** The node that made or ran the operation at each point. */
+  nodes: (AutogradNodeId | null)[];
+  /** The place of each point. */
+  words: string[];
+  /** The largest tensors held at each point. */
+  held: string[];
+  /** Number of points in the forward pass. */
+  forward: Count;
+  /** The point of the peak. */
+  peak: Count;
+  flop_nodes: AutogradNodeId[];
+  /** Floating-point operations of forward and backward, one per entry of `flop_nodes`. */
+  flops: Count[];
+}
+
 /** The graph that the browser draws. */
 export interface GraphModel {
   /** Whether it is a static graph: a program that has not run, without gradients. */
@@ -236,6 +256,8 @@ export interface GraphModel {
   derivatives: DerivativeModel[];
   /** null unless the files of several ranks were loaded. */
   ranks: RanksModel | null;
+  /** null unless `gradwalk.plan` made the graph. */
+  plan: PlanModel | null;
 }
 
 /** The dtype of every node. */
@@ -256,7 +278,7 @@ export interface StateModel {
   flowed: GradientEdgePlace[];
   /** Nodes whose saved tensors torch has freed: a second backward through them fails. */
   freed: AutogradNodeId[];
-  /** The `.grad` of small leaves. Empty while a pass is shown, which has them itself. */
+  /** The `.grad` of leaves. Empty while a pass is shown, which has them itself. */
   held: HeldModel[];
   /** One sentence for the status line. */
   note: string;
@@ -491,7 +513,7 @@ export interface OutputModel {
 
 /** One outgoing edge of a node. */
 export interface InputModel {
-  input_nr: Count;
+  arg_nr: Count;
   argument: string | null;
   node: NodeId;
   output_nr: Count;
@@ -502,7 +524,7 @@ export interface InputModel {
 /** One incoming edge of a node. */
 export interface ConsumerModel {
   node: NodeId;
-  input_nr: Count | null;
+  arg_nr: Count | null;
   argument: string | null;
   output_nr: Count;
   label: string;
@@ -524,7 +546,7 @@ export interface ContributionModel {
   /** null for the initial gradient of backward. */
   consumer: NodeId | null;
   label: string;
-  input_nr: Count | null;
+  arg_nr: Count | null;
   argument: string | null;
   output_nr: Count;
   grad: TensorSummary | null;
@@ -533,7 +555,7 @@ export interface ContributionModel {
 
 /** The derivative with respect to one input, as code; `source` says who wrote it. */
 export interface FormulaModel {
-  input_nr: Count;
+  arg_nr: Count;
   argument: string | null;
   code: string;
   /** `code` with the numbers inserted. */
@@ -587,7 +609,7 @@ export interface SourceModel {
 export interface ConstantModel {
   node: NodeId;
   argument: string | null;
-  input_nr: Count | null;
+  arg_nr: Count | null;
   label: string;
   shape: Count[] | null;
 }
@@ -647,9 +669,9 @@ export interface RankGradModel {
   /** Its position, from 0, in the order in which the gradients were ready. */
   ready: Count | null;
   /**
-   * Whether it differs from most ranks. Local gradient: NaN, infinite or missing where most are not,
-   * or the other way round; with three or more ranks, also a norm over 10 times the median or under
-   * a tenth of it. Reduced gradient: a value that most ranks do not have.
+   * Whether it differs from most ranks. A local gradient is NaN, infinite or missing where most are
+   * not, or the other way round. With three or more ranks, also if its norm is over 10 times the
+   * median or under a tenth of it. A reduced gradient has a value that most ranks lack.
    */
   odd: boolean;
 }
@@ -724,6 +746,43 @@ export interface DetailsModel {
   failed: FailedModel[];
 }
 
+/** The fields of `DetailsModel` that may be missing. */
+export const DETAILS_DEFAULTS = {
+  name: null,
+  forward: null,
+  shape: null,
+  dtype: null,
+  device: null,
+  requires_grad: null,
+  is_leaf: null,
+  outputs: [],
+  saved: [],
+  inputs: [],
+  no_grad_inputs: [],
+  consumers: [],
+  value: null,
+  value_note: null,
+  grad: null,
+  grad_output: null,
+  grad_input: null,
+  contributions: null,
+  formula: [],
+  chain: null,
+  source: null,
+  module: null,
+  call: null,
+  inplace: false,
+  inferred: false,
+  checkpoint: null,
+  constants: [],
+  cuts: [],
+  function: null,
+  operations: [],
+  explained: null,
+  ranks: [],
+  failed: [],
+} satisfies Partial<DetailsModel>;
+
 /** The details of a node that change when the cursor reaches `from_step`. */
 export interface StageModel {
   from_step: Count;
@@ -732,7 +791,7 @@ export interface StageModel {
 }
 
 /** The kind of a finding; docs/findings.md explains each. */
-export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "no log probabilities" | "target" | "large" | "cleared" | "freed" | "not a leaf" | "dominated" | "unused on a rank" | "not reduced" | "drifted" | "nan on a rank" | "large on a rank" | "not alike" | "same batch" | "ranks";
+export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no-grad" | "cut" | "memory" | "held" | "no-backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax-twice" | "sigmoid-twice" | "no-log-probabilities" | "target" | "large" | "cleared" | "freed" | "not-a-leaf" | "backward-failed" | "shared-module" | "unused-backward" | "changed-gradient" | "repeated-index" | "constant-term" | "scaled" | "padding" | "dominated" | "unused-on-rank" | "not-reduced" | "drifted" | "nan-on-rank" | "large-on-rank" | "not-alike" | "same-batch" | "ranks";
 
 export type Severity = "error" | "warning" | "info";
 
@@ -769,8 +828,8 @@ export interface MemoryModel {
 export interface EditModel {
   kind: "cut" | "scale" | "replace";
   /**
-   * [consumer, input_nr] with the graph's ids; or a tensor's name, for all edges into it as one.
-   * User text.
+   * [consumer, arg_nr] with the graph's ids; or a tensor's name, for all edges into it as one. User
+   * text.
    */
   edge: number[] | string;
   /** The factor, or the values that replace the gradient; null for a cut. */
@@ -834,7 +893,7 @@ export interface WhatIfModel {
 /** One edge's contribution to a node's gradient in the backward pass that is shown. */
 export interface ShareModel {
   consumer: AutogradNodeId;
-  input_nr: Count;
+  arg_nr: Count;
   /** The consumer's label. User text. */
   label: string;
   /** The component along the total gradient, relative to it: the shares of a node add up to 1. */
@@ -872,7 +931,7 @@ export interface UpdateModel {
 }
 
 /** A value of a leaf that the reader can set in the drawing, as with a slider. */
-export interface KnobModel {
+export interface NumberInputModel {
   node: AutogradNodeId;
   /** User text. */
   name: string;
@@ -924,7 +983,7 @@ export interface ScoreModel {
 export interface AskedTraits {
   _memory?: MemoryModel | null;
   _dtypes?: DtypesModel | null;
-  findings?: FindingModel[] | null;
+  _findings?: FindingModel[] | null;
 }
 
 /** The experiments on a graph's gradients; absent for a graph without any. */
@@ -932,7 +991,7 @@ export interface LaboratoryTraits {
   /** The edits of gradients, in order. Either side sets it. */
   edits?: EditModel[];
   /** The effect of the edits; null without edits. */
-  what_if?: WhatIfModel | null;
+  effect?: WhatIfModel | null;
   /** The last result of a check of a custom backward. */
   _checked?: CheckedModel | null;
   /** The contributions to the selected node's gradient, largest first. */
@@ -943,7 +1002,7 @@ export interface LaboratoryTraits {
 export interface LiveTraits {
   /** The change from the graph that was shown before. */
   _update?: UpdateModel | null;
-  /** The current values of the nodes; null when `graph` has them. */
+  /** The current values of the nodes; null when `model` has them. */
   _values?: (Values | null)[] | null;
   /** Nodes that can be opened and closed. */
   _openable?: NodeId[] | null;
@@ -953,7 +1012,7 @@ export interface LiveTraits {
    */
   _inner?: Count[];
   /** The leaf values that the reader can set in the drawing. */
-  _knobs?: KnobModel[] | null;
+  _number_inputs?: NumberInputModel[] | null;
   /** The finite differences of leaves, once requested. */
   _differences?: DifferenceModel[] | null;
   /** The current quiz. */
@@ -981,11 +1040,11 @@ export interface SharedTraits {
 
 /** The traits of a graph. */
 export interface Traits extends SharedTraits, AskedTraits, LaboratoryTraits, LiveTraits {
-  graph: GraphModel;
+  model: GraphModel;
   /** The details of the selected node, or of the running node if none is selected. */
   details: DetailsModel | null;
   state: StateModel;
-  steps: StepModel[];
+  _steps: StepModel[];
   run: RunModel | null;
   transport: TransportModel;
 }
@@ -999,7 +1058,7 @@ export interface CompareTraits extends SharedTraits {
   details: (DetailsModel | null)[];
   /** One per pane. */
   passes: PassModel[];
-  steps: MergedStepModel[];
+  _steps: MergedStepModel[];
   table: LeafTableModel;
   /** The numerical errors between two graphs; null where they were not compared. */
   errors: ErrorsModel | null;
@@ -1061,7 +1120,7 @@ export interface SavedOutput {
 
 /** A number that a static program has in place of an operand. */
 export interface SavedNumber {
-  input_nr: Count;
+  arg_nr: Count;
   argument: string | null;
   value: string;
 }
@@ -1124,6 +1183,12 @@ export interface SavedNetwork {
   graph: SavedStaticRoot | SavedRoot;
   nodes: SavedNode[];
   edges: SavedEdge[];
+}
+
+/** The list of graphs in a file of several; their files come before it. */
+export interface JoinedGraphs {
+  labels: string[];
+  sizes: Count[];
 }
 
 /** The whole file. */

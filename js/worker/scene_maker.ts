@@ -1,7 +1,15 @@
 import type { Scene } from "../scene/scene";
 import type { Measure } from "../text/measure";
-import type { Answer, Doing, GraphSource, Port, Request, SceneOrder } from "./messages";
-import { joined, type ScenePiece } from "./pieces";
+import {
+  type Answer,
+  type Doing,
+  type GraphSource,
+  joined,
+  type Port,
+  type Request,
+  type SceneOrder,
+  type ScenePiece,
+} from "./messages";
 import { sampleWidths } from "./serve";
 
 /** The used part of a worker's interface. */
@@ -205,7 +213,7 @@ export class SceneMaker {
     latest?.answers.failed(
       new Error(
         `The picture could not be made: ${message || "the worker that lays it out stopped"}. ` +
-          "Show less at once: close some modules or hide plumbing.",
+          "Show less at once: close some modules or hide views and transposes.",
       ),
     );
   }

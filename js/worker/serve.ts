@@ -5,8 +5,7 @@ import { foldedScene } from "../pipeline";
 import { shownGraph } from "../scene/shown_graph";
 import { browserMeasure, FONTS, type Measure, type Style } from "../text/measure";
 import { type GraphModel, plain, type Travelled } from "../wire";
-import { type Answer, type Port, type Request, WORKER_NAME } from "./messages";
-import { piecesOf, restOf } from "./pieces";
+import { type Answer, type Port, piecesOf, type Request, restOf, WORKER_NAME } from "./messages";
 
 /** Make scenes for the page until the worker is ended. */
 export function serve(port: Port, measure: Measure): void {

@@ -6,33 +6,69 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import testing
     from .backward.record import Recording, record
+    from .backward.recorded_pass import RecordedStep, StepContribution
+    from .checks.finding import Finding
+    from .checks.held_graph import HeldGraph
     from .comparison.compare import compare
     from .comparison.compare_widget import CompareWidget
+    from .comparison.load import load
     from .explain.explain_grad import explain_grad
+    from .explain.explanation import Explanation
     from .export.save import save
     from .export.tensorboard import to_tensorboard
     from .export.torchviz_dot import make_dot
     from .features.experiments.check import Check, check
     from .features.experiments.contributions import Contribution, contributions
     from .features.experiments.what_if import WhatIf, what_if
-    from .features.interact.interact import interact
-    from .features.numerics.compare_numerics import NumericsComparison, compare_numerics
-    from .sources.capture_graph import capture
+    from .features.failure.failure import Failure, last_failure
+    from .features.held.held import held
+    from .features.interact.descent import Descent, Difference
+    from .features.interact.interact import Interact, interact
+    from .features.numerics.compare_numerics import (
+        ErrorShare,
+        NumericsComparison,
+        compare_numerics,
+    )
+    from .features.numerics.rows import NumericsRow
+    from .features.plan.advice import Advice
+    from .features.plan.measure import Measurement, NodeMeasure
+    from .features.plan.module_plans import ModulePlan
+    from .features.plan.plan import HeldTensor, Plan, plan
     from .sources.diagnose import diagnose
+    from .sources.read_source import capture
+    from .tracing.failed_call import FailedInput
     from .tracing.watch import watch
     from .widget.graph_widget import GraphWidget
-    from .widget.load import load
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Advice",
     "Check",
     "CompareWidget",
     "Contribution",
+    "Descent",
+    "Difference",
+    "ErrorShare",
+    "Explanation",
+    "FailedInput",
+    "Failure",
+    "Finding",
     "GraphWidget",
+    "HeldGraph",
+    "HeldTensor",
+    "Interact",
+    "Measurement",
+    "ModulePlan",
+    "NodeMeasure",
     "NumericsComparison",
+    "NumericsRow",
+    "Plan",
+    "RecordedStep",
     "Recording",
+    "StepContribution",
     "WhatIf",
     "capture",
     "check",
@@ -41,11 +77,15 @@ __all__ = [
     "contributions",
     "diagnose",
     "explain_grad",
+    "held",
     "interact",
+    "last_failure",
     "load",
     "make_dot",
+    "plan",
     "record",
     "save",
+    "testing",
     "to_tensorboard",
     "watch",
     "what_if",
@@ -53,23 +93,44 @@ __all__ = [
 
 # Imported when first used: a training script that only records needs no widget.
 _PLACES = {
+    "Advice": "features.plan.advice",
     "Check": "features.experiments.check",
     "CompareWidget": "comparison.compare_widget",
     "Contribution": "features.experiments.contributions",
+    "Descent": "features.interact.descent",
+    "Difference": "features.interact.descent",
+    "Explanation": "explain.explanation",
+    "ErrorShare": "features.numerics.compare_numerics",
+    "FailedInput": "tracing.failed_call",
+    "Failure": "features.failure.failure",
+    "Finding": "checks.finding",
     "GraphWidget": "widget.graph_widget",
+    "HeldGraph": "checks.held_graph",
+    "HeldTensor": "features.plan.plan",
+    "Interact": "features.interact.interact",
+    "Measurement": "features.plan.measure",
+    "ModulePlan": "features.plan.module_plans",
+    "NodeMeasure": "features.plan.measure",
     "NumericsComparison": "features.numerics.compare_numerics",
+    "NumericsRow": "features.numerics.rows",
+    "Plan": "features.plan.plan",
+    "StepContribution": "backward.recorded_pass",
+    "RecordedStep": "backward.recorded_pass",
     "Recording": "backward.record",
     "WhatIf": "features.experiments.what_if",
-    "capture": "sources.capture_graph",
+    "capture": "sources.read_source",
     "check": "features.experiments.check",
     "compare": "comparison.compare",
     "compare_numerics": "features.numerics.compare_numerics",
     "contributions": "features.experiments.contributions",
     "diagnose": "sources.diagnose",
     "explain_grad": "explain.explain_grad",
+    "held": "features.held.held",
     "interact": "features.interact.interact",
-    "load": "widget.load",
+    "last_failure": "features.failure.failure",
+    "load": "comparison.load",
     "make_dot": "export.torchviz_dot",
+    "plan": "features.plan.plan",
     "record": "backward.record",
     "save": "export.save",
     "to_tensorboard": "export.tensorboard",
@@ -79,6 +140,8 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return importlib.import_module(".testing", __name__)
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)

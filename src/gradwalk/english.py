@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -28,3 +29,11 @@ def plural(number: int, word: str, words: str | None = None) -> str:
 def with_counts(words: Iterable[str] | Mapping[str, int]) -> list[str]:
     """Merge equal words: "mul ×3", "add"."""
     return [f"{word} ×{n}" if n > 1 else word for word, n in Counter(words).items()]
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return a sentence with the names that are most similar to an unknown one, or None."""
+    near = [repr(each) for each in difflib.get_close_matches(name, set(names), n=3, cutoff=0.5)]
+    if not near:
+        return None
+    return f"The nearest name{'s are' if len(near) > 1 else ' is'} {', '.join(near)}."

@@ -161,7 +161,7 @@ def test_what_arrived_at_a_leaf_is_true_whatever_becomes_of_its_grad(size, facto
     change(w)
     assert observer.last is not None
     assert_true_or_unknown(observer.last.steps, copies)
-    (leaf,) = [node["id"] for node in widget.graph["nodes"] if node["kind"] == "leaf"]
+    (leaf,) = [node["id"] for node in widget.model["nodes"] if node["kind"] == "leaf"]
     (arrived,) = copies[leaf][1]
     # The norm is what an optimizer's step must not make unknown: the picture is shown after it.
     (kept,) = observer.last.steps[leaf].grad_outputs
@@ -171,8 +171,8 @@ def test_what_arrived_at_a_leaf_is_true_whatever_becomes_of_its_grad(size, facto
     run = widget.run
     assert run is not None
     for edge, norm in zip(run["edges"], run["norms"], strict=True):
-        drawn = widget.graph["edges"][edge]
-        true = copies[drawn["source"]][0][drawn["input_nr"]]
+        drawn = widget.model["edges"][edge]
+        true = copies[drawn["source"]][0][drawn["arg_nr"]]
         assert norm == pytest.approx(float(true.norm()), rel=1e-4)
     observer.close()
 
@@ -231,7 +231,7 @@ def test_a_budget_that_is_spent_within_a_pass(share, own):
     observer = Observer(captured.nodes, lambda: None, {0}, max_bytes=most)
     copies = copies_of(loss)
     if own:
-        run = observer.own(LeafGrads(captured, ()), [torch.ones(())])
+        run = observer.new_run(grads=LeafGrads(captured, ()), seeds=[torch.ones(())])
         with observer.owning(run, on_devices=False):
             loss.backward()
     else:

@@ -9,7 +9,7 @@ import torch
 from test_whose_pass import squares
 
 from gradwalk import GraphWidget, compare, diagnose, explain_grad
-from gradwalk.backward.grad_timeline import GradTimeline
+from gradwalk.backward.leaf_grads import GradTimeline
 from gradwalk.export.disk import write_file
 from gradwalk.sources import live_graph as live
 

@@ -15,7 +15,7 @@ from gradwalk import GraphWidget
 
 def arrived_norms(widget: GraphWidget) -> dict[int, float | None]:
     """Per leaf that a gradient arrived at, its norm, as the browser finds it in the run."""
-    run, edges = widget.run, widget.graph["edges"]
+    run, edges = widget.run, widget.model["edges"]
     assert run is not None
     into: dict[int, list[int]] = {}
     for i, edge in enumerate(edges):
@@ -28,7 +28,7 @@ def arrived_norms(widget: GraphWidget) -> dict[int, float | None]:
         if len(places) == 1 and places[0] in flowed
     }
     found |= {one["node"]: one["norm"] for one in run["arrived"]}
-    return {i: norm for i, norm in found.items() if widget.graph["nodes"][i]["kind"] == "leaf"}
+    return {i: norm for i, norm in found.items() if widget.model["nodes"][i]["kind"] == "leaf"}
 
 
 def assert_as_torch(loss: Tensor, leaves: dict[str, Tensor], max_bytes: int) -> GraphWidget:
@@ -37,7 +37,7 @@ def assert_as_torch(loss: Tensor, leaves: dict[str, Tensor], max_bytes: int) -> 
     widget = GraphWidget(loss, names=leaves, max_bytes=max_bytes)
     loss.backward()
     norms = arrived_norms(widget)
-    by_name = {node["name"]: node["id"] for node in widget.graph["nodes"]}
+    by_name = {node["name"]: node["id"] for node in widget.model["nodes"]}
     for name, grad in zip(leaves, true, strict=True):
         if grad is None:
             assert by_name.get(name) not in norms
@@ -94,7 +94,7 @@ def test_of_every_program_each_leaf_says_what_its_grad_holds(name):
     assert widget.run is not None
     norms = arrived_norms(widget)
     for one in widget.run["grads"]:
-        node = widget.graph["nodes"][one["node"]]
+        node = widget.model["nodes"][one["node"]]
         if node["kind"] != "leaf" or one["before"] is not None or one["node"] not in norms:
             continue
         assert str(norms[one["node"]]) == str(one["norm"]) or norms[one["node"]] == pytest.approx(

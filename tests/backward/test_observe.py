@@ -18,13 +18,13 @@ def values(summary):
 
 def at(widget, op, nth=0):
     """Select the nth node of an op and give its details."""
-    ids = [node["id"] for node in widget.graph["nodes"] if node["op"] == op]
+    ids = [node["id"] for node in widget.model["nodes"] if node["op"] == op]
     widget.selected = ids[nth]
     return widget.details
 
 
 def named(widget, name):
-    (node,) = [node["id"] for node in widget.graph["nodes"] if node["name"] == name]
+    (node,) = [node["id"] for node in widget.model["nodes"] if node["name"] == name]
     widget.selected = node
     return widget.details
 
@@ -59,7 +59,7 @@ def test_what_flowed_is_what_torch_computes(programs_values):
         widget.selected = i
         details = widget.details
         assert [values(g) for g in details["grad_output"]] == [t.tolist() for t in outputs]
-        passed = [inputs[edge["input_nr"]] for edge in details["inputs"]]
+        passed = [inputs[edge["arg_nr"]] for edge in details["inputs"]]
         assert [values(g) for g in details["grad_input"] or []] == [t.tolist() for t in passed]
     for handle in handles:
         handle.remove()
@@ -73,7 +73,7 @@ def test_every_program_is_followed(name):
     backward(outputs)
     assert widget._fault is None
     assert widget.state["runs"] == 1
-    leaves = [n["id"] for n in widget.graph["nodes"] if n["kind"] == "leaf"]
+    leaves = [n["id"] for n in widget.model["nodes"] if n["kind"] == "leaf"]
     for i in leaves:
         widget.selected = i
         tensor = widget._source.captured.nodes[i].variable
@@ -158,7 +158,7 @@ def test_a_none_gradient_is_said_to_be_none():
     assert by_argument["b"] is None
     assert by_argument["x"]["values"] == [2.0, 2.0]
     assert "was None" in named(widget, "b")["grad_note"]["grad"]
-    places = {(e["source"], e["argument"]): i for i, e in enumerate(widget.graph["edges"])}
+    places = {(e["source"], e["argument"]): i for i, e in enumerate(widget.model["edges"])}
     assert places[custom["id"], "x"] in widget.state["flowed"]
     assert places[custom["id"], "b"] not in widget.state["flowed"]
 

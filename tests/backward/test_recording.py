@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from contextlib import closing
 
 import pytest
@@ -165,9 +166,9 @@ class TestGradient:
         with pytest.raises(TypeError, match="of type float"):
             record(y, gradient=1.0)
         with pytest.raises(TypeError, match="for the output, of type float"):
-            record(y, gradient=[2.0], names={})
+            record(y, gradient=[2.0], names={})  # type: ignore[list-item]
         with pytest.raises(TypeError, match="for y, of type float"):
-            record(y, gradient=[2.0])
+            record(y, gradient=[2.0])  # type: ignore[list-item]
 
     def test_as_many_as_outputs(self):
         x = torch.ones(2, requires_grad=True)
@@ -193,7 +194,7 @@ class TestGradient:
     def test_inputs_of_the_wrong_kind(self):
         x = torch.ones((), requires_grad=True)
         with pytest.raises(TypeError, match="'x', of type str"):
-            record(x * 2, inputs=["x"])
+            record(x * 2, inputs=["x"])  # type: ignore[list-item]
         with pytest.raises(ValueError, match="inputs was given nothing"):
             record(x * 2, inputs=[])
 
@@ -414,7 +415,7 @@ def test_names_are_those_of_a_widget(names):
     h = model(x) * held[0]
     given = {"model": model, "mapping": {"net": model, "given": x}}.get(str(names), names)
     with closing(GraphWidget(h.sum(), names=given)) as widget:
-        wanted = [node["name"] for node in widget.graph["nodes"] if node["kind"] != "constant"]
+        wanted = [node["name"] for node in widget.model["nodes"] if node["kind"] != "constant"]
     recording = record(h.sum(), names=given)
     assert [name for _, name in recording.graph.nodes(data="name")] == wanted
     if names is None:
@@ -423,3 +424,22 @@ def test_names_are_those_of_a_widget(names):
         assert held[0].grad is None
         recording.run_to("held[0]")
         assert held[0].grad is not None
+
+
+@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph")
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_retain_graph_none_frees_what_torch_frees(create_graph):
+    x = torch.tensor(3.0, requires_grad=True)
+
+    def runs_again(loss: torch.Tensor) -> bool:
+        with contextlib.suppress(RuntimeError):
+            loss.backward()
+            return True
+        return False
+
+    kept, freed, theirs = x**2, x**2, x**2
+    record(kept, create_graph=create_graph)
+    record(freed, retain_graph=None, create_graph=create_graph)
+    theirs.backward(create_graph=create_graph)
+    assert runs_again(kept)
+    assert runs_again(freed) is runs_again(theirs) is create_graph

@@ -25,7 +25,7 @@ def test_a_grad_that_was_empty():
     loss = (w * 2 + b - 1) ** 2
     widget = GraphWidget(loss, names={"w": w, "b": b})
     loss.backward()
-    names = {node["id"]: node["name"] for node in widget.graph["nodes"]}
+    names = {node["id"]: node["name"] for node in widget.model["nodes"]}
     found = {names[node]: values for node, values in grown(widget).items()}
     assert found == {"w": (None, w.grad.item()), "b": (None, b.grad.item())}
 
@@ -72,12 +72,34 @@ def test_a_grad_that_a_hook_changes():
     assert list(grown(widget).values()) == [(None, 120.0)]
 
 
-def test_larger_leaves_are_not_read():
+def test_a_larger_grad_has_its_norm_before_and_after_the_pass():
     w = torch.ones(7, requires_grad=True)
     loss = (w**2).sum()
     widget = GraphWidget(loss)
+    norms = []
+    for _ in range(2):
+        loss.backward(retain_graph=True)
+        norms.append(w.grad.norm().item())
+        (one,) = widget.run["grads"]
+        assert (one["values"], one["norm"], one["changed"]) == (None, norms[-1], False)
+    assert one["before"] == {"values": None, "norm": norms[0]}
+    w.grad.mul_(3)
+    (one,) = widget.run["grads"]
+    assert (one["norm"], one["changed"]) == (norms[1], True)
+    assert one["now"]["norm"] == w.grad.norm().item()
+    w.grad = None
+    (one,) = widget.run["grads"]
+    assert (one["changed"], one["now"]) == (True, None)
+
+
+def test_a_larger_grad_that_changed_before_it_was_read_has_no_norm():
+    w, other = torch.ones(7, requires_grad=True), torch.ones(7, requires_grad=True)
+    loss = (w * other.detach()).sum()
+    widget = GraphWidget(loss)
     loss.backward()
-    assert grown(widget) == {}
+    w.grad = None
+    (one,) = widget.run["grads"]
+    assert (one["norm"], one["changed"], one["now"]) == (None, True, None)
 
 
 def test_a_pass_of_the_widgets_own_knows_it_anyway():
@@ -136,7 +158,7 @@ def test_what_is_shown_as_grad_is_what_it_holds(change, own, numbers):
 
 
 def held(widget: GraphWidget) -> dict[int, object]:
-    return {one["node"]: one["values"] for one in widget.state["held"]}
+    return {one["node"]: one["values"] or one["norm"] for one in widget.state["held"]}
 
 
 @pytest.mark.parametrize("numbers", [(2.0,), (2.0, 3.0), (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)])
@@ -145,15 +167,18 @@ def test_what_leaves_hold_before_any_pass_is_seen(numbers):
     loss = (w**3).sum()
     loss.backward()
     widget = GraphWidget(loss + b, names={"w": w, "b": b})
-    (node,) = (node["id"] for node in widget.graph["nodes"] if node["name"] == "w")
-    few = len(numbers) <= 6
-    assert held(widget) == ({node: w.grad.tolist()} if few else {})
+    (node,) = (node["id"] for node in widget.model["nodes"] if node["name"] == "w")
+
+    def shown() -> object:
+        return w.grad.tolist() if len(numbers) <= 6 else w.grad.norm().item()
+
+    assert held(widget) == {node: shown()}
     assert widget.run is None
 
     w.grad.mul_(2)  # by whatever way it changes
-    assert held(widget) == ({node: w.grad.tolist()} if few else {})
+    assert held(widget) == {node: shown()}
     w.grad.data.fill_(5.0)
-    assert held(widget) == ({node: w.grad.tolist()} if few else {})
+    assert held(widget) == {node: shown()}
     w.grad = None
     assert held(widget) == {}
 
@@ -185,7 +210,7 @@ def test_a_tensor_that_retains_its_gradient_is_told_of_as_a_leaf_is():
     loss = h.sin() * x * k
     widget = GraphWidget(loss, names={"h": h, "k": k, "x": x, "y": y})
     loss.backward()
-    names = {node["id"]: node["name"] for node in widget.graph["nodes"]}
+    names = {node["id"]: node["name"] for node in widget.model["nodes"]}
     found = {names[node]: values for node, values in grown(widget).items()}
     retained = {"h": h, "x": x, "y": y}
     assert found == {name: (None, each.grad.item()) for name, each in retained.items()}
@@ -200,4 +225,4 @@ def test_a_tensor_that_retains_its_gradient_is_told_of_as_a_leaf_is():
 
 
 def names_of(widget: GraphWidget) -> dict[int, str | None]:
-    return {node["id"]: node["name"] for node in widget.graph["nodes"]}
+    return {node["id"]: node["name"] for node in widget.model["nodes"]}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gradwalk import GraphWidget
-from gradwalk.backward.first_zeros import first_zeros
+from gradwalk.backward.failures import first_zeros
 
 DEPTH = 6
 
@@ -77,7 +77,7 @@ def test_a_pass_that_began_with_zeros_has_no_birth() -> None:
 
 @pytest.mark.parametrize("length", [1, 10, 100])
 def test_no_node_is_looked_at_twice(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gradwalk.backward import first_zeros as module  # noqa: PLC0415
+    from gradwalk.backward import failures as module  # noqa: PLC0415
 
     w = torch.ones(3, requires_grad=True)
     h = Nothing.apply(w)

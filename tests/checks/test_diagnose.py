@@ -171,7 +171,7 @@ class TwoHeads(nn.Module):
 def test_an_unused_parameter_is_found_by_its_name():
     net = TwoHeads()
     loss = net(torch.randn(3, 4)).square().mean()
-    (unused,) = [f for f in diagnose(record(loss), names=net) if f.kind == "no grad"]
+    (unused,) = [f for f in diagnose(record(loss), names=net) if f.kind == "no-grad"]
     assert unused.numbers == {"parameters": 2}
     assert "spare.weight and spare.bias" in unused.message
     loss.backward()
@@ -182,7 +182,7 @@ def test_an_unused_parameter_is_found_by_its_name():
 def test_the_callers_variables_name_the_unused_ones_of_a_model_that_is_used():
     net, another = TwoHeads(), TwoHeads()
     recording = record(net(torch.randn(3, 4)).square().mean())
-    finding = only(diagnose(recording), "no grad")
+    finding = only(diagnose(recording), "no-grad")
     assert "net.spare.weight" in finding.message
     assert "another" not in finding.message
     assert another is not net
@@ -192,7 +192,7 @@ def test_a_variable_assigned_before_the_model_hides_nothing():
     backbone = nn.Linear(4, 4)
     model = nn.ModuleDict({"backbone": backbone, "head": nn.Linear(4, 1)})
     loss = model["head"](model["backbone"](torch.randn(6, 4)).detach()).sum()
-    finding = only(diagnose(record(loss)), "no grad")
+    finding = only(diagnose(record(loss)), "no-grad")
     assert finding.numbers == {"parameters": 2}
     assert "backbone.weight and backbone.bias" in finding.message
 
@@ -295,7 +295,7 @@ def test_a_leaf_that_a_pass_left_out_is_found():
     net = nn.Linear(4, 1)
     loss = net(torch.randn(3, 4)).square().mean()
     recording = record(loss, names=net, inputs=[net.weight])
-    finding = only(diagnose(recording, names=net), "no grad")
+    finding = only(diagnose(recording, names=net), "no-grad")
     assert [recording.graph.nodes[node]["name"] for node in finding.nodes] == ["bias"]
 
 
@@ -329,7 +329,7 @@ def test_outputs_alone_ask_for_a_backward_pass():
     x = torch.tensor([0.0, 1.0], requires_grad=True)
     loss = (x * x.log()).sum()
     kinds = [finding.kind for finding in diagnose(loss, names={"x": x})]
-    assert kinds == ["nan", "no backward"]
+    assert kinds == ["nan", "no-backward"]
     assert x.grad is None
 
 
@@ -337,7 +337,7 @@ def test_a_widget_is_judged_by_the_pass_that_it_shows():
     x = torch.tensor([0.0, 1.0], requires_grad=True)
     loss = (x * x.log()).sum()
     widget = GraphWidget(loss, names={"x": x})
-    assert "no backward" in [finding.kind for finding in diagnose(widget, names={"x": x})]
+    assert "no-backward" in [finding.kind for finding in diagnose(widget, names={"x": x})]
     assert x.grad is None
     loss.backward()
     assert [finding.kind for finding in diagnose(widget, names={"x": x})] == ["nan"]
@@ -397,9 +397,9 @@ def test_only_a_single_number_may_not_be_infinite(numbers):
 def test_a_graph_that_is_used_up_is_to_be_made_anew():
     x = torch.ones(3, requires_grad=True)
     loss = (x * x).sum()
-    assert "anew" not in only(diagnose(loss, names={"x": x}), "no backward").message
+    assert "anew" not in only(diagnose(loss, names={"x": x}), "no-backward").message
     loss.backward()
-    assert "compute the output anew" in only(diagnose(loss, names={"x": x}), "no backward").message
+    assert "compute the output anew" in only(diagnose(loss, names={"x": x}), "no-backward").message
 
 
 def test_little_memory_is_not_worth_a_note():

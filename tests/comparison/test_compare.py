@@ -45,7 +45,7 @@ class TestDifference:
         frozen = x.detach().clone()
         names = {"x": x, "w": w, "b": b}
         widget = comparing({"x": linear(x, w, b), "frozen": linear(frozen, w, b)}, names=names)
-        found = widget.difference
+        found = widget.model
         only = [found["nodes"][i]["name"] for i in found["comparisons"]["frozen"]["only_left"]]
         assert only == ["x"]
         pairs = found["comparisons"]["frozen"]["pairs"]
@@ -65,8 +65,8 @@ class TestDifference:
             {"x": linear(x, w, b), "cut": linear(x.detach(), w, b)},
             names={"x": x, "w": w, "b": b},
         )
-        comparison = widget.difference["comparisons"]["cut"]
-        nodes = widget.difference["nodes"]
+        comparison = widget.model["comparisons"]["cut"]
+        nodes = widget.model["nodes"]
         assert [nodes[i]["name"] for i in comparison["only_left"]] == ["x"]
         graph = widget.panes[1]["graph"]
         kinds = {graph["nodes"][i]["kind"] for i in comparison["only_right"]}
@@ -78,7 +78,7 @@ class TestDifference:
             {"x": linear(x, w, b), "clone": linear(x.clone(), w, b)},
             names={"x": x, "w": w, "b": b},
         )
-        comparison = widget.difference["comparisons"]["clone"]
+        comparison = widget.model["comparisons"]["clone"]
         assert comparison["only_left"] == []
         graph = widget.panes[1]["graph"]
         assert [graph["nodes"][i]["op"] for i in comparison["only_right"]] == ["CloneBackward0"]
@@ -88,7 +88,7 @@ class TestDifference:
         x, w, b = leaves()
         names = {"x": x, "w": w, "b": b}
         widget = comparing([linear(x, w, b), linear(x.clone(), w, b)], names=names)
-        for place, node in zip(widget.members, widget.difference["nodes"], strict=True):
+        for place, node in zip(widget.members, widget.model["nodes"], strict=True):
             assert place == list(node["nodes"].values())
         assert repr(widget).endswith("6 nodes in common, 1 only in some)")
 
@@ -185,7 +185,7 @@ class TestStepping:
         )
         widget.step()
         assert widget.cursor == 1
-        assert widget.steps[0]["passes"] == [0, 1]
+        assert widget._steps[0]["passes"] == [0, 1]
         assert x.grad is None
         widget.step(100)
         assert widget.cursor == len(widget.steps)
@@ -349,11 +349,11 @@ class TestInput:
         x, w, b = leaves()
         h = linear(x, w, b)
         widget = comparing({"a": h, "b": h}, names={"x": x})
-        assert widget.difference["comparisons"]["b"]["only_left"] == []
+        assert widget.model["comparisons"]["b"]["only_left"] == []
         assert all(place[0] == place[1] for place in widget.members)
         widget.step(2)
         assert [each["state"]["runs"] for each in widget.passes] == [1, 1]
-        assert all(step["passes"] == [0, 1] for step in widget.steps)
+        assert all(step["passes"] == [0, 1] for step in widget._steps)
         widget.run_to("x")
         assert x.grad.tolist() == [4.0, 3.0]
 
@@ -447,7 +447,7 @@ def test_constants_are_drawn_as_in_a_widget_of_one_graph(count, constants):
     )
     if constants:
         kinds = [node["kind"] for node in both.panes[0]["graph"]["nodes"]]
-        assert kinds == [node["kind"] for node in one.graph["nodes"]]
+        assert kinds == [node["kind"] for node in one.model["nodes"]]
         assert "constant" in kinds
     both.constants = not both.constants
     assert both._fault is None

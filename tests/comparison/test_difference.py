@@ -47,7 +47,7 @@ def test_the_example_of_requires_grad_and_detach():
     assert to_x[0] == {
         "source": 1,
         "target": 4,
-        "input_nr": 1,
+        "arg_nr": 1,
         "argument": "other",
         "output_nr": 0,
         "labels": ["plain"],
@@ -100,12 +100,12 @@ def check_faithful(graphs):
         for place, node in back.items():
             assert found["nodes"][place]["op"] == graph.nodes[node]["op"]
         edges = sorted(
-            (back[edge["source"]], back[edge["target"]], edge["input_nr"], edge["output_nr"])
+            (back[edge["source"]], back[edge["target"]], edge["arg_nr"], edge["output_nr"])
             for edge in found["edges"]
             if label in edge["labels"]
         )
         assert edges == sorted(
-            (a, b, data["input_nr"], data["output_nr"]) for a, b, data in graph.edges(data=True)
+            (a, b, data["arg_nr"], data["output_nr"]) for a, b, data in graph.edges(data=True)
         )
         leaves = [row["graphs"][label]["node"] for row in found["leaves"]]
         assert sorted(node for node in leaves if node is not None) == sorted(

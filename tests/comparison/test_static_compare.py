@@ -32,7 +32,7 @@ def paired(widget, *labels):
         tuple(
             graph.nodes[node["nodes"][label]] for graph, label in zip(graphs, labels, strict=True)
         )
-        for node in widget.difference["nodes"]
+        for node in widget.model["nodes"]
         if None not in node["nodes"].values()
     ]
 
@@ -41,7 +41,7 @@ def unpaired(widget, label):
     graph = widget._source.subjects[label].captured.drawn
     return sorted(
         graph.nodes[node["nodes"][label]]["op"]
-        for node in widget.difference["nodes"]
+        for node in widget.model["nodes"]
         if node["nodes"][label] is not None and None in node["nodes"].values()
     )
 

@@ -23,7 +23,7 @@ from gradwalk import GraphWidget, capture, check, explain_grad, record, watch
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
-from gradwalk.panel.extra_details import MOST_LISTED as MOST
+from gradwalk.panel.neighbours import MOST_LISTED as MOST
 from gradwalk.torch_api.nodes import is_gone
 
 
@@ -64,7 +64,7 @@ class Seen(TorchDispatchMode):
 
 
 def details_of(widget, op):
-    widget.selected = next(n["id"] for n in widget.graph["nodes"] if n["op"] == op)
+    widget.selected = next(n["id"] for n in widget.model["nodes"] if n["op"] == op)
     assert widget.details["failed"] == []
     return widget.details
 
@@ -246,7 +246,7 @@ def test_no_line_of_another_program_is_shown_for_a_text_that_was_run():
         "import json\n"
         "import torch\n"
         "from gradwalk import GraphWidget, watch\n"
-        "from gradwalk.derivatives.custom_source import written_backward\n"
+        "from gradwalk.panel.custom_function import written_backward\n"
         "inner = {}\n"
         f"exec({text!r}, inner)\n"
         "with watch():\n"
@@ -294,7 +294,7 @@ def test_whoever_shows_a_graph_keeps_it_though_nobody_has_its_output(loss):
         recorded = record({loss})
         print(torch.equal(x.grad, true[0]))
         for each in (shown, GraphWidget(recorded)):
-            for node in each.graph["nodes"]:
+            for node in each.model["nodes"]:
                 each.selected = node["id"]
                 print(each.details["failed"] == [])
         """

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from engine import operations_behind
+from evaluate import evaluate, with_numbers
 from formula_programs import PROGRAMS, X, aten, c, p, r
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,10 +18,8 @@ from operator_programs import MORE_PROGRAMS
 from torch.autograd.graph import GradientEdge, save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk.derivatives.custom_source import written_backward
-from gradwalk.derivatives.evaluation import evaluate, with_numbers
-from gradwalk.derivatives.formulas import formulas
-from gradwalk.derivatives.table import DERIVATIVES
+from gradwalk.derivatives.formulas import DERIVATIVES, formulas
+from gradwalk.panel.custom_function import written_backward
 from gradwalk.torch_api.nodes import op_name
 from gradwalk.torch_api.signatures import signature
 
@@ -57,7 +56,7 @@ def check(node):
         value = evaluate(formula, node, grads)
         ours_to_run = formula["source"] == "gradwalk" and formula["code"] != ""
         assert (value is not None) == ours_to_run, formula
-        ours[node.next_functions[formula["input_nr"]]].append(value)
+        ours[node.next_functions[formula["arg_nr"]]].append(value)
         if value is not None:
             covered.add((type(node).__name__, formula["argument"].partition("[")[0]))
     for edge, expected in torchs(node, grads).items():
@@ -182,9 +181,9 @@ def test_what_is_trivial_for_the_node_is_left_out():
 
 def test_one_formula_per_edge_and_none_for_a_leaf():
     x = r(*X)
-    assert formulas((x * x.detach()).grad_fn)[0]["input_nr"] == 0
+    assert formulas((x * x.detach()).grad_fn)[0]["arg_nr"] == 0
     (only,) = formulas((x.detach() * x).grad_fn)
-    assert (only["input_nr"], only["argument"], only["source"]) == (1, "other", "gradwalk")
+    assert (only["arg_nr"], only["argument"], only["source"]) == (1, "other", "gradwalk")
     assert formulas((x * 2).grad_fn.next_functions[0][0]) == []
 
 
@@ -442,7 +441,7 @@ def test_numbers(program, x, y, grad):
             if text is not None:
                 seen += 1
                 assert len(text) <= 80
-                true = expected[node.next_functions[formula["input_nr"]]].item()
+                true = expected[node.next_functions[formula["arg_nr"]]].item()
                 if not math.isfinite(true):  # Python refuses to divide by zero
                     assert text.endswith(f" = {true}")
                     continue

@@ -9,9 +9,9 @@ import operator_programs
 import pytest
 import torch
 from engine import operations_behind
+from evaluate import evaluate
 from test_formulas_of_operators import torchs
 
-from gradwalk.derivatives.evaluation import evaluate
 from gradwalk.derivatives.formulas import formulas
 from gradwalk.derivatives.pointwise import POINTWISE
 from gradwalk.torch_api.nodes import op_name
@@ -44,7 +44,7 @@ def compare(node, start):
     true = list(torchs(node, grads))
     for formula in formulas(node):
         if formula["source"] == "gradwalk":
-            value, expected = evaluate(formula, node, grads), true[formula["input_nr"]]
+            value, expected = evaluate(formula, node, grads), true[formula["arg_nr"]]
             torch.testing.assert_close(
                 value,
                 expected,

@@ -8,10 +8,10 @@ from contextlib import suppress
 import pytest
 import torch
 from engine import operations_behind
+from evaluate import evaluate
 from operator_corpus import everything
 
 import gradwalk.derivatives.formulas as formulas_file
-from gradwalk.derivatives.evaluation import evaluate
 from gradwalk.derivatives.formulas import formulas
 from gradwalk.torch_api.nodes import AccumulateGrad, node_class, op_name
 
@@ -115,7 +115,7 @@ class Tally:
                     continue
                 if value.numel():
                     self.filled.add(name)
-                unlike = difference(value.to_dense(), true[formula["input_nr"]])
+                unlike = difference(value.to_dense(), true[formula["arg_nr"]])
                 if unlike:
                     ran = False
                     self.wrong[name].append((unit.name, formula["code"], unlike))

@@ -33,7 +33,7 @@ def widget(page: Page, nth: int = 0) -> Locator:
 
 
 def bar(page: Page, nth: int = 0) -> Locator:
-    return widget(page, nth).locator(".gw-bar")
+    return widget(page, nth).locator("div.gw-bar")
 
 
 def drawn(page: Page, selector: str) -> Locator:

@@ -86,7 +86,7 @@ graph = GraphWidget(loss)
 graph""",
     """\
 graph.step(4)
-graph.selected = next(n['id'] for n in graph.graph['nodes'] if n['name'] == 'y1')""",
+graph.selected = next(n['id'] for n in graph.model['nodes'] if n['name'] == 'y1')""",
     width=1160,
     scale=1.25,
 )
@@ -147,7 +147,36 @@ graph""",
     shown=".gradwalk .gw-closed",
 )
 
-PICTURES = (NEURON, MOVING, STEPPING, COMPARED, MODEL)
+PLAN = Picture(
+    "plan",
+    """\
+import torch
+import gradwalk
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, width=4096, inner=11008):
+        super().__init__()
+        self.norm = nn.RMSNorm(width)
+        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
+
+    def forward(self, x):
+        return x + self.down(self.up(self.norm(x)).relu())
+
+def build():
+    return nn.Sequential(*(Block() for _ in range(32)), nn.Linear(4096, 32000)).bfloat16()
+
+batch = torch.zeros(8192, 4096, dtype=torch.bfloat16)
+graph = gradwalk.plan(build, batch, loss=torch.sum, optimizer=torch.optim.AdamW)
+graph""",
+    "pass",
+    width=1000,
+    scale=1.6,
+    chosen=((".gw-colour-by", "memory"),),
+    shown=".gw-plan-chart",
+)
+
+PICTURES = (NEURON, MOVING, STEPPING, COMPARED, MODEL, PLAN)
 
 
 def main() -> None:

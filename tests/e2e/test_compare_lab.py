@@ -83,7 +83,7 @@ def box_in_pane(page: Page, nth: int, words: str) -> tuple[int, int]:
 
 
 def test_selecting_zooming_and_dragging_go_together(watched: Watched, lab: Lab) -> None:
-    page = start(watched, lab, "linked", COMPARE, "print(g.difference['nodes'][g.selected]['op'])")
+    page = start(watched, lab, "linked", COMPARE, "print(g.model['nodes'][g.selected]['op'])")
     node(page, 1, "×").click()
     for nth in (0, 1):
         expect(node(page, nth, "×")).to_have_class(re.compile("is-selected"))
@@ -163,3 +163,13 @@ def test_a_narrow_cell_stacks_the_graphs_and_both_themes_are_followed(
     for theme in ("Dark", "Light"):
         set_theme(page, f"JupyterLab {theme}")
         expect(widget).to_have_attribute("data-theme", theme.lower())
+
+
+def test_an_update_shows_other_graphs(watched: Watched, lab: Lab) -> None:
+    update = 'g.update({"square": (x**2).sum(), "cube": (x**3).sum(), "sine": x.sin().sum()})'
+    page = start(watched, lab, "compare_update", COMPARE, update)
+    expect(page.locator(".gw-pane-label")).to_have_text(["all", "<b>x.detach()</b>"])
+    run_cell(page, 1)
+    expect(page.locator(".gw-pane-label")).to_have_text(["square", "cube", "sine"])
+    expect(pane(page, 2)).to_contain_text("sin")
+    expect(page.locator(".gw-comparison")).to_have_count(1)

@@ -18,8 +18,8 @@ run = torch.compile(net, backend="aot_eager")
 w = GraphWidget(run(torch.randn(4, 2)).sum(), names=net)
 w"""
 
-CALLS = "print(sum(node['kind'] == 'call' for node in w.graph['nodes']))"
-OPS = "print('aten.tanh_backward.default' in {node['op'] for node in w.graph['nodes']})"
+CALLS = "print(sum(node['kind'] == 'call' for node in w.model['nodes']))"
+OPS = "print('aten.tanh_backward.default' in {node['op'] for node in w.model['nodes']})"
 GRADS = "print(all(p.grad is not None for p in net.parameters()), w.details['op'])"
 
 
@@ -99,6 +99,7 @@ def test_keys_step_through_what_is_open_and_out_again(watched: Watched, lab: Lab
     for _ in range(2):
         page.keyboard.press("ArrowRight")
     prints(page, 1, "2 1 aten.tanh_backward.default")
+    picture.get_by_role("button", name=re.compile("^Fit")).first.click()
     picture.locator(".gw-frame-sign").first.click()
     expect(bar(page).locator(".gw-bar-text")).not_to_contain_text("call 1 of")
     at_step(page, "step 2 of 4")

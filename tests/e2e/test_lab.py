@@ -290,7 +290,7 @@ def test_a_model_of_two_thousand_nodes_opens_and_is_found_in(watched: Watched, l
         "model = nn.TransformerEncoder(layer, 24)\n"
         "loss = model(torch.randn(2, 5, 16)).mean()\ng = GraphWidget(loss)\n"
         "g",
-        "print(len(g.graph['nodes']))",
+        "print(len(g.model['nodes']))",
     )
     expect(widget(page)).to_contain_text("loss")
     search = widget(page).locator(".gw-search-field")

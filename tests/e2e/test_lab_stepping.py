@@ -36,7 +36,7 @@ def engine(program, start):
     output.backward()
     return ops, leaf.grad.item()
 ops, grad = engine(lambda x: (x + 1 - 2 * x) ** 2, 3.0)
-print(ops == [step["op"] for step in g.steps], grad == x.grad.item(), grad)"""
+print(ops == [step.op for step in g.steps], grad == x.grad.item(), grad)"""
 
 
 def test_buttons_walk_through_the_example(watched: Watched, lab: Lab) -> None:
@@ -169,7 +169,7 @@ def test_the_users_own_backward_is_only_watched(watched: Watched, lab: Lab) -> N
     page = start(watched, lab, "watched", EXAMPLE, "loss.backward()", POSITION)
     run_cell(page, 1)
     at_step(page, "backward done")
-    expect(bar(page).locator(".gw-bar-owner")).to_have_text("view only")
+    expect(bar(page).locator(".gw-bar-owner")).to_have_text("recorded")
     expect(bar(page).locator(".gw-bar-owner")).to_have_attribute(
         "title", re.compile("Your program ran this backward pass")
     )
@@ -191,7 +191,7 @@ def test_after_a_restart_the_old_picture_says_that_it_moves_nothing(
     expect(owner).to_be_hidden()
     run_command(page, "kernelmenu:restart")
     page.get_by_role("button", name="Confirm Kernel Restart").click()
-    expect(owner).to_have_text("view only")
+    expect(owner).to_have_text("recorded")
     expect(widget(page)).to_contain_text("The kernel that made this picture has gone")
     press(page, "One step")
     at_step(page, "step 2 of 5")
@@ -208,7 +208,7 @@ def test_a_grad_that_something_else_changed_is_left_alone(watched: Watched, lab:
     run_cell(page, 1)
     press(page, "One step back")
     expect(widget(page)).to_contain_text("x.grad was changed by something else")
-    expect(bar(page).locator(".gw-bar-owner")).to_have_text("view only")
+    expect(bar(page).locator(".gw-bar-owner")).to_have_text("recorded")
     prints(page, 2, "4 0.0")
     press(page, "To the start")
     prints(page, 2, "0 0.0")
@@ -223,7 +223,7 @@ def test_two_widgets_step_in_turn(watched: Watched, lab: Lab) -> None:
     prints(page, 2, "5 4.0")
     # The other has watched the pass of the first, and moves nothing.
     at_step(page, "backward done", 1)
-    expect(bar(page, 1).locator(".gw-bar-owner")).to_have_text("view only")
+    expect(bar(page, 1).locator(".gw-bar-owner")).to_have_text("recorded")
     press(page, "To the start", 1)
     at_step(page, "before step 1", 1)
     prints(page, 2, "5 4.0")
@@ -241,7 +241,7 @@ def test_a_widget_closed_midway_leaves_the_partial_state(watched: Watched, lab: 
         "import torch\nfrom gradwalk import GraphWidget\n"
         "a, x = (torch.tensor(v, requires_grad=True) for v in (2.0, 3.0))\n"
         "loss = (a * 5) * x.exp()\ng = GraphWidget(loss)\ng",
-        "g.run_to('a' if a.grad is None and g.steps[-1]['name'] != 'a' else 'x')\n"
+        "g.run_to('a' if a.grad is None and g.steps[-1].name != 'a' else 'x')\n"
         "held = (a.grad, x.grad)\nprint((a.grad is None) != (x.grad is None))\ng.close()",
         "print(a.grad is held[0], x.grad is held[1])\n"
         "a.grad = x.grad = None\nloss.backward()\n"

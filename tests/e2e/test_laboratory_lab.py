@@ -76,12 +76,12 @@ def test_a_dragged_slider_is_followed_and_nothing_moves(watched: Watched, lab: L
     expect(widget(page).locator(".gw-bar-text")).to_contain_text("graph unchanged")
 
     # The value in the picture is the same as the slider: by mouse and by keys.
-    knob = widget(page).get_by_role("slider", name="w", exact=True)
+    entry = widget(page).get_by_role("slider", name="w", exact=True)
     at = value_of(page, "w")
-    knob.press("ArrowLeft")
+    entry.press("ArrowLeft")
     eventually(lambda: value_of(page, "w") == at - 0.5)
     prints(page, 2, str(at - 0.5))
-    held = knob.bounding_box()
+    held = entry.bounding_box()
     assert held is not None
     page.mouse.move(held["x"] + 20, held["y"] + 20)
     page.mouse.down()

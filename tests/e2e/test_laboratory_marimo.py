@@ -189,7 +189,7 @@ def _(block, g, leaves, mo, torch):
 
         own = leaves()
         truth = [grad.item() for grad in torch.autograd.grad(block(*own, skip=skip)[0], own)]
-        by = {leaf["name"]: leaf["after"]["values"] for leaf in g.widget.what_if["leaves"]}
+        by = {leaf["name"]: leaf["after"]["values"] for leaf in g.widget.effect["leaves"]}
         return f"{kind} {factor:g}, same {[by['w'], by['v']] == truth}"
 
     mo.md(f"Python knows: {told()}.")

@@ -41,7 +41,7 @@ def page(watched: Watched, lab: Lab) -> Page:
     open_view_tools(page)
     page.locator(".gw-depth").select_option("all")
     _settle(page)
-    page.get_by_label("Hide plumbing").click()
+    page.get_by_label("Hide views and transposes").click()
     _settle(page)
     _fit(page)
     return page

@@ -53,8 +53,8 @@ SHOW = {
 TOLD = """
 print(json.dumps({"numbers": numbers(), "memory": widget._memory,
   "norms": [[edge["source"], edge["target"], norm] for edge, norm in
-            zip([widget.graph["edges"][i] for i in widget.run["edges"]], widget.run["norms"])],
-  "spaces": [node["namespace"] for node in widget.graph["nodes"]],
+            zip([widget.model["edges"][i] for i in widget.run["edges"]], widget.run["norms"])],
+  "spaces": [node["namespace"] for node in widget.model["nodes"]],
   "stored": {name: parameter.grad is not None for name, parameter in model.named_parameters()},
   "selected": widget.selected}))
 """

@@ -44,12 +44,12 @@ def truth(**edits):
     own = leaves()
     return [grad.item() for grad in torch.autograd.grad(block(*own, **edits), own)]
 def told(column="after"):
-    by = {leaf["name"]: leaf for leaf in g.what_if["leaves"]}
+    by = {leaf["name"]: leaf for leaf in g.effect["leaves"]}
     of = lambda leaf: leaf["after"] if column == "after" else leaf["named"][column]["after"]
     return [of(by[name])["values"] for name in ("w0", "w1", "w2")]
 def same(**edits):
     unmoved = all(torch.equal(w.grad, was) for w, was in zip((w0, w1, w2), before))
-    return g.what_if is not None and told() == truth(**edits) and unmoved
+    return g.effect is not None and told() == truth(**edits) and unmoved
 """
 
 LAYER = """\
@@ -101,12 +101,12 @@ def click_line(page: Page, place: int) -> None:
     page.mouse.click(x, y)
 
 
-def edge(consumer: int, input_nr: int) -> str:
+def edge(consumer: int, arg_nr: int) -> str:
     """A cell that prints the place of an edge among all."""
-    ends = '(edge["source"], edge["input_nr"])'
+    ends = '(edge["source"], edge["arg_nr"])'
     return (
-        f'print([{ends} for edge in g.graph["edges"]].index(({consumer}, {input_nr})), '
-        f'g.graph["nodes"][{consumer}]["name"])'
+        f'print([{ends} for edge in g.model["edges"]].index(({consumer}, {arg_nr})), '
+        f'g.model["nodes"][{consumer}]["name"])'
     )
 
 
@@ -159,7 +159,7 @@ def test_edges_are_cut_scaled_and_replaced_with_the_mouse(watched: Watched, lab:
         "print(same(skip=lambda h: h.detach()))",
         "print(same(skip=hooked(lambda grad: grad / 4)))",
         "print(same(skip=hooked(lambda grad: torch.tensor(-1.5))))",
-        "print(g.edits, g.what_if)",
+        "print(g.edits, g.effect)",
     )
     run_cell(page, 1)
     drawing = widget(page)
@@ -196,7 +196,7 @@ def test_named_edits_are_compared_with_the_keys(watched: Watched, lab: Lab) -> N
         " told(1) == truth(whole=hooked(lambda grad: grad * -2)))",
         "print(same(skip=lambda h: h.detach(), whole=hooked(lambda grad: grad * -2)))",
         "print(same(whole=hooked(lambda grad: grad * -2)))",
-        "print([each['kind'] for each in g.edits], g.what_if is None)",
+        "print([each['kind'] for each in g.edits], g.effect is None)",
     )
     run_cell(page, 1)
     drawing = widget(page)
@@ -258,13 +258,13 @@ def test_each_number_of_a_tensor_is_set_with_mouse_and_keys(
         for at, size in (("x", "width"), ("y", "height")):
             assert inner[at] > outer[at] - 1
             assert inner[at] + inner[size] < outer[at] + outer[size] + 1
-    knob = drawing.get_by_role("slider", name="W[1, 0]")
-    knob.press("ArrowRight")
-    expect(knob).to_have_text("2.1")
-    expect(knob).to_be_focused()
+    entry = drawing.get_by_role("slider", name="W[1, 0]")
+    entry.press("ArrowRight")
+    expect(entry).to_have_text("2.1")
+    expect(entry).to_be_focused()
     prints(page, 1, "True [[0.5, -1.0], [2.0999999046325684, 0.25]]")
-    knob.press("ArrowLeft")
-    expect(knob).to_have_text("2")
+    entry.press("ArrowLeft")
+    expect(entry).to_have_text("2")
     other = drawing.get_by_role("slider", name="b[1]")
     other.hover()
     box = other.bounding_box()

@@ -102,7 +102,7 @@ def open_all(widget: Locator) -> None:
     """Show every node: all modules open, and nothing folded into edges."""
     open_view_tools(widget.page)
     widget.locator(".gw-depth").select_option("all")
-    widget.get_by_role("button", name="Hide plumbing").click()
+    widget.get_by_role("button", name="Hide views and transposes").click()
 
 
 def running(page: Page) -> int:
@@ -168,7 +168,7 @@ def test_a_long_backward_says_so_and_ends_with_an_interrupt(watched: Watched, la
     page = watched.page
     open_notebook(lab, page, lab.write("slow.ipynb", SLOW, "print(x.grad, w.cursor)"))
     run_cell(page, 0)
-    bar = page.locator(".gw-bar")
+    bar = page.locator("div.gw-bar")
     expect(page.locator(".gw-node").first).to_be_visible()
     forward = bar.get_by_label("One step", exact=True)
     forward.click()

@@ -86,7 +86,7 @@ def test_reading_what_a_pass_did_describes_nothing(described, kind):
     widget.selected = 0
     widget.backward()
     described.clear()
-    traits = ("state", "steps", "run", "transport") if kind == "graph" else ("passes", "steps")
+    traits = ("state", "_steps", "run", "transport") if kind == "graph" else ("passes", "_steps")
     for trait in (*traits, "cursor", "selected", "_fault", "direction"):
         getattr(widget, trait)
     assert described == []
@@ -98,7 +98,7 @@ def test_reading_what_a_pass_did_describes_nothing(described, kind):
 def test_what_a_user_changes_without_telling_is_read():
     x, loss = program()
     widget = GraphWidget(loss, names={"x": x})
-    widget.selected = next(node["id"] for node in widget.graph["nodes"] if node["name"] == "x")
+    widget.selected = next(node["id"] for node in widget.model["nodes"] if node["name"] == "x")
     loss.backward()
     assert len(widget.steps) == widget.cursor > 0
     assert widget.details["grad"]["values"] == [3.0, 5.0]

@@ -194,7 +194,7 @@ def test_the_same_sentence_stands_in_the_panel():
     w, x = leaf(1.0, 2.0), leaf(3.0, 4.0)
     loss = ((w - 5).relu() + x).sum()
     widget = GraphWidget(loss)
-    places = {node["name"]: node["id"] for node in widget.graph["nodes"]}
+    places = {node["name"]: node["id"] for node in widget.model["nodes"]}
 
     def panel(name):
         widget.selected = places[name]

@@ -256,3 +256,41 @@ def test_what_ran_outside_of_the_watch_is_not_denied():
         loss = hidden * 3
     text = explain_grad(x, loss)
     assert "the reason is unknown" in text
+
+
+class TestSeveralCuts:
+    @pytest.mark.parametrize("length", [2, 3])
+    def test_all_of_a_chain_are_named(self, length: int):
+        w, other = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        kept = []
+        with watch():
+            h = w * other
+            for number in range(length):
+                h = (h.detach() if number % 2 else torch.tensor(h.tolist())) * other
+                kept.append(h)
+            loss = h.sum()
+        text = explain_grad(w, loss)
+        assert "detach()" in text
+        assert "a copy" in text or "item()" in text
+        assert "Remove all of them" in text
+
+    def test_of_two_ways_either_is_enough(self):
+        w, other = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        with watch():
+            first = (w * 2).detach()
+            second = w.exp().data
+            loss = (first * second * other).sum()
+        text = explain_grad(w, loss)
+        assert "detach()" in text
+        assert ".data" in text
+        assert "Without one of these" in text
+        assert "Remove all" not in text
+
+    def test_one_alone_is_named_with_its_remedy(self):
+        w, other = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        with watch():
+            loss = (w.detach() * other + other.detach()).sum()
+        text = explain_grad(w, loss)
+        assert "w.detach()" in text or "values of w" in text
+        assert "Leave out the detach()" in text
+        assert "Remove all" not in text

@@ -64,7 +64,7 @@ def test_what_has_been_put_in_the_place_of_a_leaf_is_not_what_went_in(
         was = before[name]
         is_other = (parameter.shape, parameter.dtype) != (was.shape, was.dtype)
         widget = widget or GraphWidget(loss, names=model)
-        (node,) = (each for each in widget.graph["nodes"] if each["name"] == name)
+        (node,) = (each for each in widget.model["nodes"] if each["name"] == name)
         widget.selected = node["id"]
         value, note = widget.details["value"], widget.details["value_note"]
         assert tuple(node["shape"]) == was.shape
@@ -92,5 +92,5 @@ def test_what_has_been_put_in_the_place_of_a_result_is_not_what_the_node_gave(
     total = h.sum()
     put(h, other)
     with closing(GraphWidget(total, names={"h": h})) as widget:
-        (node,) = (each for each in widget.graph["nodes"] if each["name"] == "h")
+        (node,) = (each for each in widget.model["nodes"] if each["name"] == "h")
         assert node["value"] is None

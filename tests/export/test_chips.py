@@ -42,8 +42,8 @@ def test_every_number_is_at_its_own_arrow_and_covers_nothing(
 ) -> None:
     with closing(example.shown(watched=True)) as widget:
         given = {
-            "graph": widget.graph,
-            "steps": widget.trait_values()["steps"],
+            "graph": widget.model,
+            "steps": widget._steps,
             "run": widget.run,
             "widths": WIDTHS,
         }

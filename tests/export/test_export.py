@@ -205,7 +205,7 @@ def test_a_failure_midway_leaves_the_old_file(widget, tmp_path, monkeypatch):
 
 
 def test_bad_paths_are_told_in_sentences(widget, tmp_path):
-    with pytest.raises(OSError, match=r"there is no folder .*missing"):
+    with pytest.raises(OSError, match=r"the folder .*missing.* does not exist"):
         widget.to_svg(tmp_path / "missing" / "graph.svg")
     with pytest.raises(OSError, match="which is a folder"):
         widget.to_svg(tmp_path)
@@ -297,7 +297,7 @@ from gradwalk import GraphWidget
 from gradwalk.export import svg_engine as still
 widget = GraphWidget(torch.ones(1, requires_grad=True) * 2)
 try:
-    still.draw_svg({**widget.graph, "edges": None}, theme="light")
+    still.draw_svg({**widget.model, "edges": None}, theme="light")
 except RuntimeError as error:
     print(error)
 """

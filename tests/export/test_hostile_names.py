@@ -89,7 +89,7 @@ class TestEveryOutput:
 
     def test_a_saved_file_gives_the_name_back(self, widget, name, tmp_path):
         opened = load(save(widget, tmp_path / "run.gw"))
-        assert opened.graph == widget.graph
+        assert opened.model == widget.model
         sent(opened)
         opened.close()
 

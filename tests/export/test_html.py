@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from gradwalk import GraphWidget
-from gradwalk.export.save import MOST_DETAILED, save
+from gradwalk.export.contents import MOST_DETAILED
+from gradwalk.export.save import save
 from gradwalk.schema.file_format import SavedGraphModel, unpack
 
 
@@ -111,7 +112,7 @@ def test_a_file_is_written(tmp_path):
     assert widget.to_html(tmp_path / "graph.html") == tmp_path / "graph.html"
     assert (tmp_path / "graph.html").read_text(encoding="utf-8") == text
     assert "<title>Autograd graph of 2 nodes, 1 edge</title>" in text
-    with pytest.raises(OSError, match="there is no folder"):
+    with pytest.raises(OSError, match="does not exist"):
         widget.to_html(tmp_path / "missing" / "graph.html")
     widget.close()
     with pytest.raises(ValueError, match="closed"):

@@ -44,8 +44,8 @@ def _plain(value):
 
 
 def assert_same(opened: GraphWidget, widget: GraphWidget, cursors) -> None:
-    assert opened.graph == widget.graph
-    assert opened.steps == widget.steps
+    assert opened.model == widget.model
+    assert opened._steps == widget._steps
     assert opened.run == _plain(widget.run)
     assert opened.state == widget.state
     assert opened.cursor == widget.cursor
@@ -54,7 +54,7 @@ def assert_same(opened: GraphWidget, widget: GraphWidget, cursors) -> None:
     saved_at = widget.cursor
     for cursor in cursors:
         widget.cursor = opened.cursor = cursor
-        for node in range(len(widget.graph["nodes"])):
+        for node in range(len(widget.model["nodes"])):
             widget.selected = opened.selected = node
             found, expected = dict(opened.details), _plain(widget.details)
             if found["explained"] is None:  # only known where ``.grad`` is as it was when saved
@@ -124,8 +124,8 @@ def test_modules_memory_and_findings_are_saved(watched, tmp_path):
     widget = GraphWidget(loss, names=model)
     widget.backward()
     opened = load(save(widget, tmp_path / "run.gw.json.gz"))
-    assert opened.graph == widget.graph
-    assert {node["namespace"] for node in opened.graph["nodes"]} >= {"0", "22"}
+    assert opened.model == widget.model
+    assert {node["namespace"] for node in opened.model["nodes"]} >= {"0", "22"}
     for kind in ("memory", "diagnose"):
         widget._on_message(None, {"kind": kind}, None)
         opened._on_message(None, {"kind": kind}, None)
@@ -193,10 +193,10 @@ def test_what_many_nodes_share_is_worked_out_once_and_let_go(monkeypatch):
 def test_tensors_are_saved_with_their_names(tmp_path):
     weight = torch.ones(2, requires_grad=True)
     path = save((weight * 2).sum(), tmp_path / "run.gw.json.gz")
-    assert load(path).graph["nodes"][2]["name"] == "weight"
+    assert load(path).model["nodes"][2]["name"] == "weight"
     path = save({"out": weight * 2}, tmp_path / "other.gw.json.gz", names={"w": weight})
     opened = load(path)
-    assert opened.graph["nodes"][1]["name"] == "w"
+    assert opened.model["nodes"][1]["name"] == "w"
     assert opened.run is None
 
 
@@ -223,12 +223,12 @@ def test_an_opened_widget_steps_and_is_saved_again(tmp_path):
     x.grad = None
     opened.reset()
     opened.step(2)
-    assert [step["op"] for step in opened.steps[:2]] == ["AddBackward0", "PowBackward0"]
+    assert [step.op for step in opened.steps[:2]] == ["AddBackward0", "PowBackward0"]
     opened.run_to("x")
     assert opened.cursor == 3
     assert x.grad is None
     again = load(save(opened, tmp_path / "b.gw.json.gz"))
-    assert (again.graph, again.steps, again.cursor) == (opened.graph, opened.steps, 3)
+    assert (again.model, again._steps, again.cursor) == (opened.model, opened._steps, 3)
     assert "PowBackward0" in opened.to_svg()
 
 
@@ -358,7 +358,7 @@ def test_bad_paths(tmp_path):
     with pytest.raises(TypeError, match="Give the name of a file"):
         load(3.5)
     x = torch.ones(1, requires_grad=True)
-    with pytest.raises(FileNotFoundError, match="there is no folder"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         save(x * 2, tmp_path / "missing" / "run.gw.json.gz")
     with pytest.raises(ValueError, match="which has its own"):
         save(GraphWidget(x * 2), tmp_path / "run.gw.json.gz", names={"x": x})

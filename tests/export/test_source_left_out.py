@@ -106,10 +106,10 @@ def test_what_is_left_without_lines_can_be_opened(written):
         from gradwalk import load
         for name in ("gw", "fresh.gw", "again.gw"):
             widget = load({str(written)!r} + "/False." + name)
-            for node in range(len(widget.graph["nodes"])):
+            for node in range(len(widget.model["nodes"])):
                 widget.selected = node
                 assert widget.details["source"] is None
-            print(len(widget.graph["nodes"]))
+            print(len(widget.model["nodes"]))
         """
     )
     assert len(set(said.split())) == 1

@@ -47,7 +47,7 @@ def read_back(text):
 
 def edges_of(graph):
     return Counter(
-        (source, edge["argument"] or f"input {edge['input_nr']}", target)
+        (source, edge["argument"] or f"input {edge['arg_nr']}", target)
         for source, target, edge in graph.edges(data=True)
     )
 

@@ -20,7 +20,7 @@ from gradwalk import capture
 
 
 def walked(output):
-    """An independent walk: nodes breadth-first, and (node, input_nr) -> (producer, output_nr)."""
+    """An independent walk: nodes breadth-first, and (node, arg_nr) -> (producer, output_nr)."""
     order, edges = [get_gradient_edge(output).node], {}
     for node in order:
         for nr, (child, output_nr) in enumerate(node.next_functions):
@@ -53,10 +53,10 @@ def check_against_torch(output):
             if not (like.is_nested if is_leaf else like.is_nested_tensor):
                 assert out["shape"] == tuple(like.shape)
         assert data["shape"] == data["outputs"][0]["shape"]
-    found = {(u, d["input_nr"]): (v, d["output_nr"]) for u, v, d in graph.edges(data=True)}
+    found = {(u, d["arg_nr"]): (v, d["output_nr"]) for u, v, d in graph.edges(data=True)}
     wanted = {key: (nodes.index(c[0]), c[1]) for key, c in edges.items() if c is not None}
     assert found == wanted
-    stubs = {(i, s["input_nr"]) for i, d in graph.nodes(data=True) for s in d["no_grad_inputs"]}
+    stubs = {(i, s["arg_nr"]) for i, d in graph.nodes(data=True) for s in d["no_grad_inputs"]}
     assert stubs == {key for key, child in edges.items() if child is None}
 
 
@@ -102,7 +102,7 @@ def test_two_edges_between_the_same_nodes():
 
 def test_a_number_is_kept_as_an_input_without_grad():
     graph = capture(torch.ones(3, requires_grad=True) * 2)
-    assert graph.nodes[0]["no_grad_inputs"] == [{"input_nr": 1, "argument": "other"}]
+    assert graph.nodes[0]["no_grad_inputs"] == [{"arg_nr": 1, "argument": "other"}]
     assert graph.nodes[1]["no_grad_inputs"] == []
 
 
@@ -113,7 +113,7 @@ def test_a_custom_functions_arguments_are_those_of_its_forward():
     assert named == {"x": "x", "b": "b"}
     without = capture(MultiplyAdd.apply(2.0, x, b.detach()))
     assert list(without.edges(data="argument")) == [(0, 1, "x")]
-    assert without.nodes[0]["no_grad_inputs"][0]["input_nr"] == 1
+    assert without.nodes[0]["no_grad_inputs"][0]["arg_nr"] == 1
 
 
 def test_arguments_of_common_operations():
@@ -128,7 +128,7 @@ def test_arguments_of_common_operations():
     }
     for output, arguments in cases.items():
         edges = capture(output).out_edges(0, data=True)
-        in_order = sorted(edges, key=lambda edge: edge[2]["input_nr"])
+        in_order = sorted(edges, key=lambda edge: edge[2]["arg_nr"])
         assert [data["argument"] for *_, data in in_order] == arguments
 
 

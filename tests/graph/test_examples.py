@@ -58,7 +58,7 @@ def board(value: Any) -> str:
 
 
 def leaves(widget: GraphWidget) -> list[dict[str, Any]]:
-    return [node for node in widget.graph["nodes"] if node["kind"] == "leaf"]
+    return [node for node in widget.model["nodes"] if node["kind"] == "leaf"]
 
 
 each_example = pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
@@ -72,15 +72,15 @@ def test_there_are_22() -> None:
 @pytest.mark.parametrize("example", SCALAR, ids=lambda each: each.name)
 def test_every_node_of_a_scalar_graph_has_its_value_when_watched(example: Example) -> None:
     with closing(example.shown(watched=True)) as widget:
-        assert all(node["shape"] in ([], None) for node in widget.graph["nodes"])
-        missing = [node["label"] for node in widget.graph["nodes"] if node["value"] is None]
+        assert all(node["shape"] in ([], None) for node in widget.model["nodes"])
+        missing = [node["label"] for node in widget.model["nodes"] if node["value"] is None]
         assert not missing
 
 
 @each_example
 def test_leaves_and_outputs_have_their_values_without_watching(example: Example) -> None:
     with closing(example.shown(watched=False)) as widget:
-        outputs = [widget.graph["nodes"][root["node"]] for root in widget.graph["roots"]]
+        outputs = [widget.model["nodes"][root["node"]] for root in widget.model["roots"]]
         for node in [*leaves(widget), *outputs]:
             assert node["value"] is not None, node["label"]
 
@@ -91,7 +91,7 @@ def test_every_value_is_what_torch_gave(example: Example, watched: bool) -> None
     with both(example, watched) as (widget, alone, seen):
         # The last copy: a call made by another one is seen before it, and gives the same.
         gave = {node: copy for node, nr, copy in seen.copies if nr == 0}
-        for node, behind in zip(widget.graph["nodes"], alone.nodes, strict=False):
+        for node, behind in zip(widget.model["nodes"], alone.nodes, strict=False):
             truth = getattr(behind, "variable", None)
             truth = gave.get(behind) if truth is None else truth.detach()
             if node["value"] is not None and truth is not None:
@@ -128,7 +128,7 @@ def one_number(values: Any) -> float | None:
 def test_local_derivatives_are_torchs_own(example: Example) -> None:
     """What is passed on, by what had arrived: the chain rule's factors, which torch computes."""
     with both(example, watched=True) as (widget, _, _):
-        edges, run = widget.graph["edges"], widget.run
+        edges, run = widget.model["edges"], widget.run
         passed = dict(zip(run["edges"], map(one_number, run["values"]), strict=True))
         came = {one["node"]: one_number(one["values"]) for one in [*run["seeds"], *run["arrived"]]}
         for place, value in passed.items():
@@ -148,7 +148,7 @@ def test_local_derivatives_are_torchs_own(example: Example) -> None:
 def test_the_chain_rule_at_every_node_makes_what_torch_passed_there(example: Example) -> None:
     with both(example) as (widget, alone, _):
         told = 0
-        for node, behind in zip(widget.graph["nodes"], alone.nodes, strict=False):
+        for node, behind in zip(widget.model["nodes"], alone.nodes, strict=False):
             widget.selected = node["id"]
             chain = widget.details["chain"]
             if chain is None or chain["sum"] is None or behind not in alone.arrived:
@@ -162,7 +162,7 @@ def test_the_chain_rule_at_every_node_makes_what_torch_passed_there(example: Exa
 @each_example
 def test_every_operation_has_a_sign(example: Example) -> None:
     with closing(example.shown(watched=True)) as widget:
-        for node in widget.graph["nodes"]:
+        for node in widget.model["nodes"]:
             assert bool(node["sign"]) == (node["kind"] == "op"), node["op"]
 
 
@@ -174,7 +174,7 @@ def test_the_picture_says_every_number(example: Example, watched: bool) -> None:
         texts = ET.fromstring(widget.to_svg(whole=True)).iter(f"{svg}text")
         said = Counter("".join(text.itertext()).removeprefix("= ") for text in texts)
         # A constant that an operation's sign says is in there, "× 2".
-        drawn = [node for node in widget.graph["nodes"] if node["said_by"] is None]
+        drawn = [node for node in widget.model["nodes"] if node["said_by"] is None]
         values = [node["value"] for node in drawn]
         needed = Counter(board(value) for value in values if isinstance(value, (int, float)))
         for node in alone.nodes:

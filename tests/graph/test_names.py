@@ -29,7 +29,7 @@ from gradwalk.graph.names import names_among, read_names
 
 
 def names_in(widget):
-    found = [n["name"] for n in widget.graph["nodes"] if n["kind"] in ("op", "leaf")]
+    found = [n["name"] for n in widget.model["nodes"] if n["kind"] in ("op", "leaf")]
     widget.close()
     return found
 
@@ -244,7 +244,7 @@ def test_a_tied_weight_is_told_by_all_its_names(places, watched):
     with watch() if watched else contextlib.nullcontext():
         loss = model[-1](torch.ones(1, 2)).sum()
     widget = GraphWidget(loss, names=model)
-    node = next(n["id"] for n in widget.graph["nodes"] if n["name"] == "0.weight")
+    node = next(n["id"] for n in widget.model["nodes"] if n["name"] == "0.weight")
     widget.selected = node
     about = widget.details["about"]
     widget.close()
@@ -301,3 +301,62 @@ def test_save_names_tensors_by_the_variables_of_its_caller(tmp_path):
     quokka = torch.zeros(3, requires_grad=True)
     save(quokka * 2, path=tmp_path / "graph.gw")
     assert "quokka" in names_in(load(tmp_path / "graph.gw"))
+
+
+def named(found):
+    """The words of a result in which names appear."""
+    return str(names_in(found) if isinstance(found, GraphWidget) else found)
+
+
+def updated_by_wrapper(numbat, level):
+    widget = GraphWidget(numbat * 1, names={})
+    widget.update(numbat, stacklevel=level)
+    return widget
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        lambda numbat, level: GraphWidget(numbat, stacklevel=level),
+        updated_by_wrapper,
+        lambda numbat, level: GraphWidget(numbat, names={}).diagnose(stacklevel=level),
+        lambda numbat, level: compare(numbat, numbat * 1, stacklevel=level).table,
+        lambda numbat, level: [
+            row.label for row in compare_numerics(numbat, numbat * 1, stacklevel=level).rows
+        ],
+        lambda numbat, level: record(numbat, stacklevel=level).graph.nodes(data="name"),
+        lambda numbat, level: diagnose(numbat, stacklevel=level),
+        lambda numbat, level: explain_grad(numbat, stacklevel=level),
+        lambda numbat, level: what_if(numbat, stacklevel=level).after,
+        lambda numbat, level: contributions(numbat, numbat * 1, stacklevel=level),
+    ],
+    ids=[
+        *("GraphWidget", "update", "widget.diagnose", "compare", "compare_numerics", "record"),
+        *("diagnose", "explain_grad", "what_if", "contributions"),
+    ],
+)
+def test_a_function_that_wraps_another_passes_the_frame_whose_names_count(wrapper):
+    quokka = nn.ModuleList([nn.Linear(1, 1), nn.Linear(1, 1)])  # the second is not used
+    wombat = quokka[0](torch.ones(1)).sum()
+    assert "quokka" not in named(wrapper(wombat, 1))
+    found = named(wrapper(wombat, 2))
+    assert "quokka" in found or "wombat" in found
+    assert "numbat" not in found
+
+
+def test_save_takes_the_frame_whose_names_count(tmp_path):
+    def kept(numbat, level):
+        save(numbat * 2, path=tmp_path / f"{level}.gw", stacklevel=level)
+        return names_in(load(tmp_path / f"{level}.gw"))
+
+    quokka = torch.zeros(3, requires_grad=True)
+    assert "numbat" in kept(quokka, 1)
+    assert "quokka" in kept(quokka, 2)
+
+
+def test_a_stacklevel_beyond_the_stack_reads_the_outermost_frame():
+    quokka = torch.zeros(3, requires_grad=True)
+    assert "quokka" not in names_in(GraphWidget(quokka * 2, stacklevel=10_000))
+    assert "quokka" in names_in(GraphWidget(quokka * 2, stacklevel=0))  # as warnings.warn does
+    with pytest.raises(TypeError, match=r"stacklevel='2', of type str\. Give 1 for"):
+        GraphWidget(quokka * 2, stacklevel="2")

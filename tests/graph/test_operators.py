@@ -73,7 +73,7 @@ def check(unit, folder=None):
 
 
 def look(widget):
-    for node in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.model["nodes"])):
         widget.selected = node
         assert widget._trait_values["details"]["failed"] == []  # as it was sent
     assert widget._fault is None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from gradwalk.graph.pass_through import PLUMBING, is_pass_through
+from gradwalk import capture
+from gradwalk.graph.labels import PLUMBING, is_pass_through
 
 aten = torch.ops.aten
 
@@ -93,3 +96,36 @@ def test_what_computes_or_joins_is_no_plumbing(compute):
 def test_a_copying_twin_is_plumbing_too():
     x = torch.randn(4, 1, 6, requires_grad=True)
     assert is_pass_through(type(aten.view_copy(x, (6, 4)).grad_fn).__name__)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # of torch itself
+def test_inside_a_transform_no_other_reason_is_given():
+    said: list[str] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = (x**3).sum()
+        try:
+            capture(y)
+        except ValueError as error:
+            said.append(str(error))
+        return y
+
+    def with_tangents() -> None:
+        with forward_ad.dual_level():
+            function(forward_ad.make_dual(x, x))
+
+    x = torch.randn(5, 3)
+    transforms: list[Callable[[], Any]] = [
+        lambda: torch.func.vmap(function)(x),
+        lambda: torch.func.grad(lambda z: torch.func.vmap(function)(z).sum())(x),
+        lambda: torch.func.vmap(torch.func.vmap(function))(x.unsqueeze(0)),
+        lambda: torch.func.jvp(function, (x,), (x,)),
+        lambda: torch.func.jacfwd(function)(x),
+        lambda: torch.func.functionalize(function)(x),
+        with_tangents,
+    ]
+    for number, transform in enumerate(transforms, 1):
+        transform()
+        assert len(said) >= number
+    assert not any("no_grad" in each for each in said), said
+    assert all("torch.func" in each or "forward-mode" in each for each in said), said

@@ -18,7 +18,7 @@ from gradwalk.graph.symbols import symbol_of
 
 def signs(*outputs: torch.Tensor) -> list[str | None]:
     widget = GraphWidget(*outputs)
-    found = [node["sign"] for node in widget.graph["nodes"] if node["kind"] == "op"]
+    found = [node["sign"] for node in widget.model["nodes"] if node["kind"] == "op"]
     widget.close()
     return found
 
@@ -175,7 +175,7 @@ def test_a_sign_with_a_number_makes_of_an_operand_what_torch_made(seed):
         for _ in range(12):
             y = chance.choice(_STEPS)(y, chance.choice([2, 3, -2, 0.5, -1.25, 10]))
     with closing(GraphWidget(y)) as widget:
-        nodes, edges = widget.graph["nodes"], widget.graph["edges"]
+        nodes, edges = widget.model["nodes"], widget.model["edges"]
         by = {each["source"]: each["target"] for each in edges if each["kind"] == "gradient"}
         said = 0
         for node in nodes:
@@ -197,7 +197,7 @@ def test_a_number_that_is_not_all_that_is_done_stays_beside_its_operation(x):
         y = torch.add(x, 5, alpha=2) * named
         z = y + x * shared + x / shared
     with closing(GraphWidget(z.sum(), names={"named": named, "x": x})) as widget:
-        nodes = widget.graph["nodes"]
+        nodes = widget.model["nodes"]
         assert {node["sign"] for node in nodes} == {None, "Σ", "+", "+ 2 ×", "×", "÷"}
         assert all(node["said_by"] is None for node in nodes)
 
@@ -225,7 +225,7 @@ def test_a_custom_function_is_called_what_its_author_calls_it():
             return grad
 
     x = torch.tensor(2.0, requires_grad=True)
-    graph = GraphWidget(Add.apply(x)).graph
+    graph = GraphWidget(Add.apply(x)).model
     assert [node["sign"] for node in graph["nodes"]] == ["Add", None]
 
 
@@ -233,7 +233,7 @@ def test_signs_are_read_of_nodes_that_have_freed_what_they_saved():
     q, k, v = (torch.randn(1, 2, 4, 8, requires_grad=True) for _ in range(3))
     attended = F.scaled_dot_product_attention(q, k, v)  # it saves a tensor "value"
     loss = torch.addcmul(attended, attended, attended, value=2).add(attended, alpha=2).sum()
-    before = [node["sign"] for node in GraphWidget(loss).graph["nodes"]]
+    before = [node["sign"] for node in GraphWidget(loss).model["nodes"]]
     loss.backward()
-    assert [node["sign"] for node in GraphWidget(loss).graph["nodes"]] == before
+    assert [node["sign"] for node in GraphWidget(loss).model["nodes"]] == before
     assert {"attention", "+ 2 ×", "+ 2 × ×"} <= set(before)

@@ -200,7 +200,7 @@ with LocalTensorMode(4) as mode:
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= 4
         for i, (name, _) in enumerate(net.named_parameters()):
-            node = next(n["id"] for n in widget.graph["nodes"] if n["name"] == f"net.{{name}}")
+            node = next(n["id"] for n in widget.model["nodes"] if n["name"] == f"net.{{name}}")
             widget.selected = node
             found = widget.details
             assert found["failed"] == []
@@ -212,7 +212,7 @@ with LocalTensorMode(4) as mode:
                 wanted = means[i] if is_reduced else alone[rank][i]
                 assert torch.allclose(reduced, wanted, atol=1e-7), name
                 assert torch.equal(torch.tensor(each["difference"]["values"]), local - reduced)
-            assert "Of the 4 ranks simulated here this is rank 0's." in found["value"]["note"]
+            assert "This is rank 0 of the 4 simulated ranks." in found["value"]["note"]
     widget.diagnose()
     assert widget.run["norms"]
     widget.to_html({str(tmp_path)!r} + "/a.html")

@@ -411,7 +411,7 @@ def test_constants_of_which_nobody_knows_the_place_are_matched():
         for node, kind in enumerate(kinds):
             found.add_node(node, kind=kind, op=kind, name=None, shape=(2,), sequence_nr=None)
         for target, nr in ((1, 0), (2, None), (3, None)):
-            found.add_edge(0, target, input_nr=nr, argument=None, output_nr=0)
+            found.add_edge(0, target, arg_nr=nr, argument=None, output_nr=0)
         return found
 
     assert match(graph(), graph()).pairs == {0: 0, 1: 1, 2: 2, 3: 3}

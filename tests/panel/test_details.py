@@ -19,7 +19,7 @@ CONTRACT = {
 
 
 def all_details(widget):
-    for i in range(len(widget.graph["nodes"])):
+    for i in range(len(widget.model["nodes"])):
         widget.selected = i
         yield widget.details
 
@@ -28,7 +28,7 @@ def all_details(widget):
 def test_every_node_of_every_program_before_and_after_backward(name):
     outputs = outputs_of(name)
     widget = GraphWidget(outputs, names={})
-    json.dumps(widget.graph, allow_nan=False)
+    json.dumps(widget.model, allow_nan=False)
     for run in (False, True):
         if run:
             backward(outputs)
@@ -49,7 +49,7 @@ def test_every_node_of_every_program_before_and_after_backward(name):
 
 
 def select(widget, op):
-    (node,) = [n["id"] for n in widget.graph["nodes"] if n["op"] == op]
+    (node,) = [n["id"] for n in widget.model["nodes"] if n["op"] == op]
     widget.selected = node
     return widget.details
 
@@ -170,7 +170,7 @@ def test_links_between_nodes():
     ]
     assert [(c["node"], c["argument"]) for c in product["consumers"]] == [(0, "self")]
     total = select(widget, "AddBackward0")
-    assert total["no_grad_inputs"] == [{"input_nr": 1, "argument": "other"}]
+    assert total["no_grad_inputs"] == [{"arg_nr": 1, "argument": "other"}]
     assert total["outputs"][0]["is_root"]
 
 

@@ -12,8 +12,8 @@ from programs import PROGRAMS, outputs_of
 from torch import nn
 
 from gradwalk import GraphWidget, capture
-from gradwalk.backward.path_counts import MOST_COUNTED, count_paths, distances
 from gradwalk.derivatives.chain import LONGEST_PATH
+from gradwalk.graph.adjacency import MOST_COUNTED, count_paths, distances
 
 pytestmark = pytest.mark.one_python
 
@@ -32,8 +32,8 @@ def test_reach_against_networkx(name):
         ]
         assert known.paths[node] == len(listed)
         assert known.depths[node] == min(map(len, listed))
-    for place, (source, target, input_nr) in enumerate(graph.edges(data="input_nr")):
-        assert known.place(graph, source, target, input_nr) == place
+    for place, (source, target, arg_nr) in enumerate(graph.edges(data="arg_nr")):
+        assert known.place(graph, source, target, arg_nr) == place
 
 
 def test_distances_end_where_they_are_told_to():
@@ -49,7 +49,7 @@ def test_paths_are_counted_as_far_as_they_can_be_read(blocks):
     for _ in range(blocks):
         y = y + y.sin()
     with closing(GraphWidget(y.sum(), names={"x": x})) as widget:
-        widget.selected = next(n["id"] for n in widget.graph["nodes"] if n["kind"] == "leaf")
+        widget.selected = next(n["id"] for n in widget.model["nodes"] if n["kind"] == "leaf")
         chain = widget.details["chain"]
     total = min(2**blocks, MOST_COUNTED)
     assert chain["total_paths"] == total
@@ -61,16 +61,16 @@ def test_what_many_share_is_listed_in_part_and_counted_in_full():
     w = torch.ones(2, requires_grad=True)
     loss = torch.stack([w * i for i in range(150)]).sum()
     with closing(GraphWidget(loss, names={"w": w})) as widget:
-        leaf = next(n["id"] for n in widget.graph["nodes"] if n["kind"] == "leaf")
+        leaf = next(n["id"] for n in widget.model["nodes"] if n["kind"] == "leaf")
         widget.selected = leaf
         assert widget.details["contribution_count"] == 0
         widget.backward()
         details = widget.details
         assert len(details["consumers"]) == len(details["contributions"]) == 100
         assert details["consumer_count"] == details["contribution_count"] == 150
-        takers = sorted(e["source"] for e in widget.graph["edges"] if e["target"] == leaf)
+        takers = sorted(e["source"] for e in widget.model["edges"] if e["target"] == leaf)
         assert [each["node"] for each in details["consumers"]] == takers[:100]
-        steps = [step["step"] for step in widget.steps if step["node"] in takers]
+        steps = [step.step for step in widget.steps if step.node in takers]
         assert [each["step"] for each in details["contributions"]] == steps[:100]
         widget.cursor = steps[119]
         assert widget.details["contribution_count"] == 120
@@ -87,14 +87,14 @@ def test_a_node_of_many_inputs_is_listed_in_part_and_counted_in_full(count):
     with closing(GraphWidget(torch.stack([*(x * 2).unbind(), *frozen]).sum())) as widget:
         widget.backward()
         found = {}
-        for node in range(len(widget.graph["nodes"])):
+        for node in range(len(widget.model["nodes"])):
             widget.selected = node
             found[widget.details["op"]] = widget.details
         stack, unbind = found["StackBackward0"], found["UnbindBackward0"]
         listed = min(count, 100)
         assert stack["input_count"] == count + count // 2
-        assert [each["input_nr"] for each in stack["inputs"]] == list(range(listed))
-        assert [each["input_nr"] for each in stack["formula"]] == list(range(listed))
+        assert [each["arg_nr"] for each in stack["inputs"]] == list(range(listed))
+        assert [each["arg_nr"] for each in stack["formula"]] == list(range(listed))
         assert len(stack["grad_input"]) == len(unbind["outputs"]) == listed
         assert len(stack["no_grad_inputs"]) == min(count // 2, 100)
         assert unbind["output_count"] == unbind["consumer_count"] == count
@@ -106,7 +106,7 @@ def test_a_node_of_many_inputs_is_listed_in_part_and_counted_in_full(count):
 def test_many_outputs_of_one_node(count):
     x = torch.ones(count, requires_grad=True)
     with closing(GraphWidget(*(x * 2).unbind())) as widget:
-        assert len(widget.graph["roots"]) == count
+        assert len(widget.model["roots"]) == count
         for node in range(3):
             widget.selected = node
             assert widget.details["failed"] == []
@@ -135,7 +135,7 @@ def test_a_graph_of_too_many_nodes_is_refused_with_what_to_do():
     assert str(told.value).endswith(".")
     for most in (302, None):
         with closing(GraphWidget(y, max_nodes=most)) as widget:
-            assert len(widget.graph["nodes"]) == len(capture(y)) == 301
+            assert len(widget.model["nodes"]) == len(capture(y)) == 301
     for wrong in ("many", 1.5):
         with pytest.raises(TypeError, match="max_nodes"):
             GraphWidget(y, max_nodes=wrong)

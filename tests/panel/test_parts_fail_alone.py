@@ -26,13 +26,13 @@ FIRST_USE = {
 def test_formulas_run_in_a_process_where_nothing_ran_before(written):
     fresh(
         f"""
-        from gradwalk.derivatives.evaluation import evaluate
+        from evaluate import evaluate
         from gradwalk.derivatives.formulas import formulas
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         y = {written}
         widget = GraphWidget(y)
         widget.backward()
-        for node in range(len(widget.graph["nodes"])):
+        for node in range(len(widget.model["nodes"])):
             widget.selected = node
             assert widget.details["failed"] == [] and widget._fault is None
         for node in filter(None, [y.grad_fn, *(child for child, _ in y.grad_fn.next_functions)]):
@@ -50,7 +50,7 @@ def test_formulas_run_under_modes_of_the_users():
         from torch.utils.flop_counter import FlopCounterMode
         from torch.utils._python_dispatch import TorchDispatchMode
         from torch.overrides import TorchFunctionMode
-        from gradwalk.derivatives.evaluation import evaluate
+        from evaluate import evaluate
         from gradwalk.derivatives.formulas import formulas
 
         class Mine(TorchDispatchMode):
@@ -71,7 +71,7 @@ def test_formulas_run_under_modes_of_the_users():
                 node = y.grad_fn.next_functions[0][0]
                 formula, = formulas(node)
                 assert evaluate(formula, node, [torch.ones(2)]).tolist() == [3.0, 3.0]
-                for node in range(len(widget.graph["nodes"])):
+                for node in range(len(widget.model["nodes"])):
                     widget.selected = node
                     assert widget.details["failed"] == []
         """
@@ -86,7 +86,7 @@ def looked_at(*outputs, run=True):
             widget.backward()
         for cursor in {0, widget.cursor}:
             widget.cursor = cursor
-            for node in range(len(widget.graph["nodes"])):
+            for node in range(len(widget.model["nodes"])):
                 widget.selected = node
                 assert widget.details["failed"] == []
                 assert widget._fault is None
@@ -143,7 +143,7 @@ def test_sizes_that_are_symbols():
         symbolic_context=Context([DimDynamic.DYNAMIC, DimDynamic.STATIC]),
     )
     with closing(looked_at((x * 2).sum(), run=False)) as widget:
-        assert None in [node["shape"] for node in widget.graph["nodes"]]
+        assert None in [node["shape"] for node in widget.model["nodes"]]
 
 
 def test_a_class_that_refuses_to_tell():
@@ -159,7 +159,7 @@ def test_a_class_that_refuses_to_tell():
 
     x = torch.ones(3).as_subclass(Shy).requires_grad_()
     with closing(GraphWidget((x * 2).sum())) as widget:
-        for node in range(len(widget.graph["nodes"])):
+        for node in range(len(widget.model["nodes"])):
             widget.selected = node
             assert widget.details["id"] == node
 
@@ -172,7 +172,7 @@ def test_a_variable_whose_key_cannot_be_written():
     x = torch.ones(2, requires_grad=True)
     things = {Key(): x, torch.ones(3): x, "good": x * 2}
     with closing(GraphWidget(things["good"].sum())) as widget:
-        assert "x" in [node["name"] for node in widget.graph["nodes"]]
+        assert "x" in [node["name"] for node in widget.model["nodes"]]
 
 
 @pytest.mark.parametrize("part", ["chain_model", "_formulas", "saved_models", "reason_of"])

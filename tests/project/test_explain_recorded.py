@@ -131,7 +131,7 @@ def test_at_the_start_of_a_pass_the_cursor_is_the_reason():
 def test_the_panel_of_every_leaf_says_it_is_of_this_pass():
     net, loss = network()
     widget = by_widget(loss)
-    leaves = [node for node in widget.graph["nodes"] if node["kind"] == "leaf"]
+    leaves = [node for node in widget.model["nodes"] if node["kind"] == "leaf"]
     assert len(leaves) == len(list(net.parameters()))
     for node in leaves:
         widget.selected = node["id"]

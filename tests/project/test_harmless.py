@@ -70,7 +70,7 @@ def run(name, *, watched):
     random_before = torch.get_rng_state()
     for step in range(2):
         if widget is not None:
-            for i in range(len(widget.graph["nodes"])):
+            for i in range(len(widget.model["nodes"])):
                 widget.selected = i
                 json.dumps(widget.details, allow_nan=False)
             assert torch.equal(torch.get_rng_state(), random_before)

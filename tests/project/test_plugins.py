@@ -7,11 +7,13 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from gradwalk import GraphWidget, capture, compare, plugins
+from gradwalk.checks import run_checks
 from gradwalk.comparison import difference
 from gradwalk.panel import details
 from gradwalk.sources import live_drawing, open_nodes
 
 HOOKS = {
+    "held": [run_checks.MORE_CHECKS],
     "compiled": [open_nodes.OPENERS, details.SAVED_NAMES, difference.COUNTERPARTS],
     "module_inference": [live_drawing.INFER_MODULES, live_drawing.BOXES],
     "checkpoints": [live_drawing.FIND_REGIONS],
@@ -29,7 +31,7 @@ def test_the_core_works_without_a_feature(feature, monkeypatch, compiles_anew):
     loss = checkpoint(lambda y: model(double(y)).sum(), x, use_reentrant=False)
     widget = GraphWidget(loss, names={"model": model})
     widget.backward()
-    for node in widget.graph["nodes"]:
+    for node in widget.model["nodes"]:
         widget.selected = node["id"]
         assert widget.details["op"] == node["op"]
     assert capture(loss, opened=True).number_of_nodes() >= capture(loss).number_of_nodes()

@@ -22,7 +22,7 @@ class Net(nn.Module):
 def modules_of(widget):
     return {
         node["op"]: (node["namespace"], node["inferred"])
-        for node in widget.graph["nodes"]
+        for node in widget.model["nodes"]
         if node["kind"] == "op"
     }
 
@@ -43,7 +43,7 @@ def test_modules_are_inferred_from_the_names_of_the_parameters():
     found = modules_of(widget)
     assert found["TanhBackward0"] == ("body/3", True)
     assert found["ReluBackward0"] == ("body/1", True)
-    widget.selected = next(n["id"] for n in widget.graph["nodes"] if n["op"] == "TanhBackward0")
+    widget.selected = next(n["id"] for n in widget.model["nodes"] if n["op"] == "TanhBackward0")
     assert widget.details["module"] == "body.3"
 
 
@@ -77,13 +77,13 @@ def test_findings_are_told_when_asked_and_are_about_the_pass_that_is_shown():
     loss = x.sqrt().sum()
     widget = GraphWidget(loss, names={"x": x})
     ask(widget, "diagnose")
-    assert [finding["kind"] for finding in widget.findings] == ["no backward"]
+    assert [finding.kind for finding in widget.findings] == ["no-backward"]
     widget.backward()
     assert widget.findings is None
     ask(widget, "diagnose")
     nan = widget.findings[0]
-    assert nan["kind"] == "nan"
-    assert widget.graph["nodes"][nan["nodes"][0]]["op"] == "SqrtBackward0"
+    assert nan.kind == "nan"
+    assert widget.model["nodes"][nan.nodes[0]]["op"] == "SqrtBackward0"
     assert widget._fault is None
 
 
@@ -93,7 +93,7 @@ def test_diagnose_lists_what_it_found_in_the_widget(loss):
     found = diagnose(widget, names={})
     assert widget.findings is None  # it only tells
     assert widget.diagnose(names={}) == found
-    assert [each["message"] for each in widget.findings] == [each.message for each in found]
+    assert [each.message for each in widget.findings] == [each.message for each in found]
 
 
 def test_what_the_browser_asks_in_vain_is_a_sentence(loss):

@@ -145,7 +145,7 @@ def untrue(seed: int) -> list[Any]:
     with contextlib.suppress(RuntimeError):  # what was saved was changed
         program.random.choice([lambda: None, loss.backward, widget.backward])()
     found = []
-    nodes = widget.graph["nodes"]
+    nodes = widget.model["nodes"]
     for node, autograd in enumerate(widget._shown().subject.captured.nodes):
         if nodes[node]["kind"] != "op" or nodes[node]["value"] is None:
             continue

@@ -21,7 +21,7 @@ from gradwalk.schema.columns import decode, encode
 TRAVELLED = json.loads(
     (Path(__file__).parents[1] / "support" / "travelled.json").read_text(encoding="utf-8")
 )
-GROWS = ("graph", "_dtypes", "state", "steps", "run", "_memory", "findings")
+GROWS = ("model", "_dtypes", "state", "_steps", "run", "_memory", "_findings")
 
 leaves = st.none() | st.booleans() | st.integers() | st.text()
 leaves |= st.floats(allow_nan=False, allow_infinity=False)
@@ -97,7 +97,7 @@ def test_a_comparison_sends_its_traits():
     x = torch.tensor(3.0, requires_grad=True)
     widget = compare([x**2, x**2 + x])
     widget.backward()
-    traits = ("panes", "members", "passes", "steps", "table")
+    traits = ("panes", "members", "passes", "_steps", "table")
     assert decoded(widget, *traits) == {trait: getattr(widget, trait) for trait in traits}
     widget.close()
 
@@ -105,9 +105,9 @@ def test_a_comparison_sends_its_traits():
 def test_traits_from_the_browser_are_decoded():
     x = torch.tensor(3.0, requires_grad=True)
     widget = GraphWidget(x**2)
-    graph = widget.graph
-    widget.set_state({"graph": memoryview(encode(graph)), "run": None})
-    assert widget.graph == graph
+    graph = widget.model
+    widget.set_state({"model": memoryview(encode(graph)), "run": None})
+    assert widget.model == graph
     widget.close()
 
 
@@ -140,9 +140,9 @@ def chain() -> GraphWidget:
 )
 def test_a_graph_is_sent_in_few_bytes_per_node(program, most):
     widget = program()
-    sent = widget.get_state("graph")["graph"]
+    sent = widget.get_state("model")["model"]
     assert isinstance(sent, bytes)
-    assert len(sent) / len(widget.graph["nodes"]) < most
+    assert len(sent) / len(widget.model["nodes"]) < most
     widget.close()
 
 

@@ -83,7 +83,7 @@ def used(widget: GraphWidget, folder) -> None:
     widget._repr_mimebundle_()
     for cursor in {0, len(widget.steps)}:
         widget.cursor = cursor
-        for node in range(len(widget.graph["nodes"])):
+        for node in range(len(widget.model["nodes"])):
             widget.selected = node
             assert widget.details["id"] == node
     for kind in ("memory", "diagnose"):
@@ -91,7 +91,7 @@ def used(widget: GraphWidget, folder) -> None:
     if widget.steps:
         widget.reset()
         widget.step()
-        widget.run_to(widget.steps[0]["node"])
+        widget.run_to(widget.steps[0].node)
     assert widget._fault is None or widget._fault.endswith(".")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -192,9 +192,9 @@ def test_a_large_graph_is_opened_when_it_is_asked_for(tmp_path):
         y = y * 1.5
     path = save(y, tmp_path / "run.gw")
     with contextlib.closing(load(path)) as widget:
-        assert len(widget.graph["nodes"]) > 3000
+        assert len(widget.model["nodes"]) > 3000
     with contextlib.closing(load(path, max_nodes=None)) as widget:
-        assert len(widget.graph["nodes"]) > 3000
+        assert len(widget.model["nodes"]) > 3000
     data = path.read_bytes()
     with pytest.raises(TooLargeError, match="holds more values"):
         decode(data, most_values=1000)

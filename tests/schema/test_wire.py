@@ -47,7 +47,7 @@ def test_the_generated_types_are_up_to_date():
         ("schema/graph.py", "    op: str\n", "    op: str\n    cost: float\n", "  cost: number;"),
         ("schema/graph.py", "class RootModel", "class OutputRoot", "interface OutputRoot {"),
         ("schema/values.py", '"leaf", "op"', '"leaf", "operation"', 'Kind = "leaf" | "operation"'),
-        ("graph/pass_through.py", '"LiftBackward0"', '"LowerBackward0"', '"LowerBackward0"'),
+        ("graph/labels.py", '"LiftBackward0"', '"LowerBackward0"', '"LowerBackward0"'),
     ],
 )
 def test_a_change_is_detected_and_written(tmp_path, file, old, new, written):

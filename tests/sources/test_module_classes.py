@@ -58,7 +58,7 @@ def classes(model: nn.Module) -> dict[str, str]:
 
 def spaces_of(widget: GraphWidget) -> set[str]:
     """The modules that nodes belong to, and those around them."""
-    paths = {node["namespace"] for node in widget.graph["nodes"]} - {None, ""}
+    paths = {node["namespace"] for node in widget.model["nodes"]} - {None, ""}
     parts = [path.split("/") for path in paths]
     return {".".join(each[: i + 1]) for each in parts for i in range(len(each))}
 
@@ -73,7 +73,7 @@ def test_each_is_the_class_that_the_model_tells(watched: bool, by_name: bool) ->
     else:
         loss = loss_of(model)
     widget = GraphWidget(loss, names=model) if by_name else GraphWidget(loss)
-    found, spaces = by_path(widget.graph["modules"]), spaces_of(widget)
+    found, spaces = by_path(widget.model["modules"]), spaces_of(widget)
     expected = classes(model)
     if not watched and not by_name:  # then they go by the name of the variable
         expected = {"model": "Net"} | {f"model.{path}": kind for path, kind in expected.items()}
@@ -87,7 +87,7 @@ def test_what_only_holds_modules_is_left_out_where_nothing_tells_its_class() -> 
     with watch():
         loss = loss_of(model)
     widget = GraphWidget(loss, names={})
-    found = by_path(widget.graph["modules"])
+    found = by_path(widget.model["modules"])
     widget.close()
     assert "blocks.0.layers" not in found
     assert found == {path: kind for path, kind in classes(model).items() if path in found}
@@ -100,7 +100,7 @@ def test_two_models_with_modules_of_one_name_are_told_apart() -> None:
     with watch():
         loss = second(first(torch.ones(2, 3))).sum()
     widget = GraphWidget(loss, names={})
-    found = by_path(widget.graph["modules"])
+    found = by_path(widget.model["modules"])
     widget.close()
     assert found == {
         "(Sequential)": "Sequential",
@@ -113,7 +113,7 @@ def test_two_models_with_modules_of_one_name_are_told_apart() -> None:
 
 def test_a_graph_without_modules_has_none() -> None:
     widget = GraphWidget(torch.ones(2, requires_grad=True).sum())
-    assert widget.graph["modules"] == {"namespaces": [], "classes": [], "names": []}
+    assert widget.model["modules"] == {"namespaces": [], "classes": [], "names": []}
     widget.close()
 
 
@@ -122,7 +122,7 @@ def test_they_are_saved_with_the_graph(tmp_path) -> None:
     widget = GraphWidget(loss_of(model), names=model)
     save(widget, tmp_path / "net.gw.json.gz")
     opened = load(tmp_path / "net.gw.json.gz")
-    assert opened.graph["modules"] == widget.graph["modules"] != {}
-    assert by_path(opened.graph["modules"])["encoder"] == "TransformerEncoderLayer"
+    assert opened.model["modules"] == widget.model["modules"] != {}
+    assert by_path(opened.model["modules"])["encoder"] == "TransformerEncoderLayer"
     for each in (widget, opened):
         each.close()

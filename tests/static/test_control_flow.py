@@ -124,7 +124,7 @@ def run_as_drawn(program, inputs):
     values = {}
     for i in sorted(graph, key=lambda i: graph.nodes[i]["sequence_nr"]):
         op = graph.nodes[i]["op"]
-        edges = sorted(graph.out_edges(i, data=True), key=lambda each: each[2]["input_nr"])
+        edges = sorted(graph.out_edges(i, data=True), key=lambda each: each[2]["arg_nr"])
         came = [values[target] for _, target, _ in edges]
         if op == "parameter":
             values[i] = program.state_dict[graph.nodes[i]["name"]]
@@ -187,15 +187,15 @@ def test_every_part_of_the_widget_works(name, tmp_path):
     program, _ = exported(name)
     before = str(program.graph)
     widget = GraphWidget(program)
-    for node in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.model["nodes"])):
         widget.selected = node
         assert widget.details["failed"] == []
         assert "unknown" not in widget.details["about"]
-    runs = [n["id"] for n in widget.graph["nodes"] if n["op"] in ("cond", "while_loop", "map_impl")]
+    runs = [n["id"] for n in widget.model["nodes"] if n["op"] in ("cond", "while_loop", "map_impl")]
     for widget.selected in runs:
         assert "Runs " in widget.details["about"]
     save(widget, tmp_path / "flow.gw")
-    assert load(tmp_path / "flow.gw").graph == widget.graph
+    assert load(tmp_path / "flow.gw").model == widget.model
     assert "torch." in widget.to_svg()
     assert str(program.graph) == before
     compare({"one": program, "other": exported(name)[0]}).close()
@@ -264,7 +264,7 @@ def test_what_does_not_tell_what_its_graphs_take_stays_closed():
     program = GraphModule(root, graph)
     assert [op for _, op in capture(program).nodes(data="op")].count("subgraph") == 1
     widget = GraphWidget(program)
-    (widget.selected,) = (n["id"] for n in widget.graph["nodes"] if n["op"] == "subgraph")
+    (widget.selected,) = (n["id"] for n in widget.model["nodes"] if n["op"] == "subgraph")
     assert "It calls aten.sin.default." in widget.details["about"]
 
 

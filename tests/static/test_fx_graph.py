@@ -80,9 +80,9 @@ def test_nodes_and_edges_are_fxs_own(program):
     assert Counter(called.values()) == Counter(list(nodes))
     for i, data in graph.nodes(data=True):
         node = nodes[data["fx_name"]]
-        edges = [(data["input_nr"], called[to]) for _, to, data in graph.out_edges(i, data=True)]
+        edges = [(data["arg_nr"], called[to]) for _, to, data in graph.out_edges(i, data=True)]
         assert Counter(name for _, name in edges) == used_by(node)
-        numbers = [nr for nr, _ in edges] + [number["input_nr"] for number in data["numbers"]]
+        numbers = [nr for nr, _ in edges] + [number["arg_nr"] for number in data["numbers"]]
         assert sorted(numbers) == list(range(len(numbers)))
         assert data["no_grad_inputs"] == []
         assert (data["kind"] != "op") == (node.op in ("placeholder", "get_attr"))
@@ -291,7 +291,7 @@ def test_a_number_in_place_of_a_tensor_is_told():
     exported = capture(export(Doubled(), (torch.ones(2),)))
     # What an autograd graph knows to be no tensor with a gradient, a static one knows the value of.
     assert [
-        [{"input_nr": n["input_nr"], "argument": n["argument"]} for n in data["numbers"]]
+        [{"arg_nr": n["arg_nr"], "argument": n["argument"]} for n in data["numbers"]]
         for _, data in exported.nodes(data=True)
     ] == [data["no_grad_inputs"] for _, data in dynamic.nodes(data=True)]
     for graph in (exported, capture(symbolic_trace(Doubled()))):

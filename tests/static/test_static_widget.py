@@ -70,7 +70,7 @@ def called_by_fx(program):
 def test_everything_drawn_is_fxs_own(program, widget):
     nodes = called_by_fx(program)
     names = nx.get_node_attributes(widget.to_networkx(), "fx_name")
-    drawn = widget.graph["nodes"]
+    drawn = widget.model["nodes"]
     numbers = [node for node in drawn if node["op"] == "number"]
     assert {*names.values()} == {*nodes}
     assert len(drawn) == len(nodes) + len(numbers)
@@ -78,16 +78,16 @@ def test_everything_drawn_is_fxs_own(program, widget):
     wanted = {(name, used.name) for name, node in nodes.items() for used in node.all_input_nodes}
     found = {
         (names[edge["source"]], names[edge["target"]])
-        for edge in widget.graph["edges"]
+        for edge in widget.model["edges"]
         if edge["target"] in names
     }
     assert found == wanted
-    assert widget.graph["static"] is True
+    assert widget.model["static"] is True
     assert all(node["no_grad_inputs"] == [] for node in drawn)
 
 
 def test_what_can_be_hidden_comes_last_and_apart(widget):
-    graph = widget.graph
+    graph = widget.model
     kinds = [node["kind"] for node in graph["nodes"]]
     hidden = [kind == "constant" for kind in kinds]
     assert hidden == sorted(hidden)
@@ -99,14 +99,14 @@ def test_what_can_be_hidden_comes_last_and_apart(widget):
 
 def test_a_number_is_a_node_with_its_value():
     widget = GraphWidget(export(Normed(), (torch.randn(4, 3),)))
-    values = [node["value"] for node in widget.graph["nodes"] if node["op"] == "number"]
+    values = [node["value"] for node in widget.model["nodes"] if node["op"] == "number"]
     assert sorted(values) == ["1", "2"]  # of the batches counted, and of the program's own
-    assert len(widget.to_networkx()) == len(widget.graph["nodes"]) - 2
+    assert len(widget.to_networkx()) == len(widget.model["nodes"]) - 2
 
 
 def test_outputs_say_what_they_change():
     program = PROGRAMS["normed, taken apart"]()
-    names = [root["name"] for root in GraphWidget(program).graph["roots"]]
+    names = [root["name"] for root in GraphWidget(program).model["roots"]]
     specs = program.graph_signature.output_specs
     assert names == [spec.target and f"updated {spec.target}" for spec in specs]
 
@@ -114,7 +114,7 @@ def test_outputs_say_what_they_change():
 def test_every_node_has_its_panel(program, widget):
     nodes = called_by_fx(program)
     names = nx.get_node_attributes(widget.to_networkx(), "fx_name")
-    for node in widget.graph["nodes"]:
+    for node in widget.model["nodes"]:
         widget.selected = node["id"]
         details = widget.details
         assert details["id"] == node["id"]
@@ -148,7 +148,7 @@ def test_the_panel_shows_the_tensors_that_the_program_keeps():
         "table": module.table,
     }
     seen = set()
-    for node in widget.graph["nodes"]:
+    for node in widget.model["nodes"]:
         widget.selected = node["id"]
         value = widget.details["value"]
         if node["name"] in kept:
@@ -161,7 +161,7 @@ def test_the_panel_shows_the_tensors_that_the_program_keeps():
 
 def test_a_call_tells_its_line_and_module():
     widget = GraphWidget(export(LeNet(), (torch.randn(2, 1, 28, 28),)))
-    for node in widget.graph["nodes"]:
+    for node in widget.model["nodes"]:
         widget.selected = node["id"]
         details = widget.details
         if node["kind"] != "op":
@@ -178,7 +178,7 @@ def test_a_call_tells_its_line_and_module():
 
 def test_modules_are_those_of_the_program():
     module = LeNet()
-    graph = GraphWidget(export(module, (torch.randn(2, 1, 28, 28),))).graph
+    graph = GraphWidget(export(module, (torch.randn(2, 1, 28, 28),))).model
     names, classes = graph["modules"]["names"], graph["modules"]["classes"]
     found = {
         path: names[place]
@@ -192,7 +192,7 @@ def test_modules_are_those_of_the_program():
 def test_what_nothing_takes_says_so():
     program = export(Normed(), (torch.randn(4, 3),))
     widget = GraphWidget(program)
-    for node in widget.graph["nodes"]:
+    for node in widget.model["nodes"]:
         widget.selected = node["id"]
         fx_node = called_by_fx(program).get(
             widget.to_networkx().nodes.get(node["id"], {}).get("fx_name")
@@ -237,7 +237,7 @@ def test_diagnose_and_memory(widget):
 
 def test_it_is_saved_and_opened_again(program, widget, tmp_path):
     opened = load(save(program, tmp_path / "program.gw.json.gz"))
-    assert opened.graph == widget.graph
+    assert opened.model == widget.model
     assert (opened.state, opened.transport) == (widget.state, widget.transport)
     assert (opened.direction, opened.constants) == ("up", True)
     ours, theirs = opened.to_networkx(), widget.to_networkx()
@@ -248,7 +248,7 @@ def test_it_is_saved_and_opened_again(program, widget, tmp_path):
     assert sorted(ours.edges(keys=True, data=True), key=by_place) == sorted(
         theirs.edges(keys=True, data=True), key=by_place
     )
-    for node in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.model["nodes"])):
         widget.selected = opened.selected = node
         assert opened.details == json.loads(json.dumps(widget.details))
     with pytest.raises(RuntimeError, match="has no backward"):
@@ -269,7 +269,7 @@ def test_text_and_files_say_that_it_is_static(program, widget):
     assert "<a" not in html.split("<script")[0]
     data = json.loads(widget.to_json())
     graph = nx.node_link_graph(data, edges="edges")
-    assert len(graph) == len(widget.graph["nodes"])
+    assert len(graph) == len(widget.model["nodes"])
     assert "dir=back" in widget.to_dot()
 
 
@@ -327,7 +327,7 @@ def test_who_needs_an_autograd_graph_says_where_static_ones_go():
 def test_looking_changes_nothing(program):
     before, state = str(program.graph), torch.get_rng_state()
     widget = GraphWidget(program)
-    for node in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.model["nodes"])):
         widget.selected = node
     widget.to_html()
     widget.close()
@@ -362,7 +362,7 @@ def test_any_graph_is_drawn_saved_and_opened(tmp_path_factory, steps):
     captured = capture(program)
     path = tmp_path_factory.mktemp("saved") / "program.gw.json.gz"
     opened = load(save(widget, path))
-    assert opened.graph == widget.graph
+    assert opened.model == widget.model
     assert [*widget.to_networkx().nodes(data=True)] == [*captured.nodes(data=True)]
     for node in range(len(captured)):
         widget.selected = node

@@ -110,7 +110,7 @@ broken(
 )
 broken(
     "there and back by numpy",
-    "no grad",
+    "no-grad",
     "0.weight|NumPy array|which ends the graph",
     """
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
@@ -289,7 +289,7 @@ broken(
 broken(
     "an exploding RNN",
     "exploding",
-    "passes cell",
+    "passes model.cell",
     """
     class Net(nn.Module):
         def __init__(self):

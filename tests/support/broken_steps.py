@@ -8,7 +8,7 @@ from broken_scripts import broken
 
 broken(
     "learned numbers that are no leaf",
-    "not a leaf",
+    "not-a-leaf",
     "w is not a leaf|w.grad stays None",
     """
     w = torch.randn(4, 1, requires_grad=True) * 0.1
@@ -18,7 +18,7 @@ broken(
 )
 broken(
     "an update that makes another tensor",
-    "not a leaf",
+    "not-a-leaf",
     "w is not a leaf|w.grad stays None",
     """
     w = torch.randn(4, 1, requires_grad=True)
@@ -145,7 +145,7 @@ broken(
 )
 broken(
     "a branch that is not used",
-    "no grad",
+    "no-grad",
     "aux.weight and model.aux.bias|saw no path",
     """
     class Net(nn.Module):
@@ -248,7 +248,7 @@ broken(
 )
 broken(
     "softmax before cross_entropy",
-    "softmax twice",
+    "softmax-twice",
     "softmax|logits",
     """
     model = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1))
@@ -269,7 +269,7 @@ broken(
 )
 broken(
     "nll_loss of logits",
-    "no log probabilities",
+    "no-log-probabilities",
     "add up to|cross_entropy()",
     """
     model = nn.Linear(4, 3)
@@ -279,7 +279,7 @@ broken(
 )
 broken(
     "nll_loss of probabilities",
-    "no log probabilities",
+    "no-log-probabilities",
     "add up to|log_softmax",
     """
     model = nn.Linear(4, 3)
@@ -289,7 +289,7 @@ broken(
 )
 broken(
     "a softmax over the examples",
-    "no log probabilities",
+    "no-log-probabilities",
     "along dimension 0|dim=1",
     """
     model = nn.Linear(4, 3)
@@ -310,7 +310,7 @@ broken(
 broken(
     "a normalisation of single numbers",
     "zero",
-    "module 1 at|normalises each number by itself",
+    "model.1 at|normalises each number by itself",
     """
     model = nn.Sequential(nn.Linear(4, 1), nn.LayerNorm(1))
     def step():

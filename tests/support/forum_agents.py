@@ -150,7 +150,7 @@ broken(
 )
 broken(
     "a VAE whose KL goes by numpy",
-    "no grad",
+    "no-grad",
     "NumPy array|which ends the graph",
     """
     enc, dec = nn.Linear(4, 4), nn.Linear(2, 4)

@@ -6,7 +6,7 @@ from broken_scripts import broken
 
 broken(
     "MAML by deepcopy",
-    "no grad",
+    "no-grad",
     "holds nearly the same numbers|likely",
     """
     import copy
@@ -24,7 +24,7 @@ broken(
 )
 broken(
     "MAML by data",
-    "no grad",
+    "no-grad",
     "inner.0.weight|holds nearly the same numbers",
     """
     import copy
@@ -43,7 +43,7 @@ broken(
 )
 broken(
     "MAML that writes its steps into the parameters",
-    "no grad",
+    "no-grad",
     "the reason is unknown|AccumulateGrad",
     """
     model = nn.Linear(4, 1)
@@ -60,7 +60,7 @@ broken(
 )
 broken(
     "MAML by state_dict",
-    "no grad",
+    "no-grad",
     "learner.weight|holds the same numbers",
     """
     model, learner = nn.Linear(4, 1), nn.Linear(4, 1)
@@ -73,7 +73,7 @@ broken(
 )
 broken(
     "parameters detached before",
-    "no grad",
+    "no-grad",
     "shares the memory of model.weight|inferred",
     """
     model = nn.Linear(4, 1)
@@ -86,7 +86,7 @@ broken(
 )
 broken(
     "functional_call of detached parameters",
-    "no grad",
+    "no-grad",
     "shares the memory of model.0.weight|inferred",
     """
     model, head = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), nn.Linear(4, 1)
@@ -111,7 +111,7 @@ broken(
 )
 broken(
     "an ensemble stacked by torch.func",
-    "no grad",
+    "no-grad",
     "the reason is unknown|nets[2].bias",
     """
     nets = [nn.Linear(4, 1) for _ in range(3)]
@@ -155,7 +155,7 @@ broken(
 )
 broken(
     "replicas by deepcopy",
-    "no grad",
+    "no-grad",
     "replicas[0].0.weight|holds the same numbers",
     """
     import copy
@@ -187,7 +187,7 @@ broken(
 )
 broken(
     "the weights of the average are trained",
-    "no grad",
+    "no-grad",
     "model.weight|saw no path",
     """
     import copy
@@ -242,7 +242,7 @@ broken(
 )
 broken(
     "a merged adapter",
-    "no grad",
+    "no-grad",
     "a and b|saw no path",
     """
     base = nn.Linear(4, 1).requires_grad_(False)

@@ -54,7 +54,7 @@ broken(
 )
 broken(
     "an accumulated loss that is backwarded twice",
-    "no backward",
+    "no-backward",
     "a backward has freed some of this graph",
     """
     model = nn.Linear(4, 1)
@@ -143,7 +143,7 @@ broken(
 )
 broken(
     "a reentrant checkpoint without an input that requires grad",
-    "no grad",
+    "no-grad",
     "use_reentrant=False",
     """
     from torch.utils.checkpoint import checkpoint
@@ -156,7 +156,7 @@ broken(
 )
 broken(
     "a Function without a gradient for its weight",
-    "no grad",
+    "no-grad",
     "model.w|LinBackward|returned None",
     """
     class Lin(torch.autograd.Function):
@@ -181,7 +181,7 @@ broken(
 )
 broken(
     "a Function that uses a Parameter it was not given",
-    "no grad",
+    "no-grad",
     "to apply() as an input",
     """
     w = nn.Parameter(torch.randn(4, 1))

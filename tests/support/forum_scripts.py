@@ -97,7 +97,7 @@ broken(
 )
 broken(
     "floor division",
-    "no grad",
+    "no-grad",
     "has no derivative in torch",
     """
     model, head = nn.Linear(4, 4), nn.Linear(4, 1)
@@ -205,7 +205,7 @@ broken(
 )
 broken(
     "a Function that returns None",
-    "no grad",
+    "no-grad",
     "ClipBackward|got one and passed none on",
     """
     class Clip(torch.autograd.Function):
@@ -261,7 +261,7 @@ broken(
 )
 broken(
     "stale params of functional_call",
-    "no grad",
+    "no-grad",
     "holds the same numbers|functional_call",
     """
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
@@ -273,7 +273,7 @@ broken(
 )
 broken(
     "Parameter cast is no Parameter",
-    "not a leaf",
+    "not-a-leaf",
     "model.w is not a leaf|make the Parameter last",
     """
     class Net(nn.Module):
@@ -288,7 +288,7 @@ broken(
 )
 broken(
     "Parameter times 0.01",
-    "not a leaf",
+    "not-a-leaf",
     "w is not a leaf|w.grad stays None",
     """
     w = nn.Parameter(torch.randn(4, 1)) * 0.01
@@ -335,7 +335,7 @@ broken(
 )
 broken(
     "the loss of another model",
-    "no grad",
+    "no-grad",
     "best.weight|holds the same numbers",
     """
     import copy
@@ -374,7 +374,7 @@ broken(
 )
 broken(
     "layer used but its result dropped",
-    "no grad",
+    "no-grad",
     "a.weight and model.a.bias",
     """
     class Net(nn.Module):

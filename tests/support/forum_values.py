@@ -18,7 +18,7 @@ broken(
 )
 broken(
     "np.mean of losses",
-    "no grad",
+    "no-grad",
     "NumPy array|which ends the graph",
     """
     model = nn.Linear(4, 1)
@@ -59,7 +59,7 @@ broken(
 )
 broken(
     "a loss on the input",
-    "no grad",
+    "no-grad",
     "model.weight|saw no path",
     """
     model = nn.Linear(4, 4)
@@ -152,7 +152,7 @@ broken(
 broken(
     "a power of a negative number",
     "nan",
-    "PowBackward0|is born",
+    "PowBackward0|has NaN in it",
     """
     model = nn.Linear(4, 1)
     def step():

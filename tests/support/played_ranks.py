@@ -70,7 +70,7 @@ def run(
 
 
 def row(widget, name):
-    node = next(n["id"] for n in widget.graph["nodes"] if n["name"] == name)
+    node = next(n["id"] for n in widget.model["nodes"] if n["name"] == name)
     widget.selected = node
     return widget.details["ranks"]
 

@@ -48,7 +48,7 @@ def on_ranks(work, world=2):
 
 def look(widget):
     found = []
-    for node in [None, *range(len(widget.graph["nodes"]))]:
+    for node in [None, *range(len(widget.model["nodes"]))]:
         widget.selected = node
         found.append(widget.details)
         assert node is None or found[-1]["failed"] == [], found[-1]["failed"]

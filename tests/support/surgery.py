@@ -23,7 +23,7 @@ class Uses(TorchFunctionMode):
     """Counts the uses of tensors by calls; changes one of them.
 
     Attributes:
-        edges: Per use that needs grad, the (node, input_nr) by which its gradient flows.
+        edges: Per use that needs grad, the (node, arg_nr) by which its gradient flows.
     """
 
     def __init__(self, change: int | None = None, by: Callable[[Tensor], Tensor] | None = None):

@@ -7,7 +7,7 @@ from fresh import fresh
 LOOK = """
 def look(widget):
     found = []
-    for node in [None, *range(len(widget.graph["nodes"]))]:
+    for node in [None, *range(len(widget.model["nodes"]))]:
         widget.selected = node
         found.append(widget.details)
         assert node is None or found[-1]["failed"] == [], found[-1]["failed"]
@@ -66,9 +66,9 @@ def test_every_dtype_layout_and_view_can_be_asked():
     fresh(
         """
         from gradwalk.torch_api.reading import everywhere, one_number, why_unreadable
-        from gradwalk.torch_api.json_values import plain_values
+        from gradwalk.torch_api.summary import plain_values
         from gradwalk.torch_api.summary import summarise
-        from gradwalk.backward.statistics import norm_of
+        from gradwalk.backward.kept_gradients import norm_of
 
         dtypes = {t for t in vars(torch).values() if isinstance(t, torch.dtype)}
         count = 0

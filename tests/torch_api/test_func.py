@@ -67,13 +67,13 @@ def test_the_graph_within_is_that_of_the_function_alone(name, watched):
     assert graph == alone
     (widget,) = widgets
     box = "/".join(f"torch.func.{level}" for level in levels)
-    for node in widget.graph["nodes"]:
+    for node in widget.model["nodes"]:
         assert node["kind"] != "op" or node["namespace"] == box
-    for node in range(len(widget.graph["nodes"])):  # after the transform has ended
+    for node in range(len(widget.model["nodes"])):  # after the transform has ended
         widget.selected = node
         assert widget.details["failed"] == []
         assert widget.details["about"].startswith("Recorded within torch.func: ")
-    leaf = next(n["id"] for n in widget.graph["nodes"] if n["kind"] == "leaf")
+    leaf = next(n["id"] for n in widget.model["nodes"] if n["kind"] == "leaf")
     widget.selected = leaf
     value = widget.details["value"]
     true = x.movedim(1, 0) if name == "vmap along another dimension" else x
@@ -100,7 +100,7 @@ def test_the_gradients_of_the_transform_are_seen(name, tmp_path):
 
     transform(looked_at)(x)
     (widget,) = widgets
-    widget.selected = next(n["id"] for n in widget.graph["nodes"] if n["op"] == "MulBackward0")
+    widget.selected = next(n["id"] for n in widget.model["nodes"] if n["op"] == "MulBackward0")
     came = widget.details["grad_output"][0]
     assert 1.0 in flat(came["values"])  # of a sum
     assert set(flat(came["values"])) <= {0.0, 1.0}
@@ -125,22 +125,38 @@ def test_a_graph_from_outside_is_in_no_transform():
 
 def test_what_vmap_hides_is_said_to_be_behind_what_it_returns():
     w = torch.tensor([1.0, 2.0], requires_grad=True)
-    said = []
+    refusals = []
 
     def f(x):
         loss = (x * w).sum()
-        with pytest.raises(ValueError, match=r"inside of torch\.func \(vmap over 3\)") as refused:
+        with pytest.raises(ValueError, match=r"inside torch\.func \(vmap over 3\)") as refused:
             capture(loss)
-        said.append(str(refused.value))
+        refusals.append(str(refused.value))
         return loss
 
     given = torch.func.vmap(f)(torch.ones(3, 2))
-    assert "none of the tensors" not in said[0]
+    assert "none of the tensors" not in refusals[0]
     assert "w" in {name for _, name in capture(given, names={"w": w}).nodes(data="name")}
 
     def plain(x):
-        with pytest.raises(ValueError, match="none of the tensors it was computed from requires"):
+        with pytest.raises(ValueError, match="if it requires grad"):
             capture(x.sum())
         return x
 
     torch.func.vmap(plain)(torch.ones(3, 2))
+
+
+def test_a_parameter_that_was_cut_outside_of_the_transform_is_drawn():
+    weight = torch.nn.Parameter(torch.ones(3))
+    drawn = []
+
+    def function(x):
+        with watch():
+            with torch.no_grad():
+                y = weight * 2
+            out = (x * y).sum()
+        drawn.extend(node["op"] for node in GraphWidget(out).model["nodes"])
+        return out
+
+    assert torch.equal(torch.func.grad(function)(torch.ones(3)), torch.full((3,), 2.0))
+    assert "MulBackward0" in drawn

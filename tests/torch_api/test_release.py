@@ -14,7 +14,7 @@ from programs import Fails, MultiplyAdd
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from gradwalk import GraphWidget, capture, make_dot, record, watch
-from gradwalk.graph.garbage_collector import collector_paused
+from gradwalk.graph.adjacency import collector_paused
 
 
 def test_after_close_and_del_tensors_and_nodes_are_gone():

@@ -10,7 +10,7 @@ from fresh import fresh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwalk.backward.statistics import statistics_of
+from gradwalk.backward.kept_gradients import statistics_of
 from gradwalk.torch_api.reading import distinct, everywhere, parts
 from gradwalk.torch_api.summary import summarise
 
@@ -116,7 +116,7 @@ def test_a_thousand_million_numbers_of_four_bytes_take_no_memory():
             y = Keep.apply(x, mask).sum() + Keep.apply(x, wide).sum()
         widget = GraphWidget(y)
         widget.backward()
-        for widget.selected in range(len(widget.graph["nodes"])):
+        for widget.selected in range(len(widget.model["nodes"])):
             assert widget.details["failed"] == []
             for saved in widget.details["saved"]:
                 told = saved["summary"]
@@ -126,7 +126,7 @@ def test_a_thousand_million_numbers_of_four_bytes_take_no_memory():
         big = torch.ones(1, requires_grad=True).expand(many)
         out = big.sum()
         grown = GraphWidget(out); grown.backward()
-        for grown.selected in range(len(grown.graph["nodes"])):
+        for grown.selected in range(len(grown.model["nodes"])):
             assert grown.details["failed"] == []
         leaf = torch.zeros(1).expand(many).requires_grad_()
         leaf.grad = torch.zeros(1).expand(many)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gradwalk.torch_api.summary as summary_module
-from gradwalk.torch_api.json_values import evenly_spread, json_number
-from gradwalk.torch_api.summary import MOST_VALUES, Summaries, summarise
+from gradwalk.schema.json_number import json_number
+from gradwalk.torch_api.summary import MOST_VALUES, Summaries, evenly_spread, summarise
 
 
 def plain(tensor):

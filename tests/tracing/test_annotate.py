@@ -82,7 +82,7 @@ def test_a_constant_feeds_its_operation():
         "[3]",
     )
     assert graph.edges[0, constant, 0] == {
-        "input_nr": 1,
+        "arg_nr": 1,
         "argument": "other",
         "output_nr": 0,
         "kind": "constant",
@@ -190,7 +190,7 @@ def test_a_constant_of_a_call_that_made_several_nodes_stands_at_the_one_that_tak
     (taker,) = graph.predecessors(only(graph, "constant"))
     assert graph.nodes[taker]["op"] == "AddmmBackward0"
     (edge,) = graph.in_edges(only(graph, "constant"), data=True)
-    assert edge[2]["input_nr"] == 1  # mat1
+    assert edge[2]["arg_nr"] == 1  # mat1
     assert h.grad_fn.next_functions[1][0] is None
 
 
@@ -251,7 +251,7 @@ def test_without_watching_saved_constants_are_inferred():
     data = graph.nodes[only(graph, "constant")]
     assert (data["name"], data["inferred"], data["source"]) == ("c", True, None)
     (edge,) = graph.in_edges(only(graph, "constant"), data=True)
-    assert edge[2]["input_nr"] == 1
+    assert edge[2]["arg_nr"] == 1
 
 
 @pytest.mark.parametrize("in_graph", [True, False])
@@ -315,7 +315,7 @@ def test_the_widget_draws_them_and_tells_about_them():
         line = here(-1)
     widget = GraphWidget(h, names={"h": h, "w": w, "x": x, "b": b})
     assert widget.constants is True
-    found = {node["kind"]: node["id"] for node in widget.graph["nodes"]}
+    found = {node["kind"]: node["id"] for node in widget.model["nodes"]}
     assert min(found["cut"], found["outside"]) == 4
     widget.selected = found["cut"]
     details = widget.details
@@ -324,7 +324,7 @@ def test_the_widget_draws_them_and_tells_about_them():
     assert (cut["how"], cut["node"], cut["label"]) == ("detach", found["outside"], "x")
     assert f"{cut['line']['file']}:{cut['line']['line']}" == line
     assert cut["line"]["text"] == "h = w * x.detach() + b"
-    assert "x.detach()" in details["about"]
+    assert "detach() took the values of x" in details["about"]
     widget.selected = 1  # the product
     assert widget.details["source"]["text"] == "h = w * x.detach() + b"
     assert [each["node"] for each in widget.details["constants"]] == [found["cut"]]
@@ -340,10 +340,10 @@ def test_autograd_keeps_its_places_in_the_widget():
         h = (w * x.detach() + b) * torch.tensor(2.0) + w
     plain = capture_nodes(read_outputs((h,), "test"), Names()).graph
     widget = GraphWidget(h)
-    nodes, edges = widget.graph["nodes"], widget.graph["edges"]
+    nodes, edges = widget.model["nodes"], widget.model["edges"]
     assert [n["op"] for n in nodes][: len(plain)] == [op for _, op in plain.nodes(data="op")]
-    own = [(e["source"], e["target"], e["input_nr"]) for e in edges[: plain.number_of_edges()]]
-    assert own == list(plain.edges(data="input_nr"))
+    own = [(e["source"], e["target"], e["arg_nr"]) for e in edges[: plain.number_of_edges()]]
+    assert own == list(plain.edges(data="arg_nr"))
     assert all(e["kind"] != "gradient" for e in edges[plain.number_of_edges() :])
     widget.backward()
     assert set(widget.state["reached"]) == set(plain)
@@ -363,7 +363,7 @@ def test_small_graphs_show_constants_and_large_ones_do_not():
     ):
         widget = GraphWidget(output, constants=given_)
         assert widget.constants is wanted
-        assert "constant" in {node["kind"] for node in widget.graph["nodes"]}
+        assert "constant" in {node["kind"] for node in widget.model["nodes"]}
         widget.close()
 
 
@@ -432,9 +432,9 @@ def test_any_program_gives_an_acyclic_graph_whose_start_is_the_plain_one(program
     for node, data in plain.nodes(data=True):
         assert data.items() <= graph.nodes[node].items()
     gradient = [
-        (a, b, e["input_nr"]) for a, b, e in graph.edges(data=True) if e["kind"] == "gradient"
+        (a, b, e["arg_nr"]) for a, b, e in graph.edges(data=True) if e["kind"] == "gradient"
     ]
-    assert gradient == list(plain.edges(data="input_nr"))
+    assert gradient == list(plain.edges(data="arg_nr"))
     for node in list(graph)[len(plain) :]:
         data = graph.nodes[node]
         assert data["kind"] in ("constant", "cut", "outside")
@@ -442,14 +442,14 @@ def test_any_program_gives_an_acyclic_graph_whose_start_is_the_plain_one(program
         assert all(edge["kind"] == "cut" for edge in edges)
         assert bool(edges) == (data["kind"] == "cut")
         inputs = [
-            (a, e["input_nr"])
+            (a, e["arg_nr"])
             for a, _, e in graph.in_edges(node, data=True)
             if e["kind"] == "constant"
         ]
-        for taker, input_nr in inputs:
+        for taker, arg_nr in inputs:
             # torch agrees that this input needs no grad
-            assert input_nr is None or input_nr in [
-                each["input_nr"] for each in plain.nodes[taker]["no_grad_inputs"]
+            assert arg_nr is None or arg_nr in [
+                each["arg_nr"] for each in plain.nodes[taker]["no_grad_inputs"]
             ]
 
 

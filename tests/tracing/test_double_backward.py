@@ -100,12 +100,12 @@ def test_derivatives_are_tied_to_what_they_are_derivatives_of(program: Program) 
         for output in outputs
     }
     expected = {(place[f"t{id(dy)}"], place[f"t{id(y)}"]) for dy, y in pairs}
-    found = [(each["node"], each["of"]) for each in widget.graph["derivatives"]]
+    found = [(each["node"], each["of"]) for each in widget.model["derivatives"]]
     assert len(found) == len(set(found))
     # Other pairs are of tensors that are not among these.
     assert expected == {pair for pair in found if set(pair) <= {place[name] for name in names}}
     assert capture(*outputs).graph["derivatives"] == found
-    text = text_tree(widget.to_networkx(), model=widget.graph)
+    text = text_tree(widget.to_networkx(), model=widget.model)
     for dy, y in expected:
         assert re.search(rf"\b{dy} \w+ .*derivative of ([\d, ]+, )?{y}\b", text)
         widget.selected = dy
@@ -143,7 +143,7 @@ def test_what_is_not_shown_is_told_all_the_same() -> None:
     x = torch.tensor(2.0, requires_grad=True)
     with watch():
         widget = GraphWidget(slope(x) * 2, names={"x": x})
-    assert widget.graph["derivatives"] == []
+    assert widget.model["derivatives"] == []
     said = []
     for node in widget.to_networkx():
         widget.selected = node
@@ -161,8 +161,8 @@ def test_links_are_saved_and_drawn(tmp_path: Path) -> None:
     widget = GraphWidget(*outputs)
     save(widget, tmp_path / "run.gw")
     again = load(tmp_path / "run.gw")
-    assert again.graph["derivatives"] == widget.graph["derivatives"] != []
-    assert "derivative of" in text_tree(again.to_networkx(), model=again.graph)
+    assert again.model["derivatives"] == widget.model["derivatives"] != []
+    assert "derivative of" in text_tree(again.to_networkx(), model=again.model)
     for shown in (widget, again):
         picture = shown.to_svg()
         assert picture.count("The derivative of this, as the program computed it") == 2

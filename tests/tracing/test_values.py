@@ -22,14 +22,14 @@ from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.graph.outputs import values_in as outputs_in
-from gradwalk.torch_api.json_values import plain_values
+from gradwalk.torch_api.summary import plain_values
 
 MOST = 16
 
 
 def values(*outputs: Any, **options: Any) -> dict[int, Any]:
     with closing(GraphWidget(*outputs, **options)) as widget:
-        return values_in(widget.graph)
+        return values_in(widget.model)
 
 
 def leaf(*numbers: float) -> Tensor:
@@ -81,7 +81,7 @@ def test_a_scalar_graph_has_all_its_values_when_watched() -> None:
     with watch():
         loss = neuron()
     with closing(GraphWidget(loss)) as widget:
-        assert [node["value"] for node in widget.graph["nodes"]] == [
+        assert [node["value"] for node in widget.model["nodes"]] == [
             *(36.0, -6.0, -5.0, -6.0, 1.0, -3.0),
             *(1.0, 2.0),  # the constants
         ]
@@ -126,7 +126,7 @@ def test_what_was_changed_unseen_is_not_shown(change: Any, is_output: bool) -> N
     with torch.no_grad():
         change(y)
     with closing(GraphWidget(loss, names={"y": y})) as widget:
-        node = next(n for n in widget.graph["nodes"] if n["op"] == "MulBackward0")
+        node = next(n for n in widget.model["nodes"] if n["op"] == "MulBackward0")
         assert node["value"] is None
         widget.selected = node["id"]
         assert widget.details["value"] is None
@@ -149,11 +149,11 @@ def test_what_changes_while_it_is_shown_is_told_in_the_panel() -> None:
             w.sub_(1)
             loss.sub_(1)
         widget.selected = 1
-        assert widget.details["value"]["values"] == -3.0 == widget.graph["nodes"][1]["value"]
+        assert widget.details["value"]["values"] == -3.0 == widget.model["nodes"][1]["value"]
         assert "changed in place since. Now it holds -4" in widget.details["value_note"]
         widget.selected = 0
         assert widget.details["value"]["values"] == -6.0
-        assert widget.graph["nodes"][0]["value"] == -6.0
+        assert widget.model["nodes"][0]["value"] == -6.0
 
 
 USES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -171,7 +171,7 @@ CHANGES: dict[str, Callable[[Tensor], object]] = {
 
 
 def leaf_of(widget: GraphWidget) -> Any:
-    return next(node for node in widget.graph["nodes"] if node["kind"] == "leaf")
+    return next(node for node in widget.model["nodes"] if node["kind"] == "leaf")
 
 
 @pytest.mark.parametrize("is_run", [False, True], ids=["no backward", "backward"])
@@ -219,7 +219,7 @@ def test_no_changed_leaf_is_said_to_hold_what_went_in(use: str, change: str, is_
         widget.selected = drawn["id"]
         assert "changed in place" in widget.details["value_note"]
         assert (widget.details["value"] is None) == (drawn["changed"] is True)
-        assert drawn["id"] not in values_in(widget.graph)
+        assert drawn["id"] not in values_in(widget.model)
 
 
 @pytest.mark.parametrize("numbers", [16, 17, 1000])
@@ -228,7 +228,7 @@ def test_large_leaves_are_told_to_be_changed_in_the_panel(numbers: int) -> None:
     unchanged = torch.ones(numbers, requires_grad=True)
     loss = (w.exp() * w * unchanged).sum()
     with closing(GraphWidget(loss, names={"w": w, "unchanged": unchanged})) as widget:
-        ids = {node["name"]: node["id"] for node in widget.graph["nodes"]}
+        ids = {node["name"]: node["id"] for node in widget.model["nodes"]}
         for is_changed in (False, True):
             if is_changed:
                 with torch.no_grad():
@@ -321,10 +321,10 @@ def test_numbers_without_json(number: float) -> None:
     with watch():
         y = x * 1
     with closing(GraphWidget(y)) as widget:
-        assert widget.graph["nodes"][0]["value"] == plain_values(y)
+        assert widget.model["nodes"][0]["value"] == plain_values(y)
         del y
         widget.selected = 0
-        assert widget.details["value"]["values"] == widget.graph["nodes"][0]["value"]
+        assert widget.details["value"]["values"] == widget.model["nodes"][0]["value"]
         assert widget.details["value"]["note"] is None
 
 
@@ -334,7 +334,7 @@ def test_complex_numbers() -> None:
         y = (x * 2j).sum()
     with closing(GraphWidget(y)) as widget:
         widget.selected = 1
-        assert widget.details["value"]["values"] == widget.graph["nodes"][1]["value"]
+        assert widget.details["value"]["values"] == widget.model["nodes"][1]["value"]
 
 
 def test_half_precision_is_read_exactly() -> None:
@@ -390,13 +390,13 @@ def test_files_and_texts_have_them(tmp_path: Any) -> None:
     with watch():
         loss = neuron()
     with closing(GraphWidget(loss)) as widget:
-        assert "= 36" in text_tree(widget.to_networkx(), model=widget.graph)
+        assert "= 36" in text_tree(widget.to_networkx(), model=widget.model)
         assert "= -5" in widget._repr_mimebundle_()[0]["text/plain"]
         html = widget.to_html()
         assert "= -5" in html
     save(loss, path=tmp_path / "run.gw")
     with closing(load(tmp_path / "run.gw")) as again:
-        assert values_in(again.graph)[2] == -5.0
+        assert values_in(again.model)[2] == -5.0
         again.selected = 2
         assert again.details["value"]["values"] == -5.0
 
@@ -406,7 +406,7 @@ def test_a_recording_has_them() -> None:
         loss = neuron()
     recording = record(loss)
     with closing(GraphWidget(recording)) as widget:
-        assert widget.graph["nodes"][2]["value"] == -5.0
+        assert widget.model["nodes"][2]["value"] == -5.0
 
 
 def test_long_chains() -> None:

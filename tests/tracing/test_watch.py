@@ -4,6 +4,7 @@ import inspect
 import linecache
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 from torch.nn.modules import module as module_hooks
 from torch.overrides import _get_current_function_mode
 
+from gradwalk import capture
 from gradwalk.tracing.annotations import Annotation, annotation_of
 from gradwalk.tracing.watch import watch
 
@@ -185,3 +187,47 @@ def test_a_backward_with_create_graph_is_annotated():
     with watch():
         (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     assert seen(slope).forward == "torch.autograd.grad"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_function_without_gradients_leaves_earlier_records(count: int):
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 + 0
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+            return grad * 2
+
+    def run() -> tuple[torch.Tensor, ...]:
+        w, c = torch.randn(2, requires_grad=True), torch.randn(2)
+        with watch():
+            h = Twice.apply(w.sin())
+            data = [Twice.apply(c) for _ in range(count)]
+            with torch.no_grad():
+                data.append(Twice.apply(w))
+            out = Twice.apply(h).mean()
+        return out, h, *data
+
+    runs = [run() for _ in range(3)]
+    for made in runs:
+        nodes = capture(made[0]).nodes(data=True)
+        lines = [data.get("source") for _, data in nodes if data["kind"] == "op"]
+        assert None not in lines, lines
+
+
+def test_equal_code_of_two_files_keeps_its_own_file():
+    text = "def f(x):\n    return x * 2\n"
+    functions = []
+    for file in ("<one>", "<two>"):
+        given: dict[str, Any] = {}
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+        exec(compile(text, file, "exec"), given)
+        functions.append(given["f"])
+    x = torch.ones(1, requires_grad=True)
+    with watch():
+        results = [function(x) for function in functions]
+    sources = [annotation_of(result.grad_fn).source for result in results]
+    assert [source.file for source in sources] == ["<one>", "<two>"]
+    assert {source.span for source in sources} <= {(7, 12), None}

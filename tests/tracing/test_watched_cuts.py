@@ -95,7 +95,7 @@ def test_a_cut_is_traced_through_operations_without_grad(how):
     assert [cut.how for cut in constant.cuts] == [how]
     assert cuts_of(between) == constant.cuts
     assert constant.tensor() is between
-    assert (constant.position, constant.argument, constant.input_nr) == (1, "other", 1)
+    assert (constant.position, constant.argument, constant.arg_nr) == (1, "other", 1)
     assert y.grad_fn.next_functions[1][0] is None
 
 
@@ -157,7 +157,7 @@ def test_a_constant_is_described():
     assert constant.origin.where.line == inspect.findsource(test_a_constant_is_described)[1] + 4
     assert constant.cuts == ()
     (joined,) = seen(z).constants
-    assert (joined.position, joined.argument, joined.input_nr) == ("0[1]", "tensors[1]", 1)
+    assert (joined.position, joined.argument, joined.arg_nr) == ("0[1]", "tensors[1]", 1)
     (summed,) = seen(large).constants
     assert (summed.shape, summed.dtype, summed.values) == ((5, 2, 2), "torch.float64", None)
 
@@ -167,7 +167,7 @@ def test_a_mask_is_no_forward_input_of_the_node():
     with watch():
         y = torch.where(torch.tensor([True, False, True]), x, 0.0)
     (mask,) = seen(y).constants
-    assert (mask.argument, mask.input_nr) == ("condition", None)
+    assert (mask.argument, mask.arg_nr) == ("condition", None)
 
 
 def test_the_source_of_a_cut_is_found_in_its_own_graph_when_the_tensor_is_gone():

@@ -90,7 +90,7 @@ class Agent(nn.Module):
 
 
 def boxes(drawn):
-    found = [node["namespace"] for node in drawn.graph["nodes"] if node["op"] == "TanhBackward0"]
+    found = [node["namespace"] for node in drawn.model["nodes"] if node["op"] == "TanhBackward0"]
     drawn.close()
     return set(found)
 

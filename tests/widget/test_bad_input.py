@@ -17,10 +17,10 @@ from gradwalk import (
     contributions,
     diagnose,
     interact,
-    notebook,
     record,
     what_if,
 )
+from gradwalk.hosts.host import open_widgets
 
 
 def under(mode):
@@ -63,13 +63,13 @@ BAD = {
 def test_bad_outputs(function, case):
     make, error, message = BAD[case]
     given = make()
-    open_before = set(notebook.open_widgets())
+    open_before = set(open_widgets())
     with pytest.raises(error, match=message) as raised:
         function(*given)
     text = str(raised.value)
     assert text.startswith(f"{function.__name__}() was given")
     assert text.endswith((".", "?"))
-    assert set(notebook.open_widgets()) == open_before
+    assert set(open_widgets()) == open_before
 
 
 @pytest.mark.parametrize("direction", ["sideways", "", 3])
@@ -129,7 +129,7 @@ ODD = {
     "a text": "w",
 }
 BACKWARD = {
-    "retain_graph": r"retain_graph was given .*, of type \w+\. Give True, False or None\.$",
+    "retain_graph": r"retain_graph was given .*, of type \w+\. Give True, .* or .if_possible.\.$",
     "create_graph": r"create_graph was given .*, of type \w+\. Give True or False\.$",
     "inputs": r"inputs was given .*Give (the )?tensors",
 }
@@ -146,7 +146,7 @@ def test_what_backward_cannot_take(argument, odd):
 
 
 def test_retain_graph_is_what_torch_takes():
-    for given in (1, 0, True, None):
+    for given in (1, 0, True, None, "if_possible"):
         record((W * 2).sum(), retain_graph=given, inputs=iter([W]))
         assert W.grad.tolist() == [2.0, 2.0]
         W.grad = None
@@ -249,12 +249,16 @@ def test_what_a_missing_gradient_is_told_to_be_works(dtype):
 @pytest.mark.parametrize(
     ("use", "kind", "message"),
     [
-        (lambda box: box.step("x"), TypeError, r"lr='x', of type str\. Give a number"),
-        (lambda box: box.step(None), TypeError, "lr=None"),
-        (lambda box: box.step(names=3), TypeError, r"names=3.*names=\['w'\]"),
-        (lambda box: box.step(names="weight"), ValueError, r"given 'weight', which .* can: w\."),
-        (lambda box: (box.close(), box.step()), ValueError, "is closed"),
-        (lambda box: (box.close(), box.check()), ValueError, "is closed"),
+        (lambda box: box.descend("x"), TypeError, r"lr='x', of type str\. Give a number"),
+        (lambda box: box.descend(None), TypeError, "lr=None"),
+        (lambda box: box.descend(names=3), TypeError, r"names=3.*names=\['w'\]"),
+        (
+            lambda box: box.descend(names="weight"),
+            ValueError,
+            r"given .weight., which .* Give one of: w\.",
+        ),
+        (lambda box: (box.close(), box.descend()), ValueError, "is closed"),
+        (lambda box: (box.close(), box.differences()), ValueError, "is closed"),
     ],
 )
 def test_a_step_that_cannot_be_taken(use, kind, message):

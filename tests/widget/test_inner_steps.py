@@ -91,7 +91,7 @@ def opened(loss, **given):
 def inner_of(widget):
     """The calls inside of each open node, by the order in which the graph has them."""
     found = {}
-    for node in widget.graph["nodes"]:
+    for node in widget.model["nodes"]:
         if node["kind"] == "call":
             found.setdefault(node["inside"], []).append(node["id"])
     return found
@@ -114,9 +114,9 @@ def test_steps_go_through_what_is_inside_before_the_node_passes_on(program):
     assert inner
     expected = []
     for step in widget.steps:
-        calls = inner.get(step["node"], [])
-        expected += [(step["step"], i, call) for i, call in enumerate(calls, 1)]
-        expected.append((step["step"], 0, step["node"]))
+        calls = inner.get(step.node, [])
+        expected += [(step.step, i, call) for i, call in enumerate(calls, 1)]
+        expected.append((step.step, 0, step.node))
     expected[-1] = (*expected[-1][:2], None)  # all is over
     assert walked(widget) == expected
     back = [(widget.cursor, widget.inner)]
@@ -150,7 +150,7 @@ def test_the_order_inside_is_that_in_which_the_program_really_ran():
 def test_the_order_inside_of_a_function_is_that_in_which_its_backward_ran():
     widget = opened(swish())
     assert len(Swish.ran) == 6
-    ops = {node["id"]: node["op"] for node in widget.graph["nodes"]}
+    ops = {node["id"]: node["op"] for node in widget.model["nodes"]}
     stepped = [ops[node] for _, inner, node in walked(widget) if inner]
     assert stepped == Swish.ran
 
@@ -211,7 +211,7 @@ def test_going_anywhere_in_any_order_stays_in_bounds_and_moves_no_grad(program):
 
 
 def ran_at(widget):
-    return widget.steps[widget.cursor - 1]["node"] if widget.cursor else None
+    return widget.steps[widget.cursor - 1].node if widget.cursor else None
 
 
 def test_closing_what_we_are_inside_of_goes_back_to_the_node_itself():
@@ -247,7 +247,7 @@ def test_what_is_closed_is_one_step():
     widget = opened(compiled())
     (node,) = inner_of(widget)
     widget.collapse(node)
-    assert [place[:2] for place in walked(widget)] == [(step["step"], 0) for step in widget.steps]
+    assert [place[:2] for place in walked(widget)] == [(step.step, 0) for step in widget.steps]
 
 
 def test_run_to_goes_to_a_call_and_to_the_node_around_it():
@@ -282,7 +282,7 @@ def test_a_call_has_no_value_before_it_ran():
     assert "has not run" in widget.details["value_note"]
     widget.step()
     assert widget.details["value"] is not None
-    leaf = next(n["id"] for n in widget.graph["nodes"] if n["kind"] == "leaf")
+    leaf = next(n["id"] for n in widget.model["nodes"] if n["kind"] == "leaf")
     widget.selected = leaf
     assert widget.details["contributions"] == []  # the node has passed nothing on yet
     widget.inner = 0

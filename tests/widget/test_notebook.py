@@ -15,7 +15,8 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from gradwalk import GraphWidget, notebook
+from gradwalk import GraphWidget
+from gradwalk.hosts import host, ipython
 
 
 class Cells:
@@ -42,13 +43,13 @@ class Cells:
 def cells(monkeypatch, tmp_path):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # the shell makes its own
-    monkeypatch.setattr(notebook, "_made_in", {})
+    monkeypatch.setattr(ipython, "_made_in", {})
     monkeypatch.delattr(builtins, "_", raising=False)  # which doctests leave, and IPython minds
     ipywidgets.Widget.close_all()  # those that other tests have left open
     made = Cells()
     made.run("setup", SETUP)
     yield made
-    for widget in list(notebook.open_widgets().values()):
+    for widget in list(host.open_widgets().values()):
         widget.close()
     made.shell.reset(new_session=False)
     InteractiveShell.clear_instance()
@@ -58,7 +59,7 @@ def cells(monkeypatch, tmp_path):
 
 def opened():
     """The GraphWidgets that were not closed, oldest first, by their id: this holds none of them."""
-    widgets = notebook.open_widgets().items()
+    widgets = host.open_widgets().items()
     return [key for key, widget in widgets if isinstance(widget, GraphWidget)]
 
 
@@ -73,7 +74,7 @@ h = w * x
 
 
 def names_in(widget):
-    return [node["name"] for node in widget.graph["nodes"] if node["kind"] in {"op", "leaf"}]
+    return [node["name"] for node in widget.model["nodes"] if node["kind"] in {"op", "leaf"}]
 
 
 def test_names_come_from_the_notebook(cells):
@@ -247,19 +248,19 @@ def test_a_cell_without_an_id_closes_nothing(cells):
 
 
 def test_plain_python_closes_nothing(monkeypatch):
-    monkeypatch.setattr(notebook, "_made_in", {})
-    assert notebook.shell() is None
+    monkeypatch.setattr(ipython, "_made_in", {})
+    assert ipython.shell() is None
     y = torch.ones(1, requires_grad=True) * 2
     widgets = [GraphWidget(y) for _ in range(2)]
     assert len(opened()) == 2
-    assert notebook._made_in == {}
+    assert ipython._made_in == {}
     for widget in widgets:
         widget.close()
 
 
 def test_without_ipython_there_is_no_shell(monkeypatch):
     monkeypatch.delitem(sys.modules, "IPython")
-    assert notebook.shell() is None
+    assert ipython.shell() is None
     y = torch.ones(1, requires_grad=True) * 2
     widget = GraphWidget(y)
     assert names_in(widget)[0] == "y"

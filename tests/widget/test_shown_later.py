@@ -19,9 +19,11 @@ from comm.base_comm import BaseComm
 from IPython.core.interactiveshell import InteractiveShell
 from test_notebook import Cells, cells  # noqa: F401  a fixture
 
-from gradwalk import CompareWidget, GraphWidget, compare, notebook
+from gradwalk import CompareWidget, GraphWidget, compare
+from gradwalk.hosts.event_loop import is_heard
+from gradwalk.hosts.host import open_widgets
 
-TOLD = ("steps", "run", "state", "transport", "findings", "details", "cursor")
+TOLD = ("_steps", "run", "state", "transport", "_findings", "details", "cursor")
 
 
 class Channel(BaseComm):
@@ -51,7 +53,7 @@ def a_loss():
 def shown(widget: GraphWidget) -> int:
     """How many of the messages that went out showed a pass."""
     assert isinstance(widget.comm, Channel)
-    return sum("steps" in names or "run" in names for names in widget.comm.sent)
+    return sum("_steps" in names or "run" in names for names in widget.comm.sent)
 
 
 class TestWhoeverReads:
@@ -72,7 +74,7 @@ class TestWhoeverReads:
         assert late.cursor == len(late.steps) == 4
         assert late.get_state() | {"layout": 0} == prompt.get_state() | {"layout": 0}
 
-    @pytest.mark.parametrize("first", ["steps", "passes", "table", "details", "cursor"])
+    @pytest.mark.parametrize("first", ["_steps", "passes", "table", "details", "cursor"])
     def test_so_it_is_of_several_graphs(self, first):
         losses = [a_loss(), a_loss()]
         late, prompt = compare(losses), compare(losses)
@@ -320,7 +322,7 @@ class TestInIPython:
         async def kernel() -> None:
             cells.run("a", "widget = GraphWidget(h); sent = widget.comm.sent\nbefore = len(sent)")
             assert cells["before"] == 0
-            assert ["graph" in names for names in cells["sent"]] == [True]
+            assert ["model" in names for names in cells["sent"]] == [True]
             cells.run("b", "for _ in range(9): h.backward(retain_graph=True)\nbefore = len(sent)")
             assert cells["before"] == 1
             assert shown(cells["widget"]) == 1
@@ -348,10 +350,10 @@ class TestInIPython:
 
 
 def test_only_a_channel_that_drops_everything_is_not_heard():
-    assert not notebook.is_heard(None)
-    assert not notebook.is_heard(GraphWidget(a_loss()).comm)
+    assert not is_heard(None)
+    assert not is_heard(GraphWidget(a_loss()).comm)
     assert type(GraphWidget(a_loss()).comm) is sys.modules["comm"].DummyComm
-    assert notebook.is_heard(Channel())
+    assert is_heard(Channel())
 
 
 class Block(torch.nn.Module):
@@ -383,7 +385,7 @@ ASKS = {
     "a page": lambda widget: ipywidgets.embed.embed_snippet(
         [widget], state=ipywidgets.embed.dependency_state([widget], drop_defaults=False)
     ),
-    "a trait": lambda widget: widget.graph,
+    "a trait": lambda widget: widget.model,
     "another": lambda widget: widget.transport,
     "the cursor": lambda widget: widget.cursor,
 }
@@ -398,11 +400,11 @@ class TestMade:
         async def program() -> None:
             widget = GraphWidget(a_loss())
             assert widget.comm is not None
-            assert notebook.open_widgets()[widget.comm.comm_id] is widget
-            assert not any("graph" in names for names in widget.comm.sent)
+            assert open_widgets()[widget.comm.comm_id] is widget
+            assert not any("model" in names for names in widget.comm.sent)
             ask(widget)
             sent = set().union(*widget.comm.sent)
-            assert sent >= {"graph", "_dtypes", "state", "transport"}
+            assert sent >= {"model", "_dtypes", "state", "transport"}
             before = len(widget.comm.sent)
             await asyncio.sleep(0)
             assert len(widget.comm.sent) == before
@@ -413,31 +415,31 @@ class TestMade:
         async def program() -> None:
             widget = GraphWidget(a_loss())
             await asyncio.sleep(0)
-            assert "graph" in set().union(*widget.comm.sent)
+            assert "model" in set().union(*widget.comm.sent)
 
         asyncio.run(program())
-        assert "graph" in set().union(*GraphWidget(a_loss()).comm.sent)  # nothing calls back here
+        assert "model" in set().union(*GraphWidget(a_loss()).comm.sent)  # nothing calls back here
 
     def test_a_page_has_the_graph(self):
         async def program() -> None:
             widget, other = GraphWidget(a_loss()), GraphWidget(a_loss())
-            assert widget.graph == other.graph
+            assert widget.model == other.model
             page = ipywidgets.embed.embed_data([other], drop_defaults=False)
             state = page["manager_state"]["state"][other.comm.comm_id]
-            assert any(each["path"] == ["graph"] for each in state["buffers"])
+            assert any(each["path"] == ["model"] for each in state["buffers"])
 
         asyncio.run(program())
 
     @pytest.mark.parametrize("blocks", [2, 40], ids=["small", "large"])
     def test_what_is_worked_out_late_is_as_when_it_was_made(self, blocks):
         def drawn(widget: GraphWidget) -> dict[str, Any]:
-            about = ["graph", "_dtypes", "_openable", "_values", "_update", "constants"]
+            about = ["model", "_dtypes", "_openable", "_values", "_update", "constants"]
             return widget.get_state(about)
 
         async def program() -> None:
             model, x, loss = a_model(blocks)
             early, late = (GraphWidget(loss, names={"model": model, "x": x}) for _ in range(2))
-            before, graph = drawn(early), early.graph
+            before, graph = drawn(early), early.model
             assert any(node["value"] is not None for node in graph["nodes"])
             loss.backward()  # frees what was saved
             with torch.no_grad():
@@ -448,7 +450,7 @@ class TestMade:
             model = x = loss = parameter = None
             gc.collect()
             assert drawn(late) == before
-            assert late.graph == graph
+            assert late.model == graph
             assert late.state == early.state
             assert late.run == early.run
 
@@ -468,10 +470,10 @@ class TestMade:
         async def program() -> None:
             model, x, loss = a_model(2)
             early, late = (GraphWidget(loss, names={"model": model, "x": x}) for _ in range(2))
-            before = early.get_state(["graph", "_dtypes", "_values", "constants"])
+            before = early.get_state(["model", "_dtypes", "_values", "constants"])
             with torch.no_grad():
                 change(model)
-            assert late.get_state(["graph", "_dtypes", "_values", "constants"]) == before
+            assert late.get_state(["model", "_dtypes", "_values", "constants"]) == before
 
         asyncio.run(program())
 

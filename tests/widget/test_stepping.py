@@ -33,7 +33,7 @@ def example():
 
 
 def node_of(widget, label):
-    (found,) = [n["id"] for n in widget.graph["nodes"] if label in (n["name"], n["op"])]
+    (found,) = [n["id"] for n in widget.model["nodes"] if label in (n["name"], n["op"])]
     return found
 
 
@@ -76,7 +76,7 @@ class TestMoving:
     def test_run_to_a_name_or_an_id(self, example):
         widget, x, _ = example
         widget.run_to("y2")
-        assert widget.steps[widget.cursor - 1]["name"] == "y2"
+        assert widget.steps[widget.cursor - 1].name == "y2"
         widget.run_to(node_of(widget, "x"))
         assert (widget.cursor, x.grad.item()) == (5, 4.0)
         widget.reset()
@@ -151,7 +151,7 @@ class TestMoving:
             with pytest.raises(ValueError, match="closed and has let go of its graph"):
                 move()
 
-    @pytest.mark.parametrize("name", ["steps", "run", "transport"])
+    @pytest.mark.parametrize("name", ["_steps", "run", "transport"])
     def test_what_python_computes_is_read_only(self, example, name):
         widget, _, _ = example
         with pytest.raises(traitlets.TraitError, match="read-only"):
@@ -165,10 +165,10 @@ class TestTheEnginesOwn:
         log = EngineLog(outputs)
         widget = GraphWidget(outputs, names={})
         widget.backward(gradient=[torch.ones_like(output) for output in outputs])
-        assert [step["op"] for step in widget.steps] == [
+        assert [step.op for step in widget.steps] == [
             r.node.name().split("::")[-1] for r in log.ran
         ]
-        json.dumps([widget.steps, widget.run, widget.transport], allow_nan=False)
+        json.dumps([widget._steps, widget.run, widget.transport], allow_nan=False)
         if widget.transport["owned"]:
             for k in (len(log.ran) - 1, 1, len(log.ran)):
                 widget.cursor = max(k, 1)
@@ -228,7 +228,7 @@ class TestWhatIsDescribed:
         assert widget.details is None  # at the end nothing runs
         for cursor, step in enumerate(widget.steps[:-1], 1):
             widget.cursor = cursor
-            assert widget.details["id"] == step["node"]
+            assert widget.details["id"] == step.node
         widget.selected = 0
         assert widget.details["id"] == 0
         widget.selected = None

@@ -66,10 +66,10 @@ def test_another_graph_is_there_at_once_and_is_what_a_new_widget_shows():
         loss = program(w, branch=extra % 2 == 1, extra=extra)
         widget.update(loss, names={"w": w})
         fresh = GraphWidget(loss, names={"w": w})
-        assert widget.graph == fresh.graph
+        assert widget.model == fresh.model
         assert (widget.steps, widget.cursor, widget.run) == ([], 0, None)
         widget.backward()
-        assert [step["op"] for step in widget.steps] == [step["op"] for step in fresh.steps]
+        assert [step.op for step in widget.steps] == [step.op for step in fresh.steps]
         fresh.close()
     widget.close()
 
@@ -87,7 +87,7 @@ def test_the_picture_follows_the_pass_of_each_iteration(later):
         loss.backward()
         assert widget.state["runs"] == 1
         assert widget.cursor == len(widget.steps) > 0
-        leaf_id = next(n["id"] for n in widget.graph["nodes"] if n["name"] == "w")
+        leaf_id = next(n["id"] for n in widget.model["nodes"] if n["name"] == "w")
         widget.selected = leaf_id
         assert widget.details["grad"]["values"] == pytest.approx(w.grad.item())
     widget.close()
@@ -105,14 +105,14 @@ def test_equal_structure_sends_numbers_alone():
     assert not {"graph", "_dtypes"} & shown
     assert {"_values", "_update", "run"} <= shown
     last = [message["_values"] for message in heard.sent if message.get("_values")][-1]
-    assert last == [node["value"] for node in widget.graph["nodes"]]
+    assert last == [node["value"] for node in widget.model["nodes"]]
     assert widget._update["before"] is None
     assert widget._update["words"] == "graph unchanged"
     # The steps are those of before, and what has not changed is not sent again.
     assert sum("steps" in message for message in heard.sent) <= 2 * 3
     # Whoever opens the page anew gets the graph as it is now.
     state = widget.get_state()
-    assert {node["name"]: node["value"] for node in decode(state["graph"])["nodes"]}["w"] == 0.5
+    assert {node["name"]: node["value"] for node in decode(state["model"])["nodes"]}["w"] == 0.5
     widget.close()
 
 
@@ -128,7 +128,7 @@ def test_what_matches_is_what_matching_says_and_the_selection_goes_along():
         pairs = match(was, before).pairs
         assert widget._update["before"] == [
             {new: old for old, new in pairs.items()}.get(node["id"])
-            for node in widget.graph["nodes"]
+            for node in widget.model["nodes"]
             if node["kind"] in ("op", "leaf")
         ] + list(widget._update["before"][len(before) :])
         assert widget.selected == pairs.get(chosen)
@@ -138,7 +138,7 @@ def test_what_matches_is_what_matching_says_and_the_selection_goes_along():
 def test_a_selected_node_that_is_gone_is_selected_no_more():
     w = leaf()
     widget = GraphWidget(program(w, branch=True), names={"w": w})
-    widget.selected = next(n["id"] for n in widget.graph["nodes"] if n["op"] == "ReluBackward0")
+    widget.selected = next(n["id"] for n in widget.model["nodes"] if n["op"] == "ReluBackward0")
     widget.update(program(w), names={"w": w})
     assert widget.selected is None
     assert widget._update["words"] == "gone: relu"
@@ -149,9 +149,9 @@ def test_constants_go_with_what_takes_them():
     w = leaf()
     c = torch.tensor(2.0)
     widget = GraphWidget(torch.relu(w * c), names={"w": w, "c": c})
-    at = next(n["id"] for n in widget.graph["nodes"] if n["kind"] == "constant")
+    at = next(n["id"] for n in widget.model["nodes"] if n["kind"] == "constant")
     widget.update((w * c).tanh().relu(), names={"w": w, "c": c})
-    now = next(n["id"] for n in widget.graph["nodes"] if n["kind"] == "constant")
+    now = next(n["id"] for n in widget.model["nodes"] if n["kind"] == "constant")
     assert widget._update["before"][now] == at
     widget.close()
 
@@ -159,11 +159,11 @@ def test_constants_go_with_what_takes_them():
 def test_what_cannot_be_shown_leaves_the_picture_as_it_was():
     w = leaf()
     widget = GraphWidget(program(w), names={"w": w})
-    before = widget.graph
+    before = widget.model
     for wrong, error in ((torch.tensor(1.0), ValueError), ("loss", TypeError)):
         with pytest.raises(error, match=r"update\(\)"):
             widget.update(wrong)
-        assert widget.graph == before
+        assert widget.model == before
     with pytest.raises(ValueError, match=r"update\(\)"):
         widget.update()
     widget.close()
@@ -178,7 +178,7 @@ def test_names_are_the_callers_variables_as_at_first():
     other = leaf(2.0)
     loss = program(other)
     widget.update(loss)
-    names = {node["name"] for node in widget.graph["nodes"]}
+    names = {node["name"] for node in widget.model["nodes"]}
     assert {"other", "loss"} <= names
     assert "weight" not in names
     widget.close()

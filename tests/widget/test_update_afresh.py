@@ -19,7 +19,17 @@ from gradwalk.widget import update_controller
 
 pytestmark = pytest.mark.one_python
 
-TOLD = {"graph", "_dtypes", "state", "steps", "run", "transport", "_knobs", "_openable", "_fault"}
+TOLD = {
+    "model",
+    "_dtypes",
+    "state",
+    "_steps",
+    "run",
+    "transport",
+    "_number_inputs",
+    "_openable",
+    "_fault",
+}
 """What tells of the graph; the rest of a widget's state is how it is looked at."""
 
 
@@ -54,9 +64,9 @@ def received(heard, begun):
     for message in heard.sent:
         known.update({name: plain(value) for name, value in message.items()})
         if message.get("_values") is not None:
-            nodes = zip(known["graph"]["nodes"], message["_values"], strict=True)
-            known["graph"] = {
-                **known["graph"],
+            nodes = zip(known["model"]["nodes"], message["_values"], strict=True)
+            known["model"] = {
+                **known["model"],
                 "nodes": [{**node, "value": value} for node, value in nodes],
             }
     return {name: known[name] for name in TOLD}
@@ -70,7 +80,7 @@ def everything(widget):
     shown["findings"] = [str(each) for each in widget.diagnose(names={})]
     shown["json"] = re.sub(r'"sequence_nr": \d+', "", widget.to_json())
     shown["text"] = str(widget)
-    for node in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.model["nodes"])):
         widget.selected = node
         shown[f"details of {node}"] = widget.details
     widget.selected = None
@@ -228,14 +238,14 @@ MOVES = [
 def test_each_move_of_a_slider_shows_and_sends_what_a_new_picture_would(make):
     values = {"w": 0.5, "b": 0.5}
     box = interact(make(), **sliders(values))
-    begun = told(box.graph)
-    heard = Heard(box.graph)
+    begun = told(box.widget)
+    heard = Heard(box.widget)
     for turn, (name, value) in enumerate(MOVES):
         box.controls[name].value = values[name] = value
         fresh = interact(make(), **sliders(values))
-        same(received(heard, begun), told(fresh.graph))
+        same(received(heard, begun), told(fresh.widget))
         if turn % 4 == 3:
-            same(everything(box.graph), everything(fresh.graph))
+            same(everything(box.widget), everything(fresh.widget))
         fresh.close()
     box.close()
 
@@ -298,19 +308,19 @@ def test_each_move_of_a_slider_sends_what_torch_computes(make):
     """Beside a new picture what is missing in both would not be missed."""
     values = {"w": 0.5, "b": 0.5}
     box = interact(make(), **sliders(values))
-    begun, function = told(box.graph), make()
-    heard = Heard(box.graph)
+    begun, function = told(box.widget), make()
+    heard = Heard(box.widget)
     for name, value in MOVES:
         box.controls[name].value = values[name] = value
         known = received(heard, begun)
         leaves = {name: torch.tensor(at, requires_grad=True) for name, at in values.items()}
         out = function(**leaves)
         out.backward()
-        drawn = {node["name"]: node for node in known["graph"]["nodes"] if node["kind"] == "leaf"}
+        drawn = {node["name"]: node for node in known["model"]["nodes"] if node["kind"] == "leaf"}
         sent = {each["node"]: each["values"] for each in known["run"]["grads"]}
         used = {name: leaf for name, leaf in leaves.items() if leaf.grad is not None}
         assert drawn.keys() & leaves.keys() == used.keys()
-        (root,) = (known["graph"]["nodes"][each["node"]] for each in known["graph"]["roots"])
+        (root,) = (known["model"]["nodes"][each["node"]] for each in known["model"]["roots"])
         both = [(root["value"], out.detach())]
         for of, leaf in used.items():
             both.append((drawn[of]["value"], leaf.detach()))
@@ -319,8 +329,8 @@ def test_each_move_of_a_slider_sends_what_torch_computes(make):
             torch.testing.assert_close(
                 as_tensor(of_page), of_torch, rtol=1e-6, atol=0, equal_nan=True
             )
-        ops = [node["op"] for node in known["graph"]["nodes"] if node["kind"] in {"op", "leaf"}]
+        ops = [node["op"] for node in known["model"]["nodes"] if node["kind"] in {"op", "leaf"}]
         assert sorted(ops) == operations_of(out)
         assert known["state"]["reached"] == list(range(len(ops)))
-        assert len(known["steps"]) == len(ops)
+        assert len(known["_steps"]) == len(ops)
     box.close()

@@ -23,14 +23,14 @@ def example():
 
 def test_the_graph_is_plain_json(example):
     widget, _, _ = example
-    graph = json.loads(json.dumps(widget.graph, allow_nan=False))
+    graph = json.loads(json.dumps(widget.model, allow_nan=False))
     assert [node["label"] for node in graph["nodes"]] == ["h", "MulBackward0", "b", "w", "x"]
     assert graph["roots"] == [{"node": 0, "output_nr": 0, "name": "h"}]
     assert graph["edges"][0] == {
         "source": 0,
         "target": 1,
         "argument": "self",
-        "input_nr": 0,
+        "arg_nr": 0,
         "output_nr": 0,
         "kind": "gradient",
         "via": None,
@@ -93,7 +93,7 @@ def test_selecting_on_another_thread_while_backward_runs():
     assert deep._fault is None
 
 
-@pytest.mark.parametrize("name", ["graph", "details", "state", "_fault"])
+@pytest.mark.parametrize("name", ["model", "details", "state", "_fault"])
 def test_what_python_computes_is_read_only(example, name):
     widget, _, _ = example
     with pytest.raises(traitlets.TraitError, match="read-only"):
@@ -104,14 +104,14 @@ def test_outputs_in_a_dict_are_named_by_key():
     x = torch.ones(1, requires_grad=True)
     y = x * 2
     widget = GraphWidget({"loss": y, "heads": [x + 1, x + 2]})
-    assert [root["name"] for root in widget.graph["roots"]] == ["loss", "heads[0]", "heads[1]"]
+    assert [root["name"] for root in widget.model["roots"]] == ["loss", "heads[0]", "heads[1]"]
 
 
 def test_two_unrelated_graphs_stand_side_by_side():
     a, b = torch.ones(1, requires_grad=True), torch.ones(2, requires_grad=True)
     widget = GraphWidget(a * 2, b + 1)
-    assert len([n for n in widget.graph["nodes"] if n["kind"] in ("op", "leaf")]) == 4
-    assert len(widget.graph["roots"]) == 2
+    assert len([n for n in widget.model["nodes"] if n["kind"] in ("op", "leaf")]) == 4
+    assert len(widget.model["roots"]) == 2
 
 
 def test_to_networkx_is_a_copy(example):

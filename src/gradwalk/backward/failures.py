@@ -1,23 +1,24 @@
-"""Find where backward went wrong: the node that raised, or that made the first NaN."""
+"""Find where backward went wrong: the node that raised, the first NaN, the first zeros."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch.autograd.graph import Node
 
 from ..english import join_words
+from ..graph.adjacency import distances
 from ..graph.capture import Capture
 from ..graph.labels import described
 from ..schema.backward import MarkModel
 from ..torch_api.nodes import leaf_tensor, sequence_nr
-from ..torch_api.reading import everywhere, finite
+from ..torch_api.reading import everywhere, finite, has_hooks
 from ..torch_api.saved_tensors import read_saved
 from ..torch_api.summary import summarise
-from ..torch_api.tensors import has_hooks
 from .kept_gradients import KeptGradient, norms
 from .recorded_run import RecordedRun
 
@@ -26,50 +27,29 @@ if TYPE_CHECKING:
 
 
 def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: RecordedRun) -> int | None:
-    """Return the node that was about to run when a run stopped.
+    """Return the node that was about to run when a run stopped; None if none was ready.
 
     Among nodes whose gradients have all arrived, the engine runs leaves first, then the highest
     sequence number.
-
-    Args:
-        graph: The captured graph.
-        nodes: The autograd nodes, by id.
-        run: A run that stopped.
-
-    Returns:
-        The node's id; None if no node was ready (the error came from outside the graph).
     """
     roots = [node for node, _ in graph.graph["roots"]]
     if run.seeds is None:  # only watched: it may have started from some of the outputs
         roots = list(run.steps)[:1]
-    within = _reachable(graph, roots)
+    within = distances(graph.succ, roots)
     ready = [
         node
         for node in within
         if node not in run.steps
         and all(source in run.steps for source in graph.pred[node] if source in within)
     ]
-    return max(ready, key=lambda node: (*_turn(nodes[node]), -node), default=None)
 
+    def priority(node: int) -> tuple[bool, bool, int, int]:
+        leaf = leaf_tensor(nodes[node])
+        if leaf is None:
+            return False, False, sequence_nr(nodes[node]), -node
+        return True, has_hooks(leaf), 0, -node  # leaves raise only in their hooks
 
-def _turn(node: Node) -> tuple[bool, bool, int]:
-    """Return a sort key: the engine runs the node with the largest first."""
-    leaf = leaf_tensor(node)
-    if leaf is None:
-        return False, False, sequence_nr(node)
-    # Leaves raise only in their hooks, so prefer one with hooks.
-    return True, has_hooks(leaf), 0
-
-
-def _reachable(graph: nx.MultiDiGraph, roots: Iterable[int]) -> dict[int, None]:
-    """Return the nodes that gradients reach from some roots, in a fixed order."""
-    found = dict.fromkeys(roots)
-    waiting = list(found)
-    for node in waiting:
-        new = [target for target in graph.succ[node] if target not in found]
-        found.update(dict.fromkeys(new))
-        waiting += new
-    return found
+    return max(ready, key=priority, default=None)
 
 
 def error_note(graph: nx.MultiDiGraph, run: RecordedRun, failed: int | None) -> str:
@@ -87,13 +67,7 @@ def error_note(graph: nx.MultiDiGraph, run: RecordedRun, failed: int | None) -> 
 def first_nan(captured: Capture, run: RecordedRun) -> tuple[int, str] | None:
     """Return the first node, in the engine's order, that made NaN or Inf from finite gradients.
 
-    Args:
-        captured: The graph.
-        run: A run.
-
-    Returns:
-        The node's id and a sentence; None if every gradient was finite, or the first NaN or Inf
-        came from outside.
+    Also a sentence about it; None without one.
     """
     steps = list(run.steps.values())
     passed = [kept for step in steps for kept in step.grad_inputs]
@@ -115,14 +89,11 @@ def first_nan(captured: Capture, run: RecordedRun) -> tuple[int, str] | None:
 
 def is_finite(kept: KeptGradient) -> bool:
     """Return whether a gradient is free of NaN and Inf."""
-    if kept.tensor is None:
+    found = None if kept.tensor is None else everywhere(kept.tensor, finite)
+    if found is None:
         summary = kept.summarise()
-        return not summary["nan"] and not summary["inf"]
-    is_so = everywhere(kept.tensor, finite)
-    if is_so is not None:
-        return is_so
-    summary = kept.summarise()
-    return not summary["nan"] and not summary["inf"]
+        found = not summary["nan"] and not summary["inf"]
+    return found
 
 
 def _birth_note(captured: Capture, node: int, kept: KeptGradient) -> str:
@@ -166,3 +137,127 @@ def marks(captured: Capture, run: RecordedRun) -> list[MarkModel]:
     if birth is not None:
         found.append({"node": birth[0], "kind": "nan", "note": birth[1]})
     return found
+
+
+@dataclass(frozen=True)
+class FirstZero:
+    """Where a gradient became zero.
+
+    Attributes:
+        node: The node that got a gradient that is not zero and passed on only zeros. For "hook" and
+            "sum": the node that received zeros.
+        how: "passed" in the first case. "hook" if one edge carried a gradient and zeros arrived:
+            only a hook can be in between. "sum" if the gradients of several edges sum to zero.
+        towards: For "passed", the node that received the zeros.
+        sender: For "hook", the node that sent the gradient.
+        norm: The 2-norm of the node's incoming gradient, or of the first one sent; None if unknown.
+    """
+
+    node: int
+    how: Literal["passed", "hook", "sum"]
+    towards: int | None = None
+    sender: int | None = None
+    norm: float | None = None
+
+
+def first_zeros(
+    captured: Capture, run: RecordedRun, targets: Iterable[int]
+) -> dict[int, FirstZero]:
+    """Find where the gradients of nodes that received only zeros became zero.
+
+    For each target it is the nearest origin to the outputs on one path; none if the pass started
+    with zeros or the gradients cannot be read.
+    """
+    seen = _Seen(captured, run)
+    order = list(targets)
+    above: dict[int, list[int]] = {node: [] for node in order}
+    births: dict[int, FirstZero] = {}
+    for node in order:  # grows while we walk, towards the outputs
+        birth, senders = seen.first_zero_at(node)
+        if birth is not None:
+            births[node] = birth
+            continue
+        for sender in senders:
+            above[node].append(sender)
+            if sender not in above:
+                above[sender] = []
+                order.append(sender)
+    below: dict[int, list[int]] = {}
+    for node, senders in above.items():
+        for sender in senders:
+            below.setdefault(sender, []).append(node)
+    found = dict(births)
+    waiting = [node for node in run.steps if node in births]  # in the engine's order
+    for node in waiting:  # grows while we walk, back to the targets
+        for each in below.get(node, ()):
+            if each not in found:
+                found[each] = found[node]
+                waiting.append(each)
+    return {node: found[node] for node in above if node in found}
+
+
+class _Seen:
+    """The gradients of a pass, edge by edge."""
+
+    def __init__(self, captured: Capture, run: RecordedRun) -> None:
+        self._before = captured.predecessors
+        self._steps = run.steps
+        self._begun = {node for node, _ in captured.roots}
+        every = [kept for step in run.steps.values() for kept in _of(step.grad_outputs)]
+        every += [kept for step in run.steps.values() for kept in _of(step.grad_inputs)]
+        self._norms: Mapping[int, float | None] = {
+            id(kept): norm for kept, norm in zip(every, norms(every), strict=True)
+        }
+
+    def first_zero_at(self, node: int) -> tuple[FirstZero | None, list[int]]:
+        """Return the origin of zeros at a node; else the nodes that sent it zeros."""
+        senders: list[int] = []
+        sent: dict[int, list[tuple[int, float | None]]] = {}  # by output: sender and norm
+        for source, edges in self._before[node].items():
+            step = self._steps.get(source)
+            if step is None:
+                continue
+            for edge in edges.values():
+                kept = step.grad_inputs[edge["arg_nr"]]
+                if kept is None:
+                    continue
+                if self._is_zero(kept):
+                    senders.append(source)
+                else:
+                    one = source, self._norms[id(kept)]
+                    sent.setdefault(edge["output_nr"], []).append(one)
+        for several in sent.values():
+            source, norm = several[0]
+            if several[1:] or node in self._begun:
+                return FirstZero(node, "sum", norm=norm), []
+            return FirstZero(node, "hook", sender=source, norm=norm), []
+        senders = list(dict.fromkeys(senders))
+        for source in senders:
+            came = _of(self._steps[source].grad_outputs)
+            if not all(map(self._is_zero, came)):
+                known = [norm for kept in came if (norm := self._norms[id(kept)])]
+                norm = max(known, default=None)
+                return FirstZero(source, "passed", towards=node, norm=norm), []
+        return None, senders
+
+    def _is_zero(self, kept: KeptGradient) -> bool:
+        """Return whether a gradient is zero: the norm of tiny numbers underflows before them."""
+        norm = self._norms[id(kept)]
+        if norm is None or norm != 0:
+            return False
+        return is_zero(kept)
+
+
+def is_zero(kept: KeptGradient | None) -> bool:
+    """Return whether a gradient with zero norm is all zeros or empty."""
+    if kept is None:
+        return False
+    if kept.tensor is not None:
+        empty = not kept.tensor.numel()
+        return empty or everywhere(kept.tensor, lambda part: part == 0) is True
+    summary = kept.summarise()
+    return summary["min"] == 0 and summary["max"] == 0
+
+
+def _of(gradients: Iterable[KeptGradient | None]) -> list[KeptGradient]:
+    return [kept for kept in gradients if kept is not None]

@@ -9,31 +9,111 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.autograd.graph import Node
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..graph.capture import Capture
 from ..torch_api.checkpoints import reentrant_function
 from ..torch_api.engine import running_node
-from ..torch_api.modes import telling, unseen
+from ..torch_api.modes import reporting, unseen
 from ..torch_api.nodes import custom_function, is_of_torch, node_class, op_name
-from ..torch_api.reading import copied, first_line
+from ..torch_api.reading import (
+    copied,
+    detached,
+    first_line,
+    nbytes_of,
+    storage_of,
+    version_of,
+)
 from ..torch_api.saved_tensors import read_saved
 from ..torch_api.signatures import Operator, declared_arguments, written_arguments
 from ..torch_api.summary import MOST_VALUES
-from ..torch_api.tensors import detached, version_of
 from .kept_gradients import LARGEST_COPY, GradientStore, KeptGradient
-from .provenance import Producer, Provenance, memory_of
+
+
+@dataclass(frozen=True)
+class Producer:
+    """The origin of a tensor.
+
+    Attributes:
+        kind: "gradient", an incoming one of the node; "operation"; "held", a tensor that existed
+            before backward ran.
+        number: The index of the gradient, operation or held tensor.
+        part: The output number of the operation.
+    """
+
+    kind: Literal["gradient", "operation", "held"]
+    number: int
+    part: int = 0
+
+
+class Provenance:
+    """The producers of the tensors in one node's backward."""
+
+    def __init__(self) -> None:
+        self._of_tensor: dict[int, tuple[weakref.ref[torch.Tensor], Producer]] = {}
+        self._of_memory: dict[Hashable, Producer] = {}
+        self._written_by: dict[int, int] = {}
+        # A living storage keeps its number unique.
+        self._storages: dict[int, StorageWeakRef] = {}
+
+    def note(self, tensor: torch.Tensor, producer: Producer) -> None:
+        """Store the producer of a tensor."""
+        self._of_tensor[id(tensor)] = weakref.ref(tensor), producer
+        memory = memory_of(tensor)
+        if memory is not None:
+            if memory[0] not in self._storages:
+                self._storages[memory[0]] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+            self._of_memory[memory] = producer
+
+    def write(self, tensor: torch.Tensor, operation: int) -> None:
+        """Record that an operation changed a tensor in place, and all tensors of its memory."""
+        storage = storage_of(tensor)
+        if storage is not None:
+            self._written_by[storage] = operation
+
+    def of(self, tensor: torch.Tensor) -> Producer | None:
+        """Return the producer of a tensor; None if it has not been seen."""
+        known = self._of_tensor.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return known[1]
+        memory = memory_of(tensor)
+        return None if memory is None else self._of_memory.get(memory)
+
+    def writer(self, tensor: torch.Tensor, producer: Producer | None) -> int | None:
+        """Return the last operation that changed a tensor's memory in place; None for none."""
+        storage = storage_of(tensor)
+        written = None if storage is None else self._written_by.get(storage)
+        if written is None or (
+            producer and producer.kind == "operation" and producer.number >= written
+        ):
+            return None
+        return written
+
+
+def memory_of(tensor: torch.Tensor) -> tuple[Any, ...] | None:
+    """Return a key that is equal for tensors of the same memory, layout and values.
+
+    Its first part identifies the whole storage. None for a tensor without a memory of its own.
+    """
+    storage = storage_of(tensor)
+    if storage is None:
+        return None
+    shown = tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
+    return storage, *shown, tensor.is_conj(), tensor.is_neg()
+
 
 MOST = 5_000
 """Operations that are listed per node."""
 
-_MOST_WRITTEN = 200  # characters of an argument that is not a tensor
+_MOST_CHARACTERS = 200  # characters of an argument that is not a tensor
 
 
 @dataclass
@@ -41,9 +121,6 @@ class TensorRecord:
     """A tensor that an operation returned, or that existed before.
 
     Attributes:
-        shape: Its shape.
-        dtype: As torch prints it.
-        device: As torch prints it.
         kept: Its values, if the budget of the pass allows.
     """
 
@@ -55,12 +132,7 @@ class TensorRecord:
 
 @dataclass(frozen=True)
 class ArgumentRecord:
-    """A tensor argument of an operation.
-
-    Attributes:
-        argument: torch's name for the argument.
-        producer: The producer of the tensor.
-    """
+    """A tensor argument of an operation."""
 
     argument: str | None
     producer: Producer
@@ -71,22 +143,21 @@ class Operation:
     """One operation that ran.
 
     Attributes:
-        called: torch's name, "aten.mul.Tensor".
-        behind: The node of an inner backward pass that ran it; None for none.
-        again: Whether it belongs to a checkpoint's recomputed forward.
-        written: The arguments as code, each tensor as its producer.
-        taken: The tensor arguments.
-        gave: Its outputs; None for one that is not a tensor.
-        left: After ``gave``: the storages that it wrote, as later operations read them.
+        name: torch's name, "aten.mul.Tensor".
+        inner_node: The node of an inner backward pass that ran it; None for none.
+        recomputed: Whether it belongs to a checkpoint's recomputed forward.
+        code: The arguments as code, each tensor as its producer.
+        outputs: Its outputs; None for one that is not a tensor.
+        writes: After ``outputs``: the storages that it wrote, as later operations read them.
     """
 
-    called: str
-    behind: str | None
-    again: bool
-    written: list[str | Producer]
-    taken: list[ArgumentRecord]
-    gave: list[TensorRecord | None] = field(default_factory=list)
-    left: list[TensorRecord] = field(default_factory=list)
+    name: str
+    inner_node: str | None
+    recomputed: bool
+    code: list[str | Producer]
+    arguments: list[ArgumentRecord]
+    outputs: list[TensorRecord | None] = field(default_factory=list)
+    writes: list[TensorRecord] = field(default_factory=list)
 
 
 @dataclass
@@ -95,7 +166,6 @@ class Operations:
 
     Attributes:
         listed: The first operations.
-        count: The number of operations.
         held: The tensors that they took from outside: saved ones and others.
         names: The known names of ``held``.
         returned: Index in the backward's result -> the producer of that tensor.
@@ -125,46 +195,45 @@ def record_operations(
 ) -> Iterator[None]:
     """Record the operations of custom backwards within the block; restore the nodes afterwards.
 
-    Args:
-        captured: The graph that backward runs through.
-        into: Receives the operations of each node that runs.
-        max_bytes: Bytes of large tensors to keep; for others only statistics are kept.
+    Beyond ``max_bytes`` of large tensors only statistics are kept.
     """
-    looked_into: list[Any] = []
+    replaced: list[Any] = []
     pass_ = _Pass(captured, GradientStore(max_bytes))
     try:
         for i, node in enumerate(captured.nodes):
             if is_recorded(node):
                 # The engine looks `apply` up on the node before its class. It is a reference cycle
                 # until it is removed.
-                node.apply = _noted(node, i, into, pass_)  # type: ignore[attr-defined]
-                looked_into.append(node)
+                node.apply = _recording_apply(node, i, into, pass_)  # type: ignore[attr-defined]
+                replaced.append(node)
         yield
     finally:
-        for node in looked_into:
+        for node in replaced:
             with contextlib.suppress(AttributeError):
                 del node.apply
 
 
-def _noted(node: Any, i: int, into: dict[int, Operations], pass_: _Pass) -> Callable[..., Any]:
+def _recording_apply(
+    node: Any, i: int, into: dict[int, Operations], pass_: _Pass
+) -> Callable[..., Any]:
     apply = node.apply
 
-    def noted(*grads: Any) -> Any:
-        noting = _Noting(node, pass_, grads)
-        into[i] = noting.found
-        with telling(noting.begin):
+    def recording(*grads: Any) -> Any:
+        recorder = _NodeRecorder(node, pass_, grads)
+        into[i] = recorder.found
+        with reporting(recorder.begin):
             result = apply(*grads)
-        noting.finish(result)
+        recorder.finish(result)
         return result
 
-    return noted
+    return recording
 
 
 class _Pass:
     """State that the nodes of one pass share: the budget and the names of tensors."""
 
-    def __init__(self, captured: Capture, keeper: GradientStore) -> None:
-        self.keeper = keeper
+    def __init__(self, captured: Capture, store: GradientStore) -> None:
+        self.store = store
         self.lock = threading.RLock()  # each device runs its nodes in its own thread
         self._captured = captured
 
@@ -185,7 +254,7 @@ class _Pass:
         return {memory: name for memory, name in found.items() if memory is not None}
 
 
-class _Noting:
+class _NodeRecorder:
     """Records the backward of one node."""
 
     def __init__(self, node: Any, pass_: _Pass, grads: tuple[Any, ...]) -> None:
@@ -194,13 +263,13 @@ class _Noting:
         self._name = op_name(node)
         self._is_checkpoint = reentrant_function(node) is not None
         self._pass = pass_
-        self._givers = Provenance()
+        self._provenance = Provenance()
         self._of_memory: dict[int, list[TensorRecord]] = {}
         self._of_held: list[tuple[Any, ...] | None] = []
         with self._guarded():
             for nr, grad in enumerate(grads):
                 if isinstance(grad, torch.Tensor):
-                    self._givers.note(grad, Producer("gradient", nr))
+                    self._provenance.note(grad, Producer("gradient", nr))
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -222,61 +291,60 @@ class _Noting:
         found.count += 1
         if found.note is None and len(found.listed) == MOST:
             found.note = f"Only the first {MOST:,} operations of this backward were noted."
-        told: Callable[[Any], None] = _ignored
         if found.note is None:
             with self._guarded():
-                told = self._begun(func, args, kwargs)
-        return told
+                return self._begin(func, args, kwargs)
+        return lambda _: None
 
-    def _begun(
+    def _begin(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[Any], None]:
-        taken: list[ArgumentRecord] = []
-        written: list[str | Producer] = []
+        arguments: list[ArgumentRecord] = []
+        code: list[str | Producer] = []
         known = isinstance(func, Operator)
         names: list[str | None] = [*declared_arguments(func)] if known else []
-        given = [*zip([*names, *[None] * len(args)], args, strict=False)]
-        for i, (name, value) in enumerate([*given, *kwargs.items()]):
-            written += [", "] * bool(i) + [f"{name}="] * (i >= len(args))
-            written += self._written(name, value, taken)
+        named = [*zip([*names, *[None] * len(args)], args, strict=False), *kwargs.items()]
+        for i, (name, value) in enumerate(named):
+            code += [", "] * bool(i) + [f"{name}="] * (i >= len(args))
+            code += self._code_of(name, value, arguments)
         into = written_arguments(func) if known else ()
         changed = [
             tensor
-            for name, value in [*given, *kwargs.items()]
+            for name, value in named
             if name in into
             for tensor in (value if isinstance(value, (list, tuple)) else [value])
             if isinstance(tensor, torch.Tensor)
         ]
         for tensor in changed:
             self._copy(tensor)
-        behind = running_node()
-        behind = None if behind in (None, self._name) else behind
-        again = self._is_checkpoint and behind is None and torch.is_grad_enabled()
-        operation = Operation(str(func), behind, again, written, taken)
-        return functools.partial(self._ended, operation, changed)
+        inner_node = running_node()
+        inner_node = None if inner_node in (None, self._name) else inner_node
+        recomputed = self._is_checkpoint and inner_node is None and torch.is_grad_enabled()
+        operation = Operation(str(func), inner_node, recomputed, code, arguments)
+        return functools.partial(self._end, operation, changed)
 
-    def _ended(self, operation: Operation, changed: list[torch.Tensor], result: Any) -> None:
+    def _end(self, operation: Operation, changed: list[torch.Tensor], result: Any) -> None:
         with self._guarded():
             number = len(self.found.listed)
-            self._pass.keeper.begin_step()
+            self._pass.store.begin_step()
             self.found.listed.append(operation)
             for tensor in changed:
-                self._givers.write(tensor, number)
+                self._provenance.write(tensor, number)
             parts = result if isinstance(result, (tuple, list)) else [result]
             for part, each in enumerate(parts):
                 is_tensor = isinstance(each, torch.Tensor)
-                given = self._given(each, operation, changed) if is_tensor else None
-                operation.gave.append(given)
+                record = self._record_tensor(each, operation, changed) if is_tensor else None
+                operation.outputs.append(record)
                 if is_tensor:
-                    self._givers.note(each, Producer("operation", number, part))
+                    self._provenance.note(each, Producer("operation", number, part))
 
-    def _written(
-        self, name: str | None, value: Any, taken: list[ArgumentRecord]
+    def _code_of(
+        self, name: str | None, value: Any, arguments: list[ArgumentRecord]
     ) -> Iterator[str | Producer]:
-        """Yield the code of an argument; add its tensors to ``taken``."""
+        """Yield the code of an argument; add its tensors to ``arguments``."""
         if isinstance(value, torch.Tensor):
             producer = self._producer(value)
-            taken.append(ArgumentRecord(name, producer))
+            arguments.append(ArgumentRecord(name, producer))
             yield producer
         elif isinstance(value, (list, tuple)) and any(
             isinstance(each, torch.Tensor) for each in value
@@ -284,30 +352,30 @@ class _Noting:
             yield "["
             for i, each in enumerate(value):
                 yield from [", "] * bool(i)
-                yield from self._written(None if name is None else f"{name}[{i}]", each, taken)
+                yield from self._code_of(None if name is None else f"{name}[{i}]", each, arguments)
             yield "]"
         else:
             text = repr(value)
-            yield text if len(text) <= _MOST_WRITTEN else f"{text[:_MOST_WRITTEN]}…"
+            yield text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
     def _producer(self, tensor: torch.Tensor) -> Producer:
         """Return the producer of a tensor that is used now."""
-        producer = self._givers.of(tensor)
-        writer = self._givers.writer(tensor, producer)
+        producer = self._provenance.of(tensor)
+        writer = self._provenance.writer(tensor, producer)
         if writer is not None:  # it changed the tensor through another one of the same memory
             operation = self.found.listed[writer]
-            producer = Producer("operation", writer, len(operation.gave) + len(operation.left))
-            operation.left.append(self._given(tensor))
+            producer = Producer("operation", writer, len(operation.outputs) + len(operation.writes))
+            operation.writes.append(self._record_tensor(tensor))
         elif producer is not None:
             return producer
         else:
             producer = Producer("held", len(self.found.held))
-            self.found.held.append(self._given(tensor))
+            self.found.held.append(self._record_tensor(tensor))
             self._of_held.append(memory_of(tensor))
-        self._givers.note(tensor, producer)
+        self._provenance.note(tensor, producer)
         return producer
 
-    def _given(
+    def _record_tensor(
         self,
         tensor: torch.Tensor,
         by: Operation | None = None,
@@ -316,33 +384,34 @@ class _Noting:
         """Record a tensor, possibly the result of an operation that changed some in place."""
         # With a shared version counter torch would return a different tensor for one made from no
         # input. Later writes into it are seen here.
-        is_new = by is not None and not by.taken
+        is_new = by is not None and not by.arguments
         held = tensor.detach() if is_new else detached(tensor)
-        kept = self._pass.keeper.keep(held, version_of(held), is_large_leafs=False)
+        kept = self._pass.store.keep(held, version_of(held), in_large_leaf=False)
         assert kept is not None
         if changed:  # torch counts the change only after the operation has returned
             kept = self._copied(kept)
         shape = None if tensor.is_nested else tuple(tensor.shape)
-        given = TensorRecord(shape, str(tensor.dtype), str(tensor.device), kept)
+        record = TensorRecord(shape, str(tensor.dtype), str(tensor.device), kept)
         memory = memory_of(tensor)
         if memory is not None:
-            self._of_memory.setdefault(memory[0], []).append(given)
-        return given
+            self._of_memory.setdefault(memory[0], []).append(record)
+        return record
 
     def _copy(self, tensor: torch.Tensor) -> None:
         """Copy a recorded tensor's values before something may change them in place."""
         memory = memory_of(tensor)
-        for given in self._of_memory.pop(memory[0], ()) if memory is not None else ():
-            given.kept = self._copied(given.kept)
+        for record in self._of_memory.pop(memory[0], ()) if memory is not None else ():
+            record.kept = self._copied(record.kept)
 
     def _copied(self, kept: KeptGradient) -> KeptGradient:
-        keeper, there = self._pass.keeper, kept.tensor
-        if there is None:
+        store, tensor = self._pass.store, kept.tensor
+        if tensor is None:
             return kept
-        if there.numel() > MOST_VALUES and there.nbytes > keeper.bytes_left:
-            return keeper.without_values(there)
-        keeper.count(there.nbytes)
-        return KeptGradient(copied(there))
+        size = nbytes_of(tensor)
+        if tensor.numel() > MOST_VALUES and size > store.bytes_left:
+            return store.without_values(tensor)
+        store.count(size)
+        return KeptGradient(copied(tensor))
 
     def finish(self, result: Any) -> None:
         """Record the result of the backward."""
@@ -355,7 +424,7 @@ class _Noting:
                 producer = self.found.returned[place] = self._producer(each)
                 # torch may use it as a `.grad`, which may change.
                 of = self.found.listed[producer.number] if producer.kind == "operation" else None
-                if each.nbytes <= LARGEST_COPY or (of is not None and not of.taken):
+                if nbytes_of(each) <= LARGEST_COPY or (of is not None and not of.arguments):
                     self._copy(each)
             self._name_held()
 
@@ -369,11 +438,7 @@ class _Noting:
             elif memory is not None:
                 missing[memory] = i
         # Reading would free the saved tensors of such a class.
-        lets_go = getattr(custom_function(self._node), "clear_saved_tensors_on_access", False)
-        for saved in read_saved(self._node) if missing and not lets_go else ():
+        frees_on_read = getattr(custom_function(self._node), "clear_saved_tensors_on_access", False)
+        for saved in read_saved(self._node) if missing and not frees_on_read else ():
             if saved.value is not None and memory_of(saved.value) in missing:
                 found[missing[memory_of(saved.value)]] = saved.name
-
-
-def _ignored(_: Any) -> None:
-    pass

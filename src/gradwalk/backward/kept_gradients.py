@@ -10,17 +10,97 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from ..schema.details import TensorSummary
-from ..torch_api.json_values import json_number
-from ..torch_api.reading import PART, PLAIN, copied, has_data, storage_id, why_unreadable
+from ..schema.json_number import json_number
+from ..torch_api.reading import (
+    PART,
+    PLAIN,
+    copied,
+    distinct,
+    has_data,
+    parts,
+    storage_id,
+    two_norms,
+    version_of,
+    why_unreadable,
+)
 from ..torch_api.summary import MOST_VALUES, Summarise, summarise, without_values
-from ..torch_api.tensors import two_norms, version_of
-from .statistics import Statistics, has_norm, norm_of, padded, statistics_of
 from .stolen import Memory, StolenGrads, has_memory, memory_of
+
+_HALF = {torch.float16, torch.bfloat16}
+_READ_AT_ONCE = {torch.float32, torch.float64}
+_DTYPES_WITH_NORM = _HALF | _READ_AT_ONCE | {torch.complex64, torch.complex128}
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Statistics of a gradient, left on its device so that backward does not wait.
+
+    Attributes:
+        low: Its smallest value; None for complex numbers, as are the following.
+        nan: The number of NaN values; None for none.
+        inf: The number of infinite values; None for none.
+    """
+
+    norm: torch.Tensor
+    low: torch.Tensor | None = None
+    high: torch.Tensor | None = None
+    nan: torch.Tensor | None = None
+    inf: torch.Tensor | None = None
+
+
+def has_norm(tensor: torch.Tensor) -> bool:
+    """Return whether torch computes the norm of a tensor directly: its values are in memory."""
+    return (
+        tensor.layout is torch.strided
+        and not tensor.is_nested
+        and tensor.dtype in _DTYPES_WITH_NORM
+        and why_unreadable(tensor) is None
+    )
+
+
+def norm_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return the 2-norm of a tensor on its device; None if torch has none."""
+    return _norm(*distinct(tensor)) if has_norm(tensor) else None
+
+
+def _norm(once: torch.Tensor, repeats: int) -> torch.Tensor:
+    norm: torch.Tensor
+    if once.dtype in _HALF:
+        # A sum of squares may overflow half precision; convert part by part.
+        some = [torch.linalg.vector_norm(part, dtype=torch.float32) for part in parts(once)]
+        norm = some[0] if len(some) == 1 else torch.linalg.vector_norm(torch.stack(some))
+    else:
+        norm = torch.linalg.vector_norm(once)
+    return norm * math.sqrt(repeats) if repeats > 1 else norm
+
+
+def statistics_of(tensor: torch.Tensor) -> Statistics:
+    """Return the statistics of a tensor that `has_norm`."""
+    once, repeats = distinct(tensor) if 0 in tensor.stride() else (tensor, 1)
+    norm = _norm(once, repeats)
+    if tensor.is_complex():
+        return Statistics(norm)
+    low, high = once.aminmax()
+    if tensor.is_cpu and math.isfinite(norm.item()):  # reading another device would wait
+        return Statistics(norm, low, high)
+    nan = torch.stack([part.isnan().sum() for part in parts(once)]).sum() * repeats
+    inf = torch.stack([part.isinf().sum() for part in parts(once)]).sum() * repeats
+    return Statistics(norm, low, high, nan, inf)
+
+
+def padded(statistics: Statistics) -> Statistics:
+    """Return the statistics after padding with zeros."""
+    low, high = statistics.low, statistics.high
+    if low is None or high is None:
+        return statistics
+    return replace(statistics, low=low.clamp(max=0), high=high.clamp(min=0))
+
 
 DEFAULT_BUDGET = 256 * 2**20
 """Bytes of large gradients kept per run; beyond that only their statistics are kept."""
@@ -28,7 +108,6 @@ LARGEST_COPY = 2**20
 """Gradients of a leaf up to this many bytes are copied when they become ``.grad``."""
 
 _NOT_TAKEN = -1.0  # no norm is negative
-_READ_AT_ONCE = {torch.float32, torch.float64}
 
 CHANGED = (
     "This tensor was changed in place after it flowed here (by a hook or by the program), before "
@@ -58,15 +137,9 @@ class KeptGradient:
         statistics: Statistics | None = None,
         norm: torch.Tensor | None = None,
     ) -> None:
-        """Refer to a gradient.
+        """Refer to a gradient, None if the budget was spent.
 
-        Args:
-            flowed: The gradient; None if the budget was spent.
-            version: How often it had been changed in place when it flowed; None for the present
-                version.
-            summary: Its summary without the values.
-            statistics: The numbers missing from ``summary``.
-            norm: Its 2-norm, if taken.
+        ``version`` defaults to the present one; ``norm`` is its 2-norm, if taken.
         """
         self._flowed = flowed
         self._norm: float | None = _NOT_TAKEN
@@ -88,6 +161,11 @@ class KeptGradient:
     def changed(self) -> bool:
         """Whether it has been changed in place since."""
         return self._flowed is not None and version_of(self._flowed) != self.version
+
+    @property
+    def was_changed(self) -> bool:
+        """Whether it was changed in place after it flowed, before or after it was kept."""
+        return self.changed or (self.summary is not None and self.summary["note"] == CHANGED)
 
     def is_of(self, grad: torch.Tensor, version: int) -> bool:
         """Return whether this is the gradient ``grad`` in that version."""
@@ -126,11 +204,6 @@ class GradientStore:
     """The gradients of one run."""
 
     def __init__(self, max_bytes: int) -> None:
-        """Start empty.
-
-        Args:
-            max_bytes: Bytes of large gradients to keep alive.
-        """
         self._max_bytes = max_bytes
         self._bytes = 0
         self._storages: set[int] = set()
@@ -159,18 +232,12 @@ class GradientStore:
         self._at_hand.clear()
 
     def keep(
-        self, grad: torch.Tensor | None, version: int, is_large_leafs: bool
+        self, grad: torch.Tensor | None, version: int, in_large_leaf: bool
     ) -> KeptGradient | None:
-        """Keep a gradient.
+        """Keep a gradient in the version that it had when it flowed.
 
-        Args:
-            grad: The gradient.
-            version: How often it had been changed in place then.
-            is_large_leafs: Whether it becomes the ``.grad`` of a leaf without a copy, because it is
-                large: then the leaf keeps it alive.
-
-        Returns:
-            The gradient, or None for None.
+        ``in_large_leaf`` says that it becomes the ``.grad`` of a leaf without a copy, because it
+        is large: then the leaf keeps it alive.
         """
         if grad is None:
             return None
@@ -185,9 +252,9 @@ class GradientStore:
             if copy is None and grad.layout is torch.sparse_coo:  # its values have a version each
                 copy = copied(grad)
             if copy is None:
-                kept = self._keep(grad, version, is_large_leafs)
+                kept = self._keep(grad, version, in_large_leaf)
             else:
-                kept = self._keep(copy, version_of(copy), is_large_leafs)
+                kept = self._keep(copy, version_of(copy), in_large_leaf)
         except Exception:  # a user's class may raise anywhere
             return KeptGradient(None, summary=summarise(grad))
         if kept.is_of(grad, version):
@@ -199,7 +266,7 @@ class GradientStore:
                 self._at_hand[memory_of(grad)] = kept
         return kept
 
-    def let_go(self, grad: torch.Tensor, alias: torch.Tensor) -> None:
+    def use_alias(self, grad: torch.Tensor, alias: torch.Tensor) -> None:
         """Refer to another tensor of the same memory in place of a gradient."""
         kept = self._known.pop(id(grad), None)
         if kept is not None and kept.is_of(grad, version_of(grad)):
@@ -226,17 +293,14 @@ class GradientStore:
         """Forget the copies: all gradients seen so far are kept."""
         self._stolen = StolenGrads()
 
-    def _keep(self, grad: torch.Tensor, version: int, is_large_leafs: bool) -> KeptGradient:
+    def _keep(self, grad: torch.Tensor, version: int, in_large_leaf: bool) -> KeptGradient:
         if version_of(grad) == version and type(grad) in PLAIN and _is_small(grad):
             return KeptGradient(grad, version)
         storage = storage_id(grad)
         if storage is None:  # sparse, nested; or hidden by torch.func, without readable values
             hidden = grad.layout is torch.strided and not grad.is_nested
-            return (
-                KeptGradient(None, summary=summarise(grad))
-                if hidden
-                else KeptGradient(grad, version)
-            )
+            summary = summarise(grad) if hidden else None
+            return KeptGradient(None if hidden else grad, version, summary=summary)
         if version_of(grad) != version:
             summary = without_values(grad)
             summary["note"] = CHANGED
@@ -247,8 +311,8 @@ class GradientStore:
         if grad.numel() <= MOST_VALUES:
             small = size <= MOST_VALUES * 64 or why_unreadable(grad) is not None
             return KeptGradient(grad, version) if small else KeptGradient(grad.clone())
-        if is_large_leafs:
-            return KeptGradient(grad, version, norm=self._norm_of_leafs(grad, version))
+        if in_large_leaf:
+            return KeptGradient(grad, version, norm=self._norm_in_leaf(grad, version))
         if storage in self._storages:
             size = 0
         if self._bytes + size > self._max_bytes:
@@ -258,7 +322,7 @@ class GradientStore:
             self._storages.add(storage)
         return KeptGradient(grad, version)
 
-    def _norm_of_leafs(self, grad: torch.Tensor, version: int) -> torch.Tensor | None:
+    def _norm_in_leaf(self, grad: torch.Tensor, version: int) -> torch.Tensor | None:
         # An optimizer or clipping changes it in place right after the pass.
         if why_unreadable(grad) is not None:
             return None
@@ -268,11 +332,7 @@ class GradientStore:
         return self._norms[key]
 
     def has_room(self, gradients: Iterable[torch.Tensor | None]) -> bool:
-        """Count gradients that will be kept unchanged; return whether all fit the budget.
-
-        Args:
-            gradients: Plain tensors, which live until they are kept.
-        """
+        """Count plain gradients that will be kept unchanged; return whether all fit the budget."""
         seen: set[int] = set()
         for grad in gradients:
             if grad is None or id(grad) in seen or grad.numel() <= MOST_VALUES:
@@ -292,16 +352,10 @@ class GradientStore:
     def keep_padded(
         self, grad: torch.Tensor | None, version: int, middle: KeptGradient | None
     ) -> KeptGradient | None:
-        """Keep a gradient that is another one padded with zeros.
+        """Keep a plain gradient that is another one padded with zeros.
 
-        Args:
-            grad: The gradient, a plain tensor.
-            version: How often it had been changed in place then.
-            middle: The gradient without the zeros.
-
-        Returns:
-            The gradient. If its values are not kept, its statistics come from ``middle``, so the
-            zeros need not be read.
+        If its values are not kept, its statistics come from ``middle``, so the zeros need not be
+        read.
         """
         if grad is None or middle is None:
             return self.keep(grad, version, False)
@@ -358,12 +412,7 @@ def _is_small(grad: torch.Tensor) -> bool:
 def norms(kept: Sequence[KeptGradient | None]) -> list[float | None]:
     """Return the 2-norms of gradients, read once per device and remembered.
 
-    Args:
-        kept: Gradients; None where none flowed.
-
-    Returns:
-        One norm per gradient, NaN or infinite if a value is; None for None and for gradients
-        without readable values.
+    A norm is NaN or infinite if a value is, and None for gradients without readable values.
     """
     missing = {id(each): each for each in kept if each is not None and each._norm == _NOT_TAKEN}
     groups: dict[tuple[torch.device, torch.dtype, bool], _Group] = {}
@@ -378,7 +427,8 @@ def norms(kept: Sequence[KeptGradient | None]) -> list[float | None]:
             each._norm = _as_float(each.summarise()["norm"])
     for (_, dtype, taken), group in groups.items():
         rest = _without_numbers(group) if dtype in _READ_AT_ONCE and not taken else group
-        values = _stacked(rest) if taken else _norms([tensor for _, tensor in rest])
+        tensors = [tensor for _, tensor in rest]
+        values = torch.stack(tensors).tolist() if taken else _norms(tensors)
         for (each, _), norm in zip(rest, values, strict=True):
             # The squares may overflow although the numbers do not: use float64.
             overflowed = (norm is None or math.isinf(norm)) and each.tensor is not None
@@ -402,11 +452,6 @@ def _without_numbers(group: _Group) -> _Group:
     for (each, _), number in zip(ones, numbers, strict=True):
         each.number, each._norm = number, abs(number)
     return rest
-
-
-def _stacked(group: _Group) -> list[float | None]:
-    found: list[float | None] = torch.stack([norm for _, norm in group]).tolist()
-    return found
 
 
 def _norms(tensors: list[torch.Tensor]) -> list[float | None]:

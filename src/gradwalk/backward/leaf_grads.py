@@ -1,35 +1,235 @@
-"""The `.grad` of tensors during a backward pass that gradwalk runs, and seeking through it."""
+"""The ``.grad`` of tensors through a backward pass that gradwalk runs, and seeking in it."""
 
 from __future__ import annotations
 
 import functools
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..torch_api.nodes import node_class
-from .grad_timeline import GradTimeline, is_small
-from .statistics import has_norm
+from ..torch_api.reading import has_data, has_hooks_on_grad, set_version, version_of, why_unreadable
+from .kept_gradients import LARGEST_COPY, has_norm, norm_of
+
+_FEW = 16
+
+
+class Moment(NamedTuple):
+    """A tensor's ``.grad`` from some step on.
+
+    Attributes:
+        step: The number of completed steps.
+        grad: The ``.grad`` object itself.
+        version: How often it had been changed in place.
+        values: A copy of its values. None for a large ``.grad`` that the pass created, which no
+            other moment can change.
+        norm: Its norm, if ``values`` is None.
+    """
+
+    step: int
+    grad: torch.Tensor | None
+    version: int
+    values: torch.Tensor | None
+    norm: torch.Tensor | None = None
+
+
+class GradTimeline:
+    """The ``.grad`` of one tensor through a backward pass.
+
+    Attributes:
+        node: The node that accumulates into the tensor, or the node that made it.
+        tensor: Returns the tensor, or None once it is gone.
+        moments: The states of ``.grad``, in step order; the first is from before the pass.
+        now: The index of the tensor's current moment.
+    """
+
+    __slots__ = ("_name_of", "moments", "node", "now", "tensor")
+
+    def __init__(
+        self, node: int, name_of: Callable[[int], str], tensor: Callable[[], torch.Tensor | None]
+    ) -> None:
+        self.node = node
+        self._name_of = name_of
+        self.tensor = tensor
+        found = tensor()
+        self.moments = [_EMPTY if found is None else _moment(0, found)]
+        self.now = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the tensor."""
+        return self._name_of(self.node)
+
+    def note(self, step: int, arrived: torch.Tensor | None = None) -> None:
+        """Add the current ``.grad`` as a moment after ``step`` steps.
+
+        ``arrived`` is the incoming gradient of the leaf, in its own step: an empty ``.grad`` now
+        holds it or a copy of it, unless a hook has changed it.
+        """
+        tensor = self.tensor()
+        if tensor is None:
+            return
+        # In the leaf's own step: nothing else in this pass adds to an empty `.grad`.
+        if len(self.moments) > 1 or self.moments[0].grad is not None:
+            arrived = None
+        self.moments.append(_moment(step, tensor, arrived))
+        self.now = len(self.moments) - 1
+
+    def at(self, step: int) -> int:
+        """Return the index of the moment after ``step`` steps."""
+        return bisect_right([moment.step for moment in self.moments], step) - 1
+
+    def is_untouched(self, closely: bool) -> bool:
+        """Return whether ``.grad`` is as left here; ``closely`` compares every value."""
+        tensor, expected = self.tensor(), self.moments[self.now]
+        if tensor is None:
+            return True
+        grad = _grad(tensor)
+        if grad is not expected.grad:
+            return False
+        if grad is None:
+            return True
+        # Two leaves that cat() joined share one memory, and so one version counter.
+        changed = version_of(grad) != expected.version
+        return _is_as(grad, expected) if closely or changed else True
+
+    def go(self, index: int) -> None:
+        """Set ``.grad`` to a moment: the same object with the same bits."""
+        tensor, moment = self.tensor(), self.moments[index]
+        if tensor is not None:
+            grad = moment.grad
+            shared = sum(other.grad is grad for other in self.moments) > 1  # added to in place
+            if grad is not None and shared and (moment.values is not None or not has_data(grad)):
+                if moment.values is not None:
+                    with torch.no_grad(), torch.inference_mode(grad.is_inference()):
+                        grad.copy_(moment.values)
+                # Reset the version, too: a node that saved this tensor finds it unchanged.
+                set_version(grad, moment.version)
+            tensor.grad = grad
+        self.now = index
+
+    def try_go(self, index: int) -> Exception | None:
+        """Call `go`; return torch's error, if any."""
+        try:
+            self.go(index)
+        except (RuntimeError, TypeError) as error:
+            return error
+        return None
+
+    def explain_removed(self) -> str | None:
+        """Say that ``.grad`` was None after a pass that had set it; None otherwise."""
+        if self.moments[-1].grad is None and any(
+            moment.grad is not None for moment in self.moments
+        ):
+            return f"{self.name}.grad was None when this backward pass ended, though it had set it"
+        return None
+
+    def explain_stuck(self) -> str | None:
+        """Say why torch forbids setting the present ``.grad``; None if it does not."""
+        tensor = self.tensor()
+        grad = None if tensor is None else _grad(tensor)
+        if tensor is None or grad is None:
+            return None
+        try:
+            tensor.grad = grad  # the same object: this changes nothing
+        except (RuntimeError, TypeError):
+            kind = f"{_kind(tensor)} tensor"
+            if grad.layout == tensor.layout:
+                return f"{self.name} is a {kind}, whose .grad torch cannot set"
+            return f"{self.name} is a {kind} with a {_kind(grad)} .grad, which torch cannot set"
+        return None
+
+
+def _grad(tensor: torch.Tensor) -> torch.Tensor | None:
+    # torch warns when reading the .grad of a tensor that never keeps one.
+    return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    """Return a tensor's layout as a word."""
+    if tensor.is_nested:
+        return "nested"
+    if tensor.layout is torch.strided:
+        return "dense"
+    return str(tensor.layout).removeprefix("torch.").replace("_", " ")
+
+
+_EMPTY = Moment(0, None, 0, None)
+
+
+def _moment(step: int, tensor: torch.Tensor, last: torch.Tensor | None = None) -> Moment:
+    """Return a tensor's ``.grad`` as a moment; ``last`` arrived in it and nothing else will."""
+    grad = _grad(tensor) if last is None else tensor.grad  # it is a leaf
+    if grad is None:
+        return Moment(step, None, 0, None) if step else _EMPTY
+    version = version_of(grad)
+    if (
+        last is not None
+        and last.layout is grad.layout is torch.strided
+        and has_data(grad)
+        and last.data_ptr() != grad.data_ptr()
+        and last.shape == grad.shape
+        and not has_hooks_on_grad(tensor)
+    ):
+        return Moment(step, grad, version, last)  # torch has copied it
+    values = grad.detach()
+    if why_unreadable(values) is not None:
+        return Moment(step, grad, version, None)
+    if last is not None and values.numel() * values.element_size() > LARGEST_COPY:
+        norm = norm_of(values)
+        if norm is not None:
+            return Moment(step, grad, version, None, norm)
+    return Moment(step, grad, version, values.clone())
+
+
+def _is_as(grad: torch.Tensor, moment: Moment) -> bool:
+    """Return whether a ``.grad`` holds the moment's values, even if changed through ``.data``."""
+    with torch.no_grad():
+        if moment.values is not None:
+            return same_values(grad, moment.values)
+        norm = norm_of(grad)
+        if norm is None or moment.norm is None:
+            return norm is moment.norm
+        return same_values(norm, moment.norm)
+
+
+def is_small(tensor: torch.Tensor | None) -> bool:
+    """Return whether all numbers of a tensor can be compared without waiting for a device."""
+    if tensor is None or not has_data(tensor):
+        return False
+    return tensor.device.type == "cpu" and tensor.numel() <= _FEW
+
+
+def same_values(now: torch.Tensor, before: torch.Tensor) -> bool:
+    """Return whether a tensor is unchanged; True if the values cannot be compared."""
+    if not has_data(now):
+        return True
+    if why_unreadable(now) is not None or why_unreadable(before) is not None:  # freed meanwhile
+        return False
+    try:
+        # torch.equal is much faster, but NaN differs from NaN, and nested tensors fail.
+        if not now.is_nested and torch.equal(now, before):
+            return True
+        return torch.allclose(now, before, rtol=0, atol=0, equal_nan=True)
+    except RuntimeError:  # sparse and other layouts
+        return True
+
 
 MOST_LOOKED_AT = 100_000
 """Objects that are searched for one node; a function can refer to most of a program."""
 
 
 def inner_leaves(node: Node) -> list[torch.Tensor]:
-    """Return the leaves that a custom Function can reach from its saved objects.
+    """Return the leaves that require grad and that a custom Function can reach from its objects.
 
-    Args:
-        node: An autograd node.
-
-    Returns:
-        Leaves that require grad, from its functions, their variables, modules and containers.
-        Empty for nodes of torch's own functions.
+    These are its functions, their variables, modules and containers.
     """
     if not node_class(type(node)).is_function:
         return []
@@ -105,24 +305,18 @@ class LeafGrads:
     """
 
     def __init__(self, captured: Capture, inputs: Iterable[torch.Tensor] = ()) -> None:
-        """Record every ``.grad`` before the pass.
-
-        Args:
-            captured: The graph and its tensors.
-            inputs: The tensors that the pass accumulates into; intermediate ones retain their
-                gradient.
-        """
+        """Record every ``.grad`` before a pass, which may accumulate into ``inputs`` only."""
         asked = {id(tensor) for tensor in inputs}
         self.fixed: str | None = None
-        called = functools.partial(_called, captured)
+        name_of = functools.partial(_name_of, captured)
         leaves = list(captured.leaves())
-        self.timelines = [GradTimeline(i, called, _always(leaf)) for i, leaf in leaves]
+        self.timelines = [GradTimeline(i, name_of, _always(leaf)) for i, leaf in leaves]
         for (i, _), reference in captured.tensors.items():
             tensor = reference()
             if tensor is not None and (tensor.retains_grad or id(tensor) in asked):
-                self.timelines.append(GradTimeline(i, called, weakref.ref(tensor)))
+                self.timelines.append(GradTimeline(i, name_of, weakref.ref(tensor)))
         self.inner: list[GradTimeline] = []
-        self._run_within: dict[int, list[GradTimeline]] = {}
+        self._inner_by_node: dict[int, list[GradTimeline]] = {}
         self._add_inner(captured)
         self._by_node: dict[int, list[GradTimeline]] = {}
         for timeline in self.timelines:
@@ -139,7 +333,7 @@ class LeafGrads:
     @property
     def nodes(self) -> frozenset[int]:
         """The nodes whose steps may change a ``.grad``."""
-        return frozenset([*self._by_node, *self._run_within])
+        return frozenset([*self._by_node, *self._inner_by_node])
 
     def _add_inner(self, captured: Capture) -> None:
         """Find the leaves that nodes may accumulate into by an inner backward pass."""
@@ -147,13 +341,13 @@ class LeafGrads:
         if not functions:
             return
         known = {id(timeline.tensor()): timeline for timeline in self.timelines}
-        called = functools.partial(_called_inner, captured)
+        name_of = functools.partial(_inner_name_of, captured)
         for i, node in enumerate(captured.nodes):
             for leaf in inner_leaves(node) if type(node) in functions else ():
                 if id(leaf) not in known:
-                    self.inner.append(GradTimeline(i, called, _always(leaf)))
+                    self.inner.append(GradTimeline(i, name_of, _always(leaf)))
                     known[id(leaf)] = self.inner[-1]
-                self._run_within.setdefault(i, []).append(known[id(leaf)])
+                self._inner_by_node.setdefault(i, []).append(known[id(leaf)])
 
     def of(self, node: int) -> Sequence[GradTimeline]:
         """Return the timelines of the tensors that a node makes or accumulates into."""
@@ -164,36 +358,21 @@ class LeafGrads:
         return [each for each in self._moved if not each.is_untouched(is_small(each.tensor()))]
 
     def release_grads(self, tensors: Iterable[torch.Tensor]) -> list[GradTimeline]:
-        """Leave the ``.grad`` of some tensors to another pass: seeking no longer moves them.
-
-        The timelines stay as they are.
-
-        Args:
-            tensors: The tensors; unknown ones are ignored.
-
-        Returns:
-            The timelines of the known tensors.
-        """
+        """Leave the ``.grad`` of some tensors to another pass; return their timelines."""
         given = {id(tensor) for tensor in tensors}
         lent = [timeline for timeline in self._moved if id(timeline.tensor()) in given]
         self._moved = [timeline for timeline in self._moved if timeline not in lent]
         return lent
 
     def note(self, node: int, step: int, arrived: torch.Tensor | None = None) -> None:
-        """Record the ``.grad`` that a node's step may have changed.
-
-        Args:
-            node: The node.
-            step: The number of its step.
-            arrived: The incoming gradient.
-        """
+        """Record the ``.grad`` that a node's step may have changed."""
         for timeline in self._by_node.get(node, ()):
             timeline.note(step, arrived if node in self._leaves else None)
             memory = _memory(timeline.moments[-1].grad) if self._sharing else None
             for other in self._sharing.get(memory, ()) if memory is not None else ():
                 if other is not timeline:
                     other.note(step)
-        for timeline in self._run_within.get(node, ()) if self._run_within else ():
+        for timeline in self._inner_by_node.get(node, ()) if self._inner_by_node else ():
             if not timeline.is_untouched(closely=False):
                 timeline.note(step)
 
@@ -208,8 +387,7 @@ class LeafGrads:
     def put_back(self) -> str | None:
         """Set every ``.grad`` to its state before the pass, which failed.
 
-        Returns:
-            None; if torch forbids it, a clause that says so, which ``fixed`` then holds, too.
+        Return None; if torch forbids it, a clause that says so, which ``fixed`` then holds, too.
         """
         failed: str | None = None
         for timeline in self._moved:
@@ -225,11 +403,9 @@ class LeafGrads:
         return None
 
     def go(self, step: int) -> bool:
-        """Set every ``.grad`` to its state after ``step`` steps.
+        """Set every ``.grad`` to its state after ``step`` steps; return whether it did.
 
-        Returns:
-            Whether it did. Once something else has changed a ``.grad`` it does nothing, and
-            ``fixed`` says so.
+        Once something else has changed a ``.grad`` it does nothing, and ``fixed`` says so.
         """
         moves = [(timeline, timeline.at(step)) for timeline in self._moved]
         for timeline, index in moves:
@@ -240,12 +416,12 @@ class LeafGrads:
                 )
         if self.fixed is not None:
             return False
-        stood = [(timeline, timeline.now) for timeline, _ in moves]
+        before = [(timeline, timeline.now) for timeline, _ in moves]
         try:
             _move(moves)
         except BaseException as error:
             with suppress(Exception):
-                _move(stood)
+                _move(before)
             if not isinstance(error, Exception):
                 raise
             self.fixed = f"moving .grad failed ({type(error).__name__}: {error})"
@@ -269,10 +445,10 @@ def _always(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
     return lambda: tensor
 
 
-def _called(captured: Capture, node: int) -> str:
+def _name_of(captured: Capture, node: int) -> str:
     name: str | None = captured.graph.nodes[node]["name"]
     return name or f"the tensor of node {node}"
 
 
-def _called_inner(captured: Capture, node: int) -> str:
+def _inner_name_of(captured: Capture, node: int) -> str:
     return f"a leaf inside {captured.graph.nodes[node]['op']} (node {node})"

@@ -20,7 +20,7 @@ import torch
 from torch.autograd.graph import Node
 from torch.compiler import is_compiling
 
-from ..graph.garbage_collector import collector_paused
+from ..graph.adjacency import collector_paused
 from ..torch_api.engine import (
     carried,
     carry,
@@ -36,10 +36,9 @@ from ..torch_api.modes import is_watched, unseen
 from ..torch_api.nodes import AccumulateGrad
 from ..torch_api.reading import own_part, storage_id
 from .kept_gradients import DEFAULT_BUDGET, LARGEST_COPY
-from .leaf_grads import LeafGrads
-from .padded_gradients import Gradients, as_padding, padding_nodes, summed_nodes
+from .padded_gradients import as_padding, padding_nodes, summed_nodes
 from .recorded_run import Note, Passed, RecordedRun
-from .stolen import ends_of
+from .stolen import Gradients, leaf_inputs
 
 _OWNER = "gradwalk: the backward pass that it runs"
 _here = threading.local()  # the same, in the thread that started it
@@ -83,52 +82,47 @@ class Observer:
         self._roots = roots
         self._max_bytes = max_bytes
         self._on_end = weakly(on_end)
-        self._on_begin = weakly(on_begin or _nothing)
+        self._on_begin = weakly(on_begin or (lambda: None))
         self._paused = False
         self._running: dict[int, RecordedRun] = {}
         self._own: RecordedRun | None = None  # the pass that gradwalk runs now
         self._leaves = {i for i, node in enumerate(nodes) if type(node) is AccumulateGrad}
-        self._ends = ends_of(nodes)
+        self._leaf_inputs = leaf_inputs(nodes)
         self._large = large = {nodes[i] for i in self._leaves if _is_large(nodes[i])}
         into_large = [  # nodes that pass a large gradient to a leaf, and these leaves
             i
-            for i, into in self._ends.items()
+            for i, into in self._leaf_inputs.items()
             if nodes[i] in large or any(leaf in large for _, leaf in into)
         ]
         # Fast recording functions by the number of the engine's task.
-        self._quick: Quick = {}
-        see, pad, look = _hooks(weakref.ref(self), self._quick)
-        padding = list(padding_nodes(nodes))
+        self._recorders: Recorders = {}
+        record_step, record_padding, record_node = _hooks(weakref.ref(self), self._recorders)
+        padding = padding_nodes(nodes)
         added_up = summed_nodes(nodes, padding)
         with collector_paused():
             self._ids: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
-            hooks = dict.fromkeys(added_up, pad) | dict.fromkeys(into_large, look)
-            self._handles = [node.register_hook(hooks.get(i, see)) for i, node in enumerate(nodes)]
+            hooks = dict.fromkeys(added_up, record_padding) | dict.fromkeys(into_large, record_node)
+            self._handles = [
+                node.register_hook(hooks.get(i, record_step)) for i, node in enumerate(nodes)
+            ]
             alone = {i for i in padding if is_alone(self._handles[i])}
             self._padding = frozenset(alone)
             for i in added_up - alone:
-                if hooks[i] is pad:
-                    replace_hook(self._handles[i], see)
+                if hooks[i] is record_padding:
+                    replace_hook(self._handles[i], record_step)
 
     def close(self) -> None:
         """Remove every hook and all records."""
         remove_hooks(self._handles)
         self._handles.clear()
-        self._quick.clear()
+        self._recorders.clear()
         self._running.clear()
         self.last = None
 
-    def own(
-        self, grads: LeafGrads, seeds: list[torch.Tensor], *, once: bool = False
-    ) -> RecordedRun:
-        """Return a run for `owning`: the next one, which gradwalk starts."""
+    def new_run(self, **owned: Any) -> RecordedRun:
+        """Return a run of these nodes, for `owning` if gradwalk starts it."""
         return RecordedRun(
-            self._max_bytes,
-            grads=grads,
-            seeds=seeds,
-            once=once,
-            padding=self._padding,
-            ends=self._ends,
+            self._max_bytes, padding=self._padding, leaf_inputs=self._leaf_inputs, **owned
         )
 
     @contextmanager
@@ -136,12 +130,8 @@ class Observer:
         """Record the pass that the block starts as ``run``.
 
         Passes of other threads are not included. CPU nodes run in the calling thread; other devices
-        have their own threads, which inherit torch's thread-local state.
-
-        Args:
-            run: The run.
-            on_devices: Whether a node of the graph runs elsewhere than on the CPU. Only then set
-                thread-local state: its cleanup may meet the interpreter's shutdown.
+        have their own threads, which inherit torch's thread-local state. That state is set only
+        ``on_devices``: its cleanup may meet the interpreter's shutdown.
         """
         outer = _owner()
         self._own = run
@@ -168,26 +158,19 @@ class Observer:
         finally:
             self._paused = False
 
-    def _look(self, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+    def _record_node(self, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         """Process a node's hook when more than storing is needed."""
         node = self._ids[current_node()]
         if is_watched():
             with unseen():
-                self._see(node, grad_inputs, grad_outputs, watched=True)
+                self._record(node, grad_inputs, grad_outputs, watched=True)
         else:
-            self._see(node, grad_inputs, grad_outputs, watched=False)
+            self._record(node, grad_inputs, grad_outputs, watched=False)
 
-    def _see(
+    def _record(
         self, node: int, grad_inputs: Gradients, grad_outputs: Gradients, *, watched: bool
     ) -> None:
-        """Record a step the slow way: new passes, large leaves, unusual gradients.
-
-        Args:
-            node: The node.
-            grad_inputs: The outgoing gradients.
-            grad_outputs: The incoming gradients.
-            watched: Whether a user mode sees torch's calls.
-        """
+        """Record a step the slow way: new passes, large leaves, unusual gradients."""
         if self._paused:
             return
         task = current_task()
@@ -205,8 +188,8 @@ class Observer:
                 run = self._running[task] = own
             self._count(run)
             if not watched and _are_plain([*grad_inputs, *grad_outputs]):
-                self._quick[task] = run.noting(self._ids)
-        run.note_any(node, grad_inputs, grad_outputs, self._into_large(node))
+                self._recorders[task] = run.step_recorder(self._ids)
+        run.record_any(node, grad_inputs, grad_outputs, self._into_large(node))
 
     def _into_large(self, node: int) -> list[bool]:
         """Return which gradients at a node go into a large leaf."""
@@ -225,18 +208,18 @@ class Observer:
             on_begin()
 
     def _begin(self, task: int) -> RecordedRun:
-        run = RecordedRun(self._max_bytes, padding=self._padding, ends=self._ends)
+        run = self.new_run()
         run.keeps_graph = keeps_graph()
         self._running[task] = run
         end = _EndOfRun(weakref.ref(self), task)
         # The engine calls `end` after a complete pass, and only frees it after a failure.
-        weakref.finalize(end, _stopped, weakref.ref(self), self._quick, task).atexit = False
+        weakref.finalize(end, _stopped, weakref.ref(self), self._recorders, task).atexit = False
         when_done(end)
         return run
 
     def _end(self, task: int) -> None:
         run = self._running.pop(task, None)
-        self._quick.pop(task, None)
+        self._recorders.pop(task, None)
         if run is None:
             return
         run.state = "done"
@@ -258,10 +241,6 @@ class Observer:
 def weakly(call: Callable[[], None]) -> Callable[[], Callable[[], None] | None]:
     """Return a callback that holds a bound method weakly."""
     return weakref.WeakMethod(call) if hasattr(call, "__self__") else lambda: call
-
-
-def _nothing() -> None:
-    pass
 
 
 def _owner() -> RecordedRun | None:
@@ -287,18 +266,18 @@ def _are_plain(grads: Gradients) -> bool:
     )
 
 
-Quick = dict[int, Note]
+Recorders = dict[int, Note]
 """The number of a pass -> the function that records a step of it."""
 
 
-def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
+def _hooks(me: weakref.ref[Observer], recorders: Recorders) -> tuple[Note, Note, Note]:
     """Return the hooks: for most nodes, for padding nodes, and for sources of large leaf gradients.
 
     All nodes share the three, which ask the engine for the node: one function per node would cost
     as much as half a backward pass of small tensors.
     """
 
-    def look(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+    def record_node(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         observer = me()
         if observer is None:
             return
@@ -306,7 +285,7 @@ def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
             observer.compiled = True  # compiled autograd, which makes this part of a program
             return
         try:
-            observer._look(grad_inputs, grad_outputs)
+            observer._record_node(grad_inputs, grad_outputs)
         except Exception as error:  # the user's backward must continue
             failed(error)
 
@@ -326,21 +305,21 @@ def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
             return grad_inputs, grad_outputs
         return as_padding(node, grad_inputs, grad_outputs), grad_outputs
 
-    noting = functools.partial(_noting, quick, look, failed)
-    return noting(), noting(padded), look
+    step_recorder = functools.partial(_hook, recorders, record_node, failed)
+    return step_recorder(), step_recorder(padded), record_node
 
 
 # It runs once per node and pass: this is the whole cost of observing.
-def _noting(
-    quick: Quick,
-    look: Note,
+def _hook(
+    recorders: Recorders,
+    record_node: Note,
     failed: Callable[[Exception], None],
     instead: Callable[[Gradients, Gradients], tuple[Passed, Gradients]] | None = None,
 ) -> Note:
-    def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
-        note = None if is_compiling() else quick.get(current_task())
+    def record_step(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+        note = None if is_compiling() else recorders.get(current_task())
         if note is None:
-            look(grad_inputs, grad_outputs)
+            record_node(grad_inputs, grad_outputs)
             return
         try:
             if instead is None:
@@ -350,7 +329,7 @@ def _noting(
         except Exception as error:  # the user's backward must continue
             failed(error)
 
-    return see
+    return record_step
 
 
 class _EndOfRun:
@@ -364,9 +343,9 @@ class _EndOfRun:
             observer._end(self.task)
 
 
-def _stopped(observer: weakref.ref[Observer], quick: Quick, task: int) -> None:
+def _stopped(observer: weakref.ref[Observer], recorders: Recorders, task: int) -> None:
     # Runs while torch unwinds an exception: store it and return; `state` is read later.
-    quick.pop(task, None)
+    recorders.pop(task, None)
     found = observer()
     if found is None:
         return

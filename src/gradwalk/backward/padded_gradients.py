@@ -6,9 +6,8 @@ keep them alive. So it keeps the smaller gradient, and pads it with torch's own 
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,24 +16,26 @@ from torch.autograd.graph import Node
 
 from ..schema.details import TensorSummary
 from ..torch_api.modes import unseen
-from ..torch_api.reading import has_data
+from ..torch_api.reading import has_data, version_of
 from ..torch_api.saved_tensors import plain_value
 from ..torch_api.summary import MOST_VALUES, Summarise, summarise, without_values
-from ..torch_api.tensors import version_of
-from .kept_gradients import CHANGED, GradientStore, KeptGradient
-from .statistics import has_norm, padded, statistics_of
+from .kept_gradients import CHANGED, GradientStore, KeptGradient, has_norm, padded, statistics_of
+from .stolen import Gradients
 
-Gradients = Sequence[torch.Tensor | None]
+_PADDING: dict[str, tuple[Callable[..., torch.Tensor], dict[str, int]]] = {
+    "SelectBackward0": (torch.ops.aten.select_backward, {"dim": 0, "index": 0}),
+    "SliceBackward0": (
+        torch.ops.aten.slice_backward,
+        {"dim": 0, "start": 0, "end": 2**63 - 1, "step": 1},
+    ),
+}
+"""Node -> its backward, and the saved numbers that it takes, with their defaults."""
 
-_SELECT, _SLICE = "SelectBackward0", "SliceBackward0"
 
-
-def padding_nodes(nodes: Sequence[Node]) -> Iterator[int]:
-    """Yield the ids of nodes that pad their incoming gradient with zeros and have no other hook."""
-    classes = {cls for cls in set(map(type, nodes)) if cls.__name__ in (_SELECT, _SLICE)}
-    for i, node in enumerate(nodes if classes else ()):
-        if type(node) in classes:
-            yield i
+def padding_nodes(nodes: Sequence[Node]) -> list[int]:
+    """Return the ids of the nodes that pad their incoming gradient with zeros."""
+    classes = {cls for cls in set(map(type, nodes)) if cls.__name__ in _PADDING}
+    return [i for i, node in enumerate(nodes) if type(node) in classes] if classes else []
 
 
 def summed_nodes(nodes: Sequence[Node], padding: Sequence[int]) -> set[int]:
@@ -50,10 +51,6 @@ class Padding:
 
     Attributes:
         node: The node that passed it on.
-        shape: Its shape.
-        dtype: Its dtype.
-        device: Its device.
-        nbytes: Its size.
         _version: Always 0: it was new when it was seen.
     """
 
@@ -65,15 +62,9 @@ class Padding:
     _version: int = 0
 
 
-def as_padding(node: Node | None, passed: Gradients, came: Gradients) -> Any:
-    """Replace the outgoing gradient of a padding node by a `Padding`, if that can be remade.
-
-    Args:
-        node: The node.
-        passed: Its outgoing gradients: one.
-        came: Its incoming gradients: one.
-    """
-    (one,), (other,) = passed, came
+def as_padding(node: Node | None, outgoing: Gradients, incoming: Gradients) -> Any:
+    """Replace the outgoing gradient of a padding node by a `Padding`, if that can be remade."""
+    (one,), (other,) = outgoing, incoming
     if (
         type(one) is type(other) is torch.Tensor
         and one.numel() > other.numel()
@@ -83,33 +74,29 @@ def as_padding(node: Node | None, passed: Gradients, came: Gradients) -> Any:
         and not (one.is_inference() or other.is_inference())  # recorded the slow way
     ):
         return (Padding(node, one.shape, one.dtype, one.device, one.nbytes),)
-    return passed
+    return outgoing
 
 
-def keep_padding(keeper: GradientStore, padding: Padding, middle: KeptGradient) -> KeptGradient:
+def keep_padding(store: GradientStore, padding: Padding, middle: KeptGradient) -> KeptGradient:
     """Keep a padded gradient as the smaller one.
 
-    Args:
-        keeper: The store. The budget counts the padded size, which is needed once the values are
-            read.
-        padding: The padded gradient.
-        middle: The smaller gradient.
+    The budget counts the padded size, which is needed once the values are read.
     """
     like = torch.empty((), dtype=padding.dtype, device=padding.device).expand(padding.shape)
     there, known = middle.tensor, middle.statistics
     is_free = like.numel() <= MOST_VALUES or (there is not None and not has_data(there))
     size = 0 if is_free else padding.nbytes
-    if there is not None and (not size or size <= keeper.bytes_left):
-        keeper.count(size)
+    if there is not None and (not size or size <= store.bytes_left):
+        store.count(size)
         return Padded(middle, _making(padding), like)
     if there is not None and known is None and has_norm(there):
         if not there.numel():
-            return keeper.without_values(like.new_zeros(()).expand(like.shape))
+            return store.without_values(like.new_zeros(()).expand(like.shape))
         known = statistics_of(there)
     if known is None and (middle.changed or middle.summary is not None):
         return KeptGradient(None, summary=_without_values(like, middle))
     statistics = None if known is None else padded(known)
-    return KeptGradient(None, summary=keeper.only_statistics(like), statistics=statistics)
+    return KeptGradient(None, summary=store.only_statistics(like), statistics=statistics)
 
 
 class Padded(KeptGradient):
@@ -120,13 +107,6 @@ class Padded(KeptGradient):
     def __init__(
         self, middle: KeptGradient, make: Callable[[torch.Tensor], torch.Tensor], like: torch.Tensor
     ) -> None:
-        """Store how to make it.
-
-        Args:
-            middle: The smaller gradient.
-            make: Pads it with zeros.
-            like: A tensor of its shape, dtype and device.
-        """
         super().__init__(None)
         self._middle = middle
         self._make = make
@@ -170,17 +150,6 @@ def _making(padding: Padding) -> Callable[[torch.Tensor], torch.Tensor]:
         value = otherwise if value is None else int(value)
         return value - 2**64 if value >= 2**63 else value  # torch gives it unsigned
 
-    sizes = list(padding.shape)
-    if type(padding.node).__name__ == _SELECT:
-        at = [number("dim", 0), number("index", 0)]
-        return functools.partial(_selected, sizes=sizes, at=at)
-    at = [number("dim", 0), number("start", 0), number("end", 2**63 - 1), number("step", 1)]
-    return functools.partial(_sliced, sizes=sizes, at=at)
-
-
-def _selected(grad: torch.Tensor, sizes: list[int], at: list[int]) -> torch.Tensor:
-    return torch.ops.aten.select_backward(grad, sizes, *at)  # type: ignore[no-any-return]
-
-
-def _sliced(grad: torch.Tensor, sizes: list[int], at: list[int]) -> torch.Tensor:
-    return torch.ops.aten.slice_backward(grad, sizes, *at)  # type: ignore[no-any-return]
+    backward, defaults = _PADDING[type(padding.node).__name__]
+    sizes, numbers = list(padding.shape), [number(*each) for each in defaults.items()]
+    return lambda grad: backward(grad, sizes, *numbers)

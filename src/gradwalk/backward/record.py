@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +15,15 @@ from ..torch_api.modes import grad_mode_kept
 from ..tracing.annotate import watched
 from .kept_gradients import DEFAULT_BUDGET
 from .observe import Observer
-from .open_passes import announce
-from .recorded_pass import RecordedPass, read_count, read_max_bytes, refuse_within_backward
-from .run_backward import run_backward
-from .steps import RecordedStep, recorded_steps
+from .recorded_pass import (
+    RecordedPass,
+    RecordedStep,
+    announce,
+    read_count,
+    read_max_bytes,
+    refuse_within_backward,
+)
+from .run_backward import IF_POSSIBLE, Gradient, Inputs, RetainGraph, run_backward
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -34,7 +38,7 @@ class Recording:
 
     Attributes:
         graph: The captured graph, a ``networkx.MultiDiGraph`` as `gradwalk.capture` gives it.
-        steps: The steps, in the engine's order: see `gradwalk.backward.steps.RecordedStep`.
+        steps: The steps, in the engine's order: see `RecordedStep`.
         cursor: The number of completed steps, from 0 to ``len(steps)``. Set it, or use the methods.
         note: A sentence on whether moving the cursor changes ``.grad``, and which ``.grad`` already
             held a gradient before the pass; None if neither applies.
@@ -63,10 +67,10 @@ class Recording:
         """The captured graph."""
         return self._pass.graph
 
-    @functools.cached_property
+    @property
     def steps(self) -> list[RecordedStep]:
         """The steps, in the engine's order."""
-        return recorded_steps(self._pass.graph, self._pass.run)
+        return self._pass.steps
 
     @property
     def note(self) -> str | None:
@@ -84,11 +88,46 @@ class Recording:
         self._go(read_int(cursor, "cursor was given ", instead))
 
     def step(self, n: int = 1) -> None:
-        """Move forward ``n`` steps, at most to the end."""
+        """Move forward ``n`` steps, at most to the end.
+
+        Args:
+            n: How many, from 0; 1 by default.
+
+        Raises:
+            TypeError: ``n`` is not a whole number.
+            ValueError: ``n`` is negative.
+            RuntimeError: A backward pass is running, and a hook asked for it.
+
+        Example::
+
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> recording = record(x**2)
+            >>> recording.reset()
+            >>> recording.step()
+            >>> recording
+            <Recording: step 1 of 2>
+        """
         self._go(min(self.cursor + read_count(n, "step"), self._pass.run.total))
 
     def step_back(self, n: int = 1) -> None:
-        """Move ``n`` steps back, at most to the start."""
+        """Move ``n`` steps back, at most to the start.
+
+        Args:
+            n: How many, from 0; 1 by default.
+
+        Raises:
+            TypeError: ``n`` is not a whole number.
+            ValueError: ``n`` is negative.
+            RuntimeError: A backward pass is running, and a hook asked for it.
+
+        Example::
+
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> recording = record(x**2)
+            >>> recording.step_back(2)
+            >>> recording
+            <Recording: step 0 of 2>
+        """
         self._go(max(self.cursor - read_count(n, "step_back"), 0))
 
     def run_to(self, node: int | str) -> None:
@@ -100,11 +139,28 @@ class Recording:
         Raises:
             TypeError: ``node`` is neither.
             ValueError: No node has the name, several have it, or it did not run in this pass.
+
+        Example::
+
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> recording = record(x**2)
+            >>> recording.run_to(0)
+            >>> recording
+            <Recording: step 1 of 2>
         """
         self._go(self._pass.find(node))
 
     def reset(self) -> None:
-        """Move to the start: every ``.grad`` as before the pass."""
+        """Move to the start: every ``.grad`` as before the pass.
+
+        Example::
+
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> recording = record(x**2)
+            >>> recording.reset()
+            >>> x.grad is None
+            True
+        """
         self._go(0)
 
     @grad_mode_kept
@@ -118,26 +174,30 @@ class Recording:
 
 def record(
     *outputs: Any,
-    gradient: Any = None,
-    retain_graph: bool | None = None,
+    gradient: Gradient | None = None,
+    retain_graph: RetainGraph = IF_POSSIBLE,
     create_graph: bool = False,
-    inputs: Any = None,
+    inputs: Inputs | None = None,
     names: Mapping[str, Any] | torch.nn.Module | None = None,
     max_bytes: int = DEFAULT_BUDGET,
+    stacklevel: int = 1,
 ) -> Recording:
-    """Run the real backward once and record every step of it.
+    """Run backward on the outputs, which fills ``.grad``, and record every step of it.
 
     Args:
         *outputs: As for `gradwalk.capture`.
         gradient: The gradient to start from, as for ``Tensor.backward``: a tensor of the output's
             shape, or a list of them, one per output. None for outputs of one number.
         retain_graph: Whether the nodes keep their saved tensors, so that backward can run again.
-            None keeps them, unless a compiled part of the graph can run only once.
+            "if_possible" keeps them, so that a what-if or a second pass works, unless a compiled
+            part of the graph can run only once. None follows ``create_graph``, as in torch.
         create_graph: Whether the gradients get a graph of their own.
         inputs: The tensors to accumulate into; None for every leaf.
         names: The names of tensors, as for `gradwalk.GraphWidget`; by default the caller's
             variables are searched.
         max_bytes: Bytes of gradients to keep; beyond that only their statistics are kept.
+        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+            caller, and a function that wraps this one passes 2.
 
     Returns:
         The recording, its cursor at the end: every ``.grad`` is as after ``backward()``.
@@ -163,32 +223,28 @@ def record(
         >>> x.grad is None
         True
     """
-    called = caller_names(names, "record")
-    asked = {
+    found = caller_names(names, "record", stacklevel)
+    options = {
         "gradient": gradient,
         "retain_graph": retain_graph,
         "create_graph": create_graph,
         "inputs": inputs,
     }
     max_bytes = read_max_bytes(max_bytes)
-    return _recorded(outputs, called, max_bytes, **asked)
+    return _recorded(outputs, found, max_bytes, **options)
 
 
 @grad_mode_kept
-def _recorded(outputs: Any, called: Names, max_bytes: int, **asked: Any) -> Recording:
+def _recorded(outputs: Any, found: Names, max_bytes: int, **options: Any) -> Recording:
     return record_captured(
-        capture_nodes(read_outputs(outputs, "record"), called), max_bytes, **asked
+        capture_nodes(read_outputs(outputs, "record"), found), max_bytes, **options
     )
 
 
-def record_captured(captured: Capture, max_bytes: int = DEFAULT_BUDGET, **asked: Any) -> Recording:
-    """Run `record` on a captured graph.
-
-    Args:
-        captured: The graph.
-        max_bytes: As for `record`.
-        **asked: As for `gradwalk.backward.run_backward.run_backward`.
-    """
+def record_captured(
+    captured: Capture, max_bytes: int = DEFAULT_BUDGET, **options: Any
+) -> Recording:
+    """Run `record` on a captured graph, with arguments of `run_backward`."""
     observer = Observer(
         captured.nodes,
         lambda: None,
@@ -197,7 +253,7 @@ def record_captured(captured: Capture, max_bytes: int = DEFAULT_BUDGET, **asked:
     )
     try:
         noted = bool(watched(captured))
-        run = run_backward(captured, observer, **asked, operations=noted)
+        run = run_backward(captured, observer, **options, operations=noted)
     finally:
         observer.close()
     return Recording(RecordedPass(captured, run))

@@ -1,24 +1,229 @@
-"""A recorded backward pass with a cursor."""
+"""A recorded backward pass: its steps, the contributions to each gradient, and a cursor."""
 
 from __future__ import annotations
 
 import copy
 import functools
-from typing import TYPE_CHECKING, Any
+import itertools
+import math
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
+from torch.autograd.graph import Node
+
+from ..graph.adjacency import attributes, predecessors
 from ..graph.capture import Capture
+from ..graph.find_node import find_node
 from ..graph.integers import read_int
-from ..graph.names import nearest
 from ..schema.backward import MarkModel, StepModel
 from ..schema.values import NodeState
 from ..torch_api.engine import NO_TASK, current_task
 from ..torch_api.modes import unseen
+from ..torch_api.reading import is_plain, why_unreadable
 from .failures import marks
+from .kept_gradients import KeptGradient
 from .recorded_run import RecordedRun
-from .steps import state_at, step_models
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+@dataclass(frozen=True)
+class StepContribution:
+    """One consumer's contribution to a node's incoming gradient.
+
+    Attributes:
+        step: The consumer's step, from 1; 0 for the gradient that backward started from.
+        consumer: The id of the consumer; None for the gradient that backward started from.
+        arg_nr: The consumer's argument position; None without a consumer.
+        output_nr: The output number of the receiving node.
+        grad: The contribution; None if the consumer passed None, or its values were not kept.
+        total: The sum of the contributions so far to this output, in the engine's order.
+    """
+
+    step: int
+    consumer: int | None
+    arg_nr: int | None
+    output_nr: int
+    grad: torch.Tensor | None
+    total: torch.Tensor | None
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """One node's backward.
+
+    Attributes:
+        step: Its place in the engine's order, from 1.
+        node: The node's id in the graph.
+        op: The Node's class name, "MulBackward0".
+        name: The name of the tensor, or None.
+        accumulated: The name of the ``.grad`` that it changed, "x.grad"; None for none.
+        ready: The number of steps after which all its gradients had arrived.
+        grad_outputs: The incoming gradients, one per output of the node; detached.
+        grad_inputs: The outgoing gradients, one per entry of ``next_functions``; detached.
+        contributions: The contributions to the incoming gradients.
+
+    A gradient is None where torch passed None. It is also None where its values are not known,
+    because the pass exceeded the budget or the tensor was changed in place since; ``kept`` says so.
+    """
+
+    step: int
+    node: int
+    op: str
+    name: str | None
+    accumulated: str | None
+    ready: int
+    grad_outputs: list[torch.Tensor | None]
+    grad_inputs: list[torch.Tensor | None]
+    contributions: list[StepContribution]
+    kept: bool
+
+
+def saved_steps(models: Iterable[StepModel]) -> list[RecordedStep]:
+    """Return the steps of a saved run, without gradients."""
+    return [
+        RecordedStep(**model, grad_outputs=[], grad_inputs=[], contributions=[], kept=False)
+        for model in models
+    ]
+
+
+def recorded_steps(graph: nx.MultiDiGraph, run: RecordedRun) -> list[RecordedStep]:
+    """Return the steps of a run with their gradients."""
+    models = step_models(graph, run)
+    return [
+        RecordedStep(
+            **model,
+            grad_outputs=[_tensor(kept) for kept in step.grad_outputs],
+            grad_inputs=[_tensor(kept) for kept in step.grad_inputs],
+            contributions=list(contributions(graph, run, step.node)),
+            kept=all(
+                k is None or k.tensor is not None for k in step.grad_outputs + step.grad_inputs
+            ),
+        )
+        for model, step in zip(models, run.steps.values(), strict=True)
+    ]
+
+
+def step_models(graph: nx.MultiDiGraph, run: RecordedRun) -> list[StepModel]:
+    """Return the steps of a run, as plain JSON values."""
+    numbers = run.numbers
+    nodes, takers = attributes(graph), predecessors(graph)
+    return [
+        {
+            "step": number,
+            "node": node,
+            "op": nodes[node]["op"],
+            "name": nodes[node]["name"],
+            "accumulated": _accumulated(nodes[node], run, node),
+            "ready": max([numbers.get(source, 0) for source in takers[node]], default=0),
+        }
+        for node, number in numbers.items()
+    ]
+
+
+def _accumulated(data: dict[str, Any], run: RecordedRun, node: int) -> str | None:
+    """Return the name of the ``.grad`` that a node's step changed."""
+    timeline = run.grads.changed_by(node) if run.grads is not None else None
+    grew = timeline is not None or (
+        data["kind"] == "leaf" and run.steps[node].grad_outputs != [None]
+    )
+    if not grew:
+        return None
+    return f"{data['name']}.grad" if data["name"] else f"the .grad of node {node}"
+
+
+def state_at(step: StepModel | None, cursor: int) -> NodeState:
+    """Return the state of a node after ``cursor`` steps."""
+    if step is None:
+        return "not reached"
+    if cursor > step["step"]:
+        return "done"
+    if cursor == step["step"]:
+        return "running"
+    return "ready" if cursor >= step["ready"] else "waiting"
+
+
+def contributions(
+    graph: nx.MultiDiGraph, run: RecordedRun, node: int, largest: float = math.inf
+) -> Iterator[StepContribution]:
+    """Yield the contributions to a node's gradient in the order in which the engine summed them.
+
+    First the gradient that backward started from, if the node is an output; then each consumer's.
+    Without hooks the last total is bitwise the node's incoming gradient. Gradients of more than
+    ``largest`` bytes are not summed: their total is None.
+    """
+    totals: dict[int, torch.Tensor | None] = {}
+    unknown: set[int] = set()  # outputs with a contribution whose values were not kept
+    for step, consumer, arg_nr, output_nr, kept in _arrivals(graph, run, node):
+        grad, total = _tensor(kept), totals.get(output_nr)
+        if kept is not None and (grad is None or why_unreadable(grad) is not None):
+            unknown.add(output_nr)
+        if output_nr in unknown:
+            total = None
+        elif grad is not None:
+            total = grad if total is None else _sum(total, grad, largest)
+            if total is None:
+                unknown.add(output_nr)
+        totals[output_nr] = total
+        yield StepContribution(step, consumer, arg_nr, output_nr, grad, total)
+
+
+Arrival = tuple[int, int | None, int | None, int, KeptGradient | None]
+
+
+def _arrivals(graph: nx.MultiDiGraph, run: RecordedRun, node: int) -> Iterator[Arrival]:
+    numbers = run.numbers
+    for output_nr, seed in seeds(graph, run, node):
+        yield 0, None, None, output_nr, KeptGradient(seed)
+    edges = [
+        (numbers[source], edge["arg_nr"], source, edge["output_nr"])
+        for source, _, edge in graph.in_edges(node, data=True)
+        if source in numbers
+    ]
+    for number, arg_nr, source, output_nr in sorted(edges):
+        yield number, source, arg_nr, output_nr, run.steps[source].grad_inputs[arg_nr]
+
+
+def seeds(
+    graph: nx.MultiDiGraph, run: RecordedRun, node: int
+) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield the gradients that backward started from at one node: (output_nr, gradient).
+
+    For a pass that was only watched it is known if nothing else consumes the output.
+    """
+    roots = graph.graph["roots"]
+    if run.seeds is not None:
+        for (root, output_nr), seed in zip(roots, run.seeds, strict=True):
+            if root == node:
+                yield output_nr, seed
+    elif node in run.steps and not graph.pred[node]:
+        arrived = run.steps[node].grad_outputs
+        for root, output_nr in dict.fromkeys(roots):
+            kept = arrived[output_nr] if output_nr < len(arrived) else None
+            if root == node and kept is not None and kept.tensor is not None:
+                yield output_nr, kept.tensor
+
+
+def _sum(before: torch.Tensor, grad: torch.Tensor, largest: float) -> torch.Tensor | None:
+    with torch.no_grad():
+        if not (is_plain(before) and is_plain(grad) and before.shape == grad.shape):
+            return grad + before if before.is_sparse else before + grad
+        # Both repeat the same numbers: add them once.
+        shape = grad.shape
+        for dim, strides in enumerate(zip(before.stride(), grad.stride(), strict=True)):
+            if strides == (0, 0) and shape[dim] > 1:
+                before, grad = before.narrow(dim, 0, 1), grad.narrow(dim, 0, 1)
+        if grad.numel() * grad.itemsize > largest:
+            return None
+        return (before + grad).expand(shape)
+
+
+def _tensor(kept: KeptGradient | None) -> torch.Tensor | None:
+    return None if kept is None else kept.tensor
 
 
 class RecordedPass:
@@ -30,18 +235,11 @@ class RecordedPass:
     one since.
 
     Attributes:
-        captured: The graph, with its autograd nodes.
-        run: The recorded run.
         cursor: The number of completed steps; `seek` moves it.
     """
 
     def __init__(self, captured: Capture, run: RecordedRun) -> None:
-        """Start at the end of a run, or at the start of a run that stopped with an error.
-
-        Args:
-            captured: The graph.
-            run: A run that is over.
-        """
+        """Start at the end of a run that is over; at its start if it stopped with an error."""
         self.captured = captured
         self.run = run
         self.cursor = 0 if run.grads is not None and run.state == "stopped" else run.total
@@ -53,7 +251,7 @@ class RecordedPass:
 
     @property
     def last_run(self) -> RecordedRun:
-        """The pass, for `gradwalk.backward.open_passes.source_of`."""
+        """The pass, for `gradwalk.backward.recorded_pass.source_of`."""
         return self.run
 
     @property
@@ -76,6 +274,11 @@ class RecordedPass:
         """The steps as plain JSON values, without gradients."""
         return step_models(self.graph, self.run)
 
+    @functools.cached_property
+    def steps(self) -> list[RecordedStep]:
+        """The steps with their gradients."""
+        return recorded_steps(self.graph, self.run)
+
     def state(self, node: int) -> NodeState:
         """Return a node's state at the cursor, such as "waiting" or "done"."""
         number = self.run.numbers.get(node)
@@ -90,9 +293,6 @@ class RecordedPass:
 
     def seek(self, cursor: int) -> None:
         """Move the cursor, and every ``.grad`` that the pass owns.
-
-        Args:
-            cursor: The number of completed steps.
 
         Raises:
             ValueError: The pass does not have that many steps.
@@ -109,10 +309,7 @@ class RecordedPass:
         self.cursor = cursor
 
     def find(self, node: int | str) -> int:
-        """Return the step after which a node has run.
-
-        Args:
-            node: Its id, or the name of its tensor.
+        """Return the step after which a node, given by its id or its tensor's name, has run.
 
         Raises:
             TypeError: ``node`` is neither.
@@ -181,10 +378,7 @@ def _were(names: list[str]) -> str:
 
 
 def refuse_within_backward(what: str) -> None:
-    """Raise if the running code is a hook of a backward pass.
-
-    Args:
-        what: The request, to begin a sentence with: "step()", "Moving the cursor".
+    """Raise if the running code is a hook of a backward pass; ``what`` begins the message.
 
     Raises:
         RuntimeError: A backward pass is running.
@@ -195,41 +389,6 @@ def refuse_within_backward(what: str) -> None:
             "which is still adding to every .grad. Do it after that pass: in the hook, only "
             "remember that it is to be done."
         )
-
-
-def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
-    """Return a node by its id or by the name of its tensor.
-
-    Raises:
-        TypeError: ``node`` is neither.
-        ValueError: No node or several nodes match.
-    """
-    total = len(graph)
-    if isinstance(node, str):
-        found: list[int] = [i for i, name in graph.nodes(data="name") if name == node]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            listed = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
-            raise ValueError(f"{len(found)} nodes have the name {node!r}: {listed}. Give an id.")
-        names = [name for _, name in graph.nodes(data="name") if name]
-        if not names:
-            raise ValueError(
-                f"No node is called {node!r}: no tensor of this graph has a name. Give an id "
-                f"from 0 to {total - 1}, or names, as in names={{'w': w}}, where the graph is read."
-            )
-        near = nearest(node, names)
-        raise ValueError(
-            f"No node is called {node!r} in this graph. {f'{near} ' if near else ''}Give the "
-            f"name of a tensor as the widget shows it, or an id from 0 to {total - 1}."
-        )
-    instead = f"Give its id, 0 to {total - 1}, or the name of its tensor."
-    i = read_int(node, "A node was given as ", instead)
-    if not 0 <= i < total:
-        raise ValueError(
-            f"A node was given as {i}, but this graph has nodes 0 to {total - 1} only."
-        )
-    return i
 
 
 def read_count(n: Any, caller: str) -> int:
@@ -250,3 +409,37 @@ def read_max_bytes(max_bytes: Any) -> int:
     if count < 0:
         raise ValueError(f"max_bytes was given {count}. Give a number of bytes from 0.")
     return count
+
+
+class Source(Protocol):
+    """A graph whose backward passes are recorded."""
+
+    @property
+    def captured(self) -> Capture:
+        """The graph."""
+        ...
+
+    @property
+    def last_run(self) -> RecordedRun | None:
+        """The latest backward pass; None before the first."""
+        ...
+
+
+_sources: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_numbers = itertools.count()
+
+
+def announce(source: Source) -> None:
+    """Make a source findable for as long as it lives."""
+    _sources[next(_numbers)] = source
+
+
+def source_of(outputs: Sequence[tuple[Node, int]]) -> Source | None:
+    """Find the latest source of the graph of some outputs, preferably with a recorded pass."""
+    sources: list[Source] = [source for _, source in sorted(_sources.items(), reverse=True)]
+    same = [source for source in sources if _outputs(source.captured) == list(outputs)]
+    return next((each for each in same if each.last_run is not None), same[0] if same else None)
+
+
+def _outputs(captured: Capture) -> list[tuple[Node, int]]:
+    return [(captured.nodes[node], number) for node, number in captured.roots]

@@ -5,20 +5,28 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Final, Literal
 
 import torch
 from torch.autograd.graph import GradientEdge
 
 from ..graph.capture import Capture
 from ..torch_api.modes import unseen
-from ..torch_api.nodes import COMPILED, donates_buffers, leaf_tensor, outputs_metadata
+from ..torch_api.nodes import donates_buffers, leaf_tensor, outputs_metadata
 from ..torch_api.reading import fake_mode_of, has_data
 from .failures import error_note, failed_node
 from .function_calls import record_operations
 from .leaf_grads import LeafGrads
 from .observe import Observer
 from .recorded_run import RecordedRun
+
+IF_POSSIBLE: Final = "if_possible"
+Gradient = torch.Tensor | Sequence[torch.Tensor | None]
+"""What backward starts from, one tensor per output."""
+Inputs = torch.Tensor | GradientEdge | Iterable[torch.Tensor | GradientEdge]
+"""What backward accumulates into."""
+RetainGraph = bool | Literal["if_possible"] | None
+"""Whether backward keeps the saved tensors; None as in torch."""
 
 _UNNAMED = "the output"
 
@@ -28,7 +36,7 @@ def run_backward(
     observer: Observer,
     *,
     gradient: Any = None,
-    retain_graph: bool | None = None,
+    retain_graph: RetainGraph = IF_POSSIBLE,
     create_graph: bool = False,
     inputs: Any = None,
     operations: bool = False,
@@ -41,7 +49,8 @@ def run_backward(
         gradient: The gradient to start from, as for ``Tensor.backward``; a list for several
             outputs.
         retain_graph: Whether the nodes keep their saved tensors, so that backward can run again.
-            None keeps them, unless a compiled part of the graph can run only once.
+            "if_possible" keeps them unless a compiled part of the graph can run only once; None
+            follows ``create_graph``, as torch does.
         create_graph: Whether the gradients get a graph of their own.
         inputs: The tensors to accumulate into; None for every leaf.
         operations: Whether to record the operations of custom backwards, which slows them down.
@@ -59,15 +68,17 @@ def run_backward(
     given = read_gradient(captured, gradient)
     wanted = _read_inputs(inputs)
     _check_flag("create_graph", create_graph, (True, False))
-    _check_flag("retain_graph", retain_graph, (True, False, None))
-    once = retain_graph is None and not create_graph and _runs_once(captured)
+    once = False
+    if isinstance(retain_graph, str) and retain_graph == IF_POSSIBLE:
+        once = not create_graph and any(map(donates_buffers, captured.nodes))
+        retain_graph = not once
+    _check_flag("retain_graph", retain_graph, (True, False, None, IF_POSSIBLE))
     with unseen():
         tensors = [each for each in wanted or () if isinstance(each, torch.Tensor)]
         grads = LeafGrads(captured, tensors)
-        outputs = [_output(captured, *root) for root in captured.roots]
-        seeds = _seeds(captured, outputs, given)
+        outputs, seeds = _starts(captured, given)
     roots: Any = outputs  # torch's stub wants them all of one kind
-    run = observer.own(grads, seeds, once=once)
+    run = observer.new_run(grads=grads, seeds=seeds, once=once)
     try:
         looking: AbstractContextManager[None] = nullcontext()
         if operations:
@@ -77,7 +88,7 @@ def run_backward(
             torch.autograd.backward(
                 roots,
                 given,  # None for one number: torch fills it in
-                retain_graph=not once if retain_graph is None else retain_graph,
+                retain_graph=retain_graph,
                 create_graph=create_graph,
                 inputs=wanted,
             )
@@ -101,12 +112,6 @@ def run_backward(
     return run
 
 
-def _runs_once(captured: Capture) -> bool:
-    classes = set(map(type, captured.nodes))
-    compiled = {cls for cls in classes if cls.__name__ == COMPILED}
-    return any(donates_buffers(node) for node in captured.nodes if type(node) in compiled)
-
-
 def _on_devices(captured: Capture) -> bool:
     """Return whether a node of the graph may run elsewhere than on the CPU."""
     if torch.accelerator.current_accelerator() is None:
@@ -120,14 +125,7 @@ def _on_devices(captured: Capture) -> bool:
 
 
 def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor | None]:
-    """Return the gradient to start from, one per output.
-
-    Args:
-        captured: The graph.
-        gradient: None, a tensor, or a sequence of these, one per output.
-
-    Returns:
-        A tensor per output; None for an output of one number without a gradient.
+    """Return the gradients to start from; None for an output of one number without one.
 
     Raises:
         TypeError: It is of another kind.
@@ -203,29 +201,22 @@ def _described(
 def starting_gradients(captured: Capture, gradient: Any) -> list[torch.Tensor]:
     """Return the gradients that a pass starts from, one per output, with torch's defaults.
 
-    Args:
-        captured: The graph.
-        gradient: As for `read_gradient`.
-
     Raises:
         TypeError: As `read_gradient`.
         ValueError: Likewise.
     """
     given = read_gradient(captured, gradient)
     with unseen():
-        outputs = [_output(captured, *root) for root in captured.roots]
-        return _seeds(captured, outputs, given)
+        return _starts(captured, given)[1]
 
 
-def _seeds(
-    captured: Capture,
-    outputs: list[torch.Tensor | GradientEdge],
-    given: list[torch.Tensor | None],
-) -> list[torch.Tensor]:
-    return [
-        _ones(captured, output) if seed is None else seed
-        for output, seed in zip(outputs, given, strict=True)
-    ]
+def _starts(
+    captured: Capture, given: list[torch.Tensor | None]
+) -> tuple[list[torch.Tensor | GradientEdge], list[torch.Tensor]]:
+    """Return what backward starts from, and the gradient of each."""
+    outputs = [_output(captured, *root) for root in captured.roots]
+    pairs = zip(outputs, given, strict=True)
+    return outputs, [_ones(captured, each) if seed is None else seed for each, seed in pairs]
 
 
 def _read_seed(captured: Capture, node: int, output_nr: int, given: Any) -> torch.Tensor | None:
@@ -266,9 +257,9 @@ def missing_gradient(captured: Capture, node: int, output_nr: int) -> str | None
     called = "output" if name == _UNNAMED else name  # in code
     if shape is None:
         return (
-            f"{name} has no one shape of plain numbers (it is a nested tensor, for example), so it "
-            "has no one gradient: backward needs to know how much each of its numbers counts. Give "
-            f"that as gradient=, such as torch.ones_like({called}), or start from one number."
+            f"{name} has no one shape (it may be a nested tensor), so backward needs to know how "
+            f"much each number counts. Give that as gradient=, such as torch.ones_like({called}), "
+            "or start from one number."
         )
     if any(size != 1 for size in shape):
         real = "" if not dtype.startswith("torch.complex") else ".abs()"
@@ -313,10 +304,10 @@ def _read_inputs(inputs: Any) -> list[Any] | None:
     return listed
 
 
-def _check_flag(name: str, given: Any, choices: tuple[bool | None, ...]) -> None:
+def _check_flag(name: str, given: Any, choices: tuple[bool | str | None, ...]) -> None:
     is_plain = given is None or isinstance(given, (bool, int))  # torch takes 0 and 1, too
     if not is_plain or given not in choices:
-        listed = f"{', '.join(map(str, choices[:-1]))} or {choices[-1]}"
+        listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
         raise TypeError(
             f"{name} was given {given!r}, of type {type(given).__name__}. Give {listed}."
         )

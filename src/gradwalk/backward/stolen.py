@@ -15,25 +15,18 @@ import torch
 from torch.autograd.graph import Node
 
 from ..torch_api.nodes import AccumulateGrad
-from ..torch_api.reading import PLAIN, copied, has_data, own_part, storage_id
-from ..torch_api.tensors import has_hooks_on_grad
-
-_STRIDED = torch.strided
+from ..torch_api.reading import PLAIN, copied, has_data, has_hooks_on_grad, own_part, storage_id
 
 Gradients = Sequence[torch.Tensor | None]
 
-Ends = Mapping[int, Sequence[tuple[int, Any]]]
+LeafInputs = Mapping[int, Sequence[tuple[int, Any]]]
 """Node -> which of its outgoing gradients go into which leaves; empty for a leaf."""
 
 Memory = tuple[int, int, torch.dtype]
 
 
-def ends_of(nodes: Sequence[Node]) -> Ends:
-    """Find the leaves, and the nodes that pass gradients on to one.
-
-    Args:
-        nodes: The nodes, by id.
-    """
+def leaf_inputs(nodes: Sequence[Node]) -> LeafInputs:
+    """Find the leaves, and the nodes that pass gradients on to one."""
     found: dict[int, Sequence[tuple[int, Any]]] = {}
     for i, node in enumerate(nodes):
         children = node.next_functions
@@ -66,22 +59,11 @@ class StolenGrads:
         self._copies: dict[Memory, tuple[torch.Tensor, int, torch.Tensor]] = {}
 
     def add(self, grad: torch.Tensor, version: int, copy: torch.Tensor) -> None:
-        """Store a copy.
-
-        Args:
-            grad: The gradient that became a ``.grad``.
-            version: How often it had been changed in place when it was copied.
-            copy: The copy.
-        """
+        """Store the copy of a gradient that became a ``.grad`` in some version."""
         self._copies[memory_of(grad)] = grad, version, copy
 
     def copy_of(self, grad: torch.Tensor, version: int) -> torch.Tensor | None:
-        """Return the copy of a gradient, or of another tensor of the same memory, if any.
-
-        Args:
-            grad: The gradient.
-            version: The wanted version.
-        """
+        """Return the copy of a gradient, or of another tensor of the same memory, if any."""
         if not self._copies or not has_memory(grad):
             return None
         stolen, known, copy = self._copies.get(memory_of(grad), (None, 0, None))
@@ -100,13 +82,7 @@ class GradAliases:
     """Replaces the gradients of one pass by aliases, so that torch can move them into leaves."""
 
     def __init__(self, noted: deque[Any]) -> None:
-        """Start empty.
-
-        Args:
-            noted: The recorded steps: node id, outgoing gradients, incoming gradients, and
-                anything else.
-        """
-        self._noted = noted
+        self._data = noted
         self._aliases: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
 
     def forget(self) -> None:
@@ -114,70 +90,66 @@ class GradAliases:
         self._aliases.clear()
 
     def alias(
-        self, ends: Sequence[tuple[int, Any]], passed: Gradients, came: Gradients
+        self, leaf_inputs: Sequence[tuple[int, Any]], outgoing: Gradients, incoming: Gradients
     ) -> tuple[Gradients, Gradients, list[tuple[torch.Tensor, torch.Tensor]]]:
-        """Replace the gradients that go into leaves by aliases of the same memory.
+        """Replace the outgoing gradients that go into leaves by aliases of the same memory.
 
-        Args:
-            ends: Which gradients go into which leaves.
-            passed: The outgoing gradients of a node.
-            came: Its incoming gradients.
-
-        Returns:
-            Both, and each gradient that is also recorded elsewhere, with its alias.
+        Return the gradients, and each one that is also recorded elsewhere, with its alias.
         """
         held: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for place, leaf in ends:
-            grad = passed[place]
+        for place, leaf in leaf_inputs:
+            grad = outgoing[place]
             # A post-accumulate hook may change .grad before it can be copied.
             if grad is None or not has_memory(grad) or has_hooks_on_grad(leaf.variable):
                 continue
             known = self._aliases.get(id(grad)) if self._aliases else None
             alias = known[1] if known is not None and known[0]() is grad else grad.detach()
-            passed = [alias if each is grad else each for each in passed]
-            for each in came:
+            outgoing = [alias if each is grad else each for each in outgoing]
+            for each in incoming:
                 if each is grad:  # the node passed it on unchanged
-                    came = [alias if each is grad else each for each in came]
+                    incoming = [alias if each is grad else each for each in incoming]
                     held.append((grad, alias))
-                    self._let_go(grad, alias)
+                    self._replace_recorded(grad, alias)
                     break
-        return passed, came, held
+        return outgoing, incoming, held
 
-    def _let_go(self, grad: torch.Tensor, alias: torch.Tensor) -> None:
+    def _replace_recorded(self, grad: torch.Tensor, alias: torch.Tensor) -> None:
         """Replace a gradient in all records since the node that made it."""
         self._aliases[id(grad)] = weakref.ref(grad), alias
-        for i in range(len(self._noted) - 1, -1, -1):
-            node, passed, came, rest = self._noted[i]
-            if any(each is alias for each in (*passed, *came)):
+        for i in range(len(self._data) - 1, -1, -1):
+            node, outgoing, incoming, rest = self._data[i]
+            if any(each is alias for each in (*outgoing, *incoming)):
                 return
-            is_made = not any(each is grad for each in came)
-            if is_made and not any(each is grad for each in passed):
+            is_made = not any(each is grad for each in incoming)
+            if is_made and not any(each is grad for each in outgoing):
                 continue
-            passed, came = (
-                [alias if each is grad else each for each in some] for some in (passed, came)
+            outgoing, incoming = (
+                [alias if each is grad else each for each in some] for some in (outgoing, incoming)
             )
-            self._noted[i] = node, passed, came, rest
+            self._data[i] = node, outgoing, incoming, rest
             if is_made:
                 return
 
 
-def copy_if_stolen(leaf: Any, came: torch.Tensor | None) -> torch.Tensor | None:
+def copy_if_stolen(leaf: Any, incoming: torch.Tensor | None) -> torch.Tensor | None:
     """Return a copy of a leaf's incoming gradient if torch made it ``.grad`` itself; else None."""
     try:
         held = leaf.variable.grad
-        if came is None or held is None:
+        if incoming is None or held is None:
             return None
-        one, other = came, held
-        if type(came) is type(held) is torch.Tensor and came.layout is _STRIDED:  # most are
-            if came.data_ptr() != held.data_ptr():
+        one, other = incoming, held
+        if (
+            type(incoming) is type(held) is torch.Tensor and incoming.layout is torch.strided
+        ):  # most are
+            if incoming.data_ptr() != held.data_ptr():
                 return None
-            return copied(came) if came.requires_grad else came.clone()
-        mine, its = own_part(came), own_part(held)
-        one, other = came if mine is None else mine, held if its is None else its
+            return copied(incoming) if incoming.requires_grad else incoming.clone()
+        mine, its = own_part(incoming), own_part(held)
+        one, other = incoming if mine is None else mine, held if its is None else its
         if one.layout is torch.sparse_coo:  # every sparse gradient is copied
             return None
         if one.layout is torch.strided and has_data(one) and one.data_ptr() != other.data_ptr():
             return None
-        return copied(came)
+        return copied(incoming)
     except Exception:  # a user's class may raise anywhere
         return None

@@ -5,15 +5,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from ..backward.kept_gradients import KeptGradient, norms
 from ..backward.recorded_pass import RecordedPass
 from ..backward.recorded_run import RecordedRun
+from ..explain.constants_and_cuts import at_line
 from ..explain.loss_graph import LossGraph, graph_of
 from ..graph.labels import described
 from ..graph.names import Names
 from ..torch_api.nodes import leaf_tensor
+from ..torch_api.saved_tensors import read_saved
 from ..tracing.annotate import Annotated
 from ..tracing.source_line import SourceLine
 
@@ -50,6 +54,14 @@ class CheckContext:
         """``id`` of each leaf of the graph -> its node."""
         found = map(leaf_tensor, self.captured.nodes)
         return {id(leaf): node for node, leaf in enumerate(found) if leaf is not None}
+
+    @functools.cached_property
+    def arrived(self) -> dict[int, tuple[KeptGradient | None, float | None]]:
+        """Each leaf that ran in the pass -> its incoming gradient, and the norm of that."""
+        steps = {} if self.run is None else self.run.steps
+        ran = [node for node in self.leaves.values() if node in steps and steps[node].grad_outputs]
+        came = [steps[node].grad_outputs[0] for node in ran]
+        return dict(zip(ran, zip(came, norms(came), strict=True), strict=True))
 
     @functools.cached_property
     def loss(self) -> LossGraph:
@@ -131,19 +143,28 @@ class CheckContext:
         known = self.expected.get(id(leaf)) if leaf is not None else None
         return data["name"] or known or described(self.captured.graph, node)
 
+    def saved(self, node: int) -> dict[str, Any]:
+        """The saved values of a node by name."""
+        return {each.name: each.value for each in read_saved(self.captured.nodes[node])}
+
     def words(self, node: int) -> str:
         """A node in words, as `described` has them, with the module that ran it."""
-        words, namespace = described(self.captured.graph, node), self.namespaces.get(node)
-        if not namespace:
-            return words
+        words, module = described(self.captured.graph, node), self.module(node)
         before, number = words.rsplit(" (", 1)
-        return f"{before} in {namespace.replace('/', '.')} ({number}"
+        return f"{before} in {module} ({number}" if module else words
+
+    def module(self, node: int) -> str:
+        """The path of the module that ran a node, with its variable as far as known."""
+        path = self.namespaces.get(node, "").replace("/", ".")
+        seen, variable = self.captured.annotations.get(node), self.captured.module_roots.variable
+        if not (path and variable) or path.startswith("(") or seen is None or seen.module is None:
+            return path
+        return f"{variable}.{path}"
 
     def place(self, node: int) -> str:
         """A node by its place: "body.1 at train.py:5 (`y = f(x)`) [MulBackward0 (node 2)]"."""
         words, line = described(self.captured.graph, node), self.line(node)
-        namespace = self.namespaces.get(node)
-        module = namespace.replace("/", ".") if namespace else ""
+        module = self.module(node)
         module = f"module {module}" if module[:1].isdigit() else module
         where = " at ".join(filter(None, (module, str(line or ""))))
         if not where:
@@ -158,11 +179,4 @@ class CheckContext:
 
     def at(self, node: int) -> str:
         """Where a node was made, for after its words: " at train.py:5 (`y = x * 2`)"; or empty."""
-        return at_line(self.line(node))
-
-
-def at_line(where: SourceLine | None) -> str:
-    """A line for after other words: " at train.py:5 (`y = x * 2`)"; empty for None."""
-    if where is None:
-        return ""
-    return f" at {where} (`{where.text}`)" if where.text else f" at {where}"
+        return at_line(self.line(node), text=True)

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 import torch
 
 from ..english import list_some, plural
+from ..explain.constants_and_cuts import at_line, words_for
 from ..graph.labels import described
 from ..torch_api.nodes import leaf_tensor
 from ..tracing.annotations import cuts_of
-from ..tracing.cuts import Cause, Cut
-from .context import CheckContext, at_line
+from ..tracing.cuts import Cut
+from ..tracing.operands import NO_DERIVATIVE
+from .context import CheckContext
 from .finding import Finding
+from .terms import constant_terms
 
 # Casts to integers and comparisons make masks: they count only where named tensors lose by them.
 _MEANT = (
@@ -25,9 +28,10 @@ _MEANT = (
     "numpy",
     "copy",
     "derivative",
+    NO_DERIVATIVE,
 )
 
-_MOST_NODES = 100
+_NOTED = ("derivative", NO_DERIVATIVE)  # wherever they are
 
 
 def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
@@ -36,9 +40,6 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
     A cut within a module gets a note. One outside of modules gets it when it keeps named tensors
     from every gradient: a target is often detached on purpose. Cuts that cost a parameter of the
     model its gradient are warnings, which `parameter_findings` gives.
-
-    Args:
-        evidence: The evidence.
 
     Yields:
         The findings; none for graphs that were not watched.
@@ -51,12 +52,15 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
             if cut.how in _MEANT or cut.how.startswith("integer"):
                 behind = causes.setdefault(cut.cause, (cut, set()))[1]
                 behind.update(id(t) for leaf in cut.leaves if (t := leaf()) is not None)
+    terms = constant_terms(evidence)
     for cut, behind in causes.values():
+        if any(cut.cause == each.cause for each in terms):
+            continue  # the finding about that term says it
         lost = [key for key in behind if not evidence.is_used(key)]
         if any(key in evidence.expected for key in lost):
             continue
         names = [called.leaves[key] for key in lost if key in called.leaves]
-        is_by_chance = cut.module is None and ran and cut.how != "derivative"
+        is_by_chance = cut.module is None and ran and cut.how not in _NOTED
         if not names and (is_by_chance or cut.how.startswith("integer")):
             continue
         nodes = taken_by(evidence, cut)
@@ -67,9 +71,9 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
         yield Finding(
             "cut",
             "info",
-            nodes[:_MOST_NODES],
-            f"{_words(cut.how)}{_cause_words(cut)}{within(evidence, cut)} cuts the gradient: the "
-            f"values of a tensor of shape {cut.shape} go into "
+            nodes,
+            f"{words_for(cut.how)}{_cause_words(cut)}{within(evidence, cut)} cuts the gradient: "
+            f"the values of a tensor of shape {cut.shape} go into "
             f"{described(captured.graph, nodes[0])} as a constant "
             f"({plural(len(nodes), 'node')}).{also}",
             {"nodes": len(nodes)},
@@ -78,9 +82,6 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
 
 def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
     """Leaves that were computed from named tensors, of which gradient is lost on the way.
-
-    Args:
-        evidence: The evidence.
 
     Yields:
         Notes: a penalty on the gradient, or an attack, makes such a leaf on purpose.
@@ -108,7 +109,7 @@ def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
                 "info",
                 [node],
                 f"The leaf {described(evidence.captured.graph, node)} was computed from "
-                f"{list_some(sorted(names))} by {_words(cuts[0].how)}{_cause_words(cuts[0])}"
+                f"{list_some(sorted(names))} by {words_for(cuts[0].how)}{_cause_words(cuts[0])}"
                 f"{within(evidence, cuts[0])}, so no gradient flows back there.",
             )
 
@@ -136,27 +137,7 @@ def within(evidence: CheckContext, cut: Cut) -> str:
 def _cause_words(cut: Cut) -> str:
     """Where a cut was made: its line, and the program's own that called it."""
     where = cut.region or cut.where
-    at = at_line(where)
+    at = at_line(where, text=True)
     if cut.own is not None and cut.own != where:
-        at += f", called{at_line(cut.own)}"
+        at += f", called{at_line(cut.own, text=True)}"
     return at
-
-
-def words_of(cause: Cause) -> str:
-    """A cause of cuts in words: "detach() at train.py:5 (`y = h.detach()`)"."""
-    how, where = cause
-    return f"{_words(how)}{at_line(where)}"
-
-
-def _words(how: str) -> str:
-    calls = {
-        "detach": "detach()",
-        "data": ".data",
-        "item": "item()",
-        "numpy": "numpy()",
-        "copy": "a copy",
-        "integer cast": "a cast to integers",
-        "integer result": "an operation that gives integers",
-        "derivative": "torch.autograd.grad() without create_graph=True",
-    }
-    return calls.get(how, how)

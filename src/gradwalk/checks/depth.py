@@ -12,7 +12,7 @@ import torch
 from ..backward.kept_gradients import norms
 from ..backward.recorded_run import RecordedRun
 from ..graph.capture import Capture
-from ..graph.pass_through import is_pass_through
+from ..graph.labels import is_pass_through
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere
 
@@ -85,11 +85,6 @@ def declines(graph: nx.MultiDiGraph, run: RecordedRun, order: Iterable[int]) -> 
     A layer may be reached from several of these: of a gradient that shrinks the smallest start
     counts, of one that grows the largest. Gradients that are zero, NaN or infinite are left out:
     they say nothing of a ratio.
-
-    Args:
-        graph: The captured graph.
-        run: A backward pass.
-        order: The nodes that ran, consumers first.
 
     Returns:
         Up to two changes per layer.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..schema.findings import FindingKind, FindingModel, Severity
-from ..torch_api.json_values import json_number
+from ..schema.json_number import json_number
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Finding:
 
     Attributes:
         kind: The kind; ``docs/findings.md`` explains each. "failed" is a part of the search
-            itself, and "no backward" means that no pass is known.
+            itself, and "no-backward" means that no pass is known.
         severity: "error", "warning", or "info" for what is only worth knowing.
         nodes: The nodes it is about, the most important first.
         message: Whole sentences with the numbers that it rests on.

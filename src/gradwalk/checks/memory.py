@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -19,9 +19,8 @@ from torch.autograd.graph import Node
 from ..graph.capture import Capture
 from ..schema.findings import MemoryModel
 from ..torch_api.nodes import leaf_tensor
-from ..torch_api.reading import has_data, storage_id, storage_uses, tensor_uses
+from ..torch_api.reading import base_of, has_data, storage_id, storage_uses, tensor_uses
 from ..torch_api.saved_tensors import read_saved
-from ..torch_api.tensors import base_of
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,22 @@ def saved_memory(captured: Capture, namespaces: Mapping[int, str] | None = None)
     return Memory(dict(nodes), dict(by_namespace), sum(nodes.values()), kept.unknown)
 
 
+def freed_bytes(nodes: Iterable[Node], results: Iterable[torch.Tensor]) -> int:
+    """Count the bytes that are freed when graphs and some of their results are deleted together.
+
+    Args:
+        nodes: All nodes of the graphs.
+        results: The results that are deleted with them.
+    """
+    kept = _Kept()
+    for result in results:
+        kept.add(0, result, is_output=False)
+        kept.results.add(id(result))
+    for node in nodes:
+        kept.add_node(0, node)
+    return sum(size for _, size in kept.held())
+
+
 def memory_model(memory: Memory) -> MemoryModel:
     """The wire model: nodes and namespaces that hold nothing are left out."""
     nodes = {node: size for node, size in sorted(memory.nodes.items()) if size}
@@ -107,6 +122,7 @@ class _Kept:
         copies: Storage -> how many tensors hold it that only torch sees: a node that keeps its own
             output keeps a copy of the tensor, so that the two do not hold each other.
         first: Storage -> the node that ran first among those that keep it.
+        results: ``id`` of each tensor that is deleted with the graph, referred to or not.
         unknown: How many tensors could not be measured.
     """
 
@@ -115,6 +131,7 @@ class _Kept:
     views: Counter[int] = field(default_factory=Counter)
     copies: Counter[int] = field(default_factory=Counter)
     first: dict[int, int] = field(default_factory=dict)
+    results: set[int] = field(default_factory=set)
     unknown: int = 0
 
     def add_node(self, i: int, node: Node) -> None:
@@ -179,6 +196,7 @@ class _Kept:
             return True
         return any(
             self.holders[key] > 0
+            and key not in self.results
             and (
                 sys.getrefcount(self.tensors[key]) > alone.references
                 # A view may hold its base once more, for forward-mode derivatives.

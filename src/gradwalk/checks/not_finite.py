@@ -4,81 +4,72 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from ..backward.failures import first_nan, is_finite
+from ..explain.constants_and_cuts import at_line
+from ..explain.zero_derivatives import signed
 from ..graph.adjacency import successors
 from ..graph.labels import described
 from ..torch_api.nodes import keeps_tensors, leaf_tensor
 from ..torch_api.reading import everywhere, finite, why_unreadable
-from ..torch_api.saved_tensors import read_saved
-from .context import CheckContext, at_line
+from .context import CheckContext
 from .finding import Finding
 
 _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
-_Known = Iterator[tuple[str, str]]
-"""NaN or Inf, and what the operation did to make it."""
+_Rule = tuple[str, Callable[[Mapping[str, Any], torch.Tensor], torch.Tensor], str, str]
+"""A saved tensor, a test of its numbers, what one that passes makes, and how in words."""
 
-
-def _of_log(saved: Mapping[str, Any]) -> _Known:
-    if _any(saved["self"], lambda value: value < 0):
-        yield "NaN", "which took numbers below 0"
-    if _any(saved["self"], lambda value: value == 0):
-        yield "Inf", "which took zeros"
-
-
-def _of_arc(saved: Mapping[str, Any]) -> _Known:
-    if _any(saved["self"], lambda value: value.abs() > 1):
-        yield "NaN", "which took numbers that are not from -1 to 1"
-
-
-def _of_quotient(saved: Mapping[str, Any]) -> _Known:
-    if saved.get("rounding_mode") is None and _any(saved["other"], lambda value: value == 0):
-        yield "Inf", "which divided by zero"
-
-
-def _of_power(saved: Mapping[str, Any]) -> _Known:
-    power = saved["exponent"]
-    if _any(saved["self"], lambda value: value.isfinite() & value.pow(power).isinf()):
-        yield "Inf", f"where a power of {power:g} is too large for {saved['self'].dtype}"
-
-
-def _of_labels(saved: Mapping[str, Any]) -> _Known:
-    ignored = saved["ignore_index"]
-    ignored = ignored - 2**64 if ignored >= 2**63 else ignored
-    if saved["reduction"] == 1 and not _any(saved["target"], lambda label: label != ignored):
-        yield "NaN", f"which averages over no label: each is {ignored}, its ignore_index"
-
-
-def _of_nothing(saved: Mapping[str, Any]) -> _Known:
-    is_mean = saved.get("reduction", 1) == 1
-    sizes = saved["self"].shape if "self" in saved else saved["self_sym_sizes"]
-    if is_mean and 0 in tuple(sizes):
-        yield "NaN", "which averages over no number, as of an empty selection"
-
-
+_LOG: tuple[_Rule, ...] = (
+    ("self", lambda _, value: value < 0, "NaN", "which took numbers below 0"),
+    ("self", lambda _, value: value == 0, "Inf", "which took zeros"),
+)
+_ARC: _Rule = (
+    "self",
+    lambda _, value: value.abs() > 1,
+    "NaN",
+    "which took numbers that are not from -1 to 1",
+)
 # Operations that save what they took and not what they gave.
-_MADE_BY: dict[str, Callable[[Mapping[str, Any]], _Known]] = {
-    "LogBackward0": _of_log,
-    "Log2Backward0": _of_log,
-    "Log10Backward0": _of_log,
-    "AcosBackward0": _of_arc,
-    "AsinBackward0": _of_arc,
-    "DivBackward0": _of_quotient,
-    "PowBackward0": _of_power,
-    "NllLossBackward0": _of_labels,
-    "NllLoss2DBackward0": _of_labels,
-    **dict.fromkeys(
+_MADE_BY: dict[str, tuple[_Rule, ...]] = {
+    **dict.fromkeys((f"{name}Backward0" for name in ("Log", "Log2", "Log10")), _LOG),
+    **dict.fromkeys(("AcosBackward0", "AsinBackward0"), (_ARC,)),
+    "DivBackward0": (("other", lambda _, value: value == 0, "Inf", "which divided by zero"),),
+    "PowBackward0": (
         (
-            f"{name}Backward0"
-            for name in ("Mean", "MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy")
+            "self",
+            lambda saved, value: value.isfinite() & value.pow(saved["exponent"]).isinf(),
+            "Inf",
+            "where a power of {exponent:g} is too large for {self.dtype}",
         ),
-        _of_nothing,
     ),
 }
+_AVERAGES = frozenset(
+    f"{name}Backward0"
+    for name in ("Mean", "MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy")
+)
+
+
+def _made_by(op: str, saved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """NaN or Inf that an operation made, by what it took; and how."""
+    yield from (
+        (word, how.format_map(saved))
+        for name, test, word, how in _MADE_BY.get(op, ())
+        if _any(saved[name], partial(test, saved))
+    )
+    if op in _AVERAGES and saved.get("reduction", 1) == 1:
+        sizes = saved["self"].shape if "self" in saved else saved["self_sym_sizes"]
+        if 0 in tuple(sizes):
+            yield "NaN", "which averages over no number, as of an empty selection"
+    if op in ("NllLossBackward0", "NllLoss2DBackward0") and saved["reduction"] == 1:
+        ignored = signed(saved["ignore_index"])
+        if not _any(saved["target"], lambda label: label != ignored):
+            yield "NaN", f"which averages over no label: each is {ignored}, its ignore_index"
 
 
 def _any(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> bool:
@@ -86,14 +77,16 @@ def _any(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> 
 
 
 def not_finite(evidence: CheckContext) -> Iterator[Finding]:
-    """NaN and Inf: in an output, with where they are first known of; else in gradients.
-
-    Args:
-        evidence: The evidence.
-    """
+    """NaN and Inf: in an output, with where they are first known of; else in gradients."""
     bad = [place for place in evidence.captured.roots if _is_bad(_output(evidence, place))]
     birth = _birth(evidence)
     if not bad:
+        first = _first(evidence, "NaN") if birth else None
+        if first is not None:
+            message = f"The output is finite, but the forward pass has NaN in between. {first[1]}"
+            if first[0] not in birth[0].nodes:
+                message += f" {birth[0].message}"
+            birth = [replace(birth[0], message=message, nodes=[first[0], *birth[0].nodes])]
         yield from birth
         return
     node, nr = bad[0]
@@ -113,6 +106,15 @@ def not_finite(evidence: CheckContext) -> Iterator[Finding]:
     )
 
 
+def _has_nan(value: Any) -> bool:
+    """Whether there is NaN among numbers as `Annotation.value` has them."""
+    if isinstance(value, list):
+        return any(map(_has_nan, value))
+    if isinstance(value, torch.Tensor):
+        return _word_of(value) == "NaN"
+    return isinstance(value, (float, complex)) and value != value  # noqa: PLR0124
+
+
 def _is_bad(output: torch.Tensor | None) -> bool:
     """Whether an output cannot be meant so: among several numbers, as of a mask, -Inf may be."""
     word = _word_of(output)
@@ -125,39 +127,42 @@ def _output(evidence: CheckContext, place: tuple[int, int]) -> torch.Tensor | No
     return reference() if reference is not None else leaf_tensor(evidence.captured.nodes[place[0]])
 
 
-def _first(evidence: CheckContext) -> tuple[int, str] | None:
+def _first(evidence: CheckContext, only: str = "") -> tuple[int, str] | None:
     """The first operation of the program where NaN is known of, else Inf, in a sentence.
 
-    An Inf before the NaN may be its source, or a mask: the sentence names it, too.
+    An Inf before the NaN may be its source, or a mask: the sentence names it, too, unless only NaN
+    is asked for.
     """
     infinite = None
     for node in evidence.captured.operations:
         for word, sentence in _known_of(evidence, node):
             if word == "NaN":
-                before = "" if infinite is None else f" Inf was there before. {infinite[1]}"
+                before = f" Inf was there before. {infinite[1]}" if infinite and not only else ""
                 return node, f"{sentence}{before}"
             infinite = infinite or (node, sentence)
-    return infinite
+    return None if only else infinite
 
 
 def _known_of(evidence: CheckContext, node: int) -> Iterator[tuple[str, str]]:
     """NaN and Inf that an operation took or made, by what it saved; each with a sentence."""
     captured = evidence.captured
-    if not keeps_tensors(type(captured.nodes[node])):
-        return
-    saved = {each.name: each.value for each in read_saved(captured.nodes[node])}
+    keeps = keeps_tensors(type(captured.nodes[node]))
+    saved = evidence.saved(node) if keeps else {}
     tensors = {name: value for name, value in saved.items() if isinstance(value, torch.Tensor)}
     for name in sorted(tensors, key=lambda each: each.startswith("result")):
         word = _word_of(tensors[name])
         if word:
             yield word, _of_saved(evidence, node, name, tensors[name])
-    rule = _MADE_BY.get(captured.graph.nodes[node]["op"])
     with contextlib.suppress(Exception):  # what it saved is freed, sparse, refuses to compare, ...
-        for word, how in () if rule is None else rule(saved):
+        for word, how in _made_by(captured.graph.nodes[node]["op"], saved):
             yield (
                 word,
                 f"The first operation known to make it is {evidence.place(node)}, {how}.",
             )
+    seen = captured.annotations.get(node)
+    if seen is not None and _has_nan(seen.value):
+        words = evidence.place(node)
+        yield "NaN", f"The first operation known to make it is {words}, whose result has NaN in it."
 
 
 def _of_saved(evidence: CheckContext, node: int, name: str, value: torch.Tensor) -> str:
@@ -206,5 +211,5 @@ def _birth(evidence: CheckContext) -> list[Finding]:
     counts = {"NaN": summary["nan"], "Inf": summary["inf"], "numbers": summary["numel"]}
     numbers = {what: float(count) for what, count in counts.items() if count is not None}
     line = evidence.line(node)
-    made = f" That node was made{at_line(line)}." if line is not None else ""
+    made = f" That node was made{at_line(line, text=True)}." if line is not None else ""
     return [Finding("nan", "error", [node], note + made, numbers)]

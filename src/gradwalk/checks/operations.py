@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
 
 import torch
+from torch.autograd.graph import Node
 
 from ..english import list_some, plural
-from ..explain.freed import advice_on_freed, freed_part
+from ..explain.constants_and_cuts import at_line
+from ..explain.passes import advice_on_freed, freed_part, remedy_for, stopped_node
 from ..torch_api.nodes import keeps_tensors, leaf_tensor, sequence_nr
-from ..torch_api.reading import everywhere, storage_id
+from ..torch_api.reading import base_of, everywhere, storage_id
 from ..torch_api.saved_tensors import is_freed, read_saved
-from ..torch_api.tensors import base_of
 from ..tracing.records import find_record
-from .context import CheckContext, at_line
+from .context import CheckContext
 from .finding import Finding
 
-_MOST_NODES = 100
 _NORMS = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNormBackward0")
 
 
 def operation_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """Find operations without a derivative, changed or freed saved tensors, batch norm in eval.
-
-    Args:
-        evidence: The evidence.
-    """
-    yield from _without_derivative(evidence)
-    yield from _changed(evidence)
-    yield from _freed(evidence)
+    """Find operations without a derivative, changed or freed saved tensors, batch norm in eval."""
+    refused = [*_without_derivative(evidence), *_changed(evidence), *_freed(evidence)]
+    yield from refused
+    yield from [] if refused else _stopped(evidence)
     yield from _not_training(evidence)
 
 
@@ -39,7 +38,7 @@ def _without_derivative(evidence: CheckContext) -> Iterator[Finding]:
             seen = evidence.captured.annotations.get(node)
             called = f"{seen.forward}, " if seen is not None and seen.forward else ""
             yield Finding(
-                "no grad",
+                "no-grad",
                 "warning",
                 [node],
                 f"{called}{evidence.place(node)} has no derivative in torch, "
@@ -50,30 +49,92 @@ def _without_derivative(evidence: CheckContext) -> Iterator[Finding]:
 def _changed(evidence: CheckContext) -> Iterator[Finding]:
     """Saved tensors that were changed in place: backward will refuse them."""
     ran = () if evidence.run is None else evidence.run.steps
-    for node, each in enumerate(evidence.captured.nodes):
-        if node in ran or not keeps_tensors(type(each)):
+    nodes = enumerate(evidence.captured.nodes)
+    saved = {node: read_saved(each) for node, each in nodes if node not in ran and _keeps(each)}
+    first = {node: next((s for s in each if s.changed), None) for node, each in saved.items()}
+    changed = {node: each for node, each in first.items() if each is not None}
+    groups: dict[tuple[int | None, str], list[int]] = defaultdict(list)
+    for node, each in changed.items():
+        groups[storage_id(each.value), each.name].append(node)
+    links_of = _links(evidence, changed)
+    for (memory, _), (node, *others) in groups.items():
+        each, change = changed[node], None
+        record = find_record(evidence.captured.nodes[node])
+        where = " (run the forward pass under gradwalk.watch() to see which line did it)"
+        if record is not None:
+            since = sequence_nr(evidence.captured.nodes[node])
+            change = record.thread.first_change(memory, since) if memory is not None else None
+            where = " (by which line was not seen)"
+        if change is not None:
+            where = f" by {change.by}{at_line(change.where, text=True)}"
+        number = None if change is None else change.number
+        links = [] if memory is None else links_of(node, memory, number)
+        if not links and _may_have_run(evidence, each.value):
             continue
-        for saved in read_saved(each):
-            if not saved.changed or _may_have_run(evidence, saved.value):
-                continue
-            record = find_record(each)
-            where = " (run the forward pass under gradwalk.watch() to see which line did it)"
-            if record is not None:
-                memory = storage_id(saved.value)
-                number = sequence_nr(each)
-                found = None if memory is None else record.thread.first_change(memory, number)
-                where = " (by which line was not seen)"
-                if found is not None:
-                    where = f" by {found.by}{at_line(found.where)}"
-            yield Finding(
-                "changed",
-                "error",
-                [node],
-                f"{evidence.place(node)} saved {saved.name} for backward, and it was changed "
-                f"in place{where}. Backward will raise an error there. Change it after backward, "
-                "or change a clone().",
-            )
-            break
+        more = f" and at {plural(len(others), 'more node')}" if others else ""
+        remedy = "Change it after backward, or change a clone()."
+        if links:
+            of = list_some([evidence.place(link) for link in links], 3)
+            remedy = f"The graph goes on into an earlier iteration at {of}: detach() that."
+        yield Finding(
+            "changed",
+            "error",
+            [node, *links, *others],
+            f"{evidence.place(node)} saved {each.name} for backward, and it was changed "
+            f"in place{where}. Backward will raise an error there{more}. {remedy}",
+            {"nodes": 1 + len(others)},
+        )
+
+
+def _links(
+    evidence: CheckContext, changed: Collection[int]
+) -> Callable[[int, int, int | None], list[int]]:
+    """Return what finds the operations by which a graph reaches behind a change.
+
+    There are such where another operation has saved the same memory after the change.
+    """
+    captured, data = evidence.captured, evidence.captured.attributes
+    before = captured.predecessors
+
+    @functools.cache
+    def holders() -> dict[int | None, list[int]]:
+        found: dict[int | None, list[int]] = defaultdict(list)
+        for node in captured.operations:
+            for saved in read_saved(captured.nodes[node]) if _keeps(captured.nodes[node]) else ():
+                if isinstance(saved.value, torch.Tensor) and not saved.changed:
+                    found[storage_id(saved.value)].append(data[node]["sequence_nr"])
+        return found
+
+    @functools.cache
+    def behind() -> set[int]:
+        found, waiting = set(changed), list(changed)
+        for node in waiting:  # grows while we walk
+            new = [user for user in before[node] if user not in found]
+            found.update(new)
+            waiting += new
+        return found
+
+    @functools.cache
+    def crossed(since: int) -> list[int]:
+        found = [
+            child
+            for node in captured.operations
+            if data[node]["sequence_nr"] >= since
+            for child in captured.successors[node]
+            if child in behind() and data[child]["sequence_nr"] < since
+        ]
+        return list(dict.fromkeys(found))
+
+    def links(node: int, memory: int, since: int | None) -> list[int]:
+        known = holders()[memory]  # ascending
+        at = bisect_right(known, data[node]["sequence_nr"])
+        return crossed(known[at] if since is None else since) if at < len(known) else []
+
+    return links
+
+
+def _keeps(node: Node) -> bool:
+    return keeps_tensors(type(node))
 
 
 def _may_have_run(evidence: CheckContext, saved: torch.Tensor | None) -> bool:
@@ -114,20 +175,35 @@ def _freed(evidence: CheckContext) -> Iterator[Finding]:
         )
 
 
+def _stopped(evidence: CheckContext) -> Iterator[Finding]:
+    """The pass raised an error, for another reason than a changed or freed tensor."""
+    run = evidence.run
+    if run is None or run.state != "stopped":
+        return
+    node = stopped_node(evidence.captured, run)
+    where = f"after {plural(run.total, 'step')}" if node is None else f"at {evidence.place(node)}"
+    why = f"with {run.error.rstrip('.')}" if run.error else "with the error that it raised"
+    yield Finding(
+        "backward-failed",
+        "error",
+        [] if node is None else [node],
+        f"Backward stopped {where} {why}. {remedy_for(run)}",
+        {"steps": run.total},
+    )
+
+
 def _not_training(evidence: CheckContext) -> Iterator[Finding]:
     """Batch norms that use what they have learned of other batches, and learn no more of it."""
     graph = evidence.captured.graph
     still = []
     for node, op in graph.nodes(data="op"):
-        if op in _NORMS:
-            saved = {each.name: each.value for each in read_saved(evidence.captured.nodes[node])}
-            if saved.get("training") is False:
-                still.append(node)
+        if op in _NORMS and evidence.saved(node).get("training") is False:
+            still.append(node)
     if still:
         yield Finding(
             "eval",
             "info",
-            still[:_MOST_NODES],
+            still,
             f"{plural(len(still), 'batch norm')} ran in eval mode: "
             f"{list_some([evidence.words(node) for node in still[:1]])}{evidence.at(still[0])}"
             f"{' and others. They use their' if still[1:] else '. It uses its'} running statistics "

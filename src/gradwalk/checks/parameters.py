@@ -1,26 +1,22 @@
-"""Findings about parameters: which get no gradient or only zeros, and why; which are lost."""
+"""Findings about parameters: without a gradient, frozen, not registered, lost."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 
-from ..english import join_words, list_some, plural
-from ..explain.constants_and_cuts import lost_by
-from ..explain.not_in_graph import reason_outside
+from ..english import list_some, plural
+from ..explain.not_in_graph import CutOff, about_cut_off, cut_off, reason_outside
 from ..explain.reason import Asked, Reason
 from ..graph.labels import described
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere, storage_id, why_unreadable
-from ..tracing.cuts import Cut
 from .context import CheckContext
-from .cuts_inside import taken_by, within, words_of
+from .cuts_inside import taken_by, within
 from .finding import Finding
 
-_MOST_NODES = 100
 _WAITS = (
     "Their optimizer holds nothing of this graph, and another one does. That is right if it is the "
     "other's turn, as of an actor beside its critic."
@@ -28,11 +24,7 @@ _WAITS = (
 
 
 def parameter_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """Find parameters without a gradient, frozen ones, and copies that should be tied.
-
-    Args:
-        evidence: The evidence.
-    """
+    """Find parameters without a gradient, frozen ones, and copies that should be tied."""
     yield from _outside(evidence)
     yield from _frozen(evidence)
     yield from _left_out(evidence)
@@ -43,33 +35,37 @@ def parameter_findings(evidence: CheckContext) -> Iterator[Finding]:
 def _outside(evidence: CheckContext) -> Iterator[Finding]:
     """Parameters that are not leaves of the graph: of those behind cuts, one finding per cause."""
     groups: dict[tuple[str, str | None], list[tuple[str, Reason]]] = defaultdict(list)
-    behind: dict[tuple[object, ...], tuple[_CutOff, list[str]]] = {}
+    behind: dict[tuple[object, ...], tuple[CutOff, dict[int, str]]] = {}
     spare = _spare(evidence)
     for key, name in evidence.expected.items():
         tensor = evidence.tensor(key)
         if evidence.is_used(key) or tensor is None or not tensor.requires_grad:
             continue
-        cut_off = _cut_off(evidence, tensor)
-        if cut_off is not None:
-            behind.setdefault(cut_off.causes, (cut_off, []))[1].append(name)
+        found = cut_off(evidence.loss, tensor)
+        if found is not None:
+            behind.setdefault((key in evidence.waiting, found.causes), (found, {}))[1][key] = name
             continue
         reason = reason_outside(Asked(tensor, name), evidence.loss)
         groups[reason.kind, _of_no_matter(evidence, tensor, spare)].append((name, reason))
-    for cut_off, names in behind.values():
+    for (waits, _), (found, called) in behind.items():
+        first = found.sets[0][0]
+        place = within(evidence, first).removeprefix(", ")
+        them = "it" if len(called) == 1 else "them"
+        ways = about_cut_off(found, called, them, f"{place}, " if place else "")
+        ways += f" {_WAITS}" if waits else ""
         yield Finding(
             "cut",
-            "info" if cut_off.waits else "warning",
-            taken_by(evidence, cut_off.sets[0][0])[:_MOST_NODES],
-            f"No gradient reaches {list_some(names)} ({len(names)} of "
-            f"{plural(len(evidence.expected), 'parameter')}): {_ways(evidence, cut_off, names)}"
-            f"{f' {_WAITS}' if cut_off.waits else ''}",
-            {"parameters": len(names)},
+            "info" if waits else "warning",
+            taken_by(evidence, first),
+            f"No gradient reaches {list_some(list(called.values()))} ({len(called)} of "
+            f"{plural(len(evidence.expected), 'parameter')}): {ways}",
+            {"parameters": len(called)},
         )
     for (_, meant), group in groups.items():
         names = [name for name, _ in group]
         one = len(names) == 1
         yield Finding(
-            "no grad",
+            "no-grad",
             "info" if meant else "warning",
             [],
             f"{list_some(names)} {'is' if one else 'are'} not in this graph, so backward gives "
@@ -78,68 +74,6 @@ def _outside(evidence: CheckContext) -> Iterator[Finding]:
             f"{group[0][1].sentence}{f' {meant}' if meant else ''}",
             {"parameters": len(names)},
         )
-
-
-@dataclass(frozen=True)
-class _CutOff:
-    """How a parameter is cut off.
-
-    Attributes:
-        sets: Sets of cuts. Once one of them is removed, a gradient reaches the parameter.
-        is_known: Whether that is so. Else there is one set, of all cuts on the way.
-        waits: Whether the optimizer of the parameter may have its turn later.
-    """
-
-    sets: list[list[Cut]]
-    is_known: bool
-    waits: bool
-
-    @property
-    def causes(self) -> tuple[object, ...]:
-        """What parameters have in common that the same lines cut off."""
-        return self.waits, self.is_known, *(tuple(cut.cause for cut in cuts) for cuts in self.sets)
-
-
-def _cut_off(evidence: CheckContext, tensor: torch.Tensor) -> _CutOff | None:
-    """How a parameter is cut off; None where no cut is known."""
-    waits = id(tensor) in evidence.waiting
-    known = evidence.loss.reconnecting(tensor)
-    # Prefer other cuts to integers.
-    smooth = [cuts for cuts in known if not any(cut.how.startswith("integer") for cut in cuts)]
-    if known:
-        return _CutOff(smooth or known, True, waits)
-    cuts = evidence.loss.cuts_from(tensor)
-    return _CutOff([cuts], False, waits) if cuts else None
-
-
-def _ways(evidence: CheckContext, cut_off: _CutOff, names: list[str]) -> str:
-    """Which cuts are in the way, and what to do where that is known."""
-    first, *others = cut_off.sets
-    causes = {cause for cut in first for cause in (cut.cause, *cut.again)}
-    if not others and len(causes) == 1 and cut_off.is_known:
-        cut = first[0]
-        began_at = cut.source()
-        known = None if began_at is None else evidence.expected.get(id(began_at))
-        computed = f"a tensor computed from {'it' if len(names) == 1 else 'them'}"
-        place = within(evidence, cut).removeprefix(", ")
-        lost = lost_by(cut, known if known in names else computed)
-        return f"{place}{', ' if place else ''}{lost}."
-    if not others:
-        all_of_it = list_some(
-            [
-                words_of(cause)
-                for cause in dict.fromkeys(
-                    cause for cut in first for cause in (cut.cause, *cut.again)
-                )
-            ]
-        )
-        advice = " Remove all of them if gradients should flow." if cut_off.is_known else ""
-        return f"it is cut off by {all_of_it}.{advice}"
-    each = dict.fromkeys(join_words(words_of(cut.cause) for cut in cuts) for cuts in cut_off.sets)
-    return (
-        f"it is cut off by {list_some(list(each))}. Without one of these it gets a gradient; "
-        "the others may be meant."
-    )
 
 
 def _of_no_matter(evidence: CheckContext, tensor: torch.Tensor, spare: set[int]) -> str | None:
@@ -257,7 +191,7 @@ def _left_out(evidence: CheckContext) -> Iterator[Finding]:
     ]
     if empty:
         yield Finding(
-            "no grad",
+            "no-grad",
             "warning",
             empty,
             f"No gradient came to {list_some([described(graph, i) for i in empty])} in this "
@@ -334,3 +268,156 @@ def _are_equal(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     if one is None or other is None or one.device != other.device or one.dtype != other.dtype:
         return False
     return torch.equal(one, other) and everywhere(one, lambda part: part == 0) is False
+
+
+def unregistered_findings(evidence: CheckContext) -> Iterator[Finding]:
+    """Find leaves of the graph that `parameters()` of the program's modules leaves out."""
+    yield from _unregistered(evidence)
+    yield from _plain_attributes(evidence)
+    yield from _no_leaf(evidence)
+
+
+def _unregistered(evidence: CheckContext) -> Iterator[Finding]:
+    """Parameters that a module uses and does not have: made in forward, or in a Python list."""
+    graph, annotations = evidence.captured.graph, evidence.captured.annotations
+    known = {key for parameters in evidence.called.parameters.values() for key in parameters}
+    owned: dict[int, set[int]] = {}
+    lost: list[int] = []
+    root = None
+    for key, node in evidence.leaves.items():
+        leaf = leaf_tensor(evidence.captured.nodes[node])
+        if not isinstance(leaf, torch.nn.Parameter) or key in known or key in evidence.called.known:
+            continue
+        if node in evidence.reduced:
+            continue  # FSDP2 gathered it from a parameter that is registered
+        for user in graph.pred[node]:
+            seen = annotations.get(user)
+            module = seen.outermost() if seen is not None and seen.outermost is not None else None
+            if module is None:
+                continue
+            if id(module) not in owned:
+                owned[id(module)] = {id(parameter) for parameter in module.parameters()}
+            if key not in owned[id(module)]:
+                lost.append(node)
+                root = module
+                break
+        else:
+            if not annotations and evidence.models and not evidence.is_explicit:
+                lost.append(node)
+    if not lost:
+        return
+    shapes = [str(tuple(graph.nodes[node]["shape"] or ())) for node in lost]
+    users = [next(iter(graph.pred[node])) for node in lost if graph.pred[node]]
+    first = f" First use: {evidence.place(users[0])}." if users else ""
+    whose = type(root).__name__ if root is not None else "No module that a variable holds"
+    does = "does not register" if root is not None else "registers"
+    yield Finding(
+        "unregistered",
+        "warning",
+        lost,
+        f"{whose} {does} {plural(len(lost), 'Parameter')} that this graph uses, of shape "
+        f"{list_some(shapes)}, so an optimizer made from parameters() leaves "
+        f"{'it' if len(lost) == 1 else 'them'} out. Use nn.ModuleList or nn.ParameterList for a "
+        f"Python list, and make Parameters in __init__.{first}",
+        {"parameters": len(lost)},
+    )
+
+
+def _plain_attributes(evidence: CheckContext) -> Iterator[Finding]:
+    """Leaves that a module holds as plain tensors, and does not know as parameters."""
+    for reference, _, path in evidence.called.places.values():
+        module = reference()
+        if module is None:
+            continue
+        yield from _buffers(evidence, module, path)
+        for name, value in list(vars(module).items()):
+            if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
+                continue
+            if value.requires_grad and not value.is_leaf:
+                yield from _computed_attribute(evidence, f"{path}.{name}" if path else name, value)
+                continue
+            node = evidence.leaves.get(id(value))
+            if node is None or id(value) in evidence.held or evidence.called.name_of(value):
+                continue
+            whole = f"{path}.{name}" if path else name
+            yield Finding(
+                "unregistered",
+                "info",
+                [node],
+                f"{whole} is a tensor that requires grad, but not a Parameter: parameters(), "
+                f"state_dict() and to() leave it out. To learn it, write self.{name} = "
+                "nn.Parameter(...).",
+            )
+
+
+def _buffers(evidence: CheckContext, module: torch.nn.Module, path: str) -> Iterator[Finding]:
+    """Leaves that a module holds as buffers."""
+    for name, value in module._buffers.items():
+        node = None if value is None else evidence.leaves.get(id(value))
+        if node is None or id(value) in evidence.held:
+            continue
+        yield Finding(
+            "unregistered",
+            "info",
+            [node],
+            f"{path}.{name} is a buffer that requires grad: ".lstrip(".")
+            + "parameters() leaves it out. To learn it, write "
+            f"self.{name} = nn.Parameter(...).",
+        )
+
+
+def _computed_attribute(
+    evidence: CheckContext, name: str, value: torch.Tensor
+) -> Iterator[Finding]:
+    """An attribute of a module that was computed from a leaf which is none of its parameters."""
+    node = evidence.loss.node_of(value)
+    behind = [] if node is None else list(evidence.captured.graph.succ[node])
+    leaf = leaf_tensor(evidence.captured.nodes[behind[0]]) if len(behind) == 1 else None
+    if node is None or leaf is None or _is_held(evidence, behind[0], leaf):
+        return
+    if leaf.shape == value.shape:
+        yield Finding(
+            "not-a-leaf",
+            "info",
+            [node, behind[0]],
+            f"{name} is not a leaf: {evidence.place(node)} made it from a leaf "
+            "that no variable and no module here holds, and that leaf gets the gradient. "
+            f"parameters() leaves {name} out, so an optimizer made from that does not update it: "
+            "convert the numbers first, and make the Parameter last.",
+        )
+
+
+def _is_held(evidence: CheckContext, node: int, leaf: torch.Tensor) -> bool:
+    """Whether a variable, a module or an optimizer is known to hold a leaf, by now or before."""
+    named = evidence.captured.graph.nodes[node]["name"] is not None
+    return named or evidence.called.name_of(leaf) is not None or id(leaf) in evidence.held
+
+
+def _no_leaf(evidence: CheckContext) -> Iterator[Finding]:
+    """Variables that were made to be learned, and computed from a leaf that has no name."""
+    captured = evidence.captured
+    roots = set(captured.roots)
+    for place, reference in captured.tensors.items():
+        tensor, (node, nr) = reference(), place
+        outputs = captured.graph.nodes[node]["outputs"]
+        name = outputs[nr]["name"] if nr < len(outputs) else None
+        behind = list(captured.graph.succ[node])
+        if place in roots or tensor is None or name is None or tensor.retains_grad or behind[1:]:
+            continue
+        leaf = leaf_tensor(captured.nodes[behind[0]]) if behind else None
+        if leaf is None or leaf.shape != tensor.shape:
+            continue
+        seen = captured.annotations.get(node)
+        if isinstance(leaf, torch.nn.Parameter) and seen is not None and seen.module is not None:
+            continue  # one of a module that no variable holds
+        if _is_held(evidence, behind[0], leaf):
+            continue
+        yield Finding(
+            "not-a-leaf",
+            "info",
+            [node, behind[0]],
+            f"{name} is not a leaf: {evidence.place(node)} made it from a leaf "
+            f"that no variable here holds, so {name}.grad stays None and that leaf gets the "
+            f"gradient. If {name} is to be learned, make it whole first and call "
+            "requires_grad_() last.",
+        )

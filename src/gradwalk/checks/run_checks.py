@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import torch
 
@@ -14,25 +16,28 @@ from ..explain.zero_derivatives import is_margin
 from ..graph.guarded import could_not
 from ..graph.integers import read_int
 from ..graph.labels import in_bytes
+from ..plugins import Hook
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.reading import fake_mode_of
 from ..torch_api.saved_tensors import is_freed
 from .context import CheckContext
 from .cuts_inside import cuts_before_leaves, cuts_inside
-from .dead_units import dead_units
 from .depth import layers_of, nearest_of, small_gates, worst_declines
 from .finding import Finding
-from .loss_inputs import loss_input_findings
-from .losses import loss_findings
+from .losses import loss_findings, loss_input_findings
 from .memory import saved_memory
 from .not_finite import not_finite
 from .operations import operation_findings
-from .parameters import parameter_findings
+from .parameters import parameter_findings, unregistered_findings
 from .terms import term_findings
-from .unregistered import unregistered_findings
 from .updates import update_findings
-from .zero import zero_findings
+from .wrong_numbers import number_findings
+from .zero import dead_units, zero_findings
 
+MORE_CHECKS: Hook[Callable[[CheckContext], Iterable[Finding]]] = Hook()
+"""What features find."""
+
+_MOST_NODES = 100  # of one finding
 _LEAST_TOLD = 2**20  # bytes held for backward
 
 
@@ -51,40 +56,39 @@ class Limits:
     largest: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("vanishing", "exploding", "dead"):
+        for name, (is_fit, what) in _FIT.items():
             given = getattr(self, name)
             if not isinstance(given, Real):
                 raise TypeError(
                     f"{name} was given {given!r}, of type {type(given).__name__}. Give a number, "
                     f"such as {getattr(Limits, name):g}."
                 )
+            if not is_fit(given):
+                raise ValueError(f"{name} was given {given}, but it is {what}.")
         read_int(self.largest, "largest was given ", "Give a number of nodes.")
-        if not 0 < self.vanishing < 1:
-            raise ValueError(
-                f"vanishing was given {self.vanishing}, but it is the share of a gradient that is "
-                "left: give a number between 0 and 1, such as 1e-4."
-            )
-        if not self.exploding > 1:
-            raise ValueError(
-                f"exploding was given {self.exploding}, but it is the factor by which a gradient "
-                "grows: give a number above 1, such as 1e4."
-            )
-        if not 0 < self.dead <= 1:
-            raise ValueError(
-                f"dead was given {self.dead}, but it is the share of units that are zero: give a "
-                "number above 0 and up to 1."
-            )
         if self.largest < 0:
             raise ValueError(f"largest was given {self.largest}. Give a number of nodes from 0.")
+
+
+_FIT: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "vanishing": (
+        lambda given: 0 < given < 1,
+        "the share of a gradient that is left: give a number between 0 and 1, such as 1e-4",
+    ),
+    "exploding": (
+        lambda given: given > 1,
+        "the factor by which a gradient grows: give a number above 1, such as 1e4",
+    ),
+    "dead": (
+        lambda given: 0 < given <= 1,
+        "the share of units that are zero: give a number above 0 and up to 1",
+    ),
+}
 
 
 @grad_mode_kept
 def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
     """Find what may be wrong, as `diagnose` returns it.
-
-    Args:
-        evidence: The evidence.
-        limits: The thresholds.
 
     Returns:
         The findings, the gravest first. A part that fails becomes a note, and the others stay.
@@ -104,13 +108,19 @@ def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
         lambda: loss_input_findings(evidence),
         lambda: term_findings(evidence),
         lambda: operation_findings(evidence),
+        lambda: number_findings(evidence),
         lambda: update_findings(evidence),
         lambda: _memory(evidence, limits.largest),
+        *(functools.partial(check, evidence) for check in MORE_CHECKS),
     ]
     with torch.no_grad(), unseen():
-        found = [finding for part in parts for finding in _guarded(part)]
+        found = [_limited(finding) for part in parts for finding in _guarded(part)]
     gravity = ("error", "warning", "info")
     return sorted(found, key=lambda finding: gravity.index(finding.severity))
+
+
+def _limited(finding: Finding) -> Finding:
+    return replace(finding, nodes=finding.nodes[:_MOST_NODES])
 
 
 def _guarded(part: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
@@ -125,7 +135,7 @@ def _no_backward(evidence: CheckContext) -> Finding:
     freed = any(map(is_freed, evidence.captured.nodes))
     anew = "compute the output anew, since a backward has freed some of this graph, and "
     return Finding(
-        "no backward",
+        "no-backward",
         "info",
         [],
         "No backward pass has been seen, so the size of gradients is unknown: "
@@ -174,13 +184,13 @@ def _passed(evidence: CheckContext, far: int, near: int) -> str:
             break
         node = min(users, key=lambda user: graph.nodes[user]["sequence_nr"])
         if node in layers and evidence.namespaces.get(node):
-            spaces[evidence.namespaces[node]] += 1
+            spaces[evidence.module(node)] += 1
     if not spaces:
         return ""
     space, times = spaces.most_common(1)[0]
     if times < 3:
         return ""
-    return f" In between it passes {space.replace('/', '.')} {times} times."
+    return f" In between it passes {space} {times} times."
 
 
 def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:

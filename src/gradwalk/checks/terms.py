@@ -1,4 +1,4 @@
-"""Findings about a loss that is a sum: terms that dominate others."""
+"""Findings about a loss that is a sum: terms that are constant, or dominate others."""
 
 from __future__ import annotations
 
@@ -6,18 +6,29 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from ..backward.kept_gradients import KeptGradient, norms
 from ..backward.recorded_run import RecordedRun
+from ..explain.constants_and_cuts import words_of
+from ..explain.zero_derivatives import FLAT
 from ..graph.adjacency import predecessors, successors
+from ..tracing.cuts import Constant, Cut
+from ..tracing.operands import NO_DERIVATIVE
 from .context import CheckContext
 from .finding import Finding
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _DOMINATES = 1e3  # times as large as what another term adds to the same gradients
 _MOST_COMPARED = 16  # terms
 _MOST_TERMS = 1000
+_ADDS = frozenset({"AddBackward0", "SubBackward0"})
+_JOINS = frozenset({"StackBackward0", "CatBackward0"})
+_SCALES = frozenset({"MulBackward0", "DivBackward0", "NegBackward0"})
+_COPIED = frozenset({"item", "copy", "numpy"})
+_UNMEANT = _COPIED | {NO_DERIVATIVE, "integer result", "integer cast"}
 
 
 @dataclass(frozen=True)
@@ -36,14 +47,94 @@ class _Term:
 
 
 def term_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """Find terms of a sum that dominate others.
-
-    Args:
-        evidence: The evidence.
-    """
+    """Find terms of a sum that are constant or dominate others."""
+    yield from _constant_terms(evidence)
     terms = _terms_of(evidence.captured.graph)
     if evidence.run is not None and 1 < len(terms) <= _MOST_COMPARED:
         yield from _dominated(evidence, evidence.run, terms)
+
+
+def constant_terms(evidence: CheckContext) -> dict[Cut, int]:
+    """The first cut before each constant that is a term of the loss -> the addition."""
+    found: dict[Cut, int] = {}
+    for node in _sums(evidence.captured.graph):
+        seen = evidence.captured.annotations.get(node)
+        for each in () if seen is None else seen.constants:
+            cuts = _by_mistake(each) if math.prod(each.shape) == 1 else []
+            if cuts and not any(_takes_away(evidence, cut) for cut in cuts):
+                found.setdefault(cuts[0], node)
+    return found
+
+
+def _constant_terms(evidence: CheckContext) -> Iterator[Finding]:
+    """Find terms that train nothing, although they come from tensors that require grad."""
+    graph = evidence.captured.graph
+    for cut, node in constant_terms(evidence).items():
+        remedy = "the tensor itself" if cut.how in _COPIED else "one with a derivative"
+        yield _constant_term(evidence, [node], f"{words_of(cut.cause)}. Use {remedy}")
+    for node in _sums(graph):
+        for term in graph.succ[node]:
+            steps = _steps_before(graph, term)
+            if steps:
+                why = f"{evidence.place(steps[0])} gives the same for inputs that differ a little"
+                yield _constant_term(evidence, [term, *steps], f"{why}. Use one with a slope")
+
+
+def _constant_term(evidence: CheckContext, nodes: list[int], why: str) -> Finding:
+    return Finding(
+        "constant-term",
+        "info",
+        nodes,
+        f"A term of the loss trains nothing, at {evidence.place(nodes[0])}. It was computed from "
+        f"a tensor that requires grad, but without a gradient: {why} if the term should train.",
+    )
+
+
+def _sums(graph: nx.MultiDiGraph) -> Iterator[int]:
+    """Yield the operations that add up the one number that backward starts from."""
+    waiting = list(dict.fromkeys(node for node, _ in graph.graph["roots"]))
+    if len(waiting) > 1:
+        return
+    for node in waiting:  # grows while we walk
+        op, children = graph.nodes[node]["op"], list(graph.succ[node])
+        is_one = _is_number(graph, node)
+        if op in _JOINS or (is_one and op in _ADDS):
+            yield node
+            waiting += [each for each in children if len(graph.pred[each]) == 1]
+        elif is_one and len(children) == 1 and (op in _SCALES or _joins(graph, children[0])):
+            waiting += children
+
+
+def _joins(graph: nx.MultiDiGraph, node: int) -> bool:
+    return graph.nodes[node]["op"] in _JOINS and len(graph.pred[node]) == 1
+
+
+def _by_mistake(constant: Constant) -> list[Cut]:
+    """The cuts on the way to a constant, if nothing on it was cut on purpose."""
+    hows = [how for cut in constant.cuts for how, _ in (cut.cause, *cut.again)]
+    return list(constant.cuts) if set(hows) <= _UNMEANT else []
+
+
+def _takes_away(evidence: CheckContext, cut: Cut) -> bool:
+    """Whether a cut keeps a parameter from every gradient: another finding says so."""
+    behind = (id(tensor) for leaf in cut.leaves if (tensor := leaf()) is not None)
+    return any(key in evidence.expected and not evidence.is_used(key) for key in behind)
+
+
+def _steps_before(graph: nx.MultiDiGraph, term: int) -> list[int]:
+    """The operations of slope zero behind which all leaves of a term are; none if one is not."""
+    waiting, seen, steps = [term], {term}, []
+    while waiting:
+        node = waiting.pop()
+        if graph.nodes[node]["op"] in FLAT:
+            steps.append(node)
+        elif not graph.succ[node]:
+            return []
+        else:
+            new = [each for each in graph.succ[node] if each not in seen]
+            seen.update(new)
+            waiting += new
+    return steps
 
 
 def _terms_of(graph: nx.MultiDiGraph) -> list[_Term]:
@@ -70,9 +161,12 @@ def _terms_of(graph: nx.MultiDiGraph) -> list[_Term]:
 
 
 def _is_sum(graph: nx.MultiDiGraph, node: int) -> bool:
-    data = graph.nodes[node]
-    shape = data["shape"]
-    return data["op"] == "AddBackward0" and shape is not None and math.prod(shape) == 1
+    return graph.nodes[node]["op"] == "AddBackward0" and _is_number(graph, node)
+
+
+def _is_number(graph: nx.MultiDiGraph, node: int) -> bool:
+    shape = graph.nodes[node]["shape"]
+    return shape is not None and math.prod(shape) == 1
 
 
 def _exclusive(graph: nx.MultiDiGraph, starts: list[int]) -> dict[int, list[int]]:
@@ -125,7 +219,7 @@ def _met(evidence: CheckContext, run: RecordedRun, terms: list[_Term]) -> dict[i
         for source, edges in predecessors(graph)[node].items():
             step = run.steps.get(source)
             if source in owner and step is not None:
-                passed = [step.grad_inputs[edge["input_nr"]] for edge in edges.values()]
+                passed = [step.grad_inputs[edge["arg_nr"]] for edge in edges.values()]
                 shares += [(owner[source], node, kept) for kept in passed]
     added: dict[int, dict[int, float]] = defaultdict(dict)
     for (number, node, _), norm in zip(shares, norms([kept for *_, kept in shares]), strict=True):

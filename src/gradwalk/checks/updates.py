@@ -7,27 +7,23 @@ from collections.abc import Iterator
 
 import torch
 
-from ..backward.kept_gradients import KeptGradient, norms
-from ..backward.recorded_run import RecordedRun
 from ..english import list_some, plural
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere, is_plain
+from ..torch_api.saved_tensors import read_saved
+from ..tracing.values import used_leaf
 from .context import CheckContext
 from .finding import Finding
 
-_MOST_NODES = 100
 _LARGE = 1e6  # times the norm of the parameters
 _CLIPPED = 0.1  # a gradient that is left of so much or less
 _CLOSE = 1e-3
+_LEAST_SCALE = 2**10
 _COMPARED = 2**16  # numbers of one gradient
 
 
 def update_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """Find what an optimizer leaves out, and what changed `.grad` beside this pass.
-
-    Args:
-        evidence: The evidence.
-    """
+    """Find what an optimizer leaves out, and what changed `.grad` beside this pass."""
     if evidence.optimizers:
         yield from _held_otherwise(evidence)
         yield from _of_several(evidence)
@@ -92,7 +88,7 @@ def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
     yield Finding(
         "optimizer",
         "warning" if is_grave else "info",
-        [node for node, _ in missing][:_MOST_NODES],
+        [node for node, _ in missing],
         f"{' '.join(parts)} "
         + ("Pass " if is_grave else "If no other optimizer holds them, pass ")
         + "them to the optimizer, or make it after the last change of layers.",
@@ -138,7 +134,7 @@ def _standing_still(evidence: CheckContext) -> Iterator[Finding]:
         yield Finding(
             "optimizer",
             "info",
-            nodes[:_MOST_NODES],
+            nodes,
             f"The learning rate of {list_some(names)} is 0 now, {plural(len(names), 'parameter')} "
             f"of this graph, so a step of most optimizers leaves "
             f"{'it as it is' if len(names) == 1 else 'them as they are'}. A warm-up may begin so.",
@@ -148,14 +144,12 @@ def _standing_still(evidence: CheckContext) -> Iterator[Finding]:
 
 def _changed_grads(evidence: CheckContext) -> Iterator[Finding]:
     """Where ``.grad`` is not what the pass gave alone."""
-    run = _settled(evidence)
-    if run is None:
+    if not _is_settled(evidence):
         return
     added: list[int] = []
     shares: list[tuple[int, float]] = []
     before = _before(evidence)
-    came = _came(evidence, run)
-    for (node, kept), length in zip(came.items(), norms(list(came.values())), strict=True):
+    for node, (kept, length) in evidence.arrived.items():
         leaf = leaf_tensor(evidence.captured.nodes[node])
         grad = leaf.grad if leaf is not None else None
         if kept is None or kept.tensor is None or kept.changed or grad is None or not length:
@@ -169,27 +163,77 @@ def _changed_grads(evidence: CheckContext) -> Iterator[Finding]:
             added.append(node)
         elif share:
             shares.append((node, share))
+    scale = _loss_scale(evidence)
     if added:
         yield _added(evidence, added, is_known=bool(before))
     elif shares:
-        yield from _clipped(shares)
+        yield from (_scaled(evidence, shares, scale) if scale else ()) or _clipped(shares)
 
 
-def _settled(evidence: CheckContext) -> RecordedRun | None:
-    """The pass, if it has ended, and ``.grad`` holds all of it."""
+def _loss_scale(evidence: CheckContext) -> float | None:
+    """The factor by which a GradScaler scaled the loss; None where it did not."""
+    (node, _), *more = evidence.captured.roots
+    if more or evidence.captured.graph.nodes[node]["op"] != "MulBackward0":
+        return None
+    seen = evidence.captured.annotations.get(node)
+    taken = [
+        (each.tensor(), each.values)
+        for each in (seen.constants if seen is not None else ())
+        if each.tensor is not None
+    ] or [
+        (each.value, each.value.item())
+        for each in read_saved(evidence.captured.nodes[node])
+        if isinstance(each.value, torch.Tensor) and is_plain(each.value)
+        if not each.value.dim() and not each.changed
+    ]
+    for tensor, scale in taken:
+        if tensor is None or tensor.dtype != torch.float32 or not isinstance(scale, float):
+            continue
+        is_own = evidence.called.name_of(tensor) is not None  # a weight of the program
+        if not tensor.requires_grad and not is_own:
+            return scale if _is_scale(scale) else None
+    return None
+
+
+def _is_scale(factor: float) -> bool:
+    """Whether a factor may be the scale of a GradScaler, which doubles and halves it."""
+    power = math.log2(factor) if factor >= _LEAST_SCALE * (1 - _CLOSE) else 0.5
+    return abs(power - round(power)) < _CLOSE
+
+
+def _scaled(evidence: CheckContext, shares: list[tuple[int, float]], scale: float) -> list[Finding]:
+    """Gradients of a scaled loss that were clipped, or used by a step, before unscaling."""
+    least, most = min(share for _, share in shares), max(share for _, share in shares)
+    nodes = [node for node, _ in shares]
+    if most - least > _CLOSE * most or most < (1 + _CLOSE) / scale:
+        return []
+    if most < 1 - _CLOSE:
+        what = "clipped while they were scaled"
+        remedy = "Call scaler.unscale_(optimizer) before clip_grad_norm_()."
+    elif most < 1 + _CLOSE and any(_has_changed(evidence, node) for node in nodes):
+        what = "not unscaled before the parameters were changed"
+        remedy = "Call scaler.step(optimizer) instead of optimizer.step()."
+    else:
+        return []
+    message = (
+        f"The loss was scaled by {scale:g}, as by a GradScaler. The .grad of "
+        f"{plural(len(nodes), 'parameter')} {'was' if len(nodes) == 1 else 'were'} {what}. "
+        f"{remedy}"
+    )
+    return [Finding("scaled", "warning", nodes, message, {"scale": scale})]
+
+
+def _has_changed(evidence: CheckContext, node: int) -> bool:
+    """Whether a leaf has changed since the graph used it, as by a step of an optimizer."""
+    return used_leaf(evidence.captured, node, had_run=True).changed is True
+
+
+def _is_settled(evidence: CheckContext) -> bool:
+    """Whether the pass has ended, and ``.grad`` holds all of it."""
     recording, run = evidence.recording, evidence.run
     if recording is None or run is None or run.state != "done":
-        return None
-    return None if recording.owned and recording.cursor < len(run.steps) else run
-
-
-def _came(evidence: CheckContext, run: RecordedRun) -> dict[int, KeptGradient | None]:
-    """Map each leaf that ran to its incoming gradient."""
-    return {
-        node: run.steps[node].grad_outputs[0]
-        for node in evidence.leaves.values()
-        if node in run.steps and run.steps[node].grad_outputs
-    }
+        return False
+    return not recording.owned or recording.cursor >= len(run.steps)
 
 
 def _is_empty(grad: torch.Tensor | None) -> bool:
@@ -201,53 +245,48 @@ def _is_empty(grad: torch.Tensor | None) -> bool:
 
 def _cleared(evidence: CheckContext) -> Iterator[Finding]:
     """Where ``.grad`` holds nothing of what the pass gave."""
-    run = _settled(evidence)
-    if run is None:
+    if not _is_settled(evidence):
         return
     nodes = []
-    came = _came(evidence, run)
-    for node, length in zip(came, norms(list(came.values())), strict=True):
+    for node, (_, length) in evidence.arrived.items():
         leaf = leaf_tensor(evidence.captured.nodes[node])
         if leaf is not None and length and node not in evidence.reduced and _is_empty(leaf.grad):
             nodes.append(node)
     if not nodes:
         return
     names = [evidence.name(node) for node in nodes]
+    known = [used_leaf(evidence.captured, node, had_run=True).changed for node in nodes]
+    lost = "If the optimizer has not stepped, its step() has no gradient: call"
+    if not any(each is not False for each in known):
+        lost = "Its values are as they were, so no step has used this gradient. To use it, call"
     yield Finding(
         "cleared",
         "info",
-        nodes[:_MOST_NODES],
+        nodes,
         f".grad of {list_some(names)} has been cleared since this backward pass, as by "
-        "zero_grad(). If the optimizer has not stepped, its step() has no gradient: call "
-        "zero_grad() before backward(), or after step().",
+        f"zero_grad(). {lost} zero_grad() before the first backward() of a step, or after step().",
         {"leaves": len(nodes)},
     )
 
 
 def _large(evidence: CheckContext) -> Iterator[Finding]:
     """Gradients that are large beside what they are to change."""
-    run = evidence.run
-    if run is None:
-        return
-    came = {
-        node: kept
-        for node, kept in _came(evidence, run).items()
+    own = {
+        node: leaf
+        for node in evidence.arrived
         if isinstance(leaf := leaf_tensor(evidence.captured.nodes[node]), torch.nn.Parameter)
         and is_plain(leaf)
     }
-    nodes = list(came)
-    own = [
-        leaf for node in nodes if (leaf := leaf_tensor(evidence.captured.nodes[node])) is not None
-    ]
-    gradient = math.hypot(*(length for length in norms(list(came.values())) if length is not None))
-    size = math.hypot(*(float(torch.linalg.vector_norm(leaf)) for leaf in own if leaf is not None))
+    nodes = list(own)
+    gradient = math.hypot(*(evidence.arrived[node][1] or 0.0 for node in own))
+    size = math.hypot(*(float(torch.linalg.vector_norm(leaf)) for leaf in own.values()))
     if not size or not math.isfinite(gradient) or not gradient > _LARGE * size:
         return
     ratio = gradient / size
     yield Finding(
         "large",
         "info",
-        nodes[:_MOST_NODES],
+        nodes,
         f"The gradients of the {plural(len(nodes), 'Parameter')} have a norm of {gradient:.3g} "
         f"altogether, {ratio:.3g} times the norm of the parameters ({size:.3g}). A step of "
         f"plain SGD with a learning rate above {_rounded_up(1 / ratio)} overwrites them: check the "
@@ -298,7 +337,7 @@ def _added(evidence: CheckContext, nodes: list[int], *, is_known: bool) -> Findi
     return Finding(
         "accumulated",
         "info",
-        nodes[:_MOST_NODES],
+        nodes,
         f".grad of {list_some(names)} is not the gradient of this backward pass alone "
         f"({len(nodes)} of {plural(len(evidence.leaves), 'leaf', 'leaves')}). It "
         + ("held" if is_known else "was changed after the pass, or held")
@@ -312,12 +351,12 @@ def _clipped(shares: list[tuple[int, float]]) -> Iterator[Finding]:
     """All gradients were made smaller by one factor since."""
     least = min(share for _, share in shares)
     most = max(share for _, share in shares)
-    if most > _CLIPPED or most - least > _CLOSE * most:
-        return
+    if most > _CLIPPED or most - least > _CLOSE * most or _is_scale(1 / most):
+        return  # unscaled, if by a power of two
     yield Finding(
         "clipped",
         "info",
-        [node for node, _ in shares][:_MOST_NODES],
+        [node for node, _ in shares],
         f"Since this backward pass .grad of {plural(len(shares), 'parameter')} was made "
         f"{1 / most:.3g} times smaller, all by one factor, as clip_grad_norm_() does. If that "
         "happens at every step, max_norm sets the size of the steps: compare it with the norm "

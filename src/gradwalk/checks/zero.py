@@ -1,46 +1,39 @@
-"""Findings about gradients that are exactly zero: which operation blocks them, and where."""
+"""Findings about gradients that are exactly zero, and ReLUs whose units are."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ..backward.first_zeros import FirstZero, first_zeros, is_zero
-from ..backward.kept_gradients import norms
+import torch
+
+from ..backward.failures import FirstZero, first_zeros, is_zero
 from ..backward.recorded_run import RecordedRun
 from ..english import list_some, plural
 from ..explain.zero_derivatives import Block, blocked_leaves, is_margin
-from ..graph.pass_through import is_pass_through
+from ..graph.capture import Capture
+from ..graph.labels import is_pass_through
 from ..schema.findings import Severity
 from ..torch_api.nodes import custom_function
+from ..torch_api.reading import distinct, is_plain, overlaps_too_much
+from ..torch_api.saved_tensors import read_saved
 from .context import CheckContext
-from .dead_units import dead_units
 from .finding import Finding
 
-_MOST_NODES = 100
 _MASKED = frozenset({"MulBackward0", "DivBackward0", "NativeDropoutBackward0"})
 _LEAST_OF_HALF = 3e-8  # what is smaller becomes zero
 
 
 def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
-    """Find leaves whose gradient is exactly zero, by the operation that blocks it.
-
-    Args:
-        evidence: The evidence.
-    """
+    """Find leaves whose gradient is exactly zero, by the operation that blocks it."""
     run = evidence.run
     if run is None:
         return
-    came = {
-        node: run.steps[node].grad_outputs[0]
-        for node in evidence.leaves.values()
-        if node in run.steps and run.steps[node].grad_outputs
-    }
-    lengths = dict(zip(came, norms(list(came.values())), strict=True))
+    lengths = {node: norm for node, (_, norm) in evidence.arrived.items()}
     zero = [
         node
-        for node, length in lengths.items()
-        if length == 0 and is_zero(came[node]) and 0 not in (_shape(evidence, node) or ())
+        for node, (kept, norm) in evidence.arrived.items()
+        if norm == 0 and is_zero(kept) and 0 not in (_shape(evidence, node) or ())
     ]
     if not zero:
         return
@@ -73,7 +66,7 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
             f"{_stops(evidence, block)}{like}. {_sentence(ends)}",
         )
     if found.rest:
-        severity: Severity = "warning" if len(zero) == len(came) > 1 else "info"
+        severity: Severity = "warning" if len(zero) == len(lengths) > 1 else "info"
         yield from _measured(evidence, run, found.rest, severity, unknown=found.unknown)
 
 
@@ -151,7 +144,7 @@ def _zero_finding(
     return Finding(
         "zero",
         severity,
-        nodes[:_MOST_NODES],
+        nodes,
         f"The gradient of {list_some(names)} is exactly zero ({len(nodes)} of "
         f"{plural(len(evidence.leaves), 'leaf', 'leaves')}): {why}",
         {"parameters": len(nodes)},
@@ -188,3 +181,70 @@ def _factors(evidence: CheckContext, block: Block) -> list[int]:
         if block.factor is not None and edge["argument"] == block.factor:
             found.append(node)
     return found
+
+
+_OPS = ("ReluBackward0", "ThresholdBackward0")
+
+
+def dead_units(captured: Capture, run: RecordedRun | None) -> Iterator[tuple[int, int, int]]:
+    """Count the units of each ReLU that are zero for every example.
+
+    A unit is a channel, the second dimension, of a tensor with more than three dimensions; else an
+    entry of the last one. The saved tensor is read; without it, the incoming and outgoing
+    gradients.
+
+    Yields:
+        (node, dead units, units), of the ReLUs of which anything is known.
+    """
+    for node, op in captured.graph.nodes(data="op"):
+        if op not in _OPS:
+            continue
+        zero = _by_result(captured, node)
+        if zero is None and run is not None:
+            zero = _by_gradient(run, node)
+        if zero is not None and zero.numel():
+            yield node, int(zero.sum()), zero.numel()
+
+
+def _by_result(captured: Capture, node: int) -> torch.Tensor | None:
+    for saved in read_saved(captured.nodes[node]):
+        value = saved.value
+        if saved.name in ("result", "self") and isinstance(value, torch.Tensor):
+            ends = _ends(value)
+            return None if ends is None else ends[1] <= 0
+    return None
+
+
+def _by_gradient(run: RecordedRun, node: int) -> torch.Tensor | None:
+    step = run.steps.get(node)
+    if step is None or not step.grad_inputs or not step.grad_outputs:
+        return None
+    came, went = step.grad_outputs[0], step.grad_inputs[0]
+    if came is None or went is None or came.tensor is None or went.tensor is None:
+        return None
+    arriving, passed = _ends(came.tensor), _ends(went.tensor)
+    if arriving is None or passed is None:
+        return None
+    arrived = ~_are_zero(*arriving)
+    return (_are_zero(*passed) & arrived)[arrived]
+
+
+def _are_zero(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
+    return (low == 0) & (high == 0)
+
+
+def _ends(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The lowest and the highest value of each unit; None where they cannot be read."""
+    if not is_plain(tensor) or not tensor.numel():
+        return None
+    with torch.no_grad():
+        once, _ = distinct(tensor.detach())
+        if overlaps_too_much(once):
+            return None
+        if once.dim() == 0:
+            return once.reshape(1), once.reshape(1)
+        unit = 1 if once.dim() > 3 else once.dim() - 1
+        units = tensor.shape[unit]
+        others = [dim for dim in range(once.dim()) if dim != unit]
+        low, high = (once.amin(others), once.amax(others)) if others else (once, once)
+        return low.expand(units), high.expand(units)

@@ -1,1 +1,1 @@
-"""`compare()`: graphs side by side, stepped through together."""
+"""`compare()`: graphs side by side, stepped through together; `load()` for both widgets."""

@@ -8,11 +8,15 @@ from ..graph.names import Names, caller_names
 from ..sources.snapshot import are_small, read_constants
 from ..torch_api.compiled import refuse_while_compiling
 from .compare_widget import CompareWidget
-from .inputs import read_graphs
+from .inputs import CompareNames, read_graphs
 
 
 def compare(
-    *graphs: Any, names: Any = None, constants: bool | None = None, opened: bool = False
+    *graphs: Any,
+    names: CompareNames | None = None,
+    constants: bool | None = None,
+    opened: bool = False,
+    stacklevel: int = 1,
 ) -> CompareWidget:
     """Draw two to four graphs side by side, with common nodes at the same place.
 
@@ -30,6 +34,8 @@ def compare(
             graph has up to 200 nodes.
         opened: Whether compiled code is opened: beside the same program that is not compiled, what
             became of each of its operations is marked and listed, also in ``.compiled``.
+        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+            caller, and a function that wraps this one passes 2.
 
     Returns:
         The widget. It keeps the graphs alive, so `close` it when done with large ones.
@@ -57,10 +63,11 @@ def compare(
     constants = read_constants(constants)
     given = graphs[0] if len(graphs) == 1 else graphs
     # The labels are already drawn above the graphs.
-    found = Names() if names is not None else caller_names(None, "compare", without=given)
+    found = Names() if names is not None else caller_names(None, "compare", stacklevel, given)
     subjects = read_graphs(given, names, found, constants)
     if opened:
         for subject in subjects.values():
             for node in subject.openable:
                 subject.expand(node)
-    return CompareWidget(subjects, are_small(subjects.values()) if constants is None else constants)
+    constants = are_small(subjects.values()) if constants is None else constants
+    return CompareWidget._of(subjects, constants)

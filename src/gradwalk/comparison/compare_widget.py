@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 import traitlets
 
+from ..backward.recorded_pass import RecordedStep
+from ..backward.run_backward import IF_POSSIBLE, Gradient, RetainGraph
 from ..bundle import bundle
+from ..checks.finding import Finding
+from ..checks.run_checks import Limits
+from ..export.pictures import Exports
 from ..graph.adjacency import attributes
 from ..graph.integers import read_int
+from ..graph.names import Names, caller_names
 from ..schema.comparison import (
     CompiledModel,
     ErrorsModel,
@@ -21,22 +28,28 @@ from ..schema.comparison import (
 )
 from ..schema.details import DetailsModel
 from ..schema.graph import GraphModel
+from ..sources.diagnose import judged, read_optimizers
 from ..sources.graph_source import GraphSource
+from ..sources.snapshot import Snapshot
 from ..torch_api.modes import grad_mode_kept
 from ..widget.controllers import Controller
 from ..widget.cursor_controller import CursorController
-from ..widget.drawing import DrawingWidget
+from ..widget.drawing import DrawingWidget, State
 from ..widget.traits import TRAVELS, OfPass, OfTensors
 from .compiled_status import compiled_model
-from .difference import difference
+from .difference import difference, united_graph
+from .inputs import CompareNames, read_graphs
 from .leaf_table import LeafColumn, rows_shown, table_model
 from .linked_passes import LinkedPasses
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Places = dict[str, dict[int, int]]
 """Label -> node of that graph -> its place in ``members``."""
 
 
-class CompareWidget(DrawingWidget[LinkedPasses]):
+class CompareWidget(DrawingWidget[LinkedPasses], Exports):
     """Graphs side by side; `gradwalk.compare` makes it.
 
     A static graph among them is only looked at: no backward runs through it.
@@ -47,8 +60,10 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     graphs share has in its ``.grad`` what the first of them gives.
 
     Attributes:
-        difference: The common parts of the graphs and their differences, a plain dict; see
-            `gradwalk.comparison.difference.difference`.
+        graph: All graphs laid on top of each other, as networkx: node and edge attributes are those
+            of the first graph that has them, and ``labels`` lists the graphs that do. A copy.
+        model: The graphs laid on top of each other, as plain JSON values: ``labels``, the
+            ``reference``, the ``comparisons`` with it, ``nodes``, ``edges`` and ``leaves``.
         panes: The graphs and their labels (see `PaneModel`). Read-only.
         members: All graphs laid on top of each other: for each node its number in each graph, or
             None. Places in this list identify nodes below. Read-only.
@@ -56,8 +71,9 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         details: The details of the selected node in each graph (see `DetailsModel`); None for a
             graph without that node. Read-only.
         passes: The backward passes of each graph so far (see `PassModel`). Read-only.
-        steps: The backward passes in one order: nodes that they have in common run in the same
-            step (see `MergedStepModel`). Read-only.
+        steps: The backward passes in one order, one `RecordedStep` each: nodes that they have in
+            common run in the same step. ``node`` and ``consumer`` are places in ``members``; the
+            gradients belong to the first graph that runs the step. Read-only.
         cursor: Number of completed steps. Set it, or use `step`, `step_back` and `run_to`.
         table: The leaves side by side (see `LeafTableModel`). Read-only.
         compiled: What became of the operations of one graph in the opened compiled code of another
@@ -78,47 +94,301 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     members: list[list[int | None]] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     details: list[DetailsModel | None] = OfTensors([], read_only=True).tag(sync=True)  # type: ignore[assignment]
     passes: list[PassModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    steps: list[MergedStepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    _steps: list[MergedStepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     table: LeafTableModel = OfTensors(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     compiled: list[CompiledModel] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     errors: ErrorsModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     _made_as = "graphs", "compare([a, b])"
 
+    model: dict[str, Any]
+    _places: Places
+    _rows: list[dict[str, Any]]
+    _columns: dict[str, LeafColumn]
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Refuse: `gradwalk.compare` makes it.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError("CompareWidget() makes nothing. Call compare({'a': loss_a, 'b': loss_b}).")
+
+    @classmethod
     @grad_mode_kept
-    def __init__(
-        self,
+    def _of(
+        cls,
         subjects: Mapping[str, GraphSource],
         constants: bool = True,
         errors: Callable[[Places], ErrorsModel] | None = None,
-    ) -> None:
+        direction: str = "auto",
+    ) -> CompareWidget:
         """Match the graphs and watch them.
 
         Args:
             subjects: Label -> graph, as `gradwalk.comparison.inputs.read_graphs` gives them.
             constants: Whether operands that need no grad are drawn, and where gradient was cut.
-            errors: Tells how far the numbers of two graphs are apart, when it is known which node
+            errors: Returns how far the numbers of two graphs are apart, when it is known which node
                 has which place in ``members``.
+            direction: Which way gradients flow in the drawing.
         """
+        widget: CompareWidget = cls.__new__(cls)
+        widget._arrange(subjects)
+        if errors is not None:
+            widget.set_trait("errors", errors(widget._places))
+        widget._columns = widget._columns_of(subjects)
+        passes = LinkedPasses(subjects, widget._places)
+        widget._begin(passes, direction=direction, constants=constants)
+        return widget
+
+    def _arrange(self, subjects: Mapping[str, GraphSource]) -> None:
+        """Lay the graphs on top of each other."""
         graphs = {label: subject.drawn for label, subject in subjects.items()}
-        self.difference = difference(
+        self.model = difference(
             graphs, lambda label, node: subjects[label].model["nodes"][node]["namespace"]
         )
-        united = [node["nodes"] for node in self.difference["nodes"]]
-        self._places: Places = {
+        united = [node["nodes"] for node in self.model["nodes"]]
+        self._places = {
             label: {node[label]: i for i, node in enumerate(united) if node[label] is not None}
             for label in subjects
         }
-        self._rows = rows_shown(self.difference["leaves"], graphs)
-        self._columns = {
+        self._rows = rows_shown(self.model["leaves"], graphs)
+        self.set_trait("compiled", self._compiled(subjects))
+
+    def _columns_of(self, subjects: Mapping[str, GraphSource]) -> dict[str, LeafColumn]:
+        return {
             label: LeafColumn(subject, [row["graphs"][label]["node"] for row in self._rows])
             for label, subject in subjects.items()
         }
-        self.set_trait("compiled", self._compiled(subjects))
-        if errors is not None:
-            self.set_trait("errors", errors(self._places))
-        passes = LinkedPasses(subjects, self._places)
-        self._begin(passes, direction="auto", constants=constants)
+
+    def update(
+        self,
+        *graphs: Any,
+        names: CompareNames | None = None,
+        stacklevel: int = 1,
+    ) -> None:
+        """Show other graphs in place of these, as of the next iteration of a training loop.
+
+        The graphs before are let go of, with their hooks, and the picture is drawn again.
+
+        Args:
+            *graphs: Two to four graphs, as for `gradwalk.compare`.
+            names: What to call tensors, as for `gradwalk.compare`; None, the default, for the
+                caller's variables.
+            stacklevel: The frame whose variables give names: 1, the default, is the caller.
+
+        Raises:
+            TypeError: A graph or ``names`` is of the wrong kind. The picture stays as it is.
+            ValueError: There are fewer than two graphs or more than four, a tensor does not require
+                grad, or the widget is closed.
+            RuntimeError: This widget's own backward is running.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import compare
+            >>> w = torch.tensor(4.0, requires_grad=True)
+            >>> widget = compare({"square": w**2, "double": w * 2})
+            >>> widget.update({"square": w**2, "cube": w**3, "sine": w.sin()})
+            >>> widget
+            CompareWidget('square', 'cube' and 'sine': 1 node in common, 2 only in some)
+        """
+        before = self._open()
+        self._cursors.refuse_while_running("update()")
+        given = graphs[0] if len(graphs) == 1 else graphs
+        found = Names() if names is not None else caller_names(None, "compare", stacklevel)
+        subjects = read_graphs(given, names, found, self.constants)
+        with self._change(), self._lock:
+            self._arrange(subjects)
+            self.set_trait("errors", None)
+            self._columns = self._columns_of(subjects)
+            self._show_anew(LinkedPasses(subjects, self._places), is_other=True)
+            before.close()
+
+    @grad_mode_kept
+    def expand(self, node: int | str) -> None:
+        """Show what is inside of a node, in each graph where it can be opened.
+
+        Args:
+            node: Its place in ``members``, or the name of its tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: No graph has anything inside of it that can be shown; the widget is closed.
+            RuntimeError: A backward pass is running.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import compare
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
+            >>> widget = compare({"eager": x.sin() * 2, "compiled": double(x)})
+            >>> place = next(i for i, nodes in enumerate(widget.members) if nodes == [None, 0])
+            >>> widget.expand(place)
+            >>> [node["op"] for node in widget.panes[1]["graph"]["nodes"] if node["kind"] == "call"]
+            ['aten.mul.Tensor', 'aten.cos.default', 'aten.mul.Tensor']
+        """
+        self._turn(node, "expand")
+
+    @grad_mode_kept
+    def collapse(self, node: int | str) -> None:
+        """Hide what is inside of a node again.
+
+        Args:
+            node: Its place in ``members``, or the name of its tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: It has nothing inside; or the widget is closed.
+            RuntimeError: A backward pass is running.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import compare
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
+            >>> widget = compare({"compiled": double(x), "eager": x.sin() * 2})
+            >>> widget.expand(0)
+            >>> widget.collapse(0)
+            >>> sorted({node["kind"] for node in widget.panes[0]["graph"]["nodes"]})
+            ['leaf', 'op']
+        """
+        self._turn(node, "collapse")
+
+    def _turn(self, node: int | str, how: Literal["expand", "collapse"]) -> None:
+        linked = self._open()
+        self._cursors.refuse_while_running(f"{how}()")
+        members = self.members[self._read_place(node, how)]
+        turned, errors = 0, []
+        with self._change(), self._lock:
+            for subject, own in zip(linked.subjects.values(), members, strict=True):
+                if own is not None:
+                    try:
+                        getattr(subject, how)(own)
+                        turned += 1
+                    except ValueError as error:
+                        errors.append(error)
+            if not turned:
+                raise errors[0]
+            self._arrange(linked.subjects)
+            self._show_anew(LinkedPasses(linked.subjects, self._places), is_other=False)
+
+    def _show_anew(self, linked: LinkedPasses, *, is_other: bool) -> None:
+        """Show graphs that have been arranged."""
+        with self._as_it_is():
+            self._source = linked
+            self.selected = None
+            self.cursor = 0  # where the new passes begin, too
+            self.set_trait("_steps", [])
+            if is_other:
+                self._follow(linked)
+            else:
+                self._show_panes(linked)
+        self._mark(State.PASS_PENDING)
+        self._refresh()
+
+    def diagnose(
+        self,
+        *,
+        names: Mapping[str, torch.Tensor | torch.nn.Module] | torch.nn.Module | None = None,
+        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+        vanishing: float = 1e-4,
+        exploding: float = 1e4,
+        dead: float = 0.9,
+        largest: int = 5,
+        stacklevel: int = 1,
+    ) -> dict[str, list[Finding]]:
+        """Find common problems of the gradients of each graph.
+
+        Args:
+            names: The program's names for its parameters; None, the default, for the caller's
+                variables.
+            optimizer: The optimizer that steps after this backward, or several.
+            vanishing: A gradient vanishes if its norm falls below this share of its norm at the
+                layer nearest to the output.
+            exploding: A gradient explodes if its norm grows by this factor on the way.
+            dead: A ReLU is dead if this share of its units is zero for every example.
+            largest: The number of nodes to name that hold most memory.
+            stacklevel: The frame whose variables give names: 1, the default, is the caller.
+
+        Returns:
+            The label of each graph, and its findings, the most severe first.
+
+        Raises:
+            TypeError: ``optimizer`` is not an optimizer.
+            ValueError: A threshold is out of range, the widget is closed, or a graph is static.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import compare
+            >>> x = torch.zeros(3, requires_grad=True)
+            >>> widget = compare({"root": x.sqrt().sum(), "square": x.square().sum()})
+            >>> widget.backward()
+            >>> {label: [each.kind for each in found] for label, found in widget.diagnose().items()}
+            {'root': ['nan'], 'square': ['zero']}
+        """
+        linked = self._open()
+        optimizers = read_optimizers(optimizer)
+        limits = Limits(vanishing, exploding, dead, largest)
+        called = caller_names(names, "diagnose", stacklevel)
+        how: dict[str, Any] = {"is_explicit": names is not None, "optimizers": optimizers}
+        return {
+            label: judged(subject, called, limits, **how)
+            for label, subject in linked.subjects.items()
+        }
+
+    def _graphs_shown(self) -> dict[str, Snapshot]:
+        self._refresh()
+        subjects = self._open().subjects
+        best = next(iter(subjects.values())).direction
+        direction = best if self.direction == "auto" else self.direction
+        chosen = [None] * len(subjects) if self.selected is None else self.members[self.selected]
+        return {
+            label: Snapshot(subject, direction, self.constants, node)
+            for (label, subject), node in zip(subjects.items(), chosen, strict=True)
+        }
+
+    @property
+    def graph(self) -> nx.MultiDiGraph:
+        """All graphs laid on top of each other, as `to_networkx` returns them.
+
+        Raises:
+            ValueError: The widget is closed.
+        """
+        return self.to_networkx()
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """Return all graphs laid on top of each other.
+
+        Returns:
+            A ``networkx.MultiDiGraph`` with a node for each place in ``members``. Nodes and edges
+            have the attributes that `gradwalk.capture` gives them in the first graph that has them,
+            and ``labels``, the graphs that have them. A copy; changing it does not change the
+            widget.
+
+        Raises:
+            ValueError: The widget is closed.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import compare
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> graph = compare({"square": x**2, "sine": x.sin()}).to_networkx()
+            >>> [(data["op"], data["labels"]) for _, data in graph.nodes(data=True)][:2]
+            [('PowBackward0', ['square']), ('AccumulateGrad', ['square', 'sine'])]
+        """
+        drawn = {label: subject.drawn for label, subject in self._open().subjects.items()}
+        return united_graph(drawn, self._places)
+
+    @property
+    def steps(self) -> list[RecordedStep]:
+        """The backward passes in one order; see the attributes of this class."""
+        _, linked = self._steps, self._source  # the first brings the passes up to date
+        return [] if linked is None else linked.recorded_steps()
 
     def _make_controllers(self) -> Sequence[Controller[Any]]:
         self._cursors = CursorController(self)
@@ -127,12 +397,15 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     def _follow(self, linked: LinkedPasses) -> None:
         for label, subject in linked.subjects.items():
             subject.follow(self._pass_ended, self._columns[label].begin)
-        self.set_trait("panes", [self._pane(*each) for each in linked.subjects.items()])
-        members = [list(node["nodes"].values()) for node in self.difference["nodes"]]
+        self._show_panes(linked)
+
+    def _show_panes(self, linked: LinkedPasses) -> None:
+        members = [list(node["nodes"].values()) for node in self.model["nodes"]]
         self.set_trait("members", members)
         self.set_trait("passes", [_pass(linked, label) for label in linked.subjects])
         self.set_trait("details", [None] * len(linked.subjects))
         self.set_trait("table", self._table_now())
+        self.set_trait("panes", [self._pane(*each) for each in linked.subjects.items()])
 
     def _pane(self, label: str, subject: GraphSource) -> PaneModel:
         graph: GraphModel = subject.model
@@ -148,8 +421,8 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
 
     def _compiled(self, subjects: Mapping[str, GraphSource]) -> list[CompiledModel]:
         found: list[CompiledModel] = []
-        reference = self.difference["reference"]
-        for label, comparison in self.difference["comparisons"].items():
+        reference = self.model["reference"]
+        for label, comparison in self.model["comparisons"].items():
             compiled = comparison.get("compiled")
             if compiled is not None:
                 plain = reference if compiled["in"] == label else label
@@ -161,8 +434,8 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     @grad_mode_kept
     def backward(
         self,
-        gradient: Any = None,
-        retain_graph: bool | None = None,
+        gradient: Gradient | Mapping[str, Gradient] | None = None,
+        retain_graph: RetainGraph = IF_POSSIBLE,
         create_graph: bool = False,
     ) -> None:
         """Run the real backward of every graph once, record it, and move to the end.
@@ -174,7 +447,9 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
             gradient: What to start from, as for ``Tensor.backward``, in every graph; or a mapping
                 from labels to that, for each graph its own.
             retain_graph: Whether the nodes keep their saved tensors, so that backward can run
-                again. None keeps them, unless a compiled part of a graph can run only once.
+                again. "if_possible" keeps them, so that a what-if or a second pass works, unless a
+                compiled part of the graph can run only once. None follows ``create_graph``, as in
+                torch.
             create_graph: Whether the gradients get a graph of their own.
 
         Raises:
@@ -184,6 +459,16 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
                 widget's own backward is running.
             Exception: The error of a graph's backward, with a note where it happened. Every
                 ``.grad`` is then as it was before.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import compare
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = compare({"square": x**2, "sine": x.sin()})
+            >>> widget.backward()
+            >>> [step.op for step in widget.steps]
+            ['PowBackward0', 'SinBackward0', 'AccumulateGrad']
         """
         linked = self._open()
         asked = {"retain_graph": retain_graph, "create_graph": create_graph}
@@ -201,12 +486,22 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
             ValueError: No node is called so, several are, or it did not run.
             RuntimeError: A backward pass is running: a hook asked for it, or another thread.
             Exception: What `backward` raises.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import compare
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = compare({"square": x**2, "sine": x.sin()})
+            >>> widget.run_to("x")
+            >>> widget.cursor, x.grad
+            (3, tensor(6.))
         """
         place = self._read_place(node, "run_to")
         self._cursors.refuse_while_running("run_to()")
         with self._change():
             self._start()
-            found = [number for number, step in enumerate(self.steps, 1) if step["node"] == place]
+            found = [number for number, step in enumerate(self._steps, 1) if step["node"] == place]
             if not found:
                 raise ValueError(
                     f"run_to was given {node!r}, which did not run in any of these backward passes."
@@ -221,15 +516,15 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
             f"{len(self.members) - common} only in some"
         )
 
-    def _check(self, trait: str, value: Any) -> Any:
+    def _validated(self, trait: str, value: Any) -> Any:
         if trait != "selected" or value is None:
-            return super()._check(trait, value)
+            return super()._validated(trait, value)
         return self._read_place(value, "selected")
 
     def _read_place(self, node: Any, caller: str) -> int:
         """A node by its place in ``members`` or by a name."""
         self._open()
-        nodes = self.difference["nodes"]
+        nodes = self.model["nodes"]
         if isinstance(node, str):
             # A leaf of one graph may be drawn in another as where a cut began: the leaf is meant.
             called = [data for data in nodes if data["name"] == node]
@@ -276,10 +571,10 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         ]
         self.set_trait("passes", passes)
         if news:
-            steps: list[MergedStepModel] = [
+            merged: list[MergedStepModel] = [
                 {"node": step.node, "passes": list(step.passes)} for step in linked.steps
             ]
-            self.set_trait("steps", steps)
+            self.set_trait("_steps", merged)
         self.cursor = linked.cursor
         return bool(news)
 
@@ -301,8 +596,11 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
 
     def _table_now(self) -> LeafTableModel:
         cells = {label: column.cells() for label, column in self._columns.items()}
-        total = len(self.difference["leaves"])
+        total = len(self.model["leaves"])
         return table_model(self._rows, total, cells, self._places)
+
+
+CompareWidget._lists_own_names = True
 
 
 def _details(subject: GraphSource, node: int | None) -> DetailsModel | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from ..graph.adjacency import attributes
 from ..matching.alignment import uncrossed
-from ..matching.counterpart import Counterparts
-from ..matching.match import match
+from ..matching.match import Counterparts, match
 from ..plugins import Hook
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Members = dict[str, int | None]
 """Label -> a node's number in that graph, or None."""
@@ -55,7 +55,7 @@ def difference(
           ``shape`` that it has in the first graph that has it (for a name: that names it), and
           ``nodes``, label -> its number in that graph, or None. The reference's nodes come first
           and keep their numbers. Nodes that the reference lacks are never matched with each other.
-          An edge has ``source`` and ``target`` (ids of ``nodes``), ``input_nr``, ``argument`` and
+          An edge has ``source`` and ``target`` (ids of ``nodes``), ``arg_nr``, ``argument`` and
           ``output_nr`` as in `gradwalk.capture`, and ``labels``, the graphs that have it.
         - ``leaves``: The leaf table, a row for each leaf, with its ``name`` (or None) and
           ``graphs``, label -> a dict of ``node`` (its number there, or None), ``present`` (whether
@@ -81,6 +81,8 @@ def difference(
         >>> [(row["name"], row["graphs"]["cut"]["present"]) for row in found["leaves"]]
         [('w', True), ('x', False)]
     """
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     if len(graphs) < 2:
         raise ValueError(
             f"Comparing takes two graphs or more, and {len(graphs)} was given: "
@@ -128,6 +130,44 @@ def difference(
         "edges": _edges(graphs, ids),
         "leaves": [_leaf(graphs, of) for of in _leaf_rows(graphs, members)],
     }
+
+
+def united_graph(
+    graphs: Mapping[str, nx.MultiDiGraph], places: Mapping[str, Mapping[int, int]]
+) -> nx.MultiDiGraph:
+    """Return all graphs laid on top of each other.
+
+    Args:
+        graphs: Label -> graph.
+        places: Label -> node -> its node in the result.
+    """
+    import networkx as nx  # noqa: PLC0415  slow to import
+
+    united = nx.MultiDiGraph()
+    united.add_nodes_from(sorted({place for own in places.values() for place in own.values()}))
+    for label, graph in graphs.items():
+        place = places[label]
+        for node, data in graph.nodes(data=True):
+            found = united.nodes[place[node]]
+            found.setdefault("labels", []).append(label)
+            for name, value in data.items():
+                found.setdefault(name, value)
+        for source, target, data in graph.edges(data=True):
+            ends = place[source], place[target]
+            wanted = data["arg_nr"], data["output_nr"]
+            found = next(
+                (
+                    each
+                    for each in united.get_edge_data(*ends, default={}).values()
+                    if (each["arg_nr"], each["output_nr"]) == wanted
+                ),
+                None,
+            )
+            if found is None:
+                united.add_edge(*ends, **data, labels=[label])
+            elif label not in found["labels"]:
+                found["labels"].append(label)
+    return united
 
 
 def _compiled(
@@ -181,6 +221,8 @@ def _lay_on(united: nx.DiGraph, graph: nx.MultiDiGraph, ids: Mapping[int, int]) 
 
 
 def _producers(graph: nx.DiGraph) -> dict[int, list[int]]:
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     order = reversed(list(nx.topological_sort(graph)))
     return {node: list(graph.successors(node)) for node in order}
 
@@ -213,8 +255,8 @@ def _edges(
     for label, graph in graphs.items():
         for source, target, data in graph.edges(data=True):
             ends = {"source": ids[label][source], "target": ids[label][target]}
-            edge = {**ends, **{key: data[key] for key in ("input_nr", "argument", "output_nr")}}
-            key = edge["source"], edge["target"], edge["input_nr"], edge["output_nr"]
+            edge = {**ends, **{key: data[key] for key in ("arg_nr", "argument", "output_nr")}}
+            key = edge["source"], edge["target"], edge["arg_nr"], edge["output_nr"]
             edges.setdefault(key, {**edge, "labels": []})["labels"].append(label)
     return list(edges.values())
 

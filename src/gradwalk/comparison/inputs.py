@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
-from ..graph.capture import MOST_NODES, capture_nodes
+from ..graph.capture import capture_nodes
+from ..graph.integers import MOST_NODES
 from ..graph.names import Names, read_names
 from ..graph.outputs import Output, is_program, read_outputs
 from ..sources.graph_source import GraphSource
@@ -17,6 +18,10 @@ from ..sources.snapshot import MOST_SHOWN
 from ..sources.static_graph import StaticGraph
 from ..static.capture_static import StaticCapture, capture_static
 from ..tracing.annotate import annotate
+
+TensorNames = Mapping[str, torch.Tensor | torch.nn.Module] | torch.nn.Module
+CompareNames = TensorNames | Mapping[str, TensorNames]
+"""Names of tensors, or such for each label."""
 
 MOST_GRAPHS = 4
 """Most graphs that fit side by side."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
-from ..backward.grad_timeline import GradTimeline
 from ..backward.kept_gradients import KeptGradient
+from ..backward.leaf_grads import GradTimeline
 from ..graph.labels import label
 from ..schema.backward import FewModel
 from ..schema.comparison import LeafCellModel, LeafRowModel, LeafTableModel
 from ..sources.graph_model import as_kept, few_of
 from ..sources.graph_source import GraphSource
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 BeforeAndNow = tuple[FewModel | None, FewModel | None]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from ..backward.recorded_pass import RecordedStep, saved_steps
 from ..matching.alignment import longest_rising
 from ..schema.backward import TransportModel
 from ..sources.graph_source import GraphSource
@@ -156,6 +157,44 @@ class LinkedPasses:
             )
             self._cursors = cursors(self.steps, len(shown))
             self.seek(self._where())
+
+    def recorded_steps(self) -> list[RecordedStep]:
+        """Return the merged steps as the first graph that runs each recorded it.
+
+        Nodes are places and steps are merged steps, in contributions, too.
+        """
+        own: list[list[RecordedStep]] = []
+        merged_at: list[list[int]] = [[0] for _ in self.subjects]  # own step -> merged step
+        for subject in self.subjects.values():
+            recording = subject.recording
+            own.append(saved_steps(subject.steps) if recording is None else recording.steps)
+        for number, step in enumerate(self.steps, 1):
+            for i in step.passes:
+                merged_at[i].append(number)
+        labels, found = list(self.subjects), []
+        own_step = [{number: i for i, number in enumerate(numbers)} for numbers in merged_at]
+        for number, step in enumerate(self.steps, 1):
+            first = step.passes[0]
+            numbers, places = merged_at[first], self._places[labels[first]]
+            recorded = own[first][own_step[first][number] - 1]
+            contributions = [
+                replace(
+                    each,
+                    step=numbers[each.step],
+                    consumer=None if each.consumer is None else places[each.consumer],
+                )
+                for each in recorded.contributions
+            ]
+            found.append(
+                replace(
+                    recorded,
+                    step=number,
+                    node=step.node,
+                    ready=numbers[recorded.ready],
+                    contributions=contributions,
+                )
+            )
+        return found
 
     def transport(self, label: str) -> TransportModel:
         """Whether travelling moves a graph's ``.grad``, and what there is to say about that."""

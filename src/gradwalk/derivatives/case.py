@@ -27,19 +27,19 @@ class Case:
         unreadable: Names of saved tensors that were freed, are packed, or have changed since.
         outputs: The outputs of the forward operation.
         inputs: Its differentiable inputs; None for each one that needs no gradient.
-        input_nr: Which of the inputs the derivative is for.
+        arg_nr: Which of the inputs the derivative is for.
     """
 
     saved: Mapping[str, Any]
     unreadable: frozenset[str]
     outputs: tuple[TensorType, ...]
     inputs: tuple[TensorType | None, ...]
-    input_nr: int
+    arg_nr: int
 
     @property
     def input(self) -> TensorType:
         """The input that the derivative is for."""
-        found = self.inputs[self.input_nr]
+        found = self.inputs[self.arg_nr]
         assert found is not None
         return found
 
@@ -129,3 +129,8 @@ Row = str | Callable[[Case], str | None]
 
 Table = dict[str, dict[str, Row]]
 """Backward class -> forward argument -> derivative."""
+
+
+def alike(*ops: str, **rows: Row) -> Table:
+    """Return the same rows for several backward classes."""
+    return dict.fromkeys(ops, rows)

@@ -10,17 +10,16 @@ import torch
 from torch.autograd.graph import Node
 
 from ..backward.kept_gradients import KeptGradient
-from ..backward.path_counts import MOST_COUNTED, PathCounts, count_paths
+from ..backward.recorded_pass import seeds
 from ..backward.recorded_run import RecordedRun
-from ..backward.steps import seeds
-from ..graph.adjacency import predecessors
+from ..graph.adjacency import MOST_COUNTED, PathCounts, count_paths, predecessors
 from ..graph.capture import Capture
 from ..schema.details import ChainModel, FactorModel, FormulaModel, PathModel
-from ..torch_api.json_values import plain_values
 from ..torch_api.nodes import node_class, outputs_metadata
 from ..torch_api.reading import one_number, why_unreadable
 from ..torch_api.saved_tensors import read_saved
 from ..torch_api.signatures import signature
+from ..torch_api.summary import plain_values
 from .formulas import formulas
 
 if TYPE_CHECKING:
@@ -45,14 +44,14 @@ class Hop(NamedTuple):
     Attributes:
         source: The node whose backward passes the gradient on.
         target: The node it passes it to.
-        input_nr: Which input of ``source``.
+        arg_nr: Which input of ``source``.
         output_nr: Which output of ``target``.
         arrived: Which output of ``source`` the path came in by.
     """
 
     source: int
     target: int
-    input_nr: int
+    arg_nr: int
     output_nr: int
     arrived: int
 
@@ -66,15 +65,9 @@ def has_chain(graph: nx.MultiDiGraph, node: int) -> bool:
 
 
 def chain_model(along: Along, end: int) -> ChainModel | None:
-    """Return the chain rule for one leaf, or for another node with one output.
+    """Return the chain rule for a leaf or another node with one output; None for an output.
 
-    Args:
-        along: The derivatives along the edges of a graph.
-        end: The node's id.
-
-    Returns:
-        The paths, and where every tensor on them is one number, the derivatives along them as
-        torch computes them; None when the node is an output itself.
+    It has the first paths, and the derivatives along them where each is one number.
     """
     graph = along.captured.graph
     if end in {node for node, _ in graph.graph["roots"]}:
@@ -199,7 +192,7 @@ class Along:
         found = self._hops.get((node, arrived))
         if found is None:
             edges = [
-                (edge["input_nr"], target, edge["output_nr"])
+                (edge["arg_nr"], target, edge["output_nr"])
                 for target, between in self.captured.successors[node].items()
                 for edge in between.values()
             ]
@@ -218,7 +211,7 @@ class Along:
         missing = [nr for nr in inputs if nr not in known]
         if missing:
             found = formulas(self.captured.nodes[node], missing)
-            known.update({each["input_nr"]: each for each in found})
+            known.update({each["arg_nr"]: each for each in found})
         return [known[nr] for nr in sorted(inputs) if nr in known]
 
     def factor(self, hop: Hop) -> FactorModel:
@@ -227,7 +220,7 @@ class Along:
             graph, value = self.captured.graph, self.derivative(hop)
             place = count_paths(graph, LONGEST_PATH).place
             self.factors[hop] = {
-                "edge": place(graph, hop.source, hop.target, hop.input_nr),
+                "edge": place(graph, hop.source, hop.target, hop.arg_nr),
                 "node": hop.source,
                 "target": hop.target,
                 "code": self._code(hop),
@@ -243,9 +236,9 @@ class Along:
         return self._derivatives[hop]
 
     def _code(self, hop: Hop) -> str:
-        beside = {each.input_nr for each in self.hops(hop.source, hop.arrived)}
-        found = self.formulas(hop.source, beside if len(beside) <= _FEW else [hop.input_nr])
-        return next((each["code"] for each in found if each["input_nr"] == hop.input_nr), "")
+        beside = {each.arg_nr for each in self.hops(hop.source, hop.arrived)}
+        found = self.formulas(hop.source, beside if len(beside) <= _FEW else [hop.arg_nr])
+        return next((each["code"] for each in found if each["arg_nr"] == hop.arg_nr), "")
 
     def seed(self, root: tuple[int, int]) -> torch.Tensor | None:
         """Return the gradient that backward starts from at an output; None if not one number."""
@@ -282,7 +275,7 @@ class Along:
         step = self.run.steps.get(hop.source) if self.run is not None else None
         if step is None:
             return None
-        above, below = _only(step.grad_outputs[0]), _only(step.grad_inputs[hop.input_nr])
+        above, below = _only(step.grad_outputs[0]), _only(step.grad_inputs[hop.arg_nr])
         if above is None or below is None or above.item() == 0:
             return None
         return below / above
@@ -331,7 +324,7 @@ def _called(node: Node, outputs: int, hop: Hop) -> torch.Tensor | None:
             passed = node(*seeds)  # type: ignore[operator]
     except Exception:  # any backend may refuse any layout
         return None
-    return one_number(passed[hop.input_nr] if isinstance(passed, tuple) else passed)
+    return one_number(passed[hop.arg_nr] if isinstance(passed, tuple) else passed)
 
 
 def _short(value: torch.Tensor) -> str:
@@ -358,8 +351,8 @@ def _note(graph: nx.MultiDiGraph, end: int, total: int, shown: int, numbers: boo
     if shown and not numbers:
         note += (
             " Where a tensor on the way has more than one number (a complex one counts as two), a "
-            "derivative is a matrix, which torch never forms: the code "
-            "says what it multiplies with the gradient."
+            "derivative is a matrix, which torch never forms. The code says what it multiplies "
+            "with the gradient."
         )
     return note
 

@@ -1,4 +1,4 @@
-"""Evaluate a formula at a node: its value, and its code with numbers."""
+"""Insert the numbers of a pass into a formula."""
 
 from __future__ import annotations
 
@@ -19,68 +19,27 @@ from .formulas import case_of, compiled, from_table
 _LONGEST_NUMBERS = 80
 
 
-def evaluate(
-    formula: FormulaModel, node: Node, grads: Sequence[torch.Tensor | None]
-) -> torch.Tensor | None:
-    """Return the value of a formula for the incoming gradients of its node.
-
-    Args:
-        formula: One of ``formulas(node)``.
-        node: The node it belongs to.
-        grads: The gradient of each of the node's outputs; None for each one that was not used.
-
-    Returns:
-        The gradient for the formula's input; None where the code is not gradwalk's own, or where
-        what it needs was freed, is packed by a hook, or was changed in place, or where a gradient
-        arrived that the code does not speak of. No graph is recorded.
-
-    Example:
-        >>> from gradwalk.derivatives.formulas import formulas
-        >>> x = torch.tensor(3.0, requires_grad=True)
-        >>> y = x**2
-        >>> evaluate(formulas(y.grad_fn)[0], y.grad_fn, [torch.ones(())])
-        tensor(6.)
-    """
-    with torch.no_grad():
-        done = _run(formula, node, _arrival(node, grads))
-    return None if done is None else done.value
-
-
-def with_numbers(
-    formula: FormulaModel, node: Node, grads: Sequence[torch.Tensor | None]
-) -> str | None:
-    """Return a formula with the actual numbers put in.
-
-    Args:
-        formula: One of ``formulas(node)``.
-        node: The node it belongs to.
-        grads: The gradient of each of the node's outputs.
-
-    Returns:
-        ``"1 * (2 * 3 ** (2 - 1)) = 6"``; only the number where the code computes nothing; None
-        where a tensor that occurs has more than one element or is complex, where `evaluate` gives
-        None, and where the text would be longer than 80 characters. Left of the equals sign stands
-        Python, with the functions of the math module by their bare names.
-
-    Example:
-        >>> from gradwalk.derivatives.formulas import formulas
-        >>> x = torch.tensor(3.0, requires_grad=True)
-        >>> y = x**2
-        >>> with_numbers(formulas(y.grad_fn)[0], y.grad_fn, [torch.ones(())])
-        '1 * (2 * 3 ** (2 - 1)) = 6'
-    """
-    return fill_in([{**formula}], node, grads)[0]["numbers"]
-
-
 def fill_in(
     found: list[FormulaModel], node: Node, grads: Sequence[torch.Tensor | None]
 ) -> list[FormulaModel]:
-    """Formulas of one node, with what `with_numbers` gives for each as their ``numbers``.
+    """Insert the actual numbers into the formulas of one node.
+
+    Each gets ``numbers``: "1 * (2 * 3 ** (2 - 1)) = 6", or only the value where the code computes
+    nothing. It is Python, with the functions of the math module by their bare names. It is None
+    where a tensor has several elements or is complex, was freed, packed or changed in place, where
+    the code is not gradwalk's own, and for a text of over 80 characters.
 
     Args:
-        found: What ``formulas(node)`` gave; changed.
+        found: The result of ``formulas(node)``; changed.
         node: The node they belong to.
         grads: The gradient of each of the node's outputs.
+
+    Example:
+        >>> from gradwalk.derivatives.formulas import formulas
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> y = x**2
+        >>> fill_in(formulas(y.grad_fn), y.grad_fn, [torch.ones(())])[0]["numbers"]
+        '1 * (2 * 3 ** (2 - 1)) = 6'
     """
     with torch.no_grad():
         arrival = _arrival(node, grads)
@@ -90,12 +49,7 @@ def fill_in(
 
 
 def take_many(found: list[FormulaModel], grads: Sequence[torch.Tensor | None]) -> bool:
-    """Whether each formula takes a gradient of several numbers, so that `fill_in` fills in none.
-
-    Args:
-        found: What ``formulas(node)`` gave.
-        grads: The gradient of each of the node's outputs.
-    """
+    """Return whether all formulas use a gradient of several numbers: `fill_in` fills in none."""
     if not grads or grads[0] is None or _is_number(grads[0]):
         return False
     ours = [each["code"] for each in found if each["source"] == "gradwalk" and each["code"]]
@@ -103,12 +57,12 @@ def take_many(found: list[FormulaModel], grads: Sequence[torch.Tensor | None]) -
 
 
 def _in_words(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> str | None:
-    done = _run(formula, node, arrival, only_numbers=True)
-    if done is None:
+    result = _run(formula, node, arrival, only_numbers=True)
+    if result is None:
         return None
     try:
-        left = _in_numbers(done.last, done.names)
-        right = _number(done.value)
+        left = _in_numbers(result.last, result.names)
+        right = _number(result.value)
     except Exception:  # not a real number, or a backend that refuses an operation
         return None
     text = ast.unparse(right)
@@ -118,13 +72,12 @@ def _in_words(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> st
 
 
 @dataclass(frozen=True)
-class _Done:
+class _Result:
     """A program that has run: its value, its last expression and the value of every name."""
 
     value: torch.Tensor
     last: ast.expr
     names: dict[str, Any]
-    used: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -159,12 +112,12 @@ def _arrival(node: Node, grads: Sequence[torch.Tensor | None]) -> _Arrival | Non
 
 def _run(
     formula: FormulaModel, node: Node, arrival: _Arrival | None, *, only_numbers: bool = False
-) -> _Done | None:
+) -> _Result | None:
     """Run the code of a formula; ``only_numbers``: only if its names are all single numbers."""
     if arrival is None:
         return None
     # The code is written anew: a formula text from a file is never executed.
-    case = replace(arrival.case, input_nr=formula["input_nr"])
+    case = replace(arrival.case, arg_nr=formula["arg_nr"])
     code = from_table(node, case, formula["argument"])
     if code is None:
         return None
@@ -187,7 +140,7 @@ def _run(
             value = eval(program.result, names)
     except Exception:  # any backend may refuse any operation, as for sparse tensors
         return None
-    return _Done(value, program.last, names, used)
+    return _Result(value, program.last, names)
 
 
 def _is_usable(value: Any) -> bool:

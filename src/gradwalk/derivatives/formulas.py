@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from ..graph.attributes import is_plain_shape
+from ..graph.capture import is_plain_shape
 from ..schema.details import FormulaModel
 from ..torch_api.compiled import is_compiled
 from ..torch_api.nodes import (
@@ -27,27 +28,84 @@ from ..torch_api.nodes import (
 )
 from ..torch_api.saved_tensors import read_saved
 from ..torch_api.signatures import signature
-from .case import Case, TensorType
-from .table import derivative
+from .case import Case, Table, TensorType, call
+from .layers import LAYERS, LOSSES
+from .linear_algebra import LINEAR_ALGEBRA
+from .pointwise import COPIES, POINTWISE
+from .reductions import REDUCTIONS
+from .shapes import INDEXING, SHAPES
+from .translated import translated
 
-# Of these torch has too few operations in Python.
+DERIVATIVES: Table = {
+    **POINTWISE,
+    **REDUCTIONS,
+    **LOSSES,
+    **SHAPES,
+    **INDEXING,
+    **LAYERS,
+    **LINEAR_ALGEBRA,
+}
+"""Backward class -> forward argument -> derivative."""
+
+_FACTORS = ("alpha", "beta", "value", "scale", "input_scale")
+
+
+def derivative(op: str, argument: str, case: Case) -> str | None:
+    """Return the derivative for one input of one node, as Python code; None without a formula.
+
+    Args:
+        op: The node's class, ``"MulBackward0"``.
+        argument: The forward argument, ``"other"`` or ``"tensors[1]"``.
+        case: The node's saved values, inputs and outputs.
+
+    Returns:
+        Lines of Python in terms of ``grad`` (``grads`` where the node has several outputs) and the
+        names of what the node saved, the last line an expression.
+    """
+    row = DERIVATIVES.get(op.removesuffix("_copy"), {}).get(argument.partition("[")[0])
+    code = row(case) if callable(row) else row
+    of_torch = code is None
+    if code is None:
+        code = translated(op, argument, case)
+    if code is None:
+        return None
+    if not case.is_complex:
+        code = code.replace(".conj()", "").replace(".conjugate()", "")
+    for name in _FACTORS:
+        value = case.saved.get(name)
+        if isinstance(value, (int, float)) and value == 1:
+            code = re.sub(rf" [*/] {name}(\.conjugate\(\))?(?!\w)", "", code)
+            code = code.replace("(grad).", "grad.")  # nothing is left to hold together
+    by_number = of_torch or op in POINTWISE
+    given, wanted = case.output.dtype, case.input.dtype
+    to_real = given.is_complex and wanted.is_floating_point
+    if to_real and (by_number or op in REDUCTIONS):
+        code, given = call(code, "real"), given.to_real()
+    if by_number:
+        code = case.reduced(code)
+    if given != wanted and (given.is_complex == wanted.is_complex or op in COPIES):
+        code = call(code, f"to({wanted})")
+    return code
+
+
+# torch has too few operations for these layouts in Python.
 _COMPRESSED = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
 
 
 def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaModel]:
     """Return the derivative for each input of a node that passes a gradient on.
 
+    Nothing of the user's is run, not even an unpack hook. Leaves, compiled code and custom
+    Functions have none.
+
     Args:
-        node: An autograd node. Nothing of the user's is run, not even an unpack hook.
-        inputs: Of which of its inputs, by number; None for all.
+        node: An autograd node.
+        inputs: The numbers of the inputs; None for all.
 
     Returns:
-        One entry per next function that is not None, in their order; none for a leaf, for compiled
-        code and for a custom Function, whose backward is code of somebody's own. Where ``source``
-        is "gradwalk", ``code`` is Python in terms of ``grad`` (``grads`` where the node has several
-        outputs), the names under which the node keeps things, ``torch`` and ``math``; where it is
-        "torch", torch's own C++.
-        ``numbers`` is None: see `with_numbers`.
+        One entry per input. If ``source`` is "gradwalk", ``code`` is Python in terms of ``grad``
+        (``grads`` for several outputs), saved values, ``torch`` and ``math``; if it is "torch",
+        torch's own C++. `fill_in` fills in ``numbers``.
 
     Example:
         >>> import torch
@@ -61,13 +119,13 @@ def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaM
     names = input_names(node, following)
     case = case_of(node)
     return [
-        _formula(node, case and replace(case, input_nr=nr), nr, names[nr])
+        _formula(node, case and replace(case, arg_nr=nr), nr, names[nr])
         for nr, (child, _) in enumerate(following)
         if child is not None and (inputs is None or nr in inputs)
     ]
 
 
-def _formula(node: Node, case: Case | None, input_nr: int, argument: str | None) -> FormulaModel:
+def _formula(node: Node, case: Case | None, arg_nr: int, argument: str | None) -> FormulaModel:
     code = from_table(node, case, argument)
     note: str | None = None
     own = True
@@ -75,7 +133,7 @@ def _formula(node: Node, case: Case | None, input_nr: int, argument: str | None)
         code, note = _of_torch(op_name(node), argument)
         own = not code
     return {
-        "input_nr": input_nr,
+        "arg_nr": arg_nr,
         "argument": argument,
         "code": code,
         "numbers": None,
@@ -126,7 +184,7 @@ def case_of(node: Node) -> Case | None:
         inputs = tuple(_input_types(node.next_functions))
     except Exception:  # a nested tensor has no one shape, a traced one no numbers for it
         return None
-    return Case(saved, unreadable, outputs, inputs, input_nr=0) if outputs else None
+    return Case(saved, unreadable, outputs, inputs, arg_nr=0) if outputs else None
 
 
 def _input_types(following: NextFunctions) -> Iterable[TensorType | None]:

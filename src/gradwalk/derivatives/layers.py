@@ -1,12 +1,93 @@
-"""Derivatives of matrix products, convolutions, normalisation, pooling and attention."""
+"""Derivatives of matrix products, convolutions, normalisation, pooling, attention and losses."""
 
 from __future__ import annotations
 
-from .case import Case, Row, Table, call, one_or_many, sum_to
+from .case import Case, Row, Table, alike, call, one_or_many, sum_to
+
+_MEAN = 1  # torch's numbers for reduction=: 0 none, 1 mean, 2 sum
 
 
-def _added(case: Case) -> str:
-    return case.reduced("grad * beta.conjugate()")
+def _averaged(code: str, with_pos_weight: str = "") -> Row:
+    """``code`` times each term's weight if there is one, divided by their number for a mean."""
+
+    def row(case: Case) -> str:
+        averaged = with_pos_weight if case.has("pos_weight") else code
+        if case.has("weight"):
+            averaged += " * weight"
+        return f"{averaged} / self.numel()" if case.saved["reduction"] == _MEAN else averaged
+
+    return row
+
+
+def _of_difference(code: str) -> dict[str, Row]:
+    """The rows of a loss whose derivative is an odd function of the difference."""
+    return {
+        "self": _averaged(f"difference = self - target\ngrad * {code}"),
+        "target": _averaged(f"difference = target - self\ngrad * {code}"),
+    }
+
+
+def _negative_log_likelihood(case: Case) -> str:
+    """Minus grad at the place of each target's class, zero elsewhere."""
+    # Classes are the last dimension of a matrix, and the second of everything larger.
+    shape = case.input.shape
+    of_images = len(shape) == 4
+    dim = 1 if of_images else -1
+    classes = "torch.arange(self.shape[1], device=self.device).reshape(-1, 1, 1)"
+    if not of_images:
+        classes = "torch.arange(self.shape[-1], device=self.device)"
+    chosen = f"target.unsqueeze({dim}) == {classes}"
+    if 0 <= case.saved["ignore_index"] < shape[dim]:
+        chosen = f"({chosen}) & (target != ignore_index).unsqueeze({dim})"
+    code = f"-grad.unsqueeze({dim})" if case.saved["reduction"] == 0 else "-grad"
+    if case.has("weight"):
+        code += " * weight.reshape(-1, 1, 1)" if of_images else " * weight"
+    if case.saved["reduction"] == _MEAN:
+        code += " / total_weight"
+    # Where every target is ignored, the weight is 0 and nothing is divided by it.
+    return f"chosen = {chosen}\ntorch.where(chosen, {code}, 0)"
+
+
+_LOG_SIGMOID = "torch.nn.functional.logsigmoid"
+
+LOSSES: Table = {
+    "MseLossBackward0": {
+        "self": _averaged("grad * 2 * (self - target)"),
+        "target": _averaged("grad * 2 * (target - self)"),
+    },
+    "SmoothL1LossBackward0": _of_difference(
+        "torch.where(difference.abs() < beta, difference / beta, difference.sign())"
+    ),
+    "HuberLossBackward0": _of_difference(
+        "torch.where(difference.abs() < delta, difference, difference.sign() * delta)"
+    ),
+    "BinaryCrossEntropyBackward0": {
+        "self": _averaged("grad * (self - target) / (self * (1 - self)).clamp(min=1e-12)"),
+        "target": _averaged(
+            "grad * ((1 - self).log().clamp(min=-100) - self.log().clamp(min=-100))"
+        ),
+    },
+    "BinaryCrossEntropyWithLogitsBackward0": {
+        "self": _averaged(
+            "grad * (self.sigmoid() - target)",
+            "grad * (self.sigmoid() * (1 - target) - (1 - self.sigmoid()) * target * pos_weight)",
+        ),
+        "target": _averaged(
+            "-grad * self",
+            f"grad * ({_LOG_SIGMOID}(-self) - pos_weight * {_LOG_SIGMOID}(self))",
+        ),
+    },
+    "NllLossBackward0": {"self": _negative_log_likelihood},
+    "NllLoss2DBackward0": {"self": _negative_log_likelihood},
+}
+
+
+_ADDED: dict[str, Row] = {"self": lambda case: case.reduced("grad * beta.conjugate()")}
+_ADDED_BATCHES: dict[str, Row] = {
+    **_ADDED,
+    "batch1": "grad @ batch2.mT.conj() * alpha.conjugate()",
+    "batch2": "batch1.mT.conj() @ grad * alpha.conjugate()",
+}
 
 
 def _layer_norm(case: Case) -> str:
@@ -24,14 +105,6 @@ def _over_leading(case: Case, code: str) -> str:
     """``code``, summed over the dimensions that layer_norm does not normalise."""
     dims = tuple(range(len(case.output.shape) - len(case.saved["normalized_shape"])))
     return call(code, f"sum({one_or_many(dims)})") if dims else code
-
-
-def _layer_norm_weight(case: Case) -> str:
-    return _over_leading(case, "grad * (input - result1) * result2")
-
-
-def _layer_norm_bias(case: Case) -> str:
-    return _over_leading(case, "grad")
 
 
 def _but_channels(case: Case) -> str:
@@ -72,10 +145,6 @@ def _batch_norm(case: Case) -> str:
     )
 
 
-def _batch_norm_weight(case: Case) -> str:
-    return f"{_batch_normal(case)}(grad * normal).sum({_but_channels(case)})"
-
-
 def _over_all_but_channels(case: Case) -> str:
     return f"grad.sum({_but_channels(case)})"
 
@@ -101,14 +170,6 @@ def _group_norm(case: Case) -> str:
     )
 
 
-def _group_norm_weight(case: Case) -> str:
-    return f"{_GROUP_NORMAL}(grads[0] * normal.reshape(input.shape)).sum({_but_channels(case)})"
-
-
-def _group_norm_bias(case: Case) -> str:
-    return f"grads[0].sum({_but_channels(case)})"
-
-
 def _convolution_input(case: Case) -> str:
     dims = len(case.output.shape) - 2
     where = "stride, padding, dilation, groups"
@@ -132,19 +193,19 @@ def _convolution_weight(case: Case) -> str:
     return f"torch.nn.grad.conv{dims}d_weight(grad, weight.shape, {padded}, {where})"
 
 
-def _convolution_twice(input_nr: int, name: str) -> Row:
+def _convolution_twice(arg_nr: int, name: str) -> Row:
     """Return the row of one input of a convolution's backward."""
 
     def row(case: Case) -> str:
-        came = [f"grads[{i}]" if each.shape else "None" for i, each in enumerate(case.outputs)]
-        wished = [i == input_nr for i in range(3)]
+        incoming = [f"grads[{i}]" if each.shape else "None" for i, each in enumerate(case.outputs)]
+        mask = [i == arg_nr for i in range(3)]
         # The input has a part in the weight's gradient alone, the weight in the input's.
-        if came[2 - input_nr] == "None" and input_nr > 0:
+        if incoming[2 - arg_nr] == "None" and arg_nr > 0:
             return f"torch.zeros_like({name})"
         return (
-            f"torch.ops.aten._convolution_double_backward({', '.join(came)}, grad_output, weight, "
-            "input, stride, padding, dilation, transposed, output_padding, groups, "
-            f"{wished})[{input_nr}]"
+            f"torch.ops.aten._convolution_double_backward({', '.join(incoming)}, "
+            "grad_output, weight, input, stride, padding, dilation, transposed, "
+            f"output_padding, groups, {mask})[{arg_nr}]"
         )
 
     return row
@@ -156,7 +217,7 @@ def _beyond(case: Case) -> list[int]:
     return [more // step for more, step in zip(padding, stride, strict=True)]
 
 
-def _attention(input_nr: int) -> Row:
+def _attention(arg_nr: int) -> Row:
     """Attention without a mask in readable steps, every other kind by torch's own function."""
 
     def row(case: Case) -> str:
@@ -166,7 +227,7 @@ def _attention(input_nr: int) -> Row:
             return (
                 "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward("
                 "grad, query, key, value, output, logsumexp, dropout_p, is_causal, "
-                f"attn_mask={mask}, scale=scale)[{input_nr}]"
+                f"attn_mask={mask}, scale=scale)[{arg_nr}]"
             )
         factor = "query.shape[-1] ** -0.5" if saved.get("scale") is None else "scale"
         weights = f"weights = torch.exp(query @ key.mT * {factor} - logsumexp.unsqueeze(-1))\n"
@@ -175,7 +236,7 @@ def _attention(input_nr: int) -> Row:
             f" * {factor}\n"
         )
         steps = (f"{scores}scores @ key", f"{scores}scores.mT @ query", "weights.mT @ grad")
-        return weights + steps[input_nr]
+        return weights + steps[arg_nr]
 
     return row
 
@@ -191,8 +252,7 @@ def _unpooled(dims: int) -> Row:
 
 def _picked(dims: int) -> Row:
     """Return the numbers of grad at the places in their planes that the indices say."""
-    plane = f"flatten(-{dims})"
-    return f"grad.{plane}.gather(-1, indices.{plane}).reshape(indices.shape)"
+    return f"grad.flatten(-{dims}).gather(-1, indices.flatten(-{dims})).reshape(indices.shape)"
 
 
 def _all_pairs(code: str) -> Row:
@@ -213,17 +273,13 @@ LAYERS: Table = {
     "MvBackward0": {"self": "torch.outer(grad, vec.conj())", "vec": "self.T.conj() @ grad"},
     "DotBackward0": {"self": "grad * tensor.conj()", "tensor": "grad * self.conj()"},
     "AddmmBackward0": {
-        "self": _added,
+        **_ADDED,
         "mat1": "grad @ mat2.T.conj() * alpha.conjugate()",
         "mat2": "mat1.T.conj() @ grad * alpha.conjugate()",
     },
-    "AddbmmBackward0": {
-        "self": _added,
-        "batch1": "grad @ batch2.mT.conj() * alpha.conjugate()",
-        "batch2": "batch1.mT.conj() @ grad * alpha.conjugate()",
-    },
+    **alike("AddbmmBackward0", "BaddbmmBackward0", **_ADDED_BATCHES),
     "AddrBackward0": {
-        "self": _added,
+        **_ADDED,
         "vec1": "grad @ vec2.conj() * alpha.conjugate()",
         "vec2": "grad.T @ vec1.conj() * alpha.conjugate()",
     },
@@ -234,14 +290,9 @@ LAYERS: Table = {
         "i3": "torch.ops.aten._trilinear(i1, i2, grad, expand1, expand2, sumdim, expand3)",
     },
     "AddmvBackward0": {
-        "self": _added,
+        **_ADDED,
         "mat": "torch.outer(grad, vec.conj()) * alpha.conjugate()",
         "vec": "mat.T.conj() @ grad * alpha.conjugate()",
-    },
-    "BaddbmmBackward0": {
-        "self": _added,
-        "batch1": "grad @ batch2.mT.conj() * alpha.conjugate()",
-        "batch2": "batch1.mT.conj() @ grad * alpha.conjugate()",
     },
     "ConvolutionBackward0": {
         "input": _convolution_input,
@@ -254,13 +305,15 @@ LAYERS: Table = {
     },
     "NativeLayerNormBackward0": {
         "input": _layer_norm,
-        "weight": _layer_norm_weight,
-        "bias": _layer_norm_bias,
+        "weight": lambda case: _over_leading(case, "grad * (input - result1) * result2"),
+        "bias": lambda case: _over_leading(case, "grad"),
     },
     **{
         f"{name}Backward{nr}": {
             "input": _batch_norm,
-            "weight": _batch_norm_weight,
+            "weight": lambda case: (
+                f"{_batch_normal(case)}(grad * normal).sum({_but_channels(case)})"
+            ),
             "bias": _over_all_but_channels,
         }
         for name, nr in (
@@ -273,8 +326,10 @@ LAYERS: Table = {
     },
     "NativeGroupNormBackward0": {
         "input": _group_norm,
-        "weight": _group_norm_weight,
-        "bias": _group_norm_bias,
+        "weight": lambda case: (
+            f"{_GROUP_NORMAL}(grads[0] * normal.reshape(input.shape)).sum({_but_channels(case)})"
+        ),
+        "bias": lambda case: f"grads[0].sum({_but_channels(case)})",
     },
     **{
         f"{name}{dims}DBackward0": {"self": _unpooled(dims)}
@@ -306,4 +361,3 @@ LAYERS: Table = {
         "value": _attention(2),
     },
 }
-"""Backward class -> forward argument -> derivative."""

@@ -8,11 +8,10 @@ _SOLVE = "torch.linalg.solve_triangular"
 
 
 def _determinant(case: Case) -> str | None:
-    singular = "LU" not in case.saved or bool(
-        (case.saved["LU"].diagonal(dim1=-2, dim2=-1) == 0).any()
-    )
-    code = "(grad * result.conj()).unsqueeze(-1).unsqueeze(-1) * torch.linalg.inv(A).mH"
-    return None if singular and "LU" in case.saved else code
+    factors = case.saved.get("LU")
+    if factors is not None and bool((factors.diagonal(dim1=-2, dim2=-1) == 0).any()):
+        return None  # a singular matrix
+    return "(grad * result.conj()).unsqueeze(-1).unsqueeze(-1) * torch.linalg.inv(A).mH"
 
 
 def _log_determinant(case: Case) -> str:
@@ -73,10 +72,6 @@ _BACK = {
 }
 
 
-def _solved_right(case: Case) -> str:
-    return case.reduced(_BACK[case.saved["left"]])
-
-
 def _solved_matrix(case: Case) -> str:
     back = f"back = {_BACK[case.saved['left']]}\n"
     if _is_vector(case):
@@ -99,10 +94,6 @@ _TRIANGULAR = (
     "torch.linalg.solve_triangular(self.mH, grad, upper=not upper, "
     "left=left, unitriangular=unitriangular)"
 )
-
-
-def _triangular_right(case: Case) -> str:
-    return case.reduced(_TRIANGULAR)
 
 
 def _triangular_matrix(case: Case) -> str:
@@ -149,7 +140,7 @@ def _turned(turning: str, values: str) -> str:
     return f"inner = ({turning} / (gaps + {ones})).masked_fill({turning} == 0, 0)"
 
 
-# Of a symmetric matrix, whose eigenvectors are orthonormal.
+# For a symmetric matrix, whose eigenvectors are orthonormal.
 _EIGEN = (
     f"{_GAPS.format('eigenvalues')}"
     "turning = eigenvectors.mH @ grads[1]\n"
@@ -301,9 +292,15 @@ LINEAR_ALGEBRA: Table = {
     "LinalgPinvBackward0": {"self": _pseudo_inverse},
     "LinalgDetBackward0": {"A": _determinant},
     "LinalgSlogdetBackward0": {"A": _log_determinant},
-    "LinalgSolveExBackward0": {"A": _solved_matrix, "B": _solved_right},
+    "LinalgSolveExBackward0": {
+        "A": _solved_matrix,
+        "B": lambda case: case.reduced(_BACK[case.saved["left"]]),
+    },
     "LinalgLuSolveBackward0": {"LU": _solved_factors},
-    "LinalgSolveTriangularBackward0": {"self": _triangular_matrix, "B": _triangular_right},
+    "LinalgSolveTriangularBackward0": {
+        "self": _triangular_matrix,
+        "B": lambda case: case.reduced(_TRIANGULAR),
+    },
     "LinalgCholeskyExBackward0": {"self": _cholesky("L")},
     "CholeskyBackward0": {"self": _cholesky("result")},
     "CholeskyInverseBackward0": {"self": _cholesky_inverse},
@@ -331,4 +328,3 @@ LINEAR_ALGEBRA: Table = {
     "FftR2CBackward0": {"self": _of_real},
     "FftC2RBackward0": {"self": _to_real},
 }
-"""Backward class -> forward argument -> derivative."""

@@ -5,25 +5,18 @@
 
 from __future__ import annotations
 
-from .case import Case, Table
+from .case import Case, Row, Table, alike
+
+_ZEROS = "torch.zeros_like(grad)"
 
 
-def _divided(case: Case) -> str:
-    return "torch.zeros_like(grad)" if case.saved["rounding_mode"] else "grad / other.conj()"
-
-
-def _divided_by_number(case: Case) -> str:
-    return "torch.zeros_like(grad)" if case.saved["rounding_mode"] else "grad / other.conjugate()"
-
-
-def _divisor(case: Case) -> str:
-    rounded = case.saved["rounding_mode"]
-    return "torch.zeros_like(grad)" if rounded else "-grad * (self / other / other).conj()"
+def _unless_rounded(code: str) -> Row:
+    return lambda case: _ZEROS if case.saved["rounding_mode"] else code
 
 
 def _power_of_number(case: Case) -> str:
     if case.saved["exponent"] == 0:
-        return "torch.zeros_like(grad)"
+        return _ZEROS
     return "grad * (exponent * self ** (exponent - 1)).conj()"
 
 
@@ -69,12 +62,9 @@ def _clamp(case: Case) -> str:
     return _AT_LEAST if case.has("min") else _AT_MOST
 
 
-def _clamp_min(case: Case) -> str:
-    return "torch.where((self < min) & (min < max), grad, 0)" if case.has("max") else _BELOW
-
-
-def _clamp_max(case: Case) -> str:
-    return "torch.where((self > max) | (max < min), grad, 0)" if case.has("min") else _ABOVE
+def _with_limit(name: str, code: str, otherwise: str) -> Row:
+    """``code`` if the operation has the limit, such as "max"."""
+    return lambda case: code if case.has(name) else otherwise
 
 
 def _dropped(case: Case) -> str | None:
@@ -85,20 +75,13 @@ def _dropped(case: Case) -> str | None:
     return None if kept is not None and bool(kept.all()) else "grad * result1 / (1 - p)"
 
 
-def _direction(case: Case) -> str:
-    if not case.is_complex:
-        return "torch.zeros_like(grad)"
-    return "((grad - (grad * result.conj()).real * result) / self.abs()).masked_fill(self == 0, 0)"
-
-
-def _angle(case: Case) -> str:
-    if not case.is_complex:
-        return "torch.zeros_like(grad)"
-    return "torch.where(self == 0, 0, grad * 1j * self / self.abs() ** 2)"
+def _of_complex(code: str) -> Row:
+    """``code`` for complex numbers; zero for real ones."""
+    return lambda case: code if case.is_complex else _ZEROS
 
 
 _ZERO: Table = {
-    f"{name}Backward0": {"self": "torch.zeros_like(grad)"}
+    f"{name}Backward0": {"self": _ZEROS}
     for name in ("Sign", "Round", "Floor", "Ceil", "Trunc", "Zero")
 }
 
@@ -116,8 +99,11 @@ _ARITHMETIC: Table = {
         "other": "-grad * (self / other / other).conj()",
     },
     "DivBackward1": {"self": "grad / other.conjugate()"},
-    "DivBackward2": {"self": _divided, "other": _divisor},
-    "DivBackward3": {"self": _divided_by_number},
+    "DivBackward2": {
+        "self": _unless_rounded("grad / other.conj()"),
+        "other": _unless_rounded("-grad * (self / other / other).conj()"),
+    },
+    "DivBackward3": {"self": _unless_rounded("grad / other.conjugate()")},
     "FmodBackward0": {"self": "grad"},
     "RemainderBackward0": {"self": "grad"},
     "NegBackward0": {"self": "-grad"},
@@ -199,8 +185,6 @@ _TRIGONOMETRY: Table = {
     "ErfBackward0": {"self": "grad * 2 / math.sqrt(math.pi) * torch.exp(-self ** 2)"},
 }
 
-_ABOVE_THRESHOLD = "torch.where(self <= threshold, 0, grad)"
-
 _ACTIVATIONS: Table = {
     "SigmoidBackward0": {"self": "grad * (result * (1 - result)).conj()"},
     "LogSigmoidBackward0": {"self": "grad * torch.sigmoid(-self)"},
@@ -229,10 +213,14 @@ _ACTIVATIONS: Table = {
     "SoftplusBackward0": {
         "self": "torch.where(self * beta > threshold, grad, grad * torch.sigmoid(self * beta))"
     },
-    "ThresholdBackward0": {"self": _ABOVE_THRESHOLD},
-    "ThresholdBackward1": {"self": _ABOVE_THRESHOLD},
-    "SoftshrinkBackward0": {"self": "torch.where(self.abs() <= lambd, 0, grad)"},
-    "HardshrinkBackward0": {"self": "torch.where(self.abs() <= lambd, 0, grad)"},
+    **alike(
+        "ThresholdBackward0", "ThresholdBackward1", self="torch.where(self <= threshold, 0, grad)"
+    ),
+    **alike(
+        "SoftshrinkBackward0",
+        "HardshrinkBackward0",
+        self="torch.where(self.abs() <= lambd, 0, grad)",
+    ),
     "HardtanhBackward0": {"self": "torch.where((self <= min_val) | (self >= max_val), 0, grad)"},
     "HardsigmoidBackward0": {"self": "torch.where((self > -3) & (self < 3), grad / 6, 0)"},
     "HardswishBackward0": {
@@ -241,17 +229,25 @@ _ACTIVATIONS: Table = {
     },
 }
 
-_COPIED_SIGN = "grad * (result / self).masked_fill(self == 0, 0)"
-
 _CHOICES: Table = {
     "AbsBackward0": {"self": "grad * self.sgn()"},
-    "SgnBackward0": {"self": _direction},
-    "AngleBackward0": {"self": _angle},
+    "SgnBackward0": {
+        "self": _of_complex(
+            "((grad - (grad * result.conj()).real * result) / self.abs()).masked_fill(self == 0, 0)"
+        )
+    },
+    "AngleBackward0": {
+        "self": _of_complex("torch.where(self == 0, 0, grad * 1j * self / self.abs() ** 2)")
+    },
     "PolarBackward0": {
         "abs": "(grad.conj() * result.sgn()).real",
         "angle": "(grad.conj() * result * 1j).real",
     },
-    "ClampBackward0": {"self": _clamp, "min": _clamp_min, "max": _clamp_max},
+    "ClampBackward0": {
+        "self": _clamp,
+        "min": _with_limit("max", "torch.where((self < min) & (min < max), grad, 0)", _BELOW),
+        "max": _with_limit("min", "torch.where((self > max) | (max < min), grad, 0)", _ABOVE),
+    },
     "ClampBackward1": {"self": _clamp},
     "ClampMinBackward0": {"self": _AT_LEAST},
     "ClampMinBackward1": {"self": _AT_LEAST, "min": _BELOW},
@@ -265,8 +261,11 @@ _CHOICES: Table = {
         "self": "torch.where((self <= other) | other.isnan(), grad, 0)",
         "other": "torch.where((self <= other) | other.isnan(), 0, grad)",
     },
-    "CopysignBackward0": {"self": _COPIED_SIGN},
-    "CopysignBackward1": {"self": _COPIED_SIGN},
+    **alike(
+        "CopysignBackward0",
+        "CopysignBackward1",
+        self="grad * (result / self).masked_fill(self == 0, 0)",
+    ),
     "WhereBackward0": {
         "self": "torch.where(condition, grad, 0)",
         "other": "torch.where(condition, 0, grad)",
@@ -284,11 +283,11 @@ COPIES: Table = {
     "CloneBackward0": {"self": "grad"},
     "AliasBackward0": {"self": "grad"},
     "ToCopyBackward0": {"self": "grad"},
-    "CopyBackwards": {"self": "torch.zeros_like(grad)", "src": "grad"},
-    "FillBackward0": {"self": "torch.zeros_like(grad)"},
-    "FillBackward1": {"self": "torch.zeros_like(grad)", "value": "grad"},
-    "FillBackward2": {"self": "torch.zeros_like(grad)"},
-    "FillBackward3": {"self": "torch.zeros_like(grad)", "value": "grad"},
+    "CopyBackwards": {"self": _ZEROS, "src": "grad"},
+    "FillBackward0": {"self": _ZEROS},
+    "FillBackward1": {"self": _ZEROS, "value": "grad"},
+    "FillBackward2": {"self": _ZEROS},
+    "FillBackward3": {"self": _ZEROS, "value": "grad"},
     "ConjBackward0": {"self": "grad.conj()"},
 }
 """Those whose gradient is the same number, whatever the dtype on either side."""

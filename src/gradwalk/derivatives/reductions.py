@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from .case import Case, Row, Table, call, sum_to
-
-
-def _spread(case: Case) -> str:
-    return f"{case.kept('grad')}.expand(self_sym_sizes)"
-
-
-def _spread_over_numbers(case: Case) -> str:
-    return f"{case.kept('grad')} * ~self.isnan()"
-
-
-def _mean(case: Case) -> str:
-    return f"{case.kept('grad')}.expand(self_sym_sizes) / {case.reduced_count()}"
+from .case import Case, Row, Table, alike, call, sum_to
 
 
 def _product(case: Case) -> str:
@@ -48,37 +37,21 @@ def _deviation(case: Case) -> str:
     return f"(self - self.mean({case.dim_argument()})) / {divisor}"
 
 
-def _variance(case: Case) -> str:
-    return f"{case.kept('grad')} * 2 * {_deviation(case)}"
+def _variance(case: Case, grad: str = "grad") -> str:
+    return f"{case.kept(grad)} * 2 * {_deviation(case)}"
 
 
-def _deviation_from(grad: str, result: str) -> Row:
-    def row(case: Case) -> str:
-        ratio = f"({grad} / {result}).masked_fill({result} == 0, 0)"
-        return f"{case.kept(ratio)} * {_deviation(case)}"
-
-    return row
+def _standard_deviation(case: Case, grad: str = "grad", result: str = "result") -> str:
+    ratio = f"({grad} / {result}).masked_fill({result} == 0, 0)"
+    return f"{case.kept(ratio)} * {_deviation(case)}"
 
 
-def _with_mean(first: Row) -> Row:
-    """Return the derivative of a pair: a spread and the mean."""
-
-    def row(case: Case) -> str:
-        spread = first(case) if callable(first) else first
-        return f"{spread} + {case.kept('grads[1]')} / {case.reduced_count()}"
-
-    return row
+def _and_mean(case: Case, code: str) -> str:
+    """``code``, and the derivative of the mean that the operation also gives."""
+    return f"{code} + {case.kept('grads[1]')} / {case.reduced_count()}"
 
 
-def _variance_of_pair(case: Case) -> str:
-    return f"{case.kept('grads[0]')} * 2 * {_deviation(case)}"
-
-
-def _log_sum_exp(case: Case) -> str:
-    return f"{case.kept('grad')} * torch.exp(self - {case.kept('result')}).conj()"
-
-
-def _norm(order_name: str, values: str = "self") -> Row:
+def _norm(order_name: str, values: str = "self") -> Callable[[Case], str]:
     """Return the derivative of a p-norm; ``values`` is what it was taken of."""
 
     def row(case: Case) -> str:
@@ -103,19 +76,14 @@ def _norm(order_name: str, values: str = "self") -> Row:
     return row
 
 
-def _were_broadcast(case: Case) -> bool:
-    """Return whether the operands of a distance had two shapes, as far as one can know."""
-    return bool(case.saved["self"].shape != case.saved["other"].shape)
-
-
 def _distance(sign: str) -> Row:
     of_difference = _norm("p", "difference")
 
     def row(case: Case) -> str:
-        assert callable(of_difference)
         code = f"difference = self - other\n{sign}{of_difference(case)}"
         # The two were broadcast to each other, to a shape that the result no longer has.
-        return call(code, sum_to(case.input.shape)) if _were_broadcast(case) else code
+        are_alike = case.saved["self"].shape == case.saved["other"].shape
+        return code if are_alike else call(code, sum_to(case.input.shape))
 
     return row
 
@@ -161,58 +129,64 @@ def _running_log_sum(case: Case) -> str:
 
 
 def _to_chosen(case: Case) -> str:
-    return (
-        f"grad.new_zeros(self_sym_sizes).scatter(dim, {case.kept('indices')}, {case.kept('grad')})"
-    )
+    places, grad = case.kept("indices"), case.kept("grad")
+    return f"grad.new_zeros(self_sym_sizes).scatter(dim, {places}, {grad})"
 
-
-_CHOSEN_IN_ORDER = "grad.new_zeros(self_sym_sizes).scatter(dim, indices, grad)"
-
-_SUMMED_TO_CHOSEN = "torch.zeros_like(self).scatter_add(dim, indices, grad)"
-_SOFTMAX = "result * (grad - (grad * result).sum(dim, keepdim=True))"
 
 REDUCTIONS: Table = {
     "SumBackward0": {"self": "grad.expand(self_sym_sizes)"},
-    "SumBackward1": {"self": _spread},
-    "NansumBackward0": {"self": _spread_over_numbers},
+    "SumBackward1": {"self": lambda case: f"{case.kept('grad')}.expand(self_sym_sizes)"},
+    "NansumBackward0": {"self": lambda case: f"{case.kept('grad')} * ~self.isnan()"},
     "MeanBackward0": {"self": "grad.expand(self_sym_sizes) / self_sym_numel"},
-    "MeanBackward1": {"self": _mean},
+    "MeanBackward1": {
+        "self": lambda case: f"{case.kept('grad')}.expand(self_sym_sizes) / {case.reduced_count()}"
+    },
     "ProdBackward0": {"self": _product},
     "ProdBackward1": {"self": _product},
     "VarBackward0": {"self": _variance},
-    "StdBackward0": {"self": _deviation_from("grad", "result")},
-    "VarMeanBackward0": {"self": _with_mean(_variance_of_pair)},
-    "StdMeanBackward0": {"self": _with_mean(_deviation_from("grads[0]", "result0"))},
+    "StdBackward0": {"self": _standard_deviation},
+    "VarMeanBackward0": {"self": lambda case: _and_mean(case, _variance(case, "grads[0]"))},
+    "StdMeanBackward0": {
+        "self": lambda case: _and_mean(case, _standard_deviation(case, "grads[0]", "result0"))
+    },
     "TraceBackward0": {
         "self": "grad * torch.eye(*self_sym_sizes, dtype=grad.dtype, device=grad.device)"
     },
-    "LogsumexpBackward0": {"self": _log_sum_exp},
+    "LogsumexpBackward0": {
+        "self": lambda case: f"{case.kept('grad')} * torch.exp(self - {case.kept('result')}).conj()"
+    },
     "LinalgVectorNormBackward0": {"self": _norm("ord")},
     **{f"NormBackward{nr}": {"self": _norm("p")} for nr in range(4)},
     "DistBackward0": {"self": _distance(""), "other": _distance("-")},
-    **{f"{name}Backward0": {"self": _SOFTMAX} for name in ("Softmax", "SafeSoftmax")},
+    **alike(
+        "SoftmaxBackward0",
+        "SafeSoftmaxBackward0",
+        self="result * (grad - (grad * result).sum(dim, keepdim=True))",
+    ),
     "LogSoftmaxBackward0": {"self": "grad - torch.exp(result) * grad.sum(dim, keepdim=True)"},
-    "MaxBackward0": {"self": _to_chosen},
-    "MaxBackward1": {"self": _shared_among_ties},
-    "MinBackward0": {"self": _to_chosen},
-    "MinBackward1": {"self": _shared_among_ties},
-    "AmaxBackward0": {"self": _shared_among_ties},
-    "AminBackward0": {"self": _shared_among_ties},
-    "MedianBackward0": {"self": _shared_among_ties},
-    "MedianBackward1": {"self": _to_chosen},
+    **alike(
+        *("MaxBackward0", "MinBackward0", "MedianBackward1", "NanmedianBackward1"),
+        *("KthvalueBackward0", "ModeBackward0"),
+        self=_to_chosen,
+    ),
+    **alike(
+        *("MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"),
+        *("AmaxBackward0", "AminBackward0"),
+        self=_shared_among_ties,
+    ),
     "AminmaxBackward0": {"self": _smallest_and_largest},
-    "NanmedianBackward0": {"self": _shared_among_ties},
-    **{
-        f"{name}Backward{nr}": {"self": _to_chosen}
-        for name, nr in (("Nanmedian", 1), ("Kthvalue", 0), ("Mode", 0))
-    },
-    "SortBackward0": {"self": _CHOSEN_IN_ORDER},
-    "SortBackward1": {"self": _CHOSEN_IN_ORDER},
-    "TopkBackward0": {"self": _CHOSEN_IN_ORDER},
+    **alike(
+        "SortBackward0",
+        "SortBackward1",
+        "TopkBackward0",
+        self="grad.new_zeros(self_sym_sizes).scatter(dim, indices, grad)",
+    ),
     "CumsumBackward0": {"self": "grad.flip(dim).cumsum(dim).flip(dim)"},
     "CumprodBackward0": {"self": _running_product},
-    "CummaxBackward0": {"self": _SUMMED_TO_CHOSEN},
-    "CumminBackward0": {"self": _SUMMED_TO_CHOSEN},
+    **alike(
+        "CummaxBackward0",
+        "CumminBackward0",
+        self="torch.zeros_like(self).scatter_add(dim, indices, grad)",
+    ),
     "LogcumsumexpBackward0": {"self": _running_log_sum},
 }
-"""Backward class -> forward argument -> derivative."""

@@ -50,21 +50,14 @@ _ZEROS = re.compile(
 
 
 def translated(op: str, argument: str, case: Case) -> str | None:
-    """Return torch's own formula for one input, in Python.
+    """Return torch's own formula for one input as a Python expression; None if only C++ can say it.
 
-    Args:
-        op: The node's class, ``"PolygammaBackward0"``.
-        argument: The forward argument, ``"self"``.
-        case: The node's saved values, inputs and outputs.
-
-    Returns:
-        One expression; None where torch states none, or one that only C++ can say. It may use
-        names that the node does not keep: who runs it has to look.
+    It may use names that the node does not keep; the caller checks that.
 
     Example:
         >>> from .case import TensorType
         >>> double = TensorType((3,), torch.float64)
-        >>> case = Case({"n": 1}, frozenset(), (double,), (double,), input_nr=0)
+        >>> case = Case({"n": 1}, frozenset(), (double,), (double,), arg_nr=0)
         >>> translated("PolygammaBackward0", "self", case)
         'grad * torch.polygamma(n + 1, self)'
     """
@@ -170,8 +163,8 @@ class _Translator(ast.NodeTransformer):
         """Return the output mask of a function with several gradients: only this input's."""
         if not (isinstance(given, ast.Name) and given.id == "grad_input_mask"):
             return given
-        wished = [number == self.place for number in range(len(self.arguments))]
-        return ast.List([ast.Constant(each) for each in wished])
+        mask = [number == self.place for number in range(len(self.arguments))]
+        return ast.List([ast.Constant(each) for each in mask])
 
     def _function(self, call: ast.Call, name: str) -> ast.expr:
         if name == "maybe_multiply":
@@ -182,12 +175,12 @@ class _Translator(ast.NodeTransformer):
         operator = _found(torch.ops.aten, f"{name}.default")
         if operator is None or schema_of(operator).is_mutable:
             raise _OnlyInCError
-        taken = schema_of(operator).arguments
-        if len(taken) < len(call.args):
+        declared = schema_of(operator).arguments
+        if len(declared) < len(call.args):
             raise _OnlyInCError
         args: list[ast.expr] = []
         keywords = call.keywords
-        for given, wanted in zip(map(self._mask, call.args), taken, strict=False):
+        for given, wanted in zip(map(self._mask, call.args), declared, strict=False):
             if wanted.kwarg_only:
                 keywords = [*keywords, ast.keyword(wanted.name, given)]
             else:

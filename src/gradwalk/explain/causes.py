@@ -7,18 +7,16 @@ from dataclasses import replace
 
 import torch
 
-from ..backward.failures import failed_node
-from ..backward.grad_timeline import GradTimeline
+from ..backward.leaf_grads import GradTimeline
 from ..backward.recorded_run import RecordedRun
-from ..torch_api.reading import everywhere, finite, why_unreadable
-from ..torch_api.tensors import version_of
+from ..torch_api.reading import everywhere, finite, version_of, why_unreadable
 from ..tracing.annotate import Annotated
 from ..tracing.annotations import cuts_of
 from .constants_and_cuts import at_line, lost_by
 from .loss_graph import LossGraph
 from .not_in_graph import reason_outside
+from .passes import arrived, effect_on, remedy_for, stopped_node, timeline_of
 from .reason import Asked, Reason, operation
-from .recorded import arrived, effect_on, timeline_of
 from .zero_derivatives import Block, blocks_before, is_margin
 
 _MOST_BLOCKS = 2
@@ -163,14 +161,15 @@ def _none(asked: Asked, graph: LossGraph, node: int) -> Reason:
         return asked.reason(cause, graph.name, custom=passed, late=late)
     timeline = timeline_of(run, asked.tensor)
     if run.state == "stopped":
-        return asked.reason("stopped", graph.name, at=_stopped_at(graph, run))
+        at, remedy = _stopped_at(graph, run), remedy_for(run)
+        return asked.reason("stopped", graph.name, at=at, remedy=remedy)
     if timeline is not None and timeline.now == 0 and _ends_set(timeline):
         return asked.reason("rewound", graph.name)
     if arrived(run, node, asked.tensor) is not None:
         return asked.reason("cleared", graph.name)
     for consumer, _, edge in graph.captured.graph.in_edges(node, data=True):
         step = run.steps.get(consumer)
-        if node not in run.steps and step and step.grad_inputs[edge["input_nr"]] is not None:
+        if node not in run.steps and step and step.grad_inputs[edge["arg_nr"]] is not None:
             return asked.reason("handed back", graph.name)
     passed = f": the backward of {custom[0]} may have returned None" if custom else ""
     return asked.reason("not reached", graph.name, custom=passed)
@@ -185,9 +184,7 @@ def _stopped_at(graph: LossGraph, run: RecordedRun) -> str:
     captured = graph.captured
     if run.state != "stopped" or captured is None:
         return ""
-    node = run.failed
-    if node is None and run.grads is None:
-        node = failed_node(captured.graph, captured.nodes, run)
+    node = stopped_node(captured, run)
     at = "" if node is None else f" at {operation(captured, node)}"
     return f"{at}: {run.error.rstrip('.')}" if run.error else at
 

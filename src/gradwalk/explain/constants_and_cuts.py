@@ -5,24 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..tracing.cuts import ALIAS, Constant, Cut
+from ..tracing.cuts import ALIAS, Cause, Constant, Cut
 from ..tracing.source_line import SourceLine
-
-_HOW = {
-    "detach": "{}.detach() took it out of the graph",
-    "data": ".data of {} gives its values without the graph",
-    "copy": "its values were copied out of {} into a new tensor",
-    "item": "{} was read as a Python number, and a number has no graph",
-    "numpy": "{} was read as a NumPy array, and an array has no graph",
-    "no_grad": "it was computed from {} under torch.no_grad(), where nothing is recorded",
-    "inference_mode": (
-        "it was computed from {} under torch.inference_mode(), where nothing is recorded"
-    ),
-    "derivative": "torch.autograd.grad() gave a derivative of {} without its graph",
-    "integer cast": "{} was cast to integers, which have no gradients",
-    "integer result": "the result of an operation on {} is integers, which have no gradients",
-    ALIAS: "it shares the memory of {} but needs no grad, as {}.detach() or .data would make it",
-}
 
 
 def about_constant(data: dict[str, Any], constant: Constant | None) -> str:
@@ -47,7 +31,10 @@ def about_constant(data: dict[str, Any], constant: Constant | None) -> str:
 def about_cut(data: dict[str, Any], cuts: Sequence[Cut], sources: Sequence[str]) -> str:
     """Describe a cut and its effect."""
     name = data["name"] or "This operand"
-    ways = [_HOW[cut.how].format(source, source) for cut, source in zip(cuts, sources, strict=True)]
+    ways = [
+        _LOST[cut.how][0].format(at="", region="", source=source)
+        for cut, source in zip(cuts, sources, strict=True)
+    ]
     because = "; ".join(dict.fromkeys(ways))
     start = (
         "No gradient flows here, as far as can be inferred"
@@ -109,13 +96,16 @@ _LOST = {
         "the values of {source} were read as a NumPy array{at}, and an array has no graph",
         "Stay with torch functions",
     ),
+    "no derivative": (
+        "torch has no derivative of the operation on {source}{at}",
+        "Use an operation that has one",
+    ),
     "integer cast": (
-        "{source} was cast to integers{at}, which have no gradients, and no other path exists",
+        "{source} was cast to integers{at}, which have no gradients",
         "Stay with floating point numbers",
     ),
     "integer result": (
-        "an operation on {source}{at} gave integers, which have no gradients, and no other path "
-        "exists",
+        "an operation on {source}{at} gave integers, which have no gradients",
         "Use a smooth substitute, such as softmax for argmax",
     ),
     ALIAS: (
@@ -127,23 +117,47 @@ _LOST = {
 """By how gradient was lost: what happened, and what to do."""
 
 
-def lost_by(cut: Cut, source: str, more: str = "") -> str:
+def lost_by(cut: Cut, source: str, *, advise: bool = True) -> str:
     """Say how a gradient was lost and what to do about it, to follow a colon.
 
     Args:
         cut: Where it was lost.
         source: The name of the tensor whose values went on.
-        more: What to add to the first sentence.
+        advise: Whether to say what to do about it.
 
     Returns:
-        Two sentences, without the last full stop.
+        One or two sentences, without the last full stop.
     """
     at = at_line(cut.where, text=True)
     if cut.own is not None:
         at += f", called{at_line(cut.own, text=True)},"
     region = f" (switched off at {cut.region})" if cut.region is not None else ""
     how, remedy = _LOST[cut.how]
-    return f"{how.format(at=at, source=source, region=region)}{more}. {remedy}"
+    return how.format(at=at, source=source, region=region) + (f". {remedy}" if advise else "")
+
+
+_CALLS = {
+    "detach": "detach()",
+    "data": ".data",
+    "item": "item()",
+    "numpy": "numpy()",
+    "copy": "a copy",
+    "no derivative": "an operation without a derivative",
+    "integer cast": "a cast to integers",
+    "integer result": "an operation that gives integers",
+    "derivative": "torch.autograd.grad() without create_graph=True",
+}
+
+
+def words_for(how: str) -> str:
+    """Return what cut a gradient, by `Cut.how`: "detach()"."""
+    return _CALLS.get(how, how)
+
+
+def words_of(cause: Cause) -> str:
+    """Return a cause of cuts in words: "detach() at train.py:5 (`y = h.detach()`)"."""
+    how, where = cause
+    return f"{words_for(how)}{at_line(where, text=True)}"
 
 
 def at_line(where: SourceLine | None, *, text: bool = False) -> str:

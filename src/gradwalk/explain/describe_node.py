@@ -257,7 +257,7 @@ def _was_handed_back(graph: nx.MultiDiGraph, node_id: int, run: RecordedRun) -> 
     """Whether a consumer passed a gradient to a leaf that then did not run."""
     for consumer, _, edge in graph.in_edges(node_id, data=True):
         step = run.steps.get(consumer)
-        if step is not None and step.grad_inputs[edge["input_nr"]] is not None:
+        if step is not None and step.grad_inputs[edge["arg_nr"]] is not None:
             return True
     return False
 

@@ -14,6 +14,7 @@ from ..torch_api.modes import grad_mode_kept
 from ..torch_api.nodes import leaf_tensor
 from ..tracing.annotate import Annotated
 from .causes import reason_of
+from .explanation import Explanation
 from .loss_graph import LossGraph, graph_of, read_loss
 from .reason import KINDS, Reason
 
@@ -48,7 +49,9 @@ class _Showing(Protocol):
     def _shown(self) -> _Shown: ...
 
 
-def explain_grad(tensor: torch.Tensor | nn.Module | str, *outputs: Any) -> str:
+def explain_grad(
+    tensor: torch.Tensor | nn.Module | str, *outputs: Any, stacklevel: int = 1
+) -> Explanation:
     """Explain why the ``.grad`` of a tensor is None, zero or set.
 
     Asking changes nothing: no gradient is computed, and no random number is drawn.
@@ -60,11 +63,14 @@ def explain_grad(tensor: torch.Tensor | nn.Module | str, *outputs: Any) -> str:
             answer uses its recorded backward pass. Given a loss, it uses the pass of an open
             widget on it. If the forward pass ran under `gradwalk.watch`, the answer names the line
             where the gradient was cut.
+        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+            caller, and a function that wraps this one passes 2.
 
     Returns:
-        The reason and what to do; inferred facts are marked so. ``.grad`` does not record which
-        loss produced it, so this is known only for a recorded pass. For a module, the parameters
-        without a usable gradient, by reason.
+        An `Explanation`: a string with the reason and what to do, and its parts. Inferred facts are
+        marked so. ``.grad`` does not record which loss produced it, so this is known only for a
+        recorded pass. For a module it lists the parameters without a usable gradient, by reason,
+        and ``parts`` has the explanation of each parameter.
 
     Raises:
         TypeError: ``tensor`` is not a tensor, a module or a name; an output has no autograd graph;
@@ -93,8 +99,9 @@ x.requires_grad_() before the forward pass.
             "explain_grad() was given a widget and more. Pass only the widget whose graph has it."
         )
     if isinstance(tensor, str) and widget is not None:
-        return widget._shown().explain(tensor)
-    names = caller_names(None, "explain_grad")
+        sentence = widget._shown().explain(tensor)
+        return Explanation._of(sentence, "saved", tensor=tensor)
+    names = caller_names(None, "explain_grad", stacklevel)
     graph = None
     if widget is not None:
         graph = _graph_shown(widget, names)
@@ -138,31 +145,38 @@ def _leaf_called(name: str, graph: LossGraph | None) -> tuple[torch.Tensor, str]
 
 
 @grad_mode_kept
-def _explained(tensor: torch.Tensor | nn.Module, name: str | None, graph: LossGraph | None) -> str:
+def _explained(
+    tensor: torch.Tensor | nn.Module, name: str | None, graph: LossGraph | None
+) -> Explanation:
     with torch.no_grad():
         if isinstance(tensor, nn.Module):
             return _account(tensor, graph)
-        return reason_of(tensor, name, graph).sentence
+        node = None if graph is None else graph.node_of(tensor)
+        return Explanation._because(reason_of(tensor, name, graph), name, node)
 
 
-def _account(module: nn.Module, graph: LossGraph | None) -> str:
+def _account(module: nn.Module, graph: LossGraph | None) -> Explanation:
     """Explain all parameters of a module, by reason."""
     kind = type(module).__name__
     groups: dict[str, list[tuple[str, Reason]]] = {}
-    count = 0
+    parts: list[Explanation] = []
     for name, parameter in module.named_parameters():
-        count += 1
         reason = reason_of(parameter, name, graph)
+        node = None if graph is None else graph.node_of(parameter)
+        parts.append(Explanation._because(reason, name, node))
         groups.setdefault(reason.kind, []).append((name, reason))
-    if count == 0:
-        return f"{kind} has no parameters, so there is no .grad to explain."
-    lines = [_header(kind, count, groups)]
+    if not parts:
+        return Explanation._of(
+            f"{kind} has no parameters, so there is no .grad to explain.", "module", tensor=kind
+        )
+    lines = [_header(kind, len(parts), groups)]
     for of_kind in sorted(groups, key=list(KINDS).index):
         group = groups[of_kind]
         shown = ", ".join(name for name, _ in group[:_MOST_NAMED])
         more = f" and {len(group) - _MOST_NAMED} more" if len(group) > _MOST_NAMED else ""
         lines.append(f"- {KINDS[of_kind]} ({len(group)}): {shown}{more}. {group[0][1].sentence}")
-    return "\n".join(lines)
+    causes = [cause for part in parts for cause in part.causes]
+    return Explanation._of("\n".join(lines), "module", tensor=kind, causes=causes, parts=parts)
 
 
 def _header(kind: str, count: int, groups: dict[str, list[tuple[str, Reason]]]) -> str:

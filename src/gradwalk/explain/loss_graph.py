@@ -11,8 +11,8 @@ import torch
 from torch.autograd.graph import Node
 
 from ..backward.leaf_grads import inner_leaves
-from ..backward.open_passes import source_of
 from ..backward.record import Recording
+from ..backward.recorded_pass import source_of
 from ..backward.recorded_run import RecordedRun
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
@@ -20,10 +20,9 @@ from ..graph.outputs import read_outputs, values_in
 from ..torch_api.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor, node_class
 from ..torch_api.saved_tensors import is_freed
 from ..tracing.annotate import Annotated, annotate, watched
-from ..tracing.annotations import cuts_of, was_watched
+from ..tracing.annotations import Use, cuts_of, uses_in, was_watched
 from ..tracing.cuts import Cut, Reading
 from ..tracing.records import ran_under_watch, reading_lines
-from ..tracing.uses import Use, uses_in
 
 _MOST_ALIKE = 16  # leaves of one shape
 
@@ -69,20 +68,13 @@ class LossGraph:
         return self._ids.get(gradient_edge(tensor)[0])
 
     def cuts_from(self, tensor: torch.Tensor) -> list[Cut]:
-        """List the cuts behind which a tensor is, each cause once: what reconnects it comes first.
-
-        Args:
-            tensor: A tensor that needs grad.
-        """
+        """List the cuts before a tensor, each cause once; what reconnects it comes first."""
         found = [cut for group in self._behind if (cut := group.cut_of(tensor)) is not None]
         first = {cut.cause for chain in self.reconnecting(tensor)[:1] for cut in chain}
         return sorted(found, key=lambda cut: cut.cause not in first)
 
     def reconnecting(self, tensor: torch.Tensor) -> list[list[Cut]]:
         """The sets of cuts of which each, once removed, lets a gradient reach a tensor.
-
-        Args:
-            tensor: A tensor that needs grad.
 
         Returns:
             The smallest sets that are known; empty where none is.
@@ -378,12 +370,7 @@ def _annotated(captured: Capture, names: Names) -> Annotated:
 
 
 def graph_of(captured: Annotated, run: RecordedRun | None = None) -> LossGraph:
-    """Make the graph of a loss that has been captured already.
-
-    Args:
-        captured: The graph.
-        run: Its recorded backward pass.
-    """
+    """Make the graph of a loss that has been captured already."""
     roots = captured.graph.graph["roots"]
     names = {
         captured.graph.nodes[node]["outputs"][nr]["name"]

@@ -2,17 +2,172 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
+import torch
+
+from ..english import list_some
 from ..graph.labels import described
-from ..torch_api.reading import own_part
-from ..torch_api.tensors import version_of
-from ..tracing.cuts import Cut, alias_of
+from ..torch_api.nodes import leaf_tensor
+from ..torch_api.reading import PART, is_plain, overlap, own_part, version_of
+from ..tracing.annotations import unrecorded_sources
+from ..tracing.cuts import Cause, Cut, UnrecordedSource, alias_of
 from ..tracing.records import has_watched
-from .constants_and_cuts import at_line, lost_by
-from .copies import about_copy, taken_alias
+from .constants_and_cuts import at_line, lost_by, words_of
 from .loss_graph import LossGraph
 from .reason import Asked, Reason, operation
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """How a tensor is cut off.
+
+    Attributes:
+        sets: Sets of cuts. Once one of them is removed, a gradient reaches the tensor.
+        is_known: Whether that is so. Else there is one set, of all cuts on the way.
+    """
+
+    sets: list[list[Cut]]
+    is_known: bool
+
+    @property
+    def causes(self) -> tuple[object, ...]:
+        """Equal for tensors that the same lines cut off."""
+        return self.is_known, *(tuple(cut.cause for cut in cuts) for cuts in self.sets)
+
+
+def cut_off(graph: LossGraph, tensor: torch.Tensor) -> CutOff | None:
+    """Return how a tensor that needs grad is cut off; None where no cut is known."""
+    known = graph.reconnecting(tensor)
+    # Prefer other cuts to integers.
+    smooth = [cuts for cuts in known if not any(cut.is_integer for cut in cuts)]
+    if known:
+        return CutOff(smooth or known, True)
+    cuts = graph.cuts_from(tensor)
+    return CutOff([cuts], False) if cuts else None
+
+
+def about_cut_off(found: CutOff, names: Mapping[int, str], them: str, place: str = "") -> str:
+    """Say which cuts are in the way, and what to do where that is known; to follow a colon.
+
+    Args:
+        found: How some tensors are cut off.
+        names: ``id`` of each of these tensors -> its name.
+        them: What to call them.
+        place: Where the first cut was made, for before it.
+    """
+    first, *others = found.sets
+    causes = list(dict.fromkeys(cause for cut in first for cause in (cut.cause, *cut.again)))
+    if not others and len(causes) == 1:
+        source = names.get(id(first[0].source()), f"a tensor computed from {them}")
+        return f"{place}{lost_by(first[0], source, advise=found.is_known)}."
+    if not others:
+        advice = " Remove all of them if gradients should flow." if found.is_known else ""
+        return f"it is cut off by {_all(causes)}.{advice}"
+    each = dict.fromkeys(_all([cut.cause for cut in cuts]) for cuts in found.sets)
+    return (
+        f"it is cut off by {list_some(list(each))}. Without one of these it gets a gradient; "
+        "the others may be meant."
+    )
+
+
+def _all(causes: list[Cause]) -> str:
+    return list_some(list(dict.fromkeys(map(words_of, causes))))
+
+
+_MOST_COMPARED = 2**24  # numbers of a leaf
+_CLOSE = 0.5  # tensors that have nothing to do with each other are about 1.4 apart
+_CLOSE_OF_FEW = 0.05  # a handful of numbers may be closer than that by chance
+_FEW = 16
+_ALIKE = 1e-9  # of the squares: rounding
+
+
+def taken_alias(graph: LossGraph, tensor: torch.Tensor) -> UnrecordedSource | None:
+    """Find a tensor of the forward pass that shares memory with one, but needs no grad."""
+    for each in _unseen(graph):
+        alias = each.tensor()
+        if alias is not None and alias is not tensor and overlap(alias, tensor):
+            return each
+    return None
+
+
+def _unseen(graph: LossGraph) -> Iterator[UnrecordedSource]:
+    """Yield the inputs of the loss that need no grad and that `watch` did not see made."""
+    for tensor in graph.without_grad:
+        yield from unrecorded_sources(tensor)
+    if graph.captured is None:
+        return
+    for annotation in graph.captured.annotations.values():
+        for constant in annotation.constants:
+            if constant.origin is not None:
+                yield from constant.origin.unrecorded
+            elif constant.tensor is not None:
+                yield UnrecordedSource(constant.tensor, annotation.source)
+    for leaf in map(leaf_tensor, graph.captured.nodes):
+        yield from unrecorded_sources(leaf)
+
+
+def about_copy(graph: LossGraph, tensor: torch.Tensor, within: str) -> str:
+    """Describe a leaf of the graph that may be a copy of a tensor outside it.
+
+    Returns:
+        A sentence after a space; empty if no leaf fits.
+    """
+    if graph.captured is None:
+        return ""
+    alike = graph.leaves_like(tensor)
+    words = graph.captured.graph
+    for node, leaf in alike:
+        if overlap(leaf, tensor):
+            return (
+                f" {described(words, node)} of this graph is another tensor in the memory of "
+                f"{within}, as Parameter(), .data or detach() make it. It gets the gradient, "
+                f"in its own .grad. Use {within} itself."
+            )
+    near = [(apart, node) for node, leaf in alike if (apart := _apart(leaf, tensor)) is not None]
+    close = _CLOSE if tensor.numel() >= _FEW else _CLOSE_OF_FEW
+    apart, node = min(near, default=(close, 0))
+    if apart >= close:
+        return ""
+    if apart == 0:
+        return (
+            f" {described(words, node)} of this graph holds the same numbers: if it is a copy of "
+            f"{within} (as by deepcopy(), clone() or functional_call), the copy gets the gradient."
+        )
+    return (
+        f" {described(words, node)} of this graph holds nearly the same numbers (the norm of the "
+        f"difference is {apart:.2g} times that of their spread). It is likely a copy, as by "
+        "deepcopy(), load_state_dict(), Parameter() or .data, that was changed since. Then the "
+        f"copy gets the gradient instead of {within}."
+    )
+
+
+def _apart(leaf: torch.Tensor, tensor: torch.Tensor) -> float | None:
+    """Return the distance of two tensors relative to their spread.
+
+    None if it says nothing, as for constant tensors.
+    """
+    count = tensor.numel()
+    if not 1 < count <= _MOST_COMPARED:
+        return None
+    try:
+        if not (is_plain(leaf) and is_plain(tensor)) or tensor.is_complex():
+            return None
+        rows = max(1, PART * len(tensor) // count)
+        total = squares = moved = 0.0
+        for start in range(0, len(tensor), rows):
+            few = slice(start, start + rows)
+            one, two = leaf.detach()[few].double(), tensor.detach()[few].double()
+            total += float(two.sum())
+            squares += float(two.square().sum())
+            moved += float((one - two).square().sum())
+        spread = squares - total**2 / count
+        return math.sqrt(moved / spread) if spread > _ALIKE * squares else None
+    except Exception:  # a tensor of any class may refuse
+        return None
+
 
 _ADDED = "a term that is only added, such as a last bias, drops out of a derivative"
 
@@ -30,16 +185,18 @@ def _taken(asked: Asked, graph: LossGraph) -> Reason | None:
 
 
 def _cut(asked: Asked, graph: LossGraph) -> Reason | None:
-    # Integers come last: they are the reason only if no other applies.
-    cuts = sorted(graph.cuts_from(asked.tensor), key=lambda cut: cut.how.startswith("integer"))
-    return asked.reason("cut", graph.name, lost=_cut_off(asked, cuts)) if cuts else None
+    found = cut_off(graph, asked.tensor)
+    if found is None:
+        return None
+    lost = about_cut_off(found, {id(asked.tensor): asked.within}, asked.within)
+    return asked.reason("cut", graph.name, lost=lost)
 
 
 def _alias(asked: Asked, graph: LossGraph) -> Reason | None:
     alias = taken_alias(graph, asked.tensor)
     if alias is None:
         return None
-    lost = lost_by(alias_of(asked.tensor, alias.where), asked.within)
+    lost = f"{lost_by(alias_of(asked.tensor, alias.where), asked.within)}."
     return asked.reason("cut", graph.name, lost=lost)
 
 
@@ -133,14 +290,6 @@ def _read_out(asked: Asked, graph: LossGraph) -> Reason | None:
         at=at_line(last.where, text=True),
         more=f" and at {others} more line{'s' * (others > 1)}" if others else "",
     )
-
-
-def _cut_off(asked: Asked, cuts: Sequence[Cut]) -> str:
-    own = cuts[0].source() is asked.tensor
-    source = asked.within if own else f"a tensor that was computed from {asked.within}"
-    others = len(cuts) - 1
-    more = f" (and the like at {others} more place{'s' * (others > 1)})" if others > 0 else ""
-    return lost_by(cuts[0], source, more)
 
 
 _FINDERS: tuple[Callable[[Asked, LossGraph], Reason | None], ...] = (

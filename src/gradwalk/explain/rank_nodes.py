@@ -82,37 +82,6 @@ def about_bucket(bucket: Bucket) -> str:
     )
 
 
-def box_of_stage(number: int, rank: int) -> str:
-    """Name the box of a pipeline stage."""
-    return f"stage {number} on rank {rank}"
-
-
-def sent_by(rank: int) -> str:
-    """Label a tensor that another rank sent."""
-    return f"from rank {rank}"
-
-
-def about_received(rank: int) -> str:
-    """Say where the input of a stage comes from."""
-    return (
-        f"The output of the stage before, which rank {rank} sent. The gradient that arrives here "
-        f"is sent to rank {rank}, and backward starts from it there."
-    )
-
-
-def about_elsewhere(rank: int) -> str:
-    """Describe a node that the shown rank lacks."""
-    return f"These values are from rank {rank}, at the end of its recorded pass."
-
-
-def about_sent(rank: int) -> str:
-    """Say where the output of a stage goes."""
-    return (
-        f"Its output was sent to rank {rank}, the next stage of the pipeline, and the gradient "
-        "that arrives here came from there."
-    )
-
-
 def _about_crossing(found: Crossing, came: Placed | None) -> str:
     placed_as = f"{found.forward.words} on {_mesh(found.forward)}"
     if found.way == "to local":

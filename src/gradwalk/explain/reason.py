@@ -205,7 +205,8 @@ CAUSES: dict[str, tuple[str, str]] = {
         "waiting",
         "{W} is part of the graph of {loss}, but no backward pass has added to {grad} "
         + _UNTIL
-        + ". Call {code}.backward(). If it has run, read {grad} before zero_grad().",
+        + ". Call {code}.backward(). If it has run, read {grad} before zero_grad(). If it raised "
+        "an error, correct that first.",
     ),
     "ran": (
         "cleared",
@@ -225,7 +226,7 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "stopped": (
         "waiting",
-        "{Grad} is None, because the recorded backward pass stopped with an error{at}.",
+        "{Grad} is None, because the recorded backward pass stopped with an error{at}. {remedy}",
     ),
     "handed back": (
         "waiting",
@@ -242,7 +243,7 @@ CAUSES: dict[str, tuple[str, str]] = {
         "{W} went into {op} while its requires_grad was False, so it is a constant for {loss}. "
         "Call {requires_grad_} before the forward pass.",
     ),
-    "cut": ("cut", "No gradient reaches {w} from {loss}: {lost}."),
+    "cut": ("cut", "No gradient reaches {w} from {loss}: {lost}"),
     "sharded": (
         "unknown",
         "{W} is a part of a parameter that FSDP2 shards over the ranks, so the graph of {loss} "
@@ -256,9 +257,9 @@ CAUSES: dict[str, tuple[str, str]] = {
     "checkpoint": (
         "cut",
         "No gradient reaches {w} from {loss}: checkpoint(use_reentrant=True) used {it}, or a "
-        "tensor computed from it,{at} without a graph. It tracks only tensors passed directly, "
-        "not those in lists, dicts or closures. Pass the tensor directly, or use "
-        "use_reentrant=False.",
+        "tensor computed from it,{at} without a graph. It makes a graph only if a tensor that is "
+        "passed directly, not in a list, dict or closure, requires grad. Pass such a tensor, or "
+        "use use_reentrant=False.",
     ),
     "checkpoint, waiting": (
         "waiting",
@@ -371,13 +372,7 @@ class Asked:
         return self.name or "it"
 
     def reason(self, cause: str, loss: str = "the loss", **words: str) -> Reason:
-        """Fill in the sentence of a cause.
-
-        Args:
-            cause: One of `CAUSES`.
-            loss: The name of the loss.
-            **words: What else the sentence needs.
-        """
+        """Fill in the sentence of a cause."""
         kind, sentence = CAUSES[cause]
         return Reason(kind, sentence.format_map(self._words(loss) | words), cause=cause)
 

@@ -11,7 +11,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
-from ..graph.pass_through import is_pass_through
+from ..graph.labels import is_pass_through
 from ..torch_api.nodes import keeps_tensors, node_class, op_name
 from ..torch_api.reading import PART, everywhere, why_unreadable
 from ..torch_api.saved_tensors import plain_value, read_saved
@@ -33,7 +33,7 @@ def blocked(node: Node, argument: str | None, saved: Saved) -> Why | None:
         The reason, the remedy and the factor, as in `Block`; None if nothing is known to block.
     """
     name = op_name(node)
-    if name in _FLAT:
+    if name in FLAT:
         return _STEPS
     if name in _DRAWN:
         return "its result is drawn at random, and torch has no derivative for that", (
@@ -49,18 +49,14 @@ def blocked(node: Node, argument: str | None, saved: Saved) -> Why | None:
         return None
 
 
-def _signed(number: int) -> int:
-    """Return a number as the program gave it: torch keeps negative ones as unsigned."""
-    return number - 2**64 if number >= 2**63 else number
-
-
 _STEPS = (
     "its result is the same for inputs that differ a little",
     "use a function with a slope, or a straight-through estimator",
 )
-_FLAT = frozenset(
+FLAT = frozenset(
     f"{name}Backward0" for name in ("Sign", "Floor", "Ceil", "Round", "Trunc", "Heaviside")
 )
+"""Operations whose derivative is zero wherever they have one."""
 _DRAWN = frozenset(
     {
         "BernoulliBackward0",
@@ -79,28 +75,27 @@ _OVERWRITTEN = frozenset(
 )
 
 
-def _dead_relu(_: str | None, saved: Saved) -> Why | None:
-    if not everywhere(saved["result"], lambda result: result <= 0):
-        return None
-    return "a ReLU whose input is nowhere above 0", (
-        "check the initialisation and the learning rate, or use a leaky ReLU"
-    )
+_SCALE = "check the scale of its input"
+_RANGE = "its input lies everywhere outside of its range"
 
 
-def _threshold(_: str | None, saved: Saved) -> Why | None:
-    limit = saved["threshold"]
-    if not everywhere(saved["self"], lambda value: value <= limit):
-        return None
-    return f"its input is nowhere above its threshold, {saved['threshold']:g}", (
-        "check the scale of its input"
-    )
+def _flat(
+    name: str,
+    test: Callable[[torch.Tensor, Saved], torch.Tensor],
+    because: str,
+    remedy: str = _SCALE,
+    argument: str | None = None,
+) -> Rule:
+    """Make the rule for an operation that blocks where a saved tensor passes a test everywhere."""
 
+    def rule(asked: str | None, saved: Saved) -> Why | None:
+        if argument not in (None, asked):
+            return None
+        if not everywhere(saved[name], lambda part: test(part, saved)):
+            return None
+        return because.format_map(saved), remedy
 
-def _hardtanh(_: str | None, saved: Saved) -> Why | None:
-    low, high = saved["min_val"], saved["max_val"]
-    if not everywhere(saved["self"], lambda value: (value <= low) | (value >= high)):
-        return None
-    return _outside(low, high)
+    return rule
 
 
 def _clamp(_: str | None, saved: Saved) -> Why | None:
@@ -119,31 +114,11 @@ def _clamp(_: str | None, saved: Saved) -> Why | None:
 
 def _outside(low: Any, high: Any) -> tuple[str, str]:
     limits = [
-        f"{word} {limit:g}"
+        f" {word} {limit:g}"
         for word, limit in (("from", low), ("to", high))
         if isinstance(limit, (int, float))
     ]
-    between = f" {' '.join(limits)}" if limits else ""
-    return f"its input lies everywhere outside of its range{between}", (
-        "check the scale of its input"
-    )
-
-
-def _saturated(low: float) -> Rule:
-    def rule(_: str | None, saved: Saved) -> Why | None:
-        if not everywhere(saved["result"], lambda result: (result == low) | (result == 1)):
-            return None
-        return f"it is saturated: its result is everywhere exactly {low:g} or 1", (
-            "check the scale of its input"
-        )
-
-    return rule
-
-
-def _masked(argument: str | None, saved: Saved) -> Why | None:
-    if argument != "self" or not everywhere(saved["mask"], lambda mask: mask):
-        return None
-    return "its mask covers everything", "check the mask"
+    return f"{_RANGE}{''.join(limits)}", _SCALE
 
 
 def _where(argument: str | None, saved: Saved) -> Why | None:
@@ -194,67 +169,11 @@ def _is_of_single_numbers(saved: Saved) -> bool:
 
 def _of_one_class(_: str | None, saved: Saved) -> Why | None:
     """Judge a softmax, which gives 1 over a single number."""
-    result, dim = saved["result"], _signed(saved["dim"])
+    result, dim = saved["result"], saved["dim"]
     if not result.dim() or result.shape[dim] != 1:
         return None
     return "it is taken over a dimension of one number, so its result never changes", (
         "take another dimension, or for a single output a sigmoid"
-    )
-
-
-def _padding(_: str | None, saved: Saved) -> Why | None:
-    """Judge an embedding, whose padding row gets no gradient."""
-    padding = _signed(saved["padding_idx"])
-    if padding < 0 or not everywhere(saved["indices"], lambda index: index == padding):
-        return None
-    return f"every index is {padding}, its padding_idx, whose row gets no gradient", (
-        "check the indices"
-    )
-
-
-def _power(_: str | None, saved: Saved) -> Why | None:
-    if saved["exponent"] <= 1 or not everywhere(saved["self"], lambda value: value == 0):
-        return None
-    return f"the slope of a power of {saved['exponent']:g} is zero at 0", (
-        "start from another value than 0"
-    )
-
-
-def _rounded(_: str | None, saved: Saved) -> Why | None:
-    return _STEPS if saved.get("rounding_mode") is not None else None
-
-
-def _at_zero(_: str | None, saved: Saved) -> Why | None:
-    """Judge an absolute value or a norm, whose slope torch takes to be 0 at 0."""
-    value = saved["result"] if "result" in saved else saved["self"]
-    if not everywhere(value, lambda part: part == 0):
-        return None
-    return "all its input is exactly 0, where torch takes 0 for its slope", (
-        "check why its input is zero"
-    )
-
-
-def _sgn(_: str | None, saved: Saved) -> Why | None:
-    return None if saved["self"].is_complex() else _STEPS
-
-
-def _beyond(low: float, high: float) -> Rule:
-    """Make the rule for a function that is flat below one number and above another."""
-
-    def rule(_: str | None, saved: Saved) -> Why | None:
-        if not everywhere(saved["self"], lambda value: (value <= low) | (value >= high)):
-            return None
-        return _outside(low, high)
-
-    return rule
-
-
-def _shrunk(_: str | None, saved: Saved) -> Why | None:
-    limit = saved["lambd"]
-    if not everywhere(saved["self"], lambda value: value.abs() <= limit):
-        return None
-    return f"its input lies everywhere from {-limit:g} to {limit:g}, which it makes 0", (
-        "check the scale of its input"
     )
 
 
@@ -273,23 +192,62 @@ def _greater(sign: int) -> Rule:
     return rule
 
 
-def _no_labels(_: str | None, saved: Saved) -> Why | None:
-    ignored = _signed(saved["ignore_index"])
-    if not everywhere(saved["target"], lambda label: label == ignored):
-        return None
-    return f"every label is {ignored}, its ignore_index", "check the labels"
+def _is_outside(low: str | float, high: str | float) -> Rule:
+    """Make the rule for a function that is flat below one number and above another."""
+
+    def test(value: torch.Tensor, saved: Saved) -> torch.Tensor:
+        least, most = (saved[each] if isinstance(each, str) else each for each in (low, high))
+        return (value <= least) | (value >= most)
+
+    ends = [f"{{{each}:g}}" if isinstance(each, str) else f"{each:g}" for each in (low, high)]
+    return _flat("self", test, f"{_RANGE} from {ends[0]} to {ends[1]}")
+
+
+_SATURATED = "it is saturated: its result is everywhere exactly"
+_SHRUNK = _flat(
+    "self",
+    lambda value, saved: value.abs() <= saved["lambd"],
+    "its input lies everywhere from -{lambd:g} to {lambd:g}, which it makes 0",
+)
+_NO_LABELS = _flat(
+    "target",
+    lambda label, saved: label == saved["ignore_index"],
+    "every label is {ignore_index}, its ignore_index",
+    "check the labels",
+)
+_AT_ZERO = (
+    lambda value, _: value == 0,
+    "all its input is exactly 0, where torch takes 0 for its slope",
+    "check why its input is zero",
+)
+
+
+def _rounded(_: str | None, saved: Saved) -> Why | None:
+    return _STEPS if saved.get("rounding_mode") is not None else None
 
 
 _RULES: dict[str, Rule] = {
-    "ReluBackward0": _dead_relu,
-    "ThresholdBackward0": _threshold,
-    "HardtanhBackward0": _hardtanh,
-    "ClampBackward1": _clamp,
-    "ClampMinBackward0": _clamp,
-    "ClampMaxBackward0": _clamp,
-    "SigmoidBackward0": _saturated(0.0),
-    "TanhBackward0": _saturated(-1.0),
-    "MaskedFillBackward0": _masked,
+    "ReluBackward0": _flat(
+        "result",
+        lambda result, _: result <= 0,
+        "a ReLU whose input is nowhere above 0",
+        "check the initialisation and the learning rate, or use a leaky ReLU",
+    ),
+    "ThresholdBackward0": _flat(
+        "self",
+        lambda value, saved: value <= saved["threshold"],
+        "its input is nowhere above its threshold, {threshold:g}",
+    ),
+    "HardtanhBackward0": _is_outside("min_val", "max_val"),
+    "HardsigmoidBackward0": _is_outside(-3, 3),
+    **dict.fromkeys(("ClampBackward1", "ClampMinBackward0", "ClampMaxBackward0"), _clamp),
+    "SigmoidBackward0": _flat(
+        "result", lambda result, _: (result == 0) | (result == 1), f"{_SATURATED} 0 or 1"
+    ),
+    "TanhBackward0": _flat("result", lambda result, _: result.abs() == 1, f"{_SATURATED} -1 or 1"),
+    "MaskedFillBackward0": _flat(
+        "mask", lambda mask, _: mask, "its mask covers everything", "check the mask", "self"
+    ),
     "WhereBackward0": _where,
     "MulBackward0": _product("self", "other"),
     "MmBackward0": _product("self", "mat2"),
@@ -298,24 +256,27 @@ _RULES: dict[str, Rule] = {
     "MvBackward0": _product("self", "vec"),
     "DotBackward0": _product("self", "tensor"),
     "ConvolutionBackward0": _product("input", "weight"),
-    "PowBackward0": _power,
-    "NativeBatchNormBackward0": _scaled,
-    "CudnnBatchNormBackward0": _scaled,
-    "NativeLayerNormBackward0": _scaled,
-    "NativeGroupNormBackward0": _scaled,
-    "SoftmaxBackward0": _of_one_class,
-    "LogSoftmaxBackward0": _of_one_class,
-    "EmbeddingBackward0": _padding,
-    "NllLossBackward0": _no_labels,
-    "NllLoss2DBackward0": _no_labels,
-    "DivBackward2": _rounded,
-    "DivBackward3": _rounded,
-    "SgnBackward0": _sgn,
-    "AbsBackward0": _at_zero,
-    "LinalgVectorNormBackward0": _at_zero,
-    "HardsigmoidBackward0": _beyond(-3, 3),
-    "SoftshrinkBackward0": _shrunk,
-    "HardshrinkBackward0": _shrunk,
+    "PowBackward0": _flat(
+        "self",
+        lambda value, saved: (value == 0) & (saved["exponent"] > 1),
+        "the slope of a power of {exponent:g} is zero at 0",
+        "start from another value than 0",
+    ),
+    **dict.fromkeys((f"{kind}BatchNormBackward0" for kind in ("Native", "Cudnn")), _scaled),
+    **dict.fromkeys((f"Native{kind}NormBackward0" for kind in ("Layer", "Group")), _scaled),
+    **dict.fromkeys(("SoftmaxBackward0", "LogSoftmaxBackward0"), _of_one_class),
+    "EmbeddingBackward0": _flat(
+        "indices",
+        lambda index, saved: (index == saved["padding_idx"]) & (index >= 0),
+        "every index is {padding_idx}, its padding_idx, whose row gets no gradient",
+        "check the indices",
+    ),
+    **dict.fromkeys(("NllLossBackward0", "NllLoss2DBackward0"), _NO_LABELS),
+    **dict.fromkeys(("DivBackward2", "DivBackward3"), _rounded),
+    "SgnBackward0": lambda _, saved: None if saved["self"].is_complex() else _STEPS,
+    "AbsBackward0": _flat("self", *_AT_ZERO),
+    "LinalgVectorNormBackward0": _flat("result", *_AT_ZERO),
+    **dict.fromkeys(("SoftshrinkBackward0", "HardshrinkBackward0"), _SHRUNK),
     "MaximumBackward0": _greater(1),
     "MinimumBackward0": _greater(-1),
 }
@@ -355,10 +316,6 @@ class Blocks:
 
 def blocks_before(captured: Capture, target: int) -> Blocks:
     """Find why only zeros can arrive at a node.
-
-    Args:
-        captured: The graph.
-        target: The node.
 
     Returns:
         The operations that block the ways from the outputs to it, judged by their saved tensors.
@@ -407,12 +364,7 @@ class BlockedLeaves:
 
 
 def blocked_leaves(captured: Capture, targets: list[int]) -> BlockedLeaves:
-    """Find why only zeros can arrive at some nodes: `blocks_before` for many, in one walk.
-
-    Args:
-        captured: The graph.
-        targets: The nodes.
-    """
+    """Find why only zeros can arrive at some nodes: `blocks_before` for many, in one walk."""
     graph = captured.graph
     waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"]))
     reached = set(waiting)
@@ -459,10 +411,6 @@ def is_margin(captured: Capture, node: int) -> bool:
     """Return whether a node clamps a margin in a loss, such as a hinge or triplet loss.
 
     If it blocks every gradient, every margin is kept, and nothing is wrong.
-
-    Args:
-        captured: The graph.
-        node: The node.
     """
     graph, nodes = captured.graph, captured.nodes
     if graph.nodes[node]["op"] not in _FLOORS or plain_value(nodes[node], "max") is not None:
@@ -486,8 +434,13 @@ def _saved(node: Node) -> tuple[Saved, bool]:
     if not keeps_tensors(type(node)) or node_class(type(node)).is_function:
         return {}, True
     saved = list(read_saved(node))
-    values = {each.name: each.value for each in saved if _is_there(each.value)}
+    values = {each.name: signed(each.value) for each in saved if _is_there(each.value)}
     return values, len(values) == len(saved)
+
+
+def signed(value: Any) -> Any:
+    """Return a number as the program gave it: torch keeps negative ones as unsigned."""
+    return value - 2**64 if type(value) is int and value >= 2**63 else value
 
 
 def _is_there(value: Any) -> bool:

@@ -69,8 +69,7 @@ def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -
                 given,
                 caller,
                 error,
-                "What was there before is unchanged. Give a path that you may write to, with "
-                "enough room.",
+                "The old file is unchanged. Give a path that you may write to, with enough room.",
             ) from error
         raise
     if mode is not None:
@@ -104,8 +103,8 @@ def read_path(path: Any, caller: str) -> Path:
         )
     if mode is None and not is_there:
         raise FileNotFoundError(
-            f"{caller}() cannot write {_shown(file)}, because there is no folder "
-            f"{_shown(folder)}. Make it first, or give another path."
+            f"{caller}() cannot write {_shown(file)}, because the folder {_shown(folder)} does not "
+            "exist. Make it first, or give another path."
         )
     return file
 

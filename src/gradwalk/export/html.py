@@ -1,20 +1,17 @@
-"""Export a widget as one HTML file that works offline."""
+"""Interactive HTML pages that work offline."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import html
-import os
-from pathlib import Path
-from typing import overload
+from collections.abc import Mapping
 
 from ..bundle import bundle
 from ..english import plural
 from ..schema.surrogates import well_formed
-from ..sources.snapshot import TakesSnapshots
-from .disk import read_path, write_file
-from .save import packed_graph
+from ..sources.snapshot import Snapshot
+from .contents import packed_graph
 from .text import text_tree
 
 _MOST_LINES = 200  # of the text that is shown where scripts are off
@@ -50,61 +47,66 @@ _PAGE = """<!doctype html>
 """
 
 
-@overload
-def to_html(
-    widget: TakesSnapshots, path: None = None, *, title: str | None = ..., source: bool = ...
-) -> str: ...
-@overload
-def to_html(
-    widget: TakesSnapshots,
-    path: str | os.PathLike[str],
-    *,
-    title: str | None = ...,
-    source: bool = ...,
-) -> Path: ...
-def to_html(
-    widget: TakesSnapshots,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    title: str | None = None,
-    source: bool = True,
-) -> str | Path:
-    """Export the widget as one interactive HTML file that works offline.
+_FRAMES = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
+<style>
+html {{ color-scheme: light dark; }}
+body {{ display: flex; margin: 0; height: 100vh; }}
+iframe {{ flex: 1; min-width: 0; border: 0; }}
+</style>
+</head>
+<body>{frames}</body>
+</html>
+"""
+
+
+def page(shown: Snapshot, title: str | None, source: bool) -> str:
+    """Return an interactive page that works offline.
 
     Args:
-        widget: The widget, in its current state. Above 500 nodes the file has the details at the
-            cursor only, and above 2,000 nodes only for the first 2,000.
-        path: The file to write; None for no file.
-        title: The title of the page; by default the size of the graph.
-        source: Whether to include lines of the program, as for `gradwalk.save`.
-
-    Returns:
-        The text of the file; with a path, the path. The page's content policy forbids requests to
-        any server.
-
-    Raises:
-        ValueError: The widget is closed.
-        OSError: The file cannot be written.
+        shown: The graph and its state.
+        title: The title of the page; None for the size of the graph.
+        source: Whether to include lines of the program.
     """
-    if path is not None:
-        read_path(path, "to_html")
-    shown = widget._shown()
     graph = shown.subject.graph
     nodes, edges = len(graph), graph.number_of_edges()
     counts = f"{plural(nodes, 'node')}, {plural(edges, 'edge')}"
     kind = "Static" if graph.graph.get("static") else "Autograd"
     script = bundle("page.js")
-    style = bundle("widget.css") + _STYLE
-    text = _PAGE.format(
-        policy=f"default-src 'none'; img-src data:; script-src {_digest(script)}; "
-        "worker-src blob:; style-src 'unsafe-inline'",
+    return _PAGE.format(
+        policy=_policy(script),
         title=html.escape(well_formed(title or f"{kind} graph of {counts}")),
-        style=style,
+        style=bundle("widget.css") + _STYLE,
         text=html.escape(text_tree(graph, _MOST_LINES, shown.subject.model)),
         model=base64.b64encode(packed_graph(shown, source)).decode("ascii"),
         script=script,
     )
-    return text if path is None else write_file(path, text, "to_html")
+
+
+def page_of_several(shown: Mapping[str, Snapshot], title: str | None, source: bool) -> str:
+    """Return a page with the page of each graph in a frame, next to each other."""
+    frames = "".join(
+        f'<iframe title="{name}" srcdoc="{html.escape(page(each, label, source))}"></iframe>'
+        for label, each in shown.items()
+        for name in (html.escape(well_formed(label)),)
+    )
+    return _FRAMES.format(
+        policy=_policy(bundle("page.js")),
+        title=html.escape(well_formed(title or " and ".join(shown))),
+        frames=frames,
+    )
+
+
+def _policy(script: str) -> str:
+    return (
+        f"default-src 'none'; img-src data:; script-src {_digest(script)}; worker-src blob:; "
+        "style-src 'unsafe-inline'"
+    )
 
 
 def _digest(script: str) -> str:

@@ -52,5 +52,5 @@ def with_fallbacks(bundle: Any, title: str, shown: Snapshot) -> Any:
         try:
             data[_SVG] = export.draw(shown, "light", whole=True)
         except (ImportError, RuntimeError) as error:
-            data[_PLAIN] += f"\nThere is no picture: {error}"
+            data[_PLAIN] += f"\nThe picture is missing: {error}"
     return bundle

@@ -1,25 +1,30 @@
-"""Export the graph of a widget as a picture, or as a file for other tools."""
+"""`Exports`: write the graphs of a widget as pictures, pages, and files for other tools."""
 
 from __future__ import annotations
 
+import functools
+import html
+import inspect
 import json
 import math
 import os
 import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_to_data
-from ..schema.surrogates import escaped
-from ..sources.snapshot import Snapshot, TakesSnapshots
+from ..schema.surrogates import escaped, well_formed
+from ..sources.snapshot import Snapshot
 from . import svg_engine as still
 from .disk import read_path, write_file
+from .html import page, page_of_several
 from .plain_dot import dot_text
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    import networkx as nx
 
 Theme = Literal["light", "dark", "auto"]
 THEMES = ("light", "dark", "auto")
@@ -28,212 +33,328 @@ _MOST_PIXELS = 2**27  # of a PNG: half a gigabyte while it is drawn
 _PLAIN_FONTS = {"sans": "Arial", "mono": "monospace"}
 """For cairo, which tries the first of a list only."""
 
-_Content = TypeVar("_Content", str, bytes)
-_Written = str | os.PathLike[str]
+_GAP, _HEADING = 24, 28  # px around and above pictures side by side
+_INK = {"light": "#1c2128", "dark": "#e6e9ee", "auto": "#7d8590"}
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T", str, bytes)
+_C_co = TypeVar("_C_co", str, bytes, covariant=True)
 
 
-class _Picture(TypedDict, total=False):
-    theme: Theme
-    whole: bool
-    width: float | None
-    derivatives: bool
+class _Written(Protocol[_P, _C_co]):
+    """A method that returns its contents, or writes them into a file and returns the path."""
+
+    @overload
+    def __call__(self, path: None = None, *args: _P.args, **kwargs: _P.kwargs) -> _C_co: ...
+    @overload
+    def __call__(
+        self, path: str | os.PathLike[str], *args: _P.args, **kwargs: _P.kwargs
+    ) -> Path: ...
 
 
-class _Png(_Picture, total=False):
-    scale: float
+class _Export(Protocol[_P, _C_co]):
+    def __get__(self, obj: Exports, owner: type) -> _Written[_P, _C_co]: ...
 
 
-@overload
-def to_svg(widget: TakesSnapshots, path: None = None, **how: Unpack[_Picture]) -> str: ...
-@overload
-def to_svg(widget: TakesSnapshots, path: _Written, **how: Unpack[_Picture]) -> Path: ...
-def to_svg(
-    widget: TakesSnapshots,
-    path: _Written | None = None,
-    *,
-    theme: Theme = "light",
-    whole: bool = False,
-    width: float | None = None,
-    derivatives: bool = False,
-) -> str | Path:
-    """Draw what the widget draws, as SVG.
+def _to_file(make: Callable[Concatenate[Exports, _P], _T]) -> _Export[_P, _T]:
+    """Give a method that makes the contents of a file the argument ``path``."""
 
-    Args:
-        widget: The widget, drawn with its selection and at its cursor.
-        path: The file to write; None for no file.
-        theme: "light", "dark", or "auto": as the reader's system is set.
-        whole: Whether every node is drawn. Otherwise a large graph is drawn as the widget shows it
-            at first, its modules closed.
-        width: The width of the page in px; None for 1,200. A narrow page wraps rows and opens
-            fewer modules. The picture itself may be of any size.
-        derivatives: Whether the local derivative is written on every arrow that a gradient passed,
-            in a picture of cards.
+    @functools.wraps(make)
+    def written(self: Exports, path: Any = None, **options: Any) -> Any:
+        if path is not None:
+            read_path(path, make.__name__)
+        contents: Any = make(self, **options)  # type: ignore[call-arg]
+        return contents if path is None else write_file(path, contents, make.__name__, between=1)
 
-    Returns:
-        The text of the file; with a path, the path.
-
-    Raises:
-        ImportError: The extra ``gradwalk[export]`` is not installed.
-        ValueError: The theme is unknown, the width is not positive, or the widget is closed.
-        OSError: The file cannot be written.
-    """
-    if path is not None:
-        read_path(path, "to_svg")
-    return _deliver(
-        draw(widget._shown(), theme, whole, width, derivatives=bool(derivatives)), path, "to_svg"
+    plain = inspect.signature(make)
+    own, *options = plain.parameters.values()
+    path = inspect.Parameter(
+        "path",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=None,
+        annotation="str | os.PathLike[str] | None",
     )
-
-
-@overload
-def to_png(widget: TakesSnapshots, path: None = None, **how: Unpack[_Png]) -> bytes: ...
-@overload
-def to_png(widget: TakesSnapshots, path: _Written, **how: Unpack[_Png]) -> Path: ...
-def to_png(
-    widget: TakesSnapshots,
-    path: _Written | None = None,
-    *,
-    scale: float = 2,
-    theme: Theme = "light",
-    whole: bool = False,
-    width: float | None = None,
-    derivatives: bool = False,
-) -> bytes | Path:
-    """Draw what the widget draws, as PNG.
-
-    Args:
-        widget: The widget, drawn with its selection and at its cursor.
-        path: The file to write; None for no file.
-        scale: Pixels of the picture per pixel of the widget.
-        theme: "light" or "dark".
-        whole: As for `to_svg`.
-        width: As for `to_svg`.
-        derivatives: As for `to_svg`.
-
-    Returns:
-        The contents of the file; with a path, the path.
-
-    Raises:
-        ImportError: The extra ``gradwalk[export]`` is not installed.
-        ValueError: The theme is unknown, the scale or the width is not positive, or the picture
-            would have more than 134 million pixels.
-        OSError: The file cannot be written.
-    """
-    _check_positive("scale", scale, 2)
-    if path is not None:
-        read_path(path, "to_png")
-    resvg = still.need("resvg_py", "resvg-py", "to_png")
-    text = draw(
-        widget._shown(),
-        _still_theme(theme, "to_png"),
-        whole,
-        width,
-        derivatives=bool(derivatives),
+    returns = f"{plain.return_annotation} | Path"
+    written.__signature__ = plain.replace(  # type: ignore[attr-defined]
+        parameters=[own, path, *options], return_annotation=returns
     )
-    width, height = _size(text)
-    if width * height * scale * scale > _MOST_PIXELS:
-        most = math.sqrt(_MOST_PIXELS / (width * height))
-        raise ValueError(
-            f"A PNG of this graph at scale {scale:g} would be {width * scale:,.0f} by "
-            f"{height * scale:,.0f} pixels, which is more than memory should hold. Give a scale of "
-            f"at most {math.floor(most * 100) / 100:g}, whole=False, or use to_svg()."
-        )
-    return _deliver(bytes(resvg.svg_to_bytes(svg_string=text, zoom=scale)), path, "to_png")
+    written.__annotations__ = {**make.__annotations__, "path": path.annotation, "return": returns}
+    return written  # type: ignore[return-value]
 
 
-@overload
-def to_pdf(widget: TakesSnapshots, path: None = None, **how: Unpack[_Picture]) -> bytes: ...
-@overload
-def to_pdf(widget: TakesSnapshots, path: _Written, **how: Unpack[_Picture]) -> Path: ...
-def to_pdf(
-    widget: TakesSnapshots,
-    path: _Written | None = None,
-    *,
-    theme: Theme = "light",
-    whole: bool = False,
-    width: float | None = None,
-    derivatives: bool = False,
-) -> bytes | Path:
-    """Draw what the widget draws, as a PDF of one page, in vectors and with text to search.
+class Exports:
+    """The methods that write what is shown into files. Several graphs are written side by side."""
 
-    Args:
-        widget: The widget, drawn with its selection and at its cursor.
-        path: The file to write; None for no file.
-        theme: "light" or "dark".
-        whole: As for `to_svg`.
-        width: As for `to_svg`.
-        derivatives: As for `to_svg`.
+    def _graphs_shown(self) -> Mapping[str, Snapshot]:
+        """Return the state of each graph that is shown, by its label.
 
-    Returns:
-        The contents of the file; with a path, the path.
+        Raises:
+            ValueError: The widget is closed.
+        """
+        raise NotImplementedError
 
-    Raises:
-        ImportError: The extra ``gradwalk[export]`` is not installed, or the cairo library that it
-            needs is missing.
-        ValueError: The theme is unknown, the width is not positive, or the widget is closed.
-        OSError: The file cannot be written.
-    """
-    if path is not None:
-        read_path(path, "to_pdf")
-    cairo = still.need("cairosvg", "CairoSVG", "to_pdf")
-    plain = _still_theme(theme, "to_pdf")
-    text = draw(
-        widget._shown(), plain, whole, width, fonts=_PLAIN_FONTS, derivatives=bool(derivatives)
-    )
-    return _deliver(bytes(cairo.svg2pdf(bytestring=text.encode("utf-8"))), path, "to_pdf")
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """Return the graph as networkx.
 
+        Example::
 
-@overload
-def to_json(widget: TakesSnapshots, path: None = None, *, source: bool = ...) -> str: ...
-@overload
-def to_json(widget: TakesSnapshots, path: _Written, *, source: bool = ...) -> Path: ...
-def to_json(
-    widget: TakesSnapshots, path: _Written | None = None, *, source: bool = True
-) -> str | Path:
-    """The graph as JSON that networkx reads.
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> len(GraphWidget(x**2).to_networkx())
+            2
+        """
+        raise NotImplementedError
 
-    Args:
-        widget: The widget; constants and cuts are included.
-        path: The file to write; None for no file.
-        source: Whether each node says which line of the program made it, as far as is known.
+    @_to_file
+    def to_svg(
+        self,
+        *,
+        theme: Theme = "light",
+        whole: bool = False,
+        width: float | None = None,
+        derivatives: bool = False,
+    ) -> str:
+        """Draw what is shown as SVG, with its selection and at its cursor.
 
-    Returns:
-        The text of the file; with a path, the path.
+        Args:
+            path: The file to write; None, the default, for no file.
+            theme: "light", "dark", or "auto", which follows the reader's system.
+            whole: Whether every node is drawn. Otherwise a large graph is drawn as the widget shows
+                it at first, its modules closed.
+            width: The width of the page in px; None for 1,200. A narrow page wraps rows and opens
+                fewer modules. The picture itself may be of any size.
+            derivatives: Whether the local derivative is written on every arrow that a gradient
+                passed, in a picture of cards.
+
+        Returns:
+            The text of the file; with a path, the path.
+
+        Raises:
+            ImportError: The extra ``gradwalk[export]`` is not installed.
+            ValueError: The theme is unknown, the width is not positive, or the widget is closed.
+            OSError: The file cannot be written.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> GraphWidget(x**2).to_svg(theme="dark")[:4]
+            '<svg'
+        """
+        return self._drawn(theme, whole, width, derivatives=bool(derivatives))
+
+    @_to_file
+    def to_png(
+        self,
+        *,
+        scale: float = 2,
+        theme: Theme = "light",
+        whole: bool = False,
+        width: float | None = None,
+        derivatives: bool = False,
+    ) -> bytes:
+        """Draw what is shown as PNG, with its selection and at its cursor.
+
+        Args:
+            path: The file to write; None, the default, for no file.
+            scale: Pixels of the picture per px of the widget.
+            theme: "light" or "dark".
+            whole: Whether every node is drawn, rather than the modules of a large graph closed.
+            width: The width of the page in px; None for 1,200.
+            derivatives: Whether the local derivative is written on every arrow that a gradient
+                passed.
+
+        Returns:
+            The contents of the file; with a path, the path.
+
+        Raises:
+            ImportError: The extra ``gradwalk[export]`` is not installed.
+            ValueError: The theme is unknown, the scale or the width is not positive, or the picture
+                would have more than 134 million pixels.
+            OSError: The file cannot be written.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> GraphWidget(x**2).to_png(scale=1)[1:4]
+            b'PNG'
+        """
+        _check_positive("scale", scale, 2)
+        resvg = still.need("resvg_py", "resvg-py", "to_png")
+        theme = _still_theme(theme, "to_png")
+        text = self._drawn(theme, whole, width, derivatives=bool(derivatives))
+        width, height = _size(text)
+        if width * height * scale * scale > _MOST_PIXELS:
+            most = math.sqrt(_MOST_PIXELS / (width * height))
+            raise ValueError(
+                f"A PNG of this graph at scale {scale:g} would be {width * scale:,.0f} by "
+                f"{height * scale:,.0f} pixels, which is more than memory should hold. Give a "
+                f"scale of at most {math.floor(most * 100) / 100:g}, whole=False, or use to_svg()."
+            )
+        return bytes(resvg.svg_to_bytes(svg_string=text, zoom=scale))
+
+    @_to_file
+    def to_pdf(
+        self,
+        *,
+        theme: Theme = "light",
+        whole: bool = False,
+        width: float | None = None,
+        derivatives: bool = False,
+    ) -> bytes:
+        """Draw what is shown as a PDF of one page, in vectors and with text to search.
+
+        Args:
+            path: The file to write; None, the default, for no file.
+            theme: "light" or "dark".
+            whole: Whether every node is drawn, rather than the modules of a large graph closed.
+            width: The width of the page in px; None for 1,200.
+            derivatives: Whether the local derivative is written on every arrow that a gradient
+                passed.
+
+        Returns:
+            The contents of the file; with a path, the path.
+
+        Raises:
+            ImportError: The extra ``gradwalk[export]`` is not installed, or the cairo library that
+                it needs is missing.
+            ValueError: The theme is unknown, the width is not positive, or the widget is closed.
+            OSError: The file cannot be written.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> GraphWidget(x**2).to_pdf()[:4]
+            b'%PDF'
+        """
+        cairo = still.need("cairosvg", "CairoSVG", "to_pdf")
+        theme = _still_theme(theme, "to_pdf")
+        how = {"fonts": _PLAIN_FONTS, "derivatives": bool(derivatives)}
+        text = self._drawn(theme, whole, width, **how)
+        return bytes(cairo.svg2pdf(bytestring=text.encode("utf-8")))
+
+    @_to_file
+    def to_html(self, *, title: str | None = None, source: bool = True) -> str:
+        """Write what is shown as one interactive HTML file that works offline.
+
+        Above 500 nodes the file has the details at the cursor only, and above 2,000 nodes only for
+        the first 2,000. The page's content policy forbids requests to any server.
+
+        Args:
+            path: The file to write; None, the default, for no file.
+            title: The title of the page; None for the size of the graph.
+            source: Whether to include lines of the program, as for `gradwalk.save`.
+
+        Returns:
+            The text of the file; with a path, the path.
+
+        Raises:
+            ValueError: The widget is closed.
+            OSError: The file cannot be written.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> "<title>A square</title>" in GraphWidget(x**2).to_html(title="A square")
+            True
+        """
+        shown = self._graphs_shown()
+        if len(shown) > 1:
+            return page_of_several(shown, title, source)
+        (only,) = shown.values()
+        return page(only, title, source)
+
+    @_to_file
+    def to_json(self, *, source: bool = True) -> str:
+        """Write the graph as JSON that networkx reads, with constants and cuts.
+
         ``networkx.node_link_graph(json.loads(text), edges="edges")`` is the graph again.
 
-    Raises:
-        ValueError: The widget is closed.
-        OSError: The file cannot be written.
-    """
-    data = graph_to_data(widget._shown().subject.drawn)
-    if not source:
-        for node in data["nodes"]:
-            node.pop("source", None)
-    # JSON escapes lone surrogates, so that names are read back unchanged.
-    text = escaped(json.dumps(data, ensure_ascii=False))
-    return _deliver(text, path, "to_json")
+        Args:
+            path: The file to write; None, the default, for no file.
+            source: Whether each node says which line of the program made it, as far as is known.
 
+        Returns:
+            The text of the file; with a path, the path.
 
-@overload
-def to_dot(widget: TakesSnapshots, path: None = None) -> str: ...
-@overload
-def to_dot(widget: TakesSnapshots, path: _Written) -> Path: ...
-def to_dot(widget: TakesSnapshots, path: _Written | None = None) -> str | Path:
-    """The graph that is drawn, in Graphviz' DOT language; needs no package.
+        Raises:
+            ValueError: The widget is closed.
+            OSError: The file cannot be written.
 
-    Args:
-        widget: The widget with the graph.
-        path: The file to write; None for no file.
+        Example::
 
-    Returns:
-        The text of the file; with a path, the path. `gradwalk.make_dot` draws as torchviz does
-        instead.
+            >>> import json
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> [node["op"] for node in json.loads(GraphWidget(x**2).to_json())["nodes"]]
+            ['PowBackward0', 'AccumulateGrad']
+        """
+        shown = self._graphs_shown()
+        drawn = [each.subject.drawn for each in shown.values()]
+        data = graph_to_data(drawn[0] if len(drawn) == 1 else self.to_networkx())
+        if not source:
+            for node in data["nodes"]:
+                node.pop("source", None)
+        # JSON escapes lone surrogates, so that names are read back unchanged.
+        return escaped(json.dumps(data, ensure_ascii=False))
 
-    Raises:
-        ValueError: The widget is closed.
-        OSError: The file cannot be written.
-    """
-    shown = widget._shown()
-    return _deliver(dot_text(shown_graph(shown), shown.direction), path, "to_dot")
+    @_to_file
+    def to_dot(self) -> str:
+        """Write the graph that is drawn in Graphviz' DOT language; needs no package.
+
+        Args:
+            path: The file to write; None, the default, for no file.
+
+        Returns:
+            The text of the file; with a path, the path. `gradwalk.make_dot` draws as torchviz does
+            instead.
+
+        Raises:
+            ValueError: The widget is closed.
+            OSError: The file cannot be written.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> GraphWidget(x**2).to_dot().splitlines()[0]
+            'digraph gradwalk {'
+        """
+        shown = self._graphs_shown()
+        direction = next(each.direction for each in shown.values())
+        return dot_text({label: shown_graph(each) for label, each in shown.items()}, direction)
+
+    def _drawn(self, theme: str, whole: bool, width: float | None, **more: Any) -> str:
+        """Draw every graph, next to each other."""
+        shown = self._graphs_shown()
+        drawn = {label: draw(each, theme, whole, width, **more) for label, each in shown.items()}
+        if len(drawn) == 1:
+            return drawn.popitem()[1]
+        parts, x, height = [], 0.0, 0.0
+        for label, svg in drawn.items():
+            wide, high = _size(svg)
+            name = html.escape(well_formed(label))
+            parts.append(
+                f'<text x="{x}" y="18" font-family="Arial" font-size="14" font-weight="600" '
+                f'fill="{_INK[theme]}">{name}</text>'
+                + svg.replace("<svg ", f'<svg x="{x}" y="{_HEADING}" ', 1)
+            )
+            x, height = x + wide + _GAP, max(height, high + _HEADING)
+        wide = x - _GAP
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{height:g}" '
+            f'viewBox="0 0 {wide:g} {height:g}">{"".join(parts)}</svg>'
+        )
 
 
 def draw(shown: Snapshot, theme: str, whole: bool, width: float | None = None, **more: Any) -> str:
@@ -242,8 +363,8 @@ def draw(shown: Snapshot, theme: str, whole: bool, width: float | None = None, *
     Args:
         shown: The state to draw.
         theme: "light", "dark" or "auto".
-        whole: As for `to_svg`.
-        width: As for `to_svg`.
+        whole: Whether every node is drawn.
+        width: The width of the page in px; None for 1,200.
         **more: Further options of ``js/export/svg.ts``.
 
     Raises:
@@ -291,7 +412,7 @@ def _check_positive(what: str, given: Any, such_as: float) -> None:
         raise ValueError(f"{what} was given {given!r}. Give a number above 0, such as {such_as}.")
 
 
-def _still_theme(theme: str, caller: str) -> str:
+def _still_theme(theme: Theme, caller: str) -> Theme:
     if theme == "auto":
         raise ValueError(
             f"{caller}() was given the theme 'auto', but such a file cannot follow its reader's "
@@ -304,7 +425,3 @@ def _size(svg: str) -> tuple[float, float]:
     found = re.match(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"', svg)
     assert found is not None
     return float(found[1]), float(found[2])
-
-
-def _deliver(content: _Content, path: Any, caller: str) -> _Content | Path:
-    return content if path is None else write_file(path, content, caller, between=2)

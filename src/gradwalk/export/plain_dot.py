@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from ..schema.graph import GraphModel, NodeModel
 
 _LONGEST = 1_000  # characters of a row; Graphviz reads no text of more than 16,384 bytes
@@ -16,27 +18,38 @@ _SHAPES = {
 }
 
 
-def dot_text(graph: GraphModel, direction: str = "down") -> str:
-    """Write a graph in the DOT language; needs no package.
+def dot_text(graphs: Mapping[str, GraphModel], direction: str = "down") -> str:
+    """Write graphs in the DOT language; needs no package.
 
     Args:
-        graph: The wire model.
+        graphs: The drawn graphs by label; each of several is a cluster.
         direction: Which way gradients flow: "down", "right", "up" or "left".
 
     Returns:
         One ``digraph``: leaves are rounded, outputs have two outlines, edges carry argument
-        names. Nodes are identified by their ids.
+        names. Nodes are identified by their ids, after "g1_" and so on for several graphs.
     """
     ranks = {"auto": "TB", "down": "TB", "right": "LR", "up": "BT", "left": "RL"}[direction]
-    roots = {root["node"] for root in graph["roots"]}
     lines = [
         "digraph gradwalk {",
         f"  rankdir={ranks};",
         '  node [shape=box, fontname="Arial, Helvetica, sans-serif", fontsize=11];',
         '  edge [fontname="Arial, Helvetica, sans-serif", fontsize=9];',
     ]
+    if len(graphs) == 1:
+        lines += [line for graph in graphs.values() for line in _statements(graph)]
+    else:
+        for number, (label, graph) in enumerate(graphs.items(), 1):
+            lines.append(f"  subgraph cluster_{number} {{ label={_quoted(_shortened(label))};")
+            lines += [*_statements(graph, f"g{number}_"), "  }"]
+    return "\n".join([*lines, "}", ""])
+
+
+def _statements(graph: GraphModel, prefix: str = "") -> Iterator[str]:
+    """Yield the lines of one graph."""
+    roots = {root["node"] for root in graph["roots"]}
     if graph["static"]:
-        lines.append("  edge [dir=back];  // data flows along the arrows")
+        yield "  edge [dir=back];  // data flows along the arrows"
     for node in graph["nodes"]:
         attributes = {"label": _label(node), "shape": _SHAPES[node["kind"]]}
         if node["kind"] == "leaf":
@@ -45,13 +58,13 @@ def dot_text(graph: GraphModel, direction: str = "down") -> str:
             attributes["style"] = "dashed"
         if node["id"] in roots:
             attributes["peripheries"] = "2"
-        lines.append(f"  {node['id']} [{_written(attributes)}];")
+        yield f"  {prefix}{node['id']} [{_written(attributes)}];"
     for edge in graph["edges"]:
         attributes = {} if edge["argument"] is None else {"label": _shortened(edge["argument"])}
         if edge["kind"] != "gradient":
             attributes |= {"style": "dashed", "arrowhead": "none", "arrowtail": "none"}
-        lines.append(f"  {edge['source']} -> {edge['target']} [{_written(attributes)}];")
-    return "\n".join([*lines, "}", ""])
+        ends = f"{prefix}{edge['source']} -> {prefix}{edge['target']}"
+        yield f"  {ends} [{_written(attributes)}];"
 
 
 def _label(node: NodeModel) -> str:

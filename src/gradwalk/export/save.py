@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
-from ..checks.finding import finding_models
-from ..graph.garbage_collector import collector_paused
 from ..graph.integers import read_int
-from ..graph.names import Names, caller_names
-from ..schema.columns import encode
-from ..schema.details import DetailsModel, StageModel
-from ..schema.file_format import FORMAT, VERSION, SavedGraphModel
-from ..schema.graph_json import beyond_drawn, graph_to_data
+from ..graph.names import caller_names
+from ..schema.file_format import join_graphs
 from ..schema.ranks import RankModel, with_rank
-from ..sources.graph_model import dtypes_model
-from ..sources.graph_source import GraphSource
 from ..sources.read_source import read_source
-from ..sources.saved_graph import undetailed
-from ..sources.snapshot import MOST_SHOWN, Snapshot, TakesSnapshots
-from ..torch_api.saved_tensors import saved_read_once
+from ..sources.snapshot import MOST_SHOWN, HasGraphs, Snapshot
+from .contents import MOST_DETAILED, packed_graph
 from .disk import read_path, write_file
-from .without_source import without_source
-
-MOST_AT_EVERY_CURSOR = 500
-"""Up to this many nodes, details are saved for every cursor; above, for the current one only."""
-
-MOST_DETAILED = 2_000
-"""Most nodes whose details are saved, counted from the outputs."""
 
 FEWEST_DETAILED = 50
-"""The same on every rank but the first."""
+"""Most nodes whose details are saved on every rank but the first."""
 
 _STAGE = (
     "Give the number of the stage, from 0, where torch.distributed is initialised and the graph is "
@@ -42,13 +28,15 @@ _STAGE = (
 
 
 def save(
-    *outputs: Any,
-    path: Any = None,
+    obj: Any,
+    path: str | os.PathLike[str],
+    *,
     names: Mapping[str, Any] | torch.nn.Module | None = None,
     source: bool = True,
     stage: int | None = None,
+    stacklevel: int = 1,
 ) -> Path:
-    """Save a graph and its recorded backward pass to a file.
+    """Save a graph, or a comparison, and its recorded backward passes to a file.
 
     The file holds plain values: structure, names, modules, source lines, the recorded pass, the
     findings of `gradwalk.diagnose`, the memory held for backward, and the details of every node,
@@ -61,21 +49,22 @@ def save(
     the others. With many ranks, only the first saves the details of all nodes.
 
     Args:
-        *outputs: A `GraphWidget`, or what `GraphWidget` takes: tensors that require grad, any
-            number, also in lists, tuples and dicts; or a static graph of torch.export or torch.fx.
-            The last one is the path, unless ``path`` has it.
+        obj: A loss; a tuple, list or dict of outputs; a static graph of torch.export or torch.fx; a
+            `Recording`, a `GraphWidget`, a `CompareWidget` or a `NumericsComparison`.
         path: The file, such as "run.gw"; an existing file is replaced, with a warning.
         names: Names of tensors, as for `GraphWidget`; not with a widget, which has its names.
         source: Whether to include the program's lines that `watch` recorded: text and positions.
             False removes them from sentences as well.
         stage: The number of this rank's pipeline stage, from 0 at the input. `gradwalk.load` ties
             the output of each stage to the input of the next one.
+        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+            caller, and a function that wraps this one passes 2.
 
     Returns:
         The path. `gradwalk.load` opens it.
 
     Raises:
-        TypeError: An output's type carries no autograd graph, or the path is missing.
+        TypeError: ``obj`` carries no autograd graph, or ``path`` is not a path.
         ValueError: An output does not require grad, the widget is closed or given with names, or
             ``stage`` is given in a process without a rank.
         OSError: The file cannot be written.
@@ -91,28 +80,30 @@ def save(
         >>> load(path).run["grads"][0]["values"]
         6.0
     """
-    if path is None:
-        if len(outputs) < 2:
-            raise TypeError(
-                "save() was given no path. Pass the path last, as in save(loss, 'run.gw')."
-            )
-        *given, path = outputs
-    else:
-        given = list(outputs)
     read_path(path, "save")
-    if len(given) == 1 and isinstance(given[0], TakesSnapshots):
+    if isinstance(obj, HasGraphs):
         if names is not None:
             raise ValueError(
                 "save() was given names along with a widget, which has its own. Leave them out."
             )
-        return write_file(path, _contents(given[0]._shown(), source, stage), "save")
-    called = caller_names(names, "save")
-    subject = read_source(tuple(given), called, "save", named=names is not None)
+        return write_file(path, _contents_of(obj._graphs_shown(), source, stage), "save")
+    called = caller_names(names, "save", stacklevel)
+    subject = read_source((obj,), called, "save", named=names is not None)
     try:
         shown = Snapshot(subject, subject.direction, subject.size <= MOST_SHOWN)
         return write_file(path, _contents(shown, source, stage), "save")
     finally:
         subject.close()
+
+
+def _contents_of(shown: Mapping[str, Snapshot], source: bool, stage: int | None) -> bytes:
+    """Return the content of the file: one graph, or all graphs of a comparison."""
+    if len(shown) == 1:
+        (only,) = shown.values()
+        return _contents(only, source, stage)
+    if stage is not None:
+        raise ValueError("save() was given stage= along with a comparison, which is of no rank.")
+    return join_graphs({label: packed_graph(each, source) for label, each in shown.items()})
 
 
 def _contents(shown: Snapshot, source: bool, stage: int | None) -> bytes:
@@ -134,91 +125,3 @@ def _most_detailed(rank: RankModel | None) -> int:
     if rank is None or rank["rank"] == 0:
         return MOST_DETAILED
     return max(FEWEST_DETAILED, MOST_DETAILED // rank["world_size"])
-
-
-def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> bytes:
-    """Encode `saved_graph` as the bytes of a file.
-
-    Args:
-        shown: The graph to save.
-        source: Whether to include lines of the program.
-        most: Most nodes whose details are included.
-    """
-    with collector_paused():
-        return encode(saved_graph(shown, source, most))
-
-
-def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> SavedGraphModel:
-    """Collect the contents of the file.
-
-    Args:
-        shown: The graph to save.
-        source: Whether to include lines of the program.
-        most: Most nodes whose details are included.
-
-    Returns:
-        Plain values.
-    """
-    subject = shown.subject
-    total = len(subject.drawn)
-    every = total <= MOST_AT_EVERY_CURSOR
-    details = _details(subject, min(total, most), every)
-    findings = shown.findings
-    if findings is None:
-        findings = finding_models(subject.findings(Names()))
-    saved: SavedGraphModel = {
-        "format": FORMAT,  # type: ignore[typeddict-item]
-        "version": VERSION,
-        "graph": subject.model,
-        "network": beyond_drawn(graph_to_data(subject.drawn)),  # type: ignore[typeddict-item]
-        "dtypes": dtypes_model(subject.drawn),
-        "watched": subject.is_watched,
-        "memory": subject.memory(),
-        "findings": findings,
-        "direction": shown.direction,  # type: ignore[typeddict-item]
-        "constants": shown.constants,
-        "selected": shown.selected,
-        "cursor": subject.cursor,
-        "inner": shown.inner,
-        "state": subject.state(),
-        "steps": subject.steps,
-        "run": subject.run,
-        "transport": subject.reopened(),
-        "details": [*details, *[None] * (total - len(details))],
-        "undetailed": undetailed(subject.drawn, len(details)) if len(details) < total else None,
-        "all_cursors": every,
-    }
-    return saved if source else without_source(saved)
-
-
-def _details(subject: GraphSource, nodes: int, every: bool) -> list[list[StageModel]]:
-    """Collect the details of the first nodes at every cursor, without moving the cursor.
-
-    Args:
-        subject: The graph to save.
-        nodes: The number of nodes of ``subject.drawn``.
-        every: Whether to read every cursor; otherwise the current one represents all.
-
-    Returns:
-        For each node, its details at the start, then each change with its cursor.
-    """
-    details = subject.looking()
-    with saved_read_once():
-        if every:
-            return [_stages(details, node, subject.changes(node)) for node in range(nodes)]
-        now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))
-        return [[{"from_step": 0, "fields": fields}] for fields in now]
-
-
-def _stages(
-    details: Callable[[int, int | None], DetailsModel], node: int, cursors: list[int]
-) -> list[StageModel]:
-    found: list[StageModel] = []
-    before: dict[str, Any] = {}
-    for cursor in cursors:
-        now = cast(dict[str, Any], details(node, cursor))
-        changed = {name: value for name, value in now.items() if before.get(name, ...) != value}
-        if changed:
-            found.append({"from_step": cursor, "fields": changed})
-        before = now
-    return found

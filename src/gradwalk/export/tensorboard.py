@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..schema.surrogates import well_formed
-from ..sources.capture_graph import capture
+from ..sources.read_source import capture
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -168,7 +168,7 @@ def _node_def(graph: nx.MultiDiGraph, node: int, names: dict[int, str]) -> NodeD
 
     data = graph.nodes[node]
     edges = sorted(
-        (edge["input_nr"], target, edge["output_nr"], edge["argument"])
+        (edge["arg_nr"], target, edge["output_nr"], edge["argument"])
         for _, target, edge in graph.out_edges(node, data=True)
     )
     attributes = {"_output_shapes": _shapes([output["shape"] for output in data["outputs"]])}
@@ -179,7 +179,7 @@ def _node_def(graph: nx.MultiDiGraph, node: int, names: dict[int, str]) -> NodeD
     if edges:
         attributes["arguments"] = _text(_listed((nr, argument) for nr, _, _, argument in edges))
     if data["no_grad_inputs"]:
-        without_grad = ((each["input_nr"], each["argument"]) for each in data["no_grad_inputs"])
+        without_grad = ((each["arg_nr"], each["argument"]) for each in data["no_grad_inputs"])
         attributes["no_grad_inputs"] = _text(_listed(without_grad))
     return NodeDef(
         name=names[node],

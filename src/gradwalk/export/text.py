@@ -149,7 +149,7 @@ class _Tree:
             for edge in between.values()
         ]
         # The argument of a constant is sometimes unknown.
-        edges.sort(key=lambda each: (each[1]["input_nr"] is None, each[1]["input_nr"] or 0))
+        edges.sort(key=lambda each: (each[1]["arg_nr"] is None, each[1]["arg_nr"] or 0))
         if not edges:
             return []
         main = max(range(len(edges)), key=lambda i: self.heights[edges[i][0]])
@@ -207,8 +207,8 @@ def _heights(graph: nx.MultiDiGraph) -> dict[int, int]:
 
 
 def _argument(edge: dict[str, Any]) -> str:
-    nr = "" if edge["input_nr"] is None else f" {edge['input_nr']}"
-    return _visible(edge["argument"] or f"input{nr}")
+    nr = "" if edge["arg_nr"] is None else f" {edge['arg_nr']}"
+    return printable(edge["argument"] or f"input{nr}")
 
 
 def _describe(
@@ -216,19 +216,19 @@ def _describe(
 ) -> str:
     is_plain = data["kind"] != "op" and "fx_name" not in data
     kind = data["kind"] if is_plain else re.sub(r"Backward\d*$", "", data["op"])
-    words = [str(place.node), _visible(kind)]
+    words = [str(place.node), printable(kind)]
     outputs = data["outputs"]
     if place.output_nr < len(outputs):
         name, shape = outputs[place.output_nr]["name"], outputs[place.output_nr]["shape"]
     else:
         name, shape = data["name"], data["shape"]
     if name:
-        words.append(_visible(name))
+        words.append(printable(name))
     if shape is not None:
         words.append(f"({', '.join(map(str, shape))})" if len(shape) else "scalar")
     written = short_value(value)
     if written is not None:
-        words.append(f"= {_visible(written)}")
+        words.append(f"= {printable(written)}")
     notes = [_output(place.output_nr, len(outputs))] if len(outputs) > 1 else []
     without_grad = [_argument(each) for each in data["no_grad_inputs"]]
     if without_grad:
@@ -247,7 +247,7 @@ def _output(nr: int, count: int) -> str:
     return f"output {nr} of {count}"  # counted from 0, as torch does
 
 
-def _visible(text: str) -> str:
+def printable(text: str) -> str:
     """Escape line breaks and control characters, which names may contain."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 

@@ -16,9 +16,9 @@ from torch.autograd.graph import Node
 
 from ..schema.surrogates import well_formed
 from ..torch_api.nodes import leaf_tensor, node_class, saved_names
+from ..torch_api.reading import base_of
 from ..torch_api.release import free_without_recursion
 from ..torch_api.saved_tensors import packed_value, saved_value
-from ..torch_api.tensors import base_of
 
 if TYPE_CHECKING:
     import graphviz

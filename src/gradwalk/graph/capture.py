@@ -4,32 +4,216 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.graph import Node
 
-from ..torch_api.func_transforms import transforms_around
-from ..torch_api.nodes import AccumulateGrad, NextFunctions, outputs_metadata
+from ..torch_api.modes import transforms_around, unseen, without_function_subclasses
+from ..torch_api.nodes import (
+    AccumulateGrad,
+    NextFunctions,
+    at_first_use,
+    input_names,
+    node_class,
+    op_name,
+    outputs_metadata,
+    sequence_nr,
+)
 from ..torch_api.release import free_without_recursion
-from .adjacency import Neighbours
+from .adjacency import Neighbours, collector_paused
 from .adjacency import attributes as attributes_of
 from .adjacency import predecessors as predecessors_of
 from .adjacency import successors as successors_of
-from .attributes import Description, Place
-from .garbage_collector import collector_paused
-from .integers import read_int
 from .names import Names
 from .outputs import Output
 
 if TYPE_CHECKING:
     import networkx as nx
 
-MOST_NODES = 200_000
-"""The most nodes that are drawn by default."""
+
+Place = tuple[int, int]
+"""The id of a node, and the number of one of its outputs."""
+
+_MOST_NAMES = 100  # outputs that a node is named after
+
+
+def _made_once(
+    ids: dict[Node, int],
+    following: list[NextFunctions],
+    names: dict[Place, str],
+    roots: list[Place],
+) -> Callable[[], nx.MultiDiGraph]:
+    """Return a function that makes the graph of a walk, once: `record` may never need it.
+
+    Names of tensors may change until then, so they are read before. Shapes are those that torch
+    recorded in the forward pass.
+    """
+    lock = threading.Lock()
+    made: list[nx.MultiDiGraph] = []
+    walked = [(ids, following)]
+
+    def graph() -> nx.MultiDiGraph:
+        if not made:
+            with lock, collector_paused(), unseen():
+                if not made:
+                    made.append(_described(*walked[0], names, roots))
+                    walked.clear()
+        return made[0]
+
+    return graph
+
+
+def _described(
+    ids: dict[Node, int],
+    following: list[NextFunctions],
+    names: dict[Place, str],
+    roots: list[Place],
+) -> nx.MultiDiGraph:
+    import networkx as nx  # noqa: PLC0415  slow to import
+
+    graph = nx.MultiDiGraph()
+    _describe_all(graph, ids, following)
+    by_node: dict[int, dict[int, str]] = {}
+    for (node, output_nr), name in names.items():
+        by_node.setdefault(node, {})[output_nr] = name
+    for node, of_outputs in by_node.items():
+        _name(graph.nodes[node], of_outputs)
+    graph.graph["roots"] = roots.copy()
+    graph.graph["torch_version"] = str(torch.__version__)
+    return graph
+
+
+def _describe_all(  # noqa: C901
+    graph: nx.MultiDiGraph, ids: dict[Node, int], following: list[NextFunctions]
+) -> None:
+    """Fill ``graph`` with nodes and edges.
+
+    This loop takes most of the time of a capture. So it fills networkx' dictionaries directly, and
+    describes nodes that differ only in their number once.
+    """
+    attributes, successors, predecessors = (
+        attributes_of(graph),
+        successors_of(graph),
+        predecessors_of(graph),
+    )
+    for i in ids.values():
+        successors[i], predecessors[i] = {}, {}
+    alike: dict[Any, tuple[dict[str, Any], Sequence[str | None]]] = {}
+    node: Any
+    for (node, i), children in zip(ids.items(), following, strict=True):
+        cls: Any = type(node)
+        key: Any = None
+        try:
+            (only,) = outputs_metadata(node)
+            key = cls, tuple(only.shape), only.dtype, only.device
+            found = alike.get(key)
+        except Exception:  # several outputs, none, a nested one; sizes that are symbols
+            key = found = None
+        if found is None:
+            found = _describe(node, key), node_class(cls).arguments
+            if key is not None and node_class(cls).op is not None:
+                alike[key] = found
+        described, arguments = found
+        attributes[i] = data = described.copy()
+        data["sequence_nr"] = sequence_nr(node)
+        if len(arguments) != len(children):
+            arguments = input_names(node, children)
+        out = successors[i]
+        without_grad: list[dict[str, Any]] = []
+        for nr, (child, output_nr) in enumerate(children):
+            if child is None:
+                without_grad.append({"arg_nr": nr, "argument": arguments[nr]})
+                continue
+            target = ids[child]
+            edge = {"arg_nr": nr, "argument": arguments[nr], "output_nr": output_nr}
+            if target in out:
+                out[target][nr] = edge
+            else:
+                out[target] = predecessors[target][i] = {nr: edge}
+        if without_grad:
+            data["no_grad_inputs"] = without_grad
+
+
+def _name(data: dict[str, Any], names: Mapping[int, str]) -> None:
+    """Name a node after its outputs, given by their numbers."""
+    # Nodes without names share their outputs, so a name makes a copy.
+    data["outputs"] = outputs = [
+        {**output, "name": names.get(output["output_nr"], output["name"])}
+        for output in data["outputs"]
+    ]
+    named = [output["name"] for output in outputs if output["name"]]
+    if named:
+        more = len(named) - _MOST_NAMES
+        rest = f" and {more} more" if more > 0 else ""
+        data["name"] = ", ".join(named[:_MOST_NAMES]) + rest
+
+
+def _describe(node: Any, only: Any) -> dict[str, Any]:
+    """Return the attributes of a node, except its numbers.
+
+    ``only`` has the class, shape, dtype and device of its one output; None if there are several.
+    """
+    is_leaf = type(node) is AccumulateGrad
+    outputs = described_outputs(node) if only is None else [_output(0, *only[1:])]
+    first = outputs[0] if outputs else {"shape": None, "dtype": None, "device": None}
+    return {
+        "kind": "leaf" if is_leaf else "op",
+        "op": op_name(node),
+        "name": None,
+        "shape": first["shape"],
+        "dtype": first["dtype"],
+        "device": first["device"],
+        "requires_grad": True,
+        "is_leaf": is_leaf,
+        "sequence_nr": None,
+        "outputs": outputs,
+        "no_grad_inputs": [],
+        "checkpoint": None,
+    }
+
+
+def described_outputs(node: Any) -> list[dict[str, Any]]:
+    """Describe the outputs of a node, without their names."""
+    is_leaf = type(node) is AccumulateGrad
+    described = [at_first_use(node, node.variable)] if is_leaf else outputs_metadata(node)
+    with without_function_subclasses():  # a subclass may raise
+        return [
+            _output(nr, _shape(each), each.dtype, each.device) for nr, each in enumerate(described)
+        ]
+
+
+def _shape(like: Any) -> tuple[Any, ...] | None:
+    try:
+        return tuple(like.shape)
+    except Exception:  # a nested tensor has no single shape, a user's class may raise
+        return None
+
+
+def _output(
+    nr: int, shape: tuple[Any, ...] | None, dtype: torch.dtype, device: torch.device
+) -> dict[str, Any]:
+    return {
+        "output_nr": nr,
+        "name": None,
+        "shape": shape if is_plain_shape(shape) else None,
+        "dtype": as_text(dtype),
+        "device": as_text(device),
+    }
+
+
+def is_plain_shape(shape: tuple[Any, ...] | None) -> bool:
+    """Whether a shape consists of numbers, without symbols."""
+    # A jagged tensor has a symbol among its sizes, so it has no shape of numbers.
+    return shape is not None and all(type(size) is int for size in shape)
+
+
+as_text = functools.cache(str)
+"""The text of a dtype or a device; cached, because torch takes long for it."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +264,15 @@ class Capture:
         return sorted(made, key=lambda node: (data[node]["sequence_nr"], -node))
 
     @functools.cached_property
-    def taken(self) -> dict[int, Any]:
+    def leaf_types(self) -> dict[int, Any]:
         """Id of each leaf -> its shape, dtype and device at its first use; None for unknown.
 
         Another tensor may have replaced the leaf since.
         """
         nodes = enumerate(self.nodes)
-        return {i: _taken(node) for i, node in nodes if type(node) is AccumulateGrad}
+        return {i: _type_at_first_use(node) for i, node in nodes if type(node) is AccumulateGrad}
 
-    def takers(self) -> dict[int, list[int]]:
+    def consumers(self) -> dict[int, list[int]]:
         """Return the consumers of each node, in their order; it does not need ``graph``."""
         ids = {node: i for i, node in enumerate(self.nodes)}
         found: dict[int, list[int]] = {}
@@ -96,9 +280,9 @@ class Capture:
             for child, _ in node.next_functions:
                 if child is None:
                     continue
-                takers = found.setdefault(ids[child], [])
-                if not takers or takers[-1] != i:
-                    takers.append(i)
+                consumers = found.setdefault(ids[child], [])
+                if not consumers or consumers[-1] != i:
+                    consumers.append(i)
         return found
 
     def leaves(self) -> Iterator[tuple[int, torch.Tensor]]:
@@ -114,14 +298,6 @@ def capture_nodes(outputs: list[Output], names: Names, most: int | None = None) 
     An AccumulateGrad and its leaf tensor are one node. The walk is iterative and reads metadata
     only, so it changes nothing and works after backward has freed the saved tensors.
 
-    Args:
-        outputs: The start of the walk.
-        names: The user's names for tensors.
-        most: The most nodes to accept; None for any number.
-
-    Returns:
-        The graph and its nodes.
-
     Raises:
         ValueError: It has more nodes.
     """
@@ -131,17 +307,6 @@ def capture_nodes(outputs: list[Output], names: Names, most: int | None = None) 
             return _build(outputs, ids, names, math.inf if most is None else most)
         finally:
             free_without_recursion(ids)
-
-
-def read_most(max_nodes: Any) -> int | None:
-    """Check the argument ``max_nodes``."""
-    if max_nodes is None:
-        return None
-    instead = "Give the most nodes to draw, such as 1_000_000, or None for any number."
-    count = read_int(max_nodes, "max_nodes was given ", instead)
-    if count < 1:
-        raise ValueError(f"max_nodes was given {count}. Give a number from 1, or None for any.")
-    return count
 
 
 def _build(outputs: list[Output], ids: dict[Node, int], names: Names, most: float) -> Capture:
@@ -166,34 +331,24 @@ def _build(outputs: list[Output], ids: dict[Node, int], names: Names, most: floa
         for output in outputs
         if output.tensor is not None and not output.tensor.is_leaf
     }
-    described = Description(
-        ids,
-        following,
-        called={(ids[node], nr): name for (node, nr), name in called.items() if node in ids},
-        leaf_names=_leaf_names(nodes, names),
-        roots=roots,
-    )
+    at = {(ids[node], nr): name for (node, nr), name in called.items() if node in ids}
+    described = _made_once(ids, following, {**_leaf_names(nodes, names), **at}, roots)
     transforms = transforms_around(outputs[0].tensor if outputs else None)
     holders = tuple(output.holder for output in outputs if output.holder is not None)
     return Capture(nodes, roots, tensors, described, transforms, holders)
 
 
-def _leaf_names(nodes: list[Node], names: Names) -> dict[int, str]:
+def _leaf_names(nodes: list[Node], names: Names) -> dict[Place, str]:
     if not names.leaves:
         return {}
     leaves = [(i, node.variable) for i, node in enumerate(nodes) if type(node) is AccumulateGrad]  # type: ignore[attr-defined]
-    return {i: names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves}
+    return {(i, 0): names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves}
 
 
 def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> None:
-    """Find all nodes that gradients can reach from some roots, breadth-first.
+    """Find all nodes that gradients can reach from the roots in ``ids``, breadth-first.
 
     Iterative, so that only memory limits the depth. It stops after ``most`` nodes.
-
-    Args:
-        ids: The roots; gets each node's id, in the order of the ids.
-        following: Gets the next functions of each node.
-        most: A number of nodes.
     """
     order = list(ids)
     ids.update({root: i for i, root in enumerate(order)})
@@ -208,18 +363,16 @@ def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> 
                 order.append(child)
 
 
-def is_replaced(taken: Any, leaf: torch.Tensor) -> bool:
-    """Whether another tensor has replaced a leaf, as ``half()`` of a module does.
+def is_replaced(type_at_first_use: Any, leaf: torch.Tensor) -> bool:
+    """Return whether another tensor has replaced a leaf, as ``half()`` of a module does.
 
-    Args:
-        taken: Its entry in `Capture.taken`.
-        leaf: The current leaf.
+    ``type_at_first_use`` is its entry in `Capture.leaf_types`.
     """
     now = _type_of(leaf)
-    return taken is not None and now is not None and taken != now
+    return None not in (type_at_first_use, now) and type_at_first_use != now
 
 
-def _taken(node: Any) -> Any:
+def _type_at_first_use(node: Any) -> Any:
     try:
         (noted,) = outputs_metadata(node)
     except Exception:  # a nested tensor

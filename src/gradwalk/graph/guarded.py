@@ -31,13 +31,7 @@ class Guarded:
     failed: list[FailedModel] = field(default_factory=list)
 
     def build(self, part: str, made_by: Callable[[], Part], instead: Part) -> Part:
-        """Build one part.
-
-        Args:
-            part: Its name.
-            made_by: Returns it.
-            instead: The result if that fails.
-        """
+        """Build one part; return ``instead`` if that fails."""
         self.failed[:] = [each for each in self.failed if each["part"] != part]
         try:
             return made_by()

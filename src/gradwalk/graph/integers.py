@@ -5,6 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+MOST_NODES = 200_000
+"""The most nodes that are drawn by default."""
+
 
 def read_int(value: Any, given: str, instead: str) -> int:
     """Convert any kind of integer to ``int``.
@@ -30,3 +33,14 @@ def read_int(value: Any, given: str, instead: str) -> int:
     except TypeError:
         kind = type(value).__name__
         raise TypeError(f"{given}{value!r}, of type {kind}. {instead}") from None
+
+
+def read_most(max_nodes: Any) -> int | None:
+    """Check the argument ``max_nodes``."""
+    if max_nodes is None:
+        return None
+    instead = "Give the most nodes to draw, such as 1_000_000, or None for any number."
+    count = read_int(max_nodes, "max_nodes was given ", instead)
+    if count < 1:
+        raise ValueError(f"max_nodes was given {count}. Give a number from 1, or None for any.")
+    return count

@@ -1,4 +1,4 @@
-"""Short texts for nodes, values and sizes."""
+"""Short texts for nodes, values and sizes, and operations that only pass a tensor through."""
 
 from __future__ import annotations
 
@@ -29,13 +29,7 @@ def label(data: dict[str, Any]) -> str:
 
 
 def short_value(values: Any) -> str | None:
-    """Format values to fit beside a node: "2", "[1, 2.5]".
-
-    Args:
-        values: A number, or nested lists from ``Tensor.tolist()``.
-
-    Returns:
-        The text, with floats to four digits; None for no values, and for a text that is too long.
+    """Format values of ``tolist()``, floats to four digits: "2", "[1, 2.5]"; None if too long.
 
     Example::
 
@@ -59,3 +53,60 @@ def in_bytes(size: int) -> str:
     power = min(int(math.log2(max(size, 1))) // 10, 4)
     unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
     return f"{size} {unit}" if power == 0 else f"{size / 2 ** (10 * power):.3g} {unit}"
+
+
+VIEWS = frozenset(
+    {
+        "AliasBackward0",
+        "AsStridedBackward0",
+        "DiagonalBackward0",
+        "PermuteBackward0",
+        "ReshapeAliasBackward0",
+        "SelectBackward0",
+        "SliceBackward0",
+        "SplitBackward0",
+        "SplitWithSizesBackward0",
+        "SqueezeBackward0",
+        "SqueezeBackward1",
+        "SqueezeBackward2",
+        "SqueezeBackward3",
+        "SqueezeBackward4",
+        "SqueezeBackward5",
+        "TBackward0",
+        "TransposeBackward0",
+        "TransposeBackward1",
+        "UnbindBackward0",
+        "UnfoldBackward0",
+        "UnsafeSplitBackward0",
+        "UnsafeSplitWithSizesBackward0",
+        "UnsafeViewBackward0",
+        "UnsqueezeBackward0",
+        "UnsqueezeBackward1",
+        "ViewBackward0",
+        "ViewAsComplexBackward0",
+        "ViewAsRealBackward0",
+    }
+)
+"""The same numbers, or some of them, under another shape: the gradient gets the old shape back."""
+
+EXPANDS = frozenset({"ExpandBackward0", "RepeatBackward0"})
+"""The same numbers several times: the gradient is summed over the copies."""
+
+COPIES = frozenset({"CloneBackward0", "CopyBackwards", "LiftBackward0"})
+"""The same numbers in other memory: the gradient does not change."""
+
+CASTS = frozenset({"ToCopyBackward0"})
+"""The same numbers in another dtype or on another device: the gradient is cast back."""
+
+PLUMBING = VIEWS | EXPANDS | COPIES | CASTS
+
+
+def is_pass_through(op: str) -> bool:
+    """Return whether a node only passes a tensor through: a view, expand, copy or cast.
+
+    Example::
+
+        >>> is_pass_through("TransposeBackward0"), is_pass_through("MulBackward0")
+        (True, False)
+    """
+    return op.removesuffix("_copy") in PLUMBING

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import re
 import sys
 import weakref
@@ -14,21 +13,28 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from ..notebook import caller_variables
-from ..torch_api.distributed import Sharded, gathered_parameters, is_sharded_by_fsdp2, reduced
+from ..hosts.this_host import caller_variables, this_host
+from ..torch_api.distributed import (
+    Sharded,
+    gathered_parameters,
+    is_distributed,
+    is_sharded_by_fsdp2,
+    reduced,
+)
 from ..torch_api.nodes import Edge, gradient_edge
-from ..torch_api.tensors import own_buffers, own_parameters, submodules
+from ..torch_api.reading import own_buffers, own_parameters, submodules
+from .integers import read_int
+from .module_paths import below as joined
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
 _HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
-
-# marimo's name for a cell's own `_name` among the variables of all cells.
-_CELL_LOCAL = re.compile(r"_cell_[A-Za-z0-9-]+(_\w*)")
 
 # A container with more items than this is data, not a handful of named tensors.
 _MOST_ITEMS = 1000
 
 _NAMED = (torch.Tensor, torch.nn.Module)
+
+_STACKLEVEL = "Give 1 for the variables of the caller, 2 for the variables of the caller's caller."
 
 
 @dataclass
@@ -64,6 +70,10 @@ class Names:
     tied: dict[int, list[str]] = field(default_factory=dict)
     sharded: dict[int, tuple[weakref.ref[torch.Tensor], Sharded]] = field(default_factory=dict)
     replicated: dict[int, weakref.ref[DistributedDataParallel]] = field(default_factory=dict)
+
+    def add_replicated(self, module: DistributedDataParallel) -> None:
+        """Note the parameters whose gradients a DistributedDataParallel reduces."""
+        self.replicated.update(dict.fromkeys(map(id, reduced(module)), weakref.ref(module)))
 
     def place_of(self, module: torch.nn.Module) -> tuple[str, str] | None:
         """Return a module's variable and its dotted path; None for an unknown module."""
@@ -121,15 +131,7 @@ class Names:
 
 
 def read_names(names: Any, caller: str) -> Names:
-    """Read the argument ``names=``.
-
-    Args:
-        names: A mapping name -> tensor or ``nn.Module`` (its parameters get dotted names), a
-            module, or None.
-        caller: The public name to use in messages.
-
-    Returns:
-        The names found.
+    """Read the argument ``names=``: a mapping to tensors or modules, a module, or None.
 
     Raises:
         TypeError: ``names`` is neither, or maps a name to something else.
@@ -158,22 +160,34 @@ def read_names(names: Any, caller: str) -> Names:
     return found
 
 
-def caller_names(names: Any, caller: str, without: Any = None) -> Names:
+def caller_names(names: Any, caller: str, stacklevel: int, without: Any = None) -> Names:
     """Return the names that a public function was given, or those of its caller's variables.
 
-    It reads the frame above the function that calls it, so only the public function may call it.
+    It counts frames from the function that calls it, so only the public function may call it.
 
     Args:
         names: The argument ``names=``; None for the variables of the caller.
         caller: The public name to use in messages.
+        stacklevel: The frame to read: 1 is the public function's caller, 2 the caller's caller. The
+            outermost frame if there are fewer.
         without: A value whose variable gives no names.
 
     Raises:
-        TypeError: ``names`` is not what `read_names` takes.
+        TypeError: ``names`` is not what `read_names` takes, or ``stacklevel`` is not an integer.
     """
-    if names is not None:
+    level = read_int(stacklevel, f"{caller}() was given stacklevel=", _STACKLEVEL)
+    if names is not None and not is_distributed():
         return read_names(names, caller)
-    variables = caller_variables(sys._getframe(2))
+    frame = sys._getframe(2)
+    for _ in range(level - 1):
+        frame = frame.f_back or frame
+    variables = caller_variables(frame)
+    if names is not None:
+        found = read_names(names, caller)
+        for value in variables.values():  # names= may be the module inside of it
+            if isinstance(value, DistributedDataParallel):
+                found.add_replicated(value)
+        return found
     return names_among({name: each for name, each in variables.items() if each is not without})
 
 
@@ -182,16 +196,10 @@ def names_among(variables: Mapping[str, Any]) -> Names:
 
     A variable's own name takes precedence over a place in a module or a container: ``w`` is named
     ``w`` even if it is also ``params[0]``.
-
-    Args:
-        variables: Name -> value, as in ``locals()`` or a notebook's namespace.
-
-    Returns:
-        The names found.
     """
-    found = Names()
+    found, as_written = Names(), this_host().as_written
     own = [
-        (_as_written(name), value)
+        (as_written(name), value)
         for name, value in list(variables.items())
         if not _HISTORY.fullmatch(name)
     ]
@@ -214,13 +222,6 @@ def _of_kind(kind: type, places: Iterable[tuple[str, Any]]) -> Iterator[tuple[st
             continue
         if is_one:
             yield place, value
-
-
-def _as_written(name: str) -> str:
-    """Return a variable's name as the user's code has it."""
-    if "marimo" in sys.modules and (local := _CELL_LOCAL.fullmatch(name)) is not None:
-        return local[1]
-    return name
 
 
 def _add(found: Names, place: str, value: torch.Tensor | torch.nn.Module) -> None:
@@ -279,7 +280,7 @@ def _is_distributed(kind: type) -> bool:
 def _add_distributed(found: Names, module: torch.nn.Module) -> None:
     for below in module.modules():
         if isinstance(below, DistributedDataParallel):
-            found.replicated.update(dict.fromkeys(map(id, reduced(below)), weakref.ref(below)))
+            found.add_replicated(below)
         for owner, name, tensor, sharded in gathered_parameters(below):
             _, _, path = found.places.get(id(owner), (None, "", ""))
             found.add(f"{path}.{name}" if path else name, tensor)
@@ -296,20 +297,16 @@ def _members(
     module: torch.nn.Module,
     prefix: str,
     modules: Sequence[tuple[str, torch.nn.Module]],
-    asked: str,
+    method: str,
 ) -> list[tuple[str, torch.Tensor]]:
     """Return (dotted name, tensor) of a module and its submodules, under each name.
 
-    Args:
-        module: The module.
-        prefix: Its name.
-        modules: It and its submodules, from `modules_by_path`.
-        asked: The module's slower method for the same, used where a class overrides it.
+    A class may override ``method``, the module's slower method for the same.
     """
-    if getattr(type(module), asked) is not getattr(torch.nn.Module, asked):  # a class of its own
-        named = getattr(module, asked)(remove_duplicate=False)
-        return [(_joined(prefix, name), tensor) for name, tensor in named]
-    own = _OWN[asked]
+    if getattr(type(module), method) is not getattr(torch.nn.Module, method):  # a class of its own
+        named = getattr(module, method)(remove_duplicate=False)
+        return [(joined(prefix, name), tensor) for name, tensor in named]
+    own = _OWN[method]
     return [
         (f"{path}.{name}" if path else name, tensor)
         for path, below in modules
@@ -333,21 +330,9 @@ def _add_below(
     """Add a module and its submodules in the order of ``named_modules``, which is slower."""
     if type(module).named_modules is not torch.nn.Module.named_modules:  # a class of its own
         named = module.named_modules(remove_duplicate=False)
-        found += [(_joined(path, name), below) for name, below in named]
+        found += [(joined(path, name), below) for name, below in named]
         return
     found.append((path, module))
     for name, below in submodules(module).items():
         if below is not None:
             _add_below(found, f"{path}.{name}" if path else name, below)
-
-
-def _joined(path: str, name: str) -> str:
-    return ".".join(filter(None, (path, name)))
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return a sentence with the names that are most similar to an unknown one, or None."""
-    near = [repr(each) for each in difflib.get_close_matches(name, set(names), n=3, cutoff=0.5)]
-    if not near:
-        return None
-    return f"The nearest name{'s are' if len(near) > 1 else ' is'} {', '.join(near)}."

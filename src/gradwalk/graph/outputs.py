@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from ..english import plural
-from ..torch_api.func_transforms import transforms_around, unwrapped
+from ..torch_api.modes import has_tangents, is_transformed, transforms_around
 from ..torch_api.nodes import gradient_edge, holder_of, is_gone, op_name
 
 _MOST_STEPS = 40  # steps of a nested place in a message
@@ -30,8 +30,6 @@ class Output:
     """One output of a node, from which a graph is shown.
 
     Attributes:
-        node: The autograd node.
-        output_nr: The number of the output.
         key: Its key in a dict of outputs ("loss", "heads[0]"); None when not in a dict.
         tensor: The tensor itself, when a tensor was given.
         holder: An object to keep so that torch keeps the node; None where the node is enough.
@@ -45,14 +43,7 @@ class Output:
 
 
 def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
-    """Flatten and check the arguments.
-
-    Args:
-        given: Tensors, ``GradientEdge``s, ``Node``s, or lists, tuples and dicts of them.
-        caller: The public name to use in messages, e.g. ``"capture"``.
-
-    Returns:
-        One entry per tensor, edge or node, in the order given.
+    """Flatten the arguments of a public function: one output per tensor, edge or node.
 
     Raises:
         TypeError: Something is of a kind that has no autograd graph.
@@ -61,7 +52,7 @@ def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
     outputs = [_read_one(value, place, caller) for place, value in _flatten(given)]
     if not outputs:
         raise ValueError(
-            f"{_call(caller)} was given no output, so there is no graph to show. Pass the tensor "
+            f"{_call(caller)} was given no output: there is nothing to show. Pass the tensor "
             f"you would call backward() on, for example {caller.partition('(')[0]}(loss)."
         )
     return outputs
@@ -69,13 +60,6 @@ def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
 
 def read_given(given: tuple[Any, ...], caller: str) -> Program | list[Output]:
     """Read one static graph, or outputs as `read_outputs` does.
-
-    Args:
-        given: The arguments of the public function.
-        caller: The public name to use in messages.
-
-    Returns:
-        The static graph, or the outputs.
 
     Raises:
         TypeError: There is another value beside a static graph, or one that cannot be drawn.
@@ -114,7 +98,7 @@ class _Place:
     step: str
     called: str | None = None
 
-    def _way(self) -> list[_Place]:
+    def _path(self) -> list[_Place]:
         """Return its containers' places and its own, outermost first; at most the last steps."""
         found: list[_Place] = []
         place: _Place | None = self
@@ -125,13 +109,13 @@ class _Place:
 
     def in_call(self) -> str:
         """Return the place in the call, "argument 2[0]['loss']"; empty for the only argument."""
-        return "".join(place.step for place in self._way())
+        return "".join(place.step for place in self._path())
 
     def key(self) -> str | None:
         """Return its keys in the dicts around it, "heads[0]"; None outside of dicts."""
         if self.called is None:
             return None
-        return "".join(place.called or "" for place in self._way())
+        return "".join(place.called or "" for place in self._path())
 
 
 def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[_Place, Any]]:
@@ -212,11 +196,16 @@ def _no_grad_sentence(tensor: torch.Tensor) -> str:
             f"{what}: an inference tensor, made under torch.inference_mode(), which records no "
             "graph. Compute it again outside inference_mode()."
         )
-    within = unwrapped(tensor)
-    if within is not None and within[0].requires_grad:
+    if is_transformed(tensor):
+        around = ", ".join(transforms_around(tensor))
         return (
-            f"{what} inside of torch.func ({', '.join(transforms_around(tensor))}): what autograd "
-            "records there is behind what the transform returns. Pass that."
+            f"{what} inside torch.func{around and f' ({around})'}. "
+            "Pass the result of the outermost transform, if it requires grad."
+        )
+    if has_tangents():
+        return (
+            f"{what} under forward-mode differentiation, which computes tangents and records no "
+            "graph. Compute it again outside, from a tensor with requires_grad=True."
         )
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return (
@@ -234,7 +223,7 @@ def _no_grad_sentence(tensor: torch.Tensor) -> str:
 def _wrong_kind_sentence(value: Any) -> str:
     if is_program(value):
         return (
-            f"{_with_article(type(value).__name__)}, a static graph, which is no autograd graph. "
+            f"{_with_article(type(value).__name__)}, a static graph, not an autograd graph. "
             "Draw it alone, with gradwalk.GraphWidget(program), beside an autograd graph, with "
             "gradwalk.compare({'dynamic': loss, 'static': program}), or get it as a networkx graph "
             "with gradwalk.capture(program). For gradients run it, and pass what it returns."

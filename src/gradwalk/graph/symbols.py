@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 from torch.autograd.graph import Node
 
 from ..english import plural
@@ -15,6 +14,9 @@ from ..torch_api.compiled import calls_in
 from ..torch_api.nodes import COMPILED, custom_function, is_of_torch, node_class, saved_names
 from ..torch_api.saved_tensors import plain_value
 from .adjacency import attributes, predecessors, successors
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _SIGNS = {
     "add": "+",
@@ -113,13 +115,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 @functools.cache
 def symbol_of(op: str) -> str:
-    """Return the symbol of an operation, by the name of its class.
-
-    Args:
-        op: Its name in torch, "MulBackward0" or "aten.mul.Tensor".
-
-    Returns:
-        A symbol, or a word or two.
+    """Return the symbol of an operation, or a word or two, by the name of its class.
 
     Example::
 
@@ -135,11 +131,7 @@ def symbol_of(op: str) -> str:
 
 
 def symbol_of_call(op: str, *, recomputed: bool = False) -> str:
-    """Return the symbol of a call inside compiled code.
-
-    Args:
-        op: Its name in torch.
-        recomputed: Whether it is a call of the forward pass that backward recomputes.
+    """Return the symbol of a call inside compiled code, of backward or a recomputed forward.
 
     Example::
 
@@ -154,13 +146,13 @@ def symbol_of_call(op: str, *, recomputed: bool = False) -> str:
 
 
 def node_symbols(
-    graph: nx.MultiDiGraph, behind: Sequence[Node] = ()
+    graph: nx.MultiDiGraph, grad_fn: Sequence[Node] = ()
 ) -> tuple[list[str | None], dict[int, int]]:
     """Return the symbols of the nodes of a graph.
 
     Args:
         graph: A graph from `gradwalk.capture`, with constants where they are known.
-        behind: The autograd nodes of its first nodes, if any.
+        grad_fn: The autograd nodes of its first nodes, if any.
 
     Returns:
         The symbol of each node; None for a node that is not an operation. A symbol includes the
@@ -180,48 +172,48 @@ def node_symbols(
         (['( )²', None], {})
     """
     signs: list[str | None] = []
-    said: dict[int, int] = {}
+    contained: dict[int, int] = {}
     nodes = attributes(graph)
     for node, data in nodes.items():
         if data["kind"] not in ("op", "call"):
             signs.append(None)
             continue
-        own = behind[node] if node < len(behind) else None
+        own = grad_fn[node] if node < len(grad_fn) else None
         sign, constant = _sign_at(graph, node, data, own)
         signs.append(sign)
         if constant is not None:
-            said[constant] = node
-    return signs, said
+            contained[constant] = node
+    return signs, contained
 
 
-def _sign_of_code(data: dict[str, Any], behind: Node | None) -> str:
+def _sign_of_code(data: dict[str, Any], grad_fn: Node | None) -> str:
     """Return the symbol of a custom Function, of compiled code, or of a call inside it."""
     if data["kind"] == "call":
         return symbol_of_call(data["op"], recomputed=data["recomputed"])
     if data["op"] != COMPILED:
         return _BACKWARD.sub("", data["op"])
-    count = 0 if behind is None else len(calls_in(behind))
+    count = 0 if grad_fn is None else len(calls_in(grad_fn))
     return f"compiled: {plural(count, 'call')}" if count else "compiled"
 
 
 def _sign_at(
-    graph: nx.MultiDiGraph, node: int, data: dict[str, Any], behind: Node | None
+    graph: nx.MultiDiGraph, node: int, data: dict[str, Any], grad_fn: Node | None
 ) -> tuple[str, int | None]:
     """Return the symbol of an operation, and the constant that it contains."""
-    if data["kind"] != "op" or data["op"] == COMPILED or _is_custom(behind):
-        return _sign_of_code(data, behind), None
+    if data["kind"] != "op" or data["op"] == COMPILED or _is_custom(grad_fn):
+        return _sign_of_code(data, grad_fn), None
     sign = symbol_of(data["op"])
     if sign == "conv":
         kernel = _kernel(graph, node)
-        return (f"{sign}{kernel}{_step(behind)}" if kernel else sign), None
+        return (f"{sign}{kernel}{_step(grad_fn)}" if kernel else sign), None
     if sign in ("max pool", "avg pool"):
-        return f"{sign}{_window(behind)}", None
+        return f"{sign}{_window(grad_fn)}", None
     if graph.graph.get("static", False):
         return sign, None
     if sign == "( )ⁿ":
-        return _power_at(graph, node, behind)
-    if not _is_plain(behind):
-        return _with_factor(sign, behind), None
+        return _power_at(graph, node, grad_fn)
+    if not _is_plain(grad_fn):
+        return _with_factor(sign, grad_fn), None
     if sign not in _OPERATORS:
         return sign, None
     found = _literal(graph, node)
@@ -233,20 +225,20 @@ def _sign_at(
     return (f"{number} {sign}" if is_first else f"{sign} {number}"), constant
 
 
-def _is_custom(behind: Node | None) -> bool:
+def _is_custom(grad_fn: Node | None) -> bool:
     """Whether it is of a user's Function, whose name says nothing about what it computes."""
-    if behind is None or not node_class(type(behind)).is_function:
+    if grad_fn is None or not node_class(type(grad_fn)).is_function:
         return False
-    custom = custom_function(behind)
+    custom = custom_function(grad_fn)
     return custom is not None and not is_of_torch(custom)
 
 
-def _is_plain(behind: Node | None) -> bool:
+def _is_plain(grad_fn: Node | None) -> bool:
     """Whether an operation is exactly its symbol, without further factors or rounding."""
-    for name in () if behind is None else _may_multiply(type(behind)):
-        if name == "rounding_mode" and plain_value(behind, name) is not None:
+    for name in () if grad_fn is None else _may_multiply(type(grad_fn)):
+        if name == "rounding_mode" and plain_value(grad_fn, name) is not None:
             return False
-        if name != "rounding_mode" and _factor(behind, name) != 1:
+        if name != "rounding_mode" and _factor(grad_fn, name) != 1:
             return False
     return True
 
@@ -260,19 +252,19 @@ def _may_multiply(cls: type) -> tuple[str, ...]:
     return tuple(name for name in names if name in saved_names(cls))
 
 
-def _factor(behind: Node | None, name: str) -> Any:
+def _factor(grad_fn: Node | None, name: str) -> Any:
     """Return a factor of an operation; 1 without one."""
-    found = plain_value(behind, name, 1)
+    found = plain_value(grad_fn, name, 1)
     return found if isinstance(found, (int, float, complex)) else 1
 
 
-def _with_factor(sign: str, behind: Node | None) -> str:
+def _with_factor(sign: str, grad_fn: Node | None) -> str:
     """Add the factor of the second operand or the rounding mode: "+ 3 ×", "÷ floor"."""
-    alpha, beta, value = (f"{_factor(behind, name):.4g}".replace("-", "−") for name in _FACTORS)
+    alpha, beta, value = (f"{_factor(grad_fn, name):.4g}".replace("-", "−") for name in _FACTORS)
     if sign in ("+", "−", "( ) −"):
         return f"{sign} {alpha} ×"
     if sign == "÷":
-        return f"÷ {plain_value(behind, 'rounding_mode', '')}".strip()
+        return f"÷ {plain_value(grad_fn, 'rounding_mode', '')}".strip()
     if sign in ("+ ×", "+ ÷"):
         return f"+ {value} {'× ×' if sign == '+ ×' else '× ÷'}"
     if sign == "@ +":
@@ -284,8 +276,7 @@ def _with_factor(sign: str, behind: Node | None) -> str:
 def _literal(graph: nx.MultiDiGraph, node: int) -> tuple[int, str, bool] | None:
     """Return the unnamed constant of one number that only this operation uses.
 
-    Returns:
-        The constant, its text, and whether it is the first operand.
+    Also its text, and whether it is the first operand.
     """
     edges = [
         (target, edge)
@@ -298,10 +289,10 @@ def _literal(graph: nx.MultiDiGraph, node: int) -> tuple[int, str, bool] | None:
     ((target, edge),) = edges
     data = attributes(graph)[target]
     number = _number(data)
-    takers = sum(map(len, predecessors(graph)[target].values()))
-    if number is None or data["name"] is not None or takers != 1:
+    consumers = sum(map(len, predecessors(graph)[target].values()))
+    if number is None or data["name"] is not None or consumers != 1:
         return None
-    is_first = edge["input_nr"] == 0 if edge["input_nr"] is not None else edge["argument"] == "self"
+    is_first = edge["arg_nr"] == 0 if edge["arg_nr"] is not None else edge["argument"] == "self"
     return target, number, is_first
 
 
@@ -313,7 +304,7 @@ def _number(data: dict[str, Any]) -> str | None:
     return str(text).strip("[]").replace("-", "−")
 
 
-def _power_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[str, int | None]:
+def _power_at(graph: nx.MultiDiGraph, node: int, grad_fn: Node | None) -> tuple[str, int | None]:
     """Return the symbol of a power, and the constant in it: an exponent or a base."""
     found = _literal(graph, node)
     if found is not None:
@@ -327,10 +318,10 @@ def _power_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[s
     # A base or exponent that is a tensor is known only as an operand.
     op = graph.nodes[node]["op"]
     if op == "PowBackward2":
-        base = plain_value(behind, "self")
+        base = plain_value(grad_fn, "self")
         is_real = isinstance(base, (int, float)) and not isinstance(base, bool)
         return (f"{base:.4g}^( )".replace("-", "−") if is_real else "( )ⁿ"), None
-    exponent = plain_value(behind, "exponent") if op == "PowBackward0" else None
+    exponent = plain_value(grad_fn, "exponent") if op == "PowBackward0" else None
     return _power(exponent) or "( )ⁿ", None
 
 
@@ -353,24 +344,24 @@ def _kernel(graph: nx.MultiDiGraph, node: int) -> str:
     return ""
 
 
-def _window(behind: Node | None) -> str:
+def _window(grad_fn: Node | None) -> str:
     """Return a pooling's window and stride: " 3×3 /2"."""
-    size = _sizes(behind, "kernel_size")
-    return f" {'×'.join(map(str, size))}{_step(behind)}" if size else ""
+    size = _sizes(grad_fn, "kernel_size")
+    return f" {'×'.join(map(str, size))}{_step(grad_fn)}" if size else ""
 
 
-def _step(behind: Node | None) -> str:
+def _step(grad_fn: Node | None) -> str:
     """Return a stride other than 1: " /2"; for a transposed convolution " ↑2"."""
     # The default stride of a pooling is its window.
-    step = _sizes(behind, "stride") or _sizes(behind, "kernel_size")
+    step = _sizes(grad_fn, "stride") or _sizes(grad_fn, "kernel_size")
     if all(size == 1 for size in step):
         return ""
-    arrow = "↑" if plain_value(behind, "transposed") else "/"
+    arrow = "↑" if plain_value(grad_fn, "transposed") else "/"
     alike = step[:1] if len(set(step)) == 1 else step
     return f" {arrow}{'×'.join(map(str, alike))}"
 
 
-def _sizes(behind: Node | None, name: str) -> tuple[int, ...]:
+def _sizes(grad_fn: Node | None, name: str) -> tuple[int, ...]:
     """Return the sizes that a node saved, one per dimension, if any."""
-    found = plain_value(behind, name)
+    found = plain_value(grad_fn, name)
     return tuple(found) if isinstance(found, (tuple, list)) else ()

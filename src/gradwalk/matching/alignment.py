@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
-import networkx as nx
 import torch
 
 Producers = Mapping[int, Sequence[int]]
@@ -66,13 +65,7 @@ def integers(values: Sequence[int]) -> torch.Tensor:
 
 
 def longest_rising(values: Sequence[int]) -> list[int]:
-    """Return the indices of a longest strictly rising subsequence.
-
-    Args:
-        values: Any integers.
-
-    Returns:
-        Indices in ``values``, ascending.
+    """Return the ascending indices of a longest strictly rising subsequence.
 
     Example::
 
@@ -101,14 +94,10 @@ def longest_rising(values: Sequence[int]) -> list[int]:
 def uncrossed(left: Producers, right: Producers, pairs: Mapping[int, int]) -> dict[int, int]:
     """Drop pairs until two graphs, merged at the pairs, have no cycle.
 
-    Args:
-        left: One graph: each node -> the nodes that its edges point to, which come before it.
-        right: Another graph.
-        pairs: Node of the left graph -> node of the right graph, each at most once.
-
-    Returns:
-        The remaining pairs; all of them without a cycle.
+    Each graph maps a node to its producers, which come before it.
     """
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     left_of = {other: node for node, other in pairs.items()}
     both = nx.DiGraph()  # a pair has the left node's number, a single right node has ~number
     both.add_edges_from((node, target) for node, targets in left.items() for target in targets)

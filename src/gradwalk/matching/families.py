@@ -11,11 +11,12 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from ..torch_api.signatures import signature
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _DECORATION = re.compile(
     r"^native|legit(functional|notraining)?$|withindices$|forward$|(?<=[a-z])[123]d$"
@@ -50,15 +51,9 @@ _SAME_ROLE = {"self": "input", "a": "input", "b": "other"}
 def in_shared_words(
     left: nx.MultiDiGraph, right: nx.MultiDiGraph
 ) -> tuple[nx.MultiDiGraph, nx.MultiDiGraph]:
-    """Return two graphs, a static one among them, with comparable attributes.
+    """Return copies of two graphs, a static one among them, with comparable attributes.
 
-    Args:
-        left: A graph from `gradwalk.capture`.
-        right: A graph of another program.
-
-    Returns:
-        Copies whose kinds, operations, names and input numbers can be compared; the graphs
-        themselves if both are autograd graphs.
+    Two autograd graphs are returned unchanged.
     """
     if not any(graph.graph.get("static") for graph in (left, right)):
         return left, right
@@ -73,8 +68,8 @@ def in_shared_words(
             name = None if kind == "op" else called.get(data["name"])
             data.update(kind=kind, op=operation, name=name)
         for source, _, edge in translated.edges(data=True):
-            word = role(graph.nodes[source]["op"], edge["argument"], edge["input_nr"])
-            edge["input_nr"] = numbers.setdefault(word, len(numbers))
+            word = role(graph.nodes[source]["op"], edge["argument"], edge["arg_nr"])
+            edge["arg_nr"] = numbers.setdefault(word, len(numbers))
         found.append(translated)
     return found[0], found[1]
 
@@ -82,12 +77,8 @@ def in_shared_words(
 def family(data: Mapping[str, Any]) -> tuple[str, str]:
     """Return a key that is equal for nodes that may match, if a graph is static.
 
-    Args:
-        data: The attributes of a node, of either kind of graph.
-
-    Returns:
-        Its kind, and for an operation the function: ("op", "convolution"). An input tensor is an
-        "end": a leaf of one graph may be a constant of the other.
+    It has the kind, and for an operation its function: ("op", "convolution"). An input tensor is an
+    "end": a leaf of one graph may be a constant of the other.
 
     Example::
 
@@ -115,19 +106,10 @@ def called(op: str) -> str:
     return op.split(".")[1] if op.startswith("aten.") else op
 
 
-def role(op: str, argument: str | None, input_nr: int | None) -> str:
-    """Return the role of an input in an operation, equal for both kinds of graph.
-
-    Args:
-        op: The operation.
-        argument: The name of the input, None if the graph has none.
-        input_nr: The number of the input.
-
-    Returns:
-        A word: "weight" for a layer's weight.
-    """
+def role(op: str, argument: str | None, arg_nr: int | None) -> str:
+    """Return the role of an input, such as "weight", equal for both kinds of graph."""
     if argument is None:
-        return str(input_nr)
+        return str(arg_nr)
     known = _ROLES.get(called(op), {})
     return known.get(argument, _SAME_ROLE.get(argument, argument))
 
@@ -135,13 +117,7 @@ def role(op: str, argument: str | None, input_nr: int | None) -> str:
 def without_root(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     """Map names to the other graph's: "net.conv1.weight" of a program to "conv1.weight".
 
-    Args:
-        names: The names of one graph.
-        known: The names of the other.
-
-    Returns:
-        Each of ``names`` -> the name without its first part, if the other graph lacks that part.
-        One part is removed from all, the one that fits most.
+    The first part that most often leads to a known name is removed from all.
     """
     given, known = list(names), set(known)
     split = {name: name.partition(".") for name in given if name not in known}

@@ -20,17 +20,140 @@ alignment, whose time grows with the product of the lengths, only runs between e
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 
 from .alignment import align, integers, longest_rising, uncrossed
 from .families import in_shared_words
-from .sides import Pairs, Side, read_side
+
+
+@dataclass(frozen=True)
+class Side:
+    """One graph prepared for matching; all dictionaries are by node.
+
+    Attributes:
+        operation: Kind and class name, which must be equal.
+        shape: Shape of the first output, if the other graph has it, too.
+        name: The user's name.
+        inputs: arg_nr -> (producer, output_nr); unknown positions are negative.
+        users: The inverse: (user, arg_nr, output_nr).
+        roots: (position among the roots, output_nr); empty for most nodes.
+        order: All nodes, producers first: leaves, then operations as forward ran them.
+    """
+
+    operation: dict[int, tuple[str, str]]
+    shape: dict[int, Hashable]
+    name: dict[int, str | None]
+    inputs: dict[int, dict[int, tuple[int, int]]]
+    users: dict[int, list[tuple[int, int, int]]]
+    roots: dict[int, list[tuple[int, int]]]
+    order: list[int]
+
+    def is_end(self, node: int) -> bool:
+        """Return whether a node is a leaf or another node without inputs except an operation."""
+        return self.operation[node][0] != "op" and not self.inputs[node]
+
+    def producers(self) -> dict[int, list[int]]:
+        """Return the producers of each node."""
+        return {node: [child for child, _ in self.inputs[node].values()] for node in self.order}
+
+    def neighbours(self, node: int, pair_of: Mapping[int, int]) -> set[tuple[int, int, int]]:
+        """Return a node's matched neighbours: (pair, arg_nr, 0 for a producer, 1 for a user)."""
+        inputs = self.inputs[node].items()
+        producers = {(pair_of[n], nr, 0) for nr, (n, _) in inputs if n in pair_of}
+        return producers | {(pair_of[n], nr, 1) for n, nr, _ in self.users[node] if n in pair_of}
+
+    def rank(self) -> tuple[int, str]:
+        """Return a sort key that differs for graphs that matching can distinguish."""
+        nodes = [
+            (node, self.operation[node], self.shape[node], self.name[node], self.roots[node])
+            for node in self.order
+        ]
+        return len(nodes), repr((nodes, [sorted(self.inputs[node].items()) for node in self.order]))
+
+
+@dataclass
+class Pairs:
+    """The matched nodes; pairs are only added."""
+
+    left: Side
+    right: Side
+    right_of: dict[int, int] = field(default_factory=dict)
+    left_of: dict[int, int] = field(default_factory=dict)
+
+    def free(self, node: int, other: int) -> bool:
+        """Return whether both nodes are unmatched and of the same class."""
+        return (
+            node not in self.right_of
+            and other not in self.left_of
+            and self.left.operation[node] == self.right.operation[other]
+        )
+
+    def add(self, node: int, other: int) -> None:
+        """Match two nodes."""
+        self.right_of[node], self.left_of[other] = other, node
+
+    def shared_inputs(self, node: int, other: int) -> list[tuple[int, int]]:
+        """Return the pairs of inputs of two matched nodes at the same argument."""
+        there = self.right.inputs[other]
+        inputs = self.left.inputs[node].items()
+        return [(child, there[nr][0]) for nr, (child, _) in inputs if nr in there]
+
+
+def read_side(graph: nx.MultiDiGraph) -> Side:
+    """Prepare a graph for matching."""
+    inputs: dict[int, dict[int, tuple[int, int]]] = {node: {} for node in graph}
+    users: dict[int, list[tuple[int, int, int]]] = {node: [] for node in graph}
+    roots: dict[int, list[tuple[int, int]]] = {node: [] for node in graph}
+    for source, target, data in graph.edges(data=True):
+        nr = data["arg_nr"]
+        if nr is None:  # the operand number of a constant is unknown
+            nr = -1 - len(inputs[source])
+        inputs[source][nr] = (target, data["output_nr"])
+        users[target].append((source, nr, data["output_nr"]))
+    for position, (node, output_nr) in enumerate(graph.graph["roots"]):
+        roots[node].append((position, output_nr))
+    nodes = graph.nodes
+    return Side(
+        operation={node: (nodes[node]["kind"], nodes[node]["op"]) for node in graph},
+        shape={node: nodes[node]["shape"] for node in graph},
+        name={node: nodes[node]["name"] for node in graph},
+        inputs=inputs,
+        users=users,
+        roots=roots,
+        order=_forward_order(graph),
+    )
+
+
+def _forward_order(graph: nx.MultiDiGraph) -> list[int]:
+    """Return all nodes, producers first: leaves, then operations in forward order."""
+
+    def ready(node: int) -> tuple[bool, int, int]:
+        data = graph.nodes[node]
+        return data["kind"] == "op", data["sequence_nr"] or 0, -node
+
+    waiting = {node: graph.out_degree(node) for node in graph}
+    heap = [(ready(node), node) for node, inputs in waiting.items() if inputs == 0]
+    heapq.heapify(heap)
+    order = []
+    while heap:
+        node = heapq.heappop(heap)[1]
+        order.append(node)
+        for user, _ in graph.in_edges(node):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(heap, (ready(user), user))
+    return order
+
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _MOST_CELLS = 30_000_000
 """The largest alignment table: it takes about a second, and a byte per cell."""
@@ -81,11 +204,11 @@ def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
         found = _pair(a, b)
     else:
         found = {there: here for here, there in _pair(b, a).items()}
-    taken = set(found.values())
+    matched = set(found.values())
     return Matching(
         pairs=dict(sorted(found.items())),
         only_left=sorted(node for node in left if node not in found),
-        only_right=sorted(node for node in right if node not in taken),
+        only_right=sorted(node for node in right if node not in matched),
     )
 
 
@@ -159,13 +282,7 @@ def _same_below(pairs: Pairs) -> None:
 
 
 def _below(side: Side, named: dict[int, int], numbers: dict[Hashable, int]) -> dict[int, int]:
-    """Return a number for each node, equal for nodes with equal subgraphs below them.
-
-    Args:
-        side: The graph.
-        named: The nodes that names have matched -> the number of the pair.
-        numbers: The numbers assigned so far; gets new ones.
-    """
+    """A number for each node, equal for equal subgraphs; ``named`` are matched by name."""
     found: dict[int, int] = {}
     for node in side.order:
         inputs = sorted((nr, found[child], out) for nr, (child, out) in side.inputs[node].items())
@@ -180,6 +297,8 @@ def _closed(side: Side) -> set[int]:
     A block is such a subgraph. The first operations of the next block are not, because a residual
     connection bypasses them; they also look like those of other blocks.
     """
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     # In a static graph, a node that nothing uses is a start, too.
     starts = [node for node in side.order if side.roots[node] or not side.users[node]]
     graph = nx.DiGraph((-1, node) for node in starts)
@@ -301,3 +420,38 @@ def _leaves(pairs: Pairs) -> None:
     for node, other in sorted(votes, key=rank) + by_name:
         if pairs.free(node, other):
             pairs.add(node, other)
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """The compiled code of one operation.
+
+    Attributes:
+        calls: The calls of its backward, in the order in which they run.
+        main: The first call that uses the gradient; None without calls.
+        again: Calls of its forward that run again.
+        is_dropped: Whether the compiler removed it: its incoming gradient passes on unchanged. If
+            it is False and ``calls`` is empty, no counterpart was found.
+    """
+
+    calls: tuple[int, ...] = ()
+    main: int | None = None
+    again: tuple[int, ...] = ()
+    is_dropped: bool = False
+
+
+@dataclass(frozen=True)
+class Counterparts:
+    """The counterparts of a graph's operations in a graph whose compiled code is open.
+
+    Attributes:
+        of: Operation of the first graph -> its counterpart, in forward order. Operations that both
+            graphs have are left out.
+        adding: Calls that add up the gradients of a tensor that is used several times, which the
+            engine does in the first graph.
+        others: Calls without an operation, including forward calls that run again.
+    """
+
+    of: dict[int, Counterpart]
+    adding: list[int]
+    others: list[int]

@@ -1,17 +1,18 @@
-"""The panel's details of a node without gradients."""
+"""Details of a node that the graph alone gives. Files are read with it, so it needs no torch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from ..schema.details import DetailsModel
+from ..schema.validate import fill_in
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
 def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -> DetailsModel:
-    """Fill in the details that the graph alone knows; leave the others empty.
+    """Fill in the details that the graph alone knows; the others get their defaults.
 
     Args:
         graph: The drawn graph.
@@ -23,50 +24,21 @@ def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -
         The contents of the panel.
     """
     data = graph.nodes[node]
-    return {
+    same = ("kind", "op", "name", "dtype", "device", "requires_grad", "is_leaf")
+    known: dict[str, Any] = {
         "id": node,
-        "kind": data["kind"],
-        "op": data["op"],
-        "name": data["name"],
+        **{name: data[name] for name in same},
         "about": about,
-        "forward": None,
         "shape": None if data["shape"] is None else list(data["shape"]),
-        "dtype": data["dtype"],
-        "device": data["device"],
-        "requires_grad": data["requires_grad"],
-        "is_leaf": data["is_leaf"],
-        "outputs": [],
         "output_count": 0,
-        "saved": [],
         "saved_count": 0,
-        "inputs": [],
         "input_count": 0,
-        "no_grad_inputs": [],
-        "consumers": [],
         "consumer_count": graph.in_degree(node),
-        "value": None,
-        "value_note": None,
-        "grad": None,
-        "grad_output": None,
-        "grad_input": None,
         "grad_note": {"grad": missing, "grad_output": missing, "grad_input": missing},
         "state": "waiting",
-        "contributions": None,
         "contribution_count": 0,
-        "formula": [],
-        "chain": None,
-        "source": None,
-        "module": None,
-        "call": None,
-        "inplace": False,
-        "inferred": data.get("inferred", False),
-        "checkpoint": None,
-        "constants": [],
-        "cuts": [],
-        "function": None,
-        "operations": [],
         "operation_count": 0,
-        "explained": None,
-        "ranks": [],
-        "failed": [],
+        "inferred": data.get("inferred", False),
     }
+    fill_in(known, DetailsModel)
+    return cast(DetailsModel, known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.graph import Node
@@ -12,54 +12,106 @@ from torch.autograd.graph import Node
 from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_pass import RecordedPass
 from ..backward.recorded_run import RecordedRun, Step
-from ..derivatives.chain import chain_model, has_chain
+from ..derivatives.chain import Along, chain_model, has_chain
 from ..derivatives.evaluation import fill_in, take_many
 from ..explain import describe_node as why
 from ..explain.causes import reason_of
+from ..explain.constants_and_cuts import about_constant, about_cut, about_outside, no_flow
 from ..explain.loss_graph import graph_of
+from ..graph.guarded import Guarded, Part
+from ..graph.labels import label
 from ..plugins import Hook
 from ..schema.details import (
+    ConstantModel,
+    CutModel,
     DetailsModel,
     FormulaModel,
     InputModel,
     SavedModel,
+    SourceModel,
     TensorSummary,
     ValueModel,
 )
-from ..schema.values import NodeState
+from ..schema.values import Values
 from ..torch_api.compiled import is_compiled
 from ..torch_api.nodes import custom_function, leaf_tensor
 from ..torch_api.saved_tensors import saved_models
 from ..torch_api.signatures import signature
-from ..torch_api.summary import Summarise
+from ..torch_api.summary import Summaries, Summarise
 from ..tracing.annotate import Annotated
-from ..tracing.values import Drawn
+from ..tracing.extra_nodes import Extra
+from ..tracing.source_line import SourceLine, shown_file
+from ..tracing.values import ITSELF, Drawn
 from .blank import blank_details
-from .details_reader import DetailsReader, Parts
-from .extra_details import MOST_LISTED, extra_details, undrawn_inputs, watched_details
-from .flow_details import arrived, count_by_now, passed_on, shares, shares_by_now
-from .function_details import function_model, operations_of
-from .neighbours import consumers_of, inputs_of, outputs_of
-from .value import value_model
+from .custom_function import function_model, operations_of
+from .neighbours import (
+    MOST_LISTED,
+    arrived,
+    consumers_of,
+    contribution_models,
+    count_by_now,
+    inputs_of,
+    outputs_of,
+    passed_on,
+)
+from .value import value_model, with_origin
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 SAVED_NAMES: Hook[Callable[[Annotated, int], Sequence[str]]] = Hook()
 """Functions that name the tensors a node saved; they return an empty list for other nodes."""
 
 
-class FixedDetails(NamedTuple):
-    """The details that do not depend on the cursor.
+class Parts(Guarded):
+    """The parts of one node's details that are the same at every cursor, each built once.
 
     Attributes:
-        fields: The details; those that depend on the cursor are empty.
-        tensor: The leaf, or the first output of an operation if it is known and alive.
+        fixed: What `_fixed` returned; None before.
     """
 
-    fields: DetailsModel
-    tensor: torch.Tensor | None
+    def __init__(self) -> None:
+        super().__init__()
+        self._built: dict[tuple[str, bool], Any] = {}
+        self.fixed: tuple[DetailsModel, torch.Tensor | None] | None = None
+
+    def build(
+        self, part: str, made_by: Callable[[], Part], instead: Part, *, filled: bool = False
+    ) -> Part:
+        """Return one part, built on first use; ``filled`` if it has the numbers of a pass."""
+        if (part, filled) not in self._built:
+            self._built[part, filled] = super().build(part, made_by, instead)
+        found: Part = self._built[part, filled]
+        return found
+
+
+class DetailsReader:
+    """Caches what the details of several nodes share, or of one node at several cursors.
+
+    It holds the tensors it has read, so use it for one call and do not keep it.
+
+    Attributes:
+        captured: The graph, and the autograd nodes and tensors behind it.
+        summaries: The cached summaries of tensors.
+        along: The derivatives along edges.
+    """
+
+    def __init__(self, captured: Annotated, run: RecordedRun | None) -> None:
+        """Create an empty cache for a graph and its shown pass."""
+        self.captured = captured
+        self.summaries = Summaries()
+        self.along = Along(captured, run)
+        self._parts: tuple[int, Parts] = -1, Parts()
+
+    def parts_of(self, node: int) -> Parts:
+        """Return the parts of a node's details; the cache holds the last node only."""
+        if self._parts[0] != node:
+            self._parts = node, Parts()
+        return self._parts[1]
 
 
 def details(
-    looking: DetailsReader,
+    reader: DetailsReader,
     node_id: int,
     recording: RecordedPass | None,
     drawn: Drawn,
@@ -69,7 +121,7 @@ def details(
     """Describe one node.
 
     Args:
-        looking: Reads the graph and the shown pass.
+        reader: Reads the graph and the shown pass.
         node_id: The id of the node.
         recording: The shown pass and its cursor; None before the first pass.
         drawn: The values in the picture.
@@ -80,60 +132,57 @@ def details(
         come from the shown pass, at the cursor. If one is None, ``grad_note`` says why. A part
         that raises is empty, and ``failed`` says why.
     """
-    captured, summarised = looking.captured, looking.summaries.of
+    captured, summarised = reader.captured, reader.summaries.of
     if node_id >= len(captured.nodes):
-        return extra_details(captured, node_id, drawn.values.get(node_id), summarised)
-    graph = captured.graph
+        return _extra_details(captured, node_id, drawn.values.get(node_id), summarised)
+    graph, node = captured.graph, captured.nodes[node_id]
     data = graph.nodes[node_id]
-    run = recording.run if recording is not None else None
-    state, step = _at_cursor(recording, node_id)
-    parts = looking.parts_of(node_id)
-    still = parts.once(lambda: _still(looking, parts, node_id, drawn, run))
-    tensor, inputs = still.tensor, still.fields["inputs"]
-    stored = None
+    run = None if recording is None else recording.run
+    state = "waiting" if recording is None else recording.state(node_id)
+    step = run.steps[node_id] if run is not None and state in {"running", "done"} else None
+    parts = reader.parts_of(node_id)
+    if parts.fixed is None:
+        parts.fixed = _fixed(reader, parts, node_id, drawn, run)
+    fields, tensor = parts.fixed
+    inputs = fields["inputs"]
+    stored = grad_output = grad_input = contributions = None
     if not without_grad:
         stored = parts.build("grad", lambda: _stored(tensor, summarised), None)
-    grad_output, grad_input = None, None
     if run is not None and step is not None:
         grad_output = parts.build(
             "grad_output", lambda: arrived(graph, run, step, summarised), None
         )
         grad_input = parts.build("grad_input", lambda: passed_on(step, inputs, summarised), None)
-    operations, operation_count = operations_of(None if step is None else run, node_id, summarised)
-    contributions = None
     if run is not None:
         contributions = parts.build(
-            "contributions", lambda: shares(graph, run, node_id, summarised), None
+            "contributions", lambda: contribution_models(graph, run, node_id, summarised), None
         )
-    about = parts.build(
-        "about",
-        lambda: why.what_is(data, captured.nodes[node_id], _first_arrived(step)),
-        None,
-    )
+    cursor = 0 if recording is None else recording.cursor
+    operations, operation_count = operations_of(None if step is None else run, node_id, summarised)
+    first = _tensor(step.grad_outputs[0]) if step is not None and step.grad_outputs else None
+    about = parts.build("about", lambda: why.what_is(data, node, first), None)
+    grad_note = None
+    if stored is None and not without_grad:
+        grad_note = why.no_grad(graph, node_id, tensor, run, state)
     return {
-        **still.fields,
+        **fields,
         "about": about or str(parts.why("about")),
         "grad": stored,
         "grad_output": grad_output,
         "grad_input": grad_input,
         "grad_note": {
-            "grad": parts.why("grad")
-            or (
-                None
-                if without_grad or stored is not None
-                else why.no_grad(graph, node_id, tensor, run, state)
-            ),
+            "grad": parts.why("grad") or grad_note,
             "grad_output": parts.why("grad_output")
             or (None if grad_output else why.no_flow(run, state)),
             "grad_input": parts.why("grad_input")
             or (None if grad_input else why.nothing_passed_on(data, run, state)),
         },
         "state": state,
-        "contributions": shares_by_now(contributions, recording),
+        "contributions": contributions and [c for c in contributions if c["step"] <= cursor],
         "contribution_count": count_by_now(graph, recording, node_id),
         "formula": parts.build(
             "formula",
-            lambda: _formulas(looking, node_id, step, inputs),
+            lambda: _formulas(reader, node_id, step, inputs),
             [],
             filled=step is not None,
         ),
@@ -143,11 +192,11 @@ def details(
     }
 
 
-def _still(
-    looking: DetailsReader, parts: Parts, node_id: int, drawn: Drawn, run: RecordedRun | None
-) -> FixedDetails:
-    """The details that are the same at every cursor."""
-    captured, summarised = looking.captured, looking.summaries.of
+def _fixed(
+    reader: DetailsReader, parts: Parts, node_id: int, drawn: Drawn, run: RecordedRun | None
+) -> tuple[DetailsModel, torch.Tensor | None]:
+    """The details that are the same at every cursor, and the leaf or first known output."""
+    captured, summarised = reader.captured, reader.summaries.of
     graph, node = captured.graph, captured.nodes[node_id]
     data = graph.nodes[node_id]
     leaf = leaf_tensor(node)
@@ -158,12 +207,12 @@ def _still(
     value, note = parts.build(
         "value", lambda: value_model(captured, node_id, drawn, summarised), unknown
     )
-    nothing: tuple[list[SavedModel], int] = ([], 0)
+    nothing: tuple[list[SavedModel], int] = [], 0
     saved, saved_count = parts.build(
         "saved", lambda: _saved(captured, node_id, summarised), nothing
     )
-    undrawn = undrawn_inputs(captured, node_id)
-    watched = watched_details(captured, node_id)
+    constants, undrawn = _constants(captured, node_id)
+    seen = captured.annotations.get(node_id)
     fields: DetailsModel = {
         **blank_details(graph, node_id, "", ""),
         "forward": parts.build("forward", lambda: _forward(node, data["op"]), None),
@@ -174,7 +223,7 @@ def _still(
         "saved": saved,
         "saved_count": saved_count,
         "inputs": inputs,
-        "input_count": input_count + len(undrawn) + len(watched["constants"]),
+        "input_count": input_count + len(undrawn) + len(constants),
         "no_grad_inputs": undrawn[:MOST_LISTED],
         "consumers": consumers,
         "consumer_count": consumer_count,
@@ -182,19 +231,30 @@ def _still(
         "value_note": parts.why("value") or note,
         "chain": parts.build(
             "chain",
-            lambda: chain_model(looking.along, node_id) if has_chain(graph, node_id) else None,
+            lambda: chain_model(reader.along, node_id) if has_chain(graph, node_id) else None,
             None,
         ),
-        **watched,
-        "constants": watched["constants"][:MOST_LISTED],
+        "source": line_model(seen.source) if seen is not None else None,
+        "module": None if seen is None or seen.module is None else seen.module or seen.module_root,
+        "call": seen.forward if seen is not None else None,
+        "inplace": seen is not None and seen.inplace,
+        "inferred": False,
+        "constants": constants[:MOST_LISTED],
         "function": parts.build("function", lambda: function_model(node), None),
         "explained": parts.build(
             "explained",
-            lambda: None if leaf is None else _explained(captured, leaf, data["name"], run),
+            lambda: (
+                leaf
+                if leaf is None
+                else reason_of(leaf, data["name"], graph_of(captured, run)).sentence
+            ),
             None,
         ),
     }
-    return FixedDetails(fields, leaf if leaf is not None else _intermediate(captured, node_id))
+    known = (captured.tensors.get((node_id, each["output_nr"])) for each in data["outputs"])
+    alive = (reference() for reference in known if reference is not None)
+    tensor = leaf if leaf is not None else next((each for each in alive if each is not None), None)
+    return fields, tensor
 
 
 def _stored(tensor: torch.Tensor | None, summarised: Summarise) -> TensorSummary | None:
@@ -204,54 +264,25 @@ def _stored(tensor: torch.Tensor | None, summarised: Summarise) -> TensorSummary
     return None if grad is None else summarised(grad)
 
 
-def _explained(
-    captured: Annotated, leaf: torch.Tensor, name: str | None, run: RecordedRun | None
-) -> str:
-    return reason_of(leaf, name, graph_of(captured, run)).sentence
-
-
-def _at_cursor(recording: RecordedPass | None, node: int) -> tuple[NodeState, Step | None]:
-    """The state of a node at the cursor, and its step if that has run."""
-    if recording is None:
-        return "waiting", None
-    state = recording.state(node)
-    return state, recording.run.steps[node] if state in {"running", "done"} else None
-
-
 def _formulas(
-    looking: DetailsReader, node_id: int, step: Step | None, inputs: list[InputModel]
+    reader: DetailsReader, node_id: int, step: Step | None, inputs: list[InputModel]
 ) -> list[FormulaModel]:
-    found = looking.along.formulas(node_id, {edge["input_nr"] for edge in inputs})
-    came = [] if step is None else [_tensor(kept) for kept in step.grad_outputs]
-    if not came or take_many(found, came):
+    found = reader.along.formulas(node_id, {edge["arg_nr"] for edge in inputs})
+    incoming = [] if step is None else [_tensor(kept) for kept in step.grad_outputs]
+    if not incoming or take_many(found, incoming):
         return found
-    return fill_in([{**each} for each in found], looking.captured.nodes[node_id], came)
+    return fill_in([{**each} for each in found], reader.captured.nodes[node_id], incoming)
 
 
 def _tensor(kept: KeptGradient | None) -> torch.Tensor | None:
     return None if kept is None else kept.tensor
 
 
-def _intermediate(captured: Annotated, node_id: int) -> torch.Tensor | None:
-    """The first output of an operation that is known and still alive."""
-    for output in captured.graph.nodes[node_id]["outputs"]:
-        known = captured.tensors.get((node_id, output["output_nr"]))
-        tensor = known() if known is not None else None
-        if tensor is not None:
-            return tensor
-    return None
-
-
-def _first_arrived(step: Step | None) -> torch.Tensor | None:
-    return _tensor(step.grad_outputs[0]) if step is not None and step.grad_outputs else None
-
-
 def _saved(
     captured: Annotated, node_id: int, summarised: Summarise
 ) -> tuple[list[SavedModel], int]:
     """The saved tensors and values of a node, and their number."""
-    node = captured.nodes[node_id]
-    listed, count = saved_models(node, MOST_LISTED, summarised)
+    listed, count = saved_models(captured.nodes[node_id], MOST_LISTED, summarised)
     names = next(filter(None, (name(captured, node_id) for name in SAVED_NAMES)), [])
     if len(names) == count:
         listed = [{**each, "name": name} for each, name in zip(listed, names, strict=False)]
@@ -267,3 +298,81 @@ def _forward(node: Node, op: str) -> str | None:
             return None
     found = signature(op)
     return found.forward if found else None
+
+
+def _constants(captured: Annotated, node: int) -> tuple[list[ConstantModel], list[Any]]:
+    """A node's drawn constants, and its inputs without grad that are not drawn."""
+    nodes = captured.drawn.nodes
+    drawn = [
+        (target, edge)
+        for _, target, edge in captured.drawn.out_edges(node, data=True)
+        if edge.get("kind") == "constant"
+    ]
+    found: list[ConstantModel] = [
+        {
+            "node": target,
+            "argument": edge["argument"],
+            "arg_nr": edge["arg_nr"],
+            "label": label(nodes[target]),
+            "shape": list(nodes[target]["shape"]),
+        }
+        for target, edge in drawn
+    ]
+    places = {edge["arg_nr"] for _, edge in drawn}
+    inputs = captured.graph.nodes[node]["no_grad_inputs"]
+    return found, [each for each in inputs if each["arg_nr"] not in places]
+
+
+def _extra_details(
+    captured: Annotated, node: int, drawn: Values | None, summarised: Summarise
+) -> DetailsModel:
+    """Describe a constant, a cut or an outside tensor; ``drawn`` has its numbers in the picture."""
+    graph, extra = captured.drawn, captured.extra(node)
+    tensor, constant = extra.tensor, extra.constant
+    origin = constant.origin if constant is not None else None
+    return {
+        **blank_details(graph, node, _about_extra(graph, node, extra), no_flow(graph.nodes[node])),
+        "consumers": consumers_of(graph, node)[0],
+        "value": None if tensor is None else with_origin(tensor, ITSELF, drawn, summarised),
+        "state": "not reached",
+        "source": line_model(origin.where) if origin is not None else None,
+        "inferred": extra.inferred,
+        "cuts": _cuts(graph, extra),
+    }
+
+
+def _about_extra(graph: nx.MultiDiGraph, node: int, extra: Extra) -> str:
+    data = graph.nodes[node]
+    if extra.kind == "outside":
+        return about_outside(data)
+    if extra.kind == "cut":
+        assert extra.constant is not None
+        sources = [label(graph.nodes[source]) for source in extra.sources]
+        return about_cut(data, extra.constant.cuts, sources)
+    return about_constant(data, extra.constant)
+
+
+def _cuts(graph: nx.MultiDiGraph, extra: Extra) -> list[CutModel]:
+    cuts = extra.constant.cuts if extra.constant is not None else ()
+    return [
+        {
+            "how": cut.how,
+            "node": source,
+            "label": label(graph.nodes[source]),
+            "line": line_model(cut.where),
+            "region": line_model(cut.region),
+        }
+        for cut, source in zip(cuts, extra.sources, strict=True)
+    ]
+
+
+def line_model(where: SourceLine | None) -> SourceModel | None:
+    """Convert a line of the user's program for the panel."""
+    if where is None:
+        return None
+    return {
+        "file": shown_file(where.file),
+        "line": where.line,
+        "text": where.text,
+        "function": where.function,
+    }

@@ -9,13 +9,11 @@ import torch
 from ..graph.labels import short_value
 from ..schema.details import TensorSummary, ValueModel
 from ..schema.values import Values
-from ..torch_api.json_values import plain_values
-from ..torch_api.nodes import as_taken, leaf_tensor
-from ..torch_api.summary import Summarise, summarise
-from ..torch_api.tensors import dtype_of, version_of
+from ..torch_api.nodes import at_first_use, leaf_tensor
+from ..torch_api.reading import dtype_of, version_of
+from ..torch_api.summary import Summarise, plain_values, summarise
 from ..tracing.annotate import Annotated
-from ..tracing.leaf_values import used_leaf
-from ..tracing.values import ITSELF, Drawn, value_of
+from ..tracing.values import ITSELF, Drawn, used_leaf, value_of
 
 _DRAWN = "Read when this graph was captured."
 _CHANGED = "It has been changed since{then}."
@@ -38,17 +36,9 @@ _DOUBT = (
 def value_model(
     captured: Annotated, node: int, drawn: Drawn, summarised: Summarise = summarise
 ) -> tuple[ValueModel | None, str | None]:
-    """Return the value of an autograd node.
+    """Return the value of an autograd node, or None and a sentence why it is unknown.
 
-    Args:
-        captured: The graph.
-        node: The id of an autograd node.
-        drawn: The values in the picture.
-        summarised: Summarises tensors.
-
-    Returns:
-        Plain JSON values, or None if unknown; and a sentence that says why it is unknown, or why a
-        leaf's current value differs.
+    The sentence can also say why a leaf's current value differs from the picture, ``drawn``.
     """
     shown = drawn.values.get(node)
     leaf = leaf_tensor(captured.nodes[node])
@@ -73,7 +63,7 @@ def _of_leaf(
     since = not changed and version_of(leaf) != drawn.versions.get(node, version_of(leaf))
     summary = summarised(leaf)
     now = _in_words(summary)
-    is_other = as_taken(captured.nodes[node], leaf) is not leaf
+    is_other = at_first_use(captured.nodes[node], leaf) is not leaf
     if is_other:
         shape = ", ".join(map(str, summary["shape"]))
         now += f" It is a {summary['dtype']} tensor of shape ({shape}) on {summary['device']} now."
@@ -100,17 +90,9 @@ def _in_words(summary: TensorSummary) -> str:
 def with_origin(
     tensor: torch.Tensor, origin: str, drawn: Values | None, summarised: Summarise = summarise
 ) -> ValueModel:
-    """Summarise a tensor that is a node's value.
+    """Summarise a tensor that is a node's value, with a sentence about its origin.
 
-    Args:
-        tensor: The tensor.
-        origin: A sentence that says where it was found.
-        drawn: The numbers in the picture: from the operation if it was watched, otherwise from
-            the capture.
-        summarised: Summarises tensors.
-
-    Returns:
-        Plain JSON values, with a note where the tensor differs from the picture.
+    A note says if it differs from ``drawn``, its numbers in the picture.
     """
     summary = summarised(tensor)
     if drawn is not None and summary["note"] is None and plain_values(tensor) != drawn:

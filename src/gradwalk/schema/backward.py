@@ -19,7 +19,7 @@ class StateModel(TypedDict):
     freed: list[AutogradNodeId]
     """Nodes whose saved tensors torch has freed: a second backward through them fails."""
     held: list[HeldModel]
-    """The ``.grad`` of small leaves. Empty while a pass is shown, which has them itself."""
+    """The ``.grad`` of leaves. Empty while a pass is shown, which has them itself."""
     note: str
     """One sentence for the status line."""
 

@@ -3,7 +3,9 @@
 A list of records with the same fields is written as one list per field, under an empty name:
 ``[{"id": 0, "op": "a"}, {"id": 1, "op": "b"}]`` becomes ``{"": {"id": 0, "op": ["a", "b"]}}``.
 Columns of similar values compress well. A first column of consecutive integers is written as its
-first number. New fields need no change here. ``js/wire/columns.ts`` reads the same format.
+first number. Other columns of integers are written as ``{"+": [...]}`` where that is shorter: the
+first number, then the difference of each to the one before it. New fields need no change here.
+``js/wire/columns.ts`` reads the same format.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ import json
 import math
 import zlib
 from collections.abc import Callable
+from itertools import accumulate, pairwise
 from types import NoneType
 from typing import Any
 
 _GZIP = 31  # zlib's code for a gzip header and trailer, without a timestamp
 _NESTED = {list, dict}
+_CHUNK = 2**20
 _quoted = json.encoder.encode_basestring_ascii
 _dumps = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
+_EXACT = 2**53  # JavaScript's integers are exact below it
 _RECORD = 4  # a record takes the memory of this many values
 
 _SCALARS: dict[type, Callable[[Any], str]] = {
@@ -88,6 +93,27 @@ def decode(
         raise
     except (ValueError, RecursionError) as error:
         raise ValueError(f"its text cannot be read ({str(error)[:80]})") from None
+
+
+def whole_length(data: bytes | memoryview) -> int:
+    """Return how many bytes `encode` wrote at the start of some data, after checking them.
+
+    Nothing is kept, so a large file takes no memory.
+
+    Raises:
+        ValueError: They are damaged or cut off.
+    """
+    unpacker = zlib.decompressobj(_GZIP)
+    waiting: bytes | memoryview = data
+    try:
+        while waiting and not unpacker.eof:
+            unpacker.decompress(waiting, _CHUNK)
+            waiting = unpacker.unconsumed_tail
+    except zlib.error:
+        raise ValueError("its contents do not have their checksum") from None
+    if not unpacker.eof:
+        raise ValueError("it is cut off: its end is missing")
+    return len(data) - len(unpacker.unused_data)
 
 
 class _Names(dict[str, str]):
@@ -160,6 +186,8 @@ class _Writer:
             columns = [f"[{','.join(column)}]" for column in zip(*texts, strict=True)]
         if others and counted:
             columns[0] = str(first[0])
+        for i, name in enumerate(others, 1):
+            columns[i] = _shorter(columns[i], rows, name)
         named = [self._names[name] + text for name, text in zip(rows[0], columns, strict=True)]
         return f'{{"":{{{",".join(named)}}}}}'
 
@@ -172,6 +200,17 @@ class _Writer:
                     return None
                 known[key] = [*map(self.of, row.values())]
         return [known[key] for key in ids]
+
+
+def _shorter(text: str, rows: list[dict[str, Any]], name: str) -> str:
+    """Return the JSON of a column, as differences if that is shorter."""
+    if type(rows[0][name]) is not int:
+        return text
+    column = [row[name] for row in rows]
+    if {*map(type, column)} != {int} or not -_EXACT < min(column) <= max(column) < _EXACT:
+        return text
+    changes = (after - before for before, after in pairwise(column))
+    return min(text, f'{{"+":{_dumps([column[0], *changes])}}}', key=len)
 
 
 def _leads_to_record(value: Any) -> bool:
@@ -203,7 +242,7 @@ class _Rows:
         table = value[""]
         if not isinstance(table, dict) or not table:
             raise ValueError("a table has no columns")
-        first, *others = map(self.of, table.values())
+        first, *others = map(self._column, table.values())
         if type(first) is int and others and isinstance(others[0], list):
             first = [*range(first, first + len(others[0]))]
         columns = [first, *others]
@@ -211,6 +250,14 @@ class _Rows:
             raise ValueError("the columns of a table are not lists of one length")
         self._spend(len(first) * _RECORD)
         return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _column(self, value: Any) -> Any:
+        if not isinstance(value, dict) or "+" not in value:
+            return self.of(value)
+        changes = value["+"]
+        if not isinstance(changes, list) or {*map(type, changes)} != {int}:
+            raise ValueError("the differences of a column are not integers")
+        return [*accumulate(changes)]
 
     def _spend(self, values: int) -> None:
         if self.left is not None:

@@ -54,7 +54,7 @@ class OutputModel(TypedDict):
 class InputModel(TypedDict):
     """One outgoing edge of a node."""
 
-    input_nr: Count
+    arg_nr: Count
     argument: str | None
     node: NodeId
     output_nr: Count
@@ -66,7 +66,7 @@ class ConsumerModel(TypedDict):
     """One incoming edge of a node."""
 
     node: NodeId
-    input_nr: Count | None
+    arg_nr: Count | None
     argument: str | None
     output_nr: Count
     label: str
@@ -90,7 +90,7 @@ class ContributionModel(TypedDict):
     consumer: NodeId | None
     """None for the initial gradient of backward."""
     label: str
-    input_nr: Count | None
+    arg_nr: Count | None
     argument: str | None
     output_nr: Count
     grad: TensorSummary | None
@@ -100,7 +100,7 @@ class ContributionModel(TypedDict):
 class FormulaModel(TypedDict):
     """The derivative with respect to one input, as code; ``source`` says who wrote it."""
 
-    input_nr: Count
+    arg_nr: Count
     argument: str | None
     code: str
     numbers: str | None
@@ -160,7 +160,7 @@ class ConstantModel(TypedDict):
 
     node: NodeId
     argument: str | None
-    input_nr: Count | None
+    arg_nr: Count | None
     label: str
     shape: list[Count] | None
 
@@ -223,9 +223,9 @@ class RankGradModel(TypedDict):
     ready: Count | None
     """Its position, from 0, in the order in which the gradients were ready."""
     odd: bool
-    """Whether it differs from most ranks. Local gradient: NaN, infinite or missing where most are
-    not, or the other way round; with three or more ranks, also a norm over 10 times the median or
-    under a tenth of it. Reduced gradient: a value that most ranks do not have."""
+    """Whether it differs from most ranks. A local gradient is NaN, infinite or missing where most
+    are not, or the other way round. With three or more ranks, also if its norm is over 10 times
+    the median or under a tenth of it. A reduced gradient has a value that most ranks lack."""
 
 
 class DetailsModel(TypedDict):

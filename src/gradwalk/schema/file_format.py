@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from typing import Any, Literal, TypedDict, cast
 
 from .backward import RunModel, StateModel, StepModel, TransportModel
-from .columns import TooLargeError, decode
+from .columns import TooLargeError, decode, encode
 from .details import DetailsModel, StageModel
 from .findings import FindingModel, MemoryModel
 from .graph import DtypesModel, EdgeModel, GraphModel, NodeModel, RanksModel
@@ -14,7 +15,7 @@ from .validate import check, check_version, fill_in
 from .values import CheckpointPlace, Count, DirectionChoice, NodeId
 
 FORMAT = "gradwalk"
-VERSION = 11
+VERSION = 12
 """The version of the file format. Raise it with every change of the fields.
 
 A file opens when its version is from OLDEST_VERSION to this one. Unknown fields are ignored. A
@@ -23,6 +24,7 @@ another type has no default: raise OLDEST_VERSION with it. A newer file is refus
 """
 
 OLDEST_VERSION = 10
+_RENAMED = 12  # the version that gave some fields other names
 
 MOST_BYTES = 256 * 2**20
 """The most bytes of text in a file: a small hostile file can unpack to gigabytes."""
@@ -50,7 +52,7 @@ class SavedOutput(TypedDict):
 class SavedNumber(TypedDict):
     """A number that a static program has in place of an operand."""
 
-    input_nr: Count
+    arg_nr: Count
     argument: str | None
     value: str
 
@@ -122,6 +124,13 @@ class SavedNetwork(TypedDict):
     edges: list[SavedEdge]
 
 
+class JoinedGraphs(TypedDict):
+    """The list of graphs in a file of several; their files come before it."""
+
+    labels: list[str]
+    sizes: list[Count]
+
+
 class SavedGraphModel(TypedDict):
     """The whole file."""
 
@@ -150,6 +159,49 @@ class SavedGraphModel(TypedDict):
     """The minimal details of the first node without saved details, as a model for the others."""
     all_cursors: bool
     """Whether the details apply to every cursor, or only to the saved one."""
+
+
+_END = b"gwgraphs\n"
+_LENGTH = 8  # bytes of the length before the end mark
+
+
+def join_graphs(files: Mapping[str, bytes]) -> bytes:
+    """Join the files of several graphs, by their labels, to one file."""
+    head = encode({"labels": [*files], "sizes": [*map(len, files.values())]})
+    return b"".join([*files.values(), head, len(head).to_bytes(_LENGTH, "little"), _END])
+
+
+def split_graphs(data: bytes, name: str) -> dict[str, bytes] | None:
+    """Undo `join_graphs`; None for the file of one graph.
+
+    Args:
+        data: The contents.
+        name: The file's name, for errors.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    if not data.endswith(_END):
+        return None
+    end = len(data) - len(_END) - _LENGTH
+    start = end - int.from_bytes(data[max(end, 0) : end + _LENGTH], "little")
+    try:
+        if start < 0:
+            raise ValueError("its labels are cut off")
+        head: Any = decode(memoryview(data)[start:end], 2**20, 10_000)
+        check(head, JoinedGraphs, "its list of graphs")
+        labels, sizes = head["labels"], head["sizes"]
+        if not (len(labels) == len({*labels}) == len(sizes) and sum(sizes) == start):
+            raise ValueError("its list of graphs does not fit its contents")
+    except ValueError as error:
+        raise ValueError(
+            f"{name!r} is damaged: {error}. Copy the file again, or save the comparison again."
+        ) from None
+    ends = [*accumulate(sizes)]
+    return {
+        label: data[last - size : last]
+        for label, size, last in zip(labels, sizes, ends, strict=True)
+    }
 
 
 def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphModel:
@@ -187,6 +239,8 @@ def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphMo
             f"{name!r} is not a graph that gradwalk saved. Give a file that gradwalk.save() wrote."
         )
     check_version(value.get("version"), OLDEST_VERSION, VERSION, repr(name))
+    if value["version"] < _RENAMED:
+        _rename(value)
     try:
         check(value, SavedGraphModel, "the file", _sizes(value.get("graph")))
         _check_graph(value["graph"], value["network"])
@@ -196,6 +250,19 @@ def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphMo
             f"{name!r} is damaged: {error}. Copy the file again, or save the graph again."
         ) from None
     return value  # type: ignore[return-value]
+
+
+def _rename(saved: dict[str, Any]) -> None:
+    """Give a file of an older version the names of version 12."""
+    waiting: list[Any] = [saved]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict) and "input_nr" in value:
+            value["arg_nr"] = value.pop("input_nr")
+        if isinstance(value, dict) and value.keys() == FindingModel.__annotations__.keys():
+            value["kind"] = str(value["kind"]).replace(" a rank", " rank").replace(" ", "-")
+        inner = value.values() if isinstance(value, dict) else value
+        waiting += [each for each in inner if isinstance(each, (dict, list))]
 
 
 def _sizes(graph: Any) -> dict[str, int]:
@@ -224,8 +291,8 @@ def _check_graph(graph: GraphModel, network: SavedNetwork) -> None:
     for i, edge in enumerate(edges):
         if i and _flows(edge) and not _flows(edges[i - 1]):
             raise ValueError(f"edge {i} carries a gradient, but the edge before it does not")
-        if _flows(edge) and edge["input_nr"] is None:
-            raise ValueError(f"edge {i} carries a gradient, but has no input_nr")
+        if _flows(edge) and edge["arg_nr"] is None:
+            raise ValueError(f"edge {i} carries a gradient, but has no arg_nr")
     modules = graph["modules"]
     _same(len(modules["classes"]), len(modules["namespaces"]), "the number of modules.classes")
     for place in modules["classes"]:

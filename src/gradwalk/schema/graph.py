@@ -20,7 +20,7 @@ from .values import (
 class NoGradInput(TypedDict):
     """An operand that does not require grad: a ``None`` in ``next_functions``."""
 
-    input_nr: Count
+    arg_nr: Count
     argument: str | None
 
 
@@ -80,7 +80,7 @@ class EdgeModel(TypedDict):
     target: NodeId
     argument: str | None
     """The forward argument of the source, "self", "mat2"; None if unknown."""
-    input_nr: Count | None
+    arg_nr: Count | None
     """None where unknown; never for an edge that carries gradients."""
     output_nr: Count
     """The output of the target that is this input."""
@@ -190,6 +190,27 @@ class RanksModel(TypedDict):
     """The first few of the graphs that are not drawn."""
 
 
+class PlanModel(TypedDict):
+    """The planned memory and work of a step on fake tensors."""
+
+    summary: str
+    live: list[Count]
+    """Live bytes along the step, forward first: the most of each of a few hundred stretches."""
+    nodes: list[AutogradNodeId | None]
+    """The node that made or ran the operation at each point."""
+    words: list[str]
+    """The place of each point."""
+    held: list[str]
+    """The largest tensors held at each point."""
+    forward: Count
+    """Number of points in the forward pass."""
+    peak: Count
+    """The point of the peak."""
+    flop_nodes: list[AutogradNodeId]
+    flops: list[Count]
+    """Floating-point operations of forward and backward, one per entry of ``flop_nodes``."""
+
+
 class GraphModel(TypedDict):
     """The graph that the browser draws."""
 
@@ -205,6 +226,8 @@ class GraphModel(TypedDict):
     """Each pair once."""
     ranks: RanksModel | None
     """None unless the files of several ranks were loaded."""
+    plan: PlanModel | None
+    """None unless `gradwalk.plan` made the graph."""
 
 
 class DtypesModel(TypedDict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .graph import EdgeModel, GraphModel, NodeModel
+from .graph import DtypesModel, EdgeModel, GraphModel, NodeModel
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -143,3 +143,13 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return str(value)
+
+
+def dtypes_model(graph: nx.MultiDiGraph) -> DtypesModel:
+    """Return the dtype of every node, each name once."""
+    names: dict[str, int] = {}
+    nodes = [
+        -1 if dtype is None else names.setdefault(dtype, len(names))
+        for _, dtype in graph.nodes(data="dtype")
+    ]
+    return {"names": list(names), "nodes": nodes}

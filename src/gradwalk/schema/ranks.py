@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-from .columns import decode, encode
+from .columns import decode, encode, whole_length
 from .details import SourceModel, TensorSummary
 from .validate import check, check_version
 from .values import Count, JsonNumber
@@ -159,13 +159,20 @@ def rank_in(data: bytes, name: str) -> RankModel | None:
         name: The file's name, for errors.
 
     Raises:
-        ValueError: The data is damaged, or of a version that this gradwalk does not read.
+        ValueError: The file or the data is damaged, or of a version that this gradwalk does not
+            read.
     """
-    if not data.endswith(_END):
+    again = "Copy the file again, or save the graph again on that rank."
+    try:
+        length = whole_length(data)
+    except ValueError as error:
+        raise ValueError(f"{name!r} is damaged: {error}. {again}") from None
+    if length == len(data):
         return None
+    if not data.endswith(_END):
+        raise ValueError(f"{name!r} is damaged: it is cut off, its end is missing. {again}")
     end = len(data) - len(_END) - _LENGTH
     length = int.from_bytes(data[max(end, 0) : end + _LENGTH], "little")
-    again = "Copy the file again, or save the graph again on that rank."
     if length > end:
         raise ValueError(f"{name!r} is damaged: the data of its rank is cut off. {again}")
     try:

@@ -16,7 +16,14 @@ from .comparison import (
 from .details import DetailsModel
 from .findings import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel
-from .updates import CheckedModel, DifferenceModel, KnobModel, QuizModel, ScoreModel, UpdateModel
+from .updates import (
+    CheckedModel,
+    DifferenceModel,
+    NumberInputModel,
+    QuizModel,
+    ScoreModel,
+    UpdateModel,
+)
 from .values import AutogradNodeId, Count, DirectionChoice, NodeId, Values
 from .what_if import EditModel, ShareModel, WhatIfModel
 
@@ -26,7 +33,7 @@ class AskedTraits(TypedDict, total=False):
 
     _memory: MemoryModel | None
     _dtypes: DtypesModel | None
-    findings: list[FindingModel] | None
+    _findings: list[FindingModel] | None
 
 
 class LaboratoryTraits(TypedDict, total=False):
@@ -34,7 +41,7 @@ class LaboratoryTraits(TypedDict, total=False):
 
     edits: list[EditModel]
     """The edits of gradients, in order. Either side sets it."""
-    what_if: WhatIfModel | None
+    effect: WhatIfModel | None
     """The effect of the edits; None without edits."""
     _checked: CheckedModel | None
     """The last result of a check of a custom backward."""
@@ -48,13 +55,13 @@ class LiveTraits(TypedDict, total=False):
     _update: UpdateModel | None
     """The change from the graph that was shown before."""
     _values: list[Values | None] | None
-    """The current values of the nodes; None when ``graph`` has them."""
+    """The current values of the nodes; None when ``model`` has them."""
     _openable: list[NodeId] | None
     """Nodes that can be opened and closed."""
     _inner: list[Count]
     """A cursor, and the number of completed calls inside the open node that ran at it; 0 when its
     whole step is complete. It applies to that cursor only. Either side sets it."""
-    _knobs: list[KnobModel] | None
+    _number_inputs: list[NumberInputModel] | None
     """The leaf values that the reader can set in the drawing."""
     _differences: list[DifferenceModel] | None
     """The finite differences of leaves, once requested."""
@@ -85,11 +92,11 @@ class SharedTraits(TypedDict):
 class Traits(SharedTraits, AskedTraits, LaboratoryTraits, LiveTraits):
     """The traits of a graph."""
 
-    graph: GraphModel
+    model: GraphModel
     details: DetailsModel | None
     """The details of the selected node, or of the running node if none is selected."""
     state: StateModel
-    steps: list[StepModel]
+    _steps: list[StepModel]
     run: RunModel | None
     transport: TransportModel
 
@@ -104,7 +111,7 @@ class CompareTraits(SharedTraits):
     """One per pane; None where the pane lacks the selected node."""
     passes: list[PassModel]
     """One per pane."""
-    steps: list[MergedStepModel]
+    _steps: list[MergedStepModel]
     table: LeafTableModel
     errors: ErrorsModel | None
     """The numerical errors between two graphs; None where they were not compared."""

@@ -1,4 +1,4 @@
-"""Updates of a graph that follows the program: changes, knobs, differences, the quiz."""
+"""Updates of a graph that follows the program: changes, inputs, differences, the quiz."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class UpdateModel(TypedDict):
     """Leaves and outputs with a new value."""
 
 
-class KnobModel(TypedDict):
+class NumberInputModel(TypedDict):
     """A value of a leaf that the reader can set in the drawing, as with a slider."""
 
     node: AutogradNodeId

@@ -243,7 +243,8 @@ def fill_in(record: dict[str, Any], expected: Any) -> None:
     Raises:
         ValueError: A missing field has no default.
     """
-    for name in expected.__required_keys__ - record.keys():
+    missing = expected.__required_keys__ - record.keys()
+    for name in filter(missing.__contains__, expected.__annotations__):  # always in this order
         default = _defaults(expected).get(name)
         if default is None:
             raise _Wrong(f"lacks {name!r}")

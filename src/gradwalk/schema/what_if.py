@@ -13,7 +13,7 @@ class EditModel(TypedDict):
 
     kind: Literal["cut", "scale", "replace"]
     edge: list[int] | str
-    """[consumer, input_nr] with the graph's ids; or a tensor's name, for all edges into it as one.
+    """[consumer, arg_nr] with the graph's ids; or a tensor's name, for all edges into it as one.
     User text."""
     value: Values | None
     """The factor, or the values that replace the gradient; None for a cut."""
@@ -82,7 +82,7 @@ class ShareModel(TypedDict):
     """One edge's contribution to a node's gradient in the backward pass that is shown."""
 
     consumer: AutogradNodeId
-    input_nr: Count
+    arg_nr: Count
     label: str
     """The consumer's label. User text."""
     share: float

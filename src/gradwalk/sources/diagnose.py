@@ -11,7 +11,7 @@ from torch import nn
 from ..checks.finding import Finding
 from ..checks.run_checks import Limits
 from ..graph.names import Names, caller_names
-from ..static.descriptions import no_backward
+from ..static.no_backward import no_backward
 from .graph_source import GraphSource
 from .read_source import read_source
 from .snapshot import TakesSnapshots
@@ -25,6 +25,7 @@ def diagnose(
     exploding: float = 1e4,
     dead: float = 0.9,
     largest: int = 5,
+    stacklevel: int = 1,
 ) -> list[Finding]:
     """Find common problems of gradients, without running backward.
 
@@ -41,6 +42,8 @@ def diagnose(
         exploding: A gradient explodes if its norm grows by this factor on the way.
         dead: A ReLU is dead if this share of its units is zero for every example.
         largest: The number of nodes to name that hold most memory.
+        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+            caller, and a function that wraps this one passes 2.
 
     Returns:
         The findings, the most severe first. About parameters they agree with `explain_grad`. A
@@ -63,7 +66,7 @@ def diagnose(
     """
     limits = Limits(vanishing, exploding, dead, largest)
     optimizers = read_optimizers(optimizer)
-    called = caller_names(names, "diagnose")
+    called = caller_names(names, "diagnose", stacklevel)
     only = outputs[0] if len(outputs) == 1 else None
     if isinstance(only, TakesSnapshots):
         subject = only._shown().subject
@@ -73,14 +76,7 @@ def diagnose(
 
 
 def read_optimizers(given: Any) -> Sequence[torch.optim.Optimizer]:
-    """Return the optimizers that were passed to `diagnose`, as a sequence.
-
-    Args:
-        given: The argument: an optimizer, several or None.
-
-    Raises:
-        TypeError: One of them is not an optimizer.
-    """
+    """Return the optimizers given to `diagnose` as a sequence; raise TypeError for others."""
     if given is None:
         return ()
     several = list(given) if isinstance(given, (list, tuple, set)) else [given]
@@ -101,18 +97,7 @@ def judged(
     is_explicit: bool,
     optimizers: Sequence[torch.optim.Optimizer] = (),
 ) -> list[Finding]:
-    """Return the findings of `diagnose` for a source.
-
-    Args:
-        subject: The graph and its pass.
-        called: The program's names for its parameters.
-        limits: The thresholds.
-        is_explicit: Whether every named tensor belongs to the model.
-        optimizers: The optimizers that will update the parameters.
-
-    Raises:
-        ValueError: It is a static graph.
-    """
+    """Return the findings of `diagnose` for a source; raise ValueError for a static graph."""
     made_by = subject.graph.graph.get("made_by")
     if made_by is not None:
         raise ValueError(f"diagnose() looks at gradients. {no_backward(made_by)}")

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from ..backward.grad_timeline import GradTimeline, Moment
 from ..backward.kept_gradients import KeptGradient, norms
+from ..backward.leaf_grads import GradTimeline, Moment
 from ..backward.observe import Observer
 from ..backward.recorded_pass import RecordedPass
+from ..backward.recorded_pass import seeds as seeds_at
 from ..backward.recorded_run import RecordedRun
-from ..backward.steps import seeds as seeds_at
 from ..graph.adjacency import attributes, edge_count, predecessors, successors
 from ..graph.labels import label
 from ..graph.symbols import node_symbols
 from ..schema.backward import FewModel, HeldModel, RunModel, StateModel
 from ..schema.graph import (
     CheckpointModel,
-    DtypesModel,
     EdgeModel,
     GraphModel,
     ModulesModel,
@@ -25,8 +24,9 @@ from ..schema.graph import (
     RootModel,
 )
 from ..schema.graph_json import drawing_order
+from ..schema.json_number import json_number
 from ..schema.values import Values
-from ..torch_api.json_values import json_number, plain_values
+from ..torch_api.summary import plain_values
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -73,14 +73,14 @@ def graph_model(
     inferred = namespaces or {}
     spaces: dict[int, str | None] = {**inferred, **(boxes or {})}
     known, since, numbers = values or {}, changed or {}, regions or {}
-    signs, said = node_symbols(graph, behind)
+    signs, said_by = node_symbols(graph, behind)
     nodes: list[NodeModel] = [
         {
             "id": node,
             "kind": data["kind"],
             "op": data["op"],
             "sign": signs[node],
-            "said_by": said.get(node),
+            "said_by": said_by.get(node),
             "label": label(data),
             "name": data["name"],
             "shape": None if data["shape"] is None else list(data["shape"]),
@@ -100,7 +100,7 @@ def graph_model(
             "source": source,
             "target": target,
             "argument": data["argument"],
-            "input_nr": data["input_nr"],
+            "arg_nr": data["arg_nr"],
             "output_nr": data["output_nr"],
             "kind": data.get("kind", "gradient"),
             "via": data.get("via"),
@@ -127,6 +127,7 @@ def graph_model(
         "checkpoints": checkpoints or [],
         "derivatives": [{"node": node, "of": of} for node, of in dict.fromkeys(derivatives)],
         "ranks": None,
+        "plan": None,
     }
 
 
@@ -137,16 +138,6 @@ def modules_model(classes: Mapping[str, str]) -> ModulesModel:
     return {"namespaces": list(classes), "classes": places, "names": list(names)}
 
 
-def dtypes_model(graph: nx.MultiDiGraph) -> DtypesModel:
-    """Return the dtype of every node, each name once."""
-    names: dict[str, int] = {}
-    nodes = [
-        -1 if dtype is None else names.setdefault(dtype, len(names))
-        for _, dtype in graph.nodes(data="dtype")
-    ]
-    return {"names": list(names), "nodes": nodes}
-
-
 def state_model(
     observer: Observer,
     freed: Iterable[int],
@@ -154,17 +145,14 @@ def state_model(
     inside: Sequence[int] = (),
     held: Sequence[HeldModel] = (),
 ) -> StateModel:
-    """Summarise the observed backward passes.
+    """Summarise the observed backward passes, with a sentence for the status line.
 
     Args:
         observer: The observer of the graph.
         freed: Ids of the nodes whose saved tensors are freed.
         graph: A graph from `gradwalk.capture`.
-        inside: The compiled node of each edge in compiled code that carries gradients.
+        inside: The open node of each edge inside that carries gradients.
         held: The ``.grad`` of leaves that no recorded pass explains.
-
-    Returns:
-        Plain JSON values, with a sentence for the status line.
     """
     freed = sorted(freed)
     last, total = observer.last, len(graph)
@@ -206,15 +194,9 @@ def state_model(
 def run_model(
     recording: RecordedPass, inside: Iterable[tuple[bool, KeptGradient | None]] = ()
 ) -> RunModel:
-    """Summarise the gradients of a backward pass.
+    """Summarise the gradients of a backward pass; norms are read from the device in batches.
 
-    Args:
-        recording: The pass.
-        inside: For each edge in compiled code that carries gradients, whether one flowed, and the
-            gradient if known.
-
-    Returns:
-        Plain JSON values. The norms are read from the device in batches.
+    ``inside`` says for each edge inside open nodes whether a gradient flowed, and which if known.
     """
     graph, run = recording.graph, recording.run
     seeds = {
@@ -258,17 +240,17 @@ def _added_up(graph: nx.MultiDiGraph, run: RecordedRun) -> Iterator[tuple[int, K
     """The incoming gradients of nodes with one output that are sums over edges."""
     takers, steps = predecessors(graph), run.steps
     for node, step in steps.items():
-        came = step.grad_outputs[0] if len(step.grad_outputs) == 1 else None
-        if came is None or not takers[node]:
+        incoming = step.grad_outputs[0] if len(step.grad_outputs) == 1 else None
+        if incoming is None or not takers[node]:
             continue
         source, between = next(iter(takers[node].items()))
         if len(takers[node]) == len(between) == 1:
             (key,) = between
             passed = steps[source].grad_inputs[key] if source in steps else None
             # Without its values, a gradient kept twice is the same only if it is the same record.
-            if passed is None or passed is came or _is_same(passed, came):
+            if passed is None or passed is incoming or _is_same(passed, incoming):
                 continue
-        yield node, came
+        yield node, incoming
 
 
 def _is_same(one: KeptGradient, other: KeptGradient) -> bool:
@@ -298,7 +280,7 @@ def _flows(graph: nx.MultiDiGraph, run: RecordedRun | None) -> Iterator[tuple[in
         step = steps.get(source)
         for edges in following.values():
             for edge in edges.values():
-                kept = step.grad_inputs[edge["input_nr"]] if step is not None else None
+                kept = step.grad_inputs[edge["arg_nr"]] if step is not None else None
                 if kept is not None:
                     yield place, kept
                 place += 1
@@ -306,12 +288,12 @@ def _flows(graph: nx.MultiDiGraph, run: RecordedRun | None) -> Iterator[tuple[in
 
 def few_of(gradients: Mapping[_Key, KeptGradient]) -> dict[_Key, FewModel]:
     """Return the norm of each gradient, and the values of those with at most six."""
-    told: dict[int, FewModel] = {}  # reads a gradient of several edges once
+    models: dict[int, FewModel] = {}  # reads a gradient of several edges once
     for kept, norm in zip(gradients.values(), norms(list(gradients.values())), strict=True):
-        if id(kept) not in told:
+        if id(kept) not in models:
             number = None if norm is None else json_number(norm)
-            told[id(kept)] = {"values": _values(kept), "norm": number}
-    return {key: told[id(kept)] for key, kept in gradients.items()}
+            models[id(kept)] = {"values": _values(kept), "norm": number}
+    return {key: models[id(kept)] for key, kept in gradients.items()}
 
 
 def _values(kept: KeptGradient) -> Values | None:

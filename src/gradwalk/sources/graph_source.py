@@ -7,23 +7,23 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import torch
-
-from ..backward.leaf_grads import LeafGrads
-from ..backward.recorded_pass import RecordedPass
-from ..checks.finding import Finding
-from ..checks.run_checks import Limits
-from ..graph.names import Names
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel
 from ..schema.findings import MemoryModel
 from ..schema.graph import GraphModel
 from ..schema.ranks import RankModel
-from ..tracing.annotate import Annotated
-from .open_nodes import Opening
 
 if TYPE_CHECKING:
     import networkx as nx
+    import torch
+
+    from ..backward.leaf_grads import LeafGrads
+    from ..backward.recorded_pass import RecordedPass
+    from ..checks.finding import Finding
+    from ..checks.run_checks import Limits
+    from ..graph.names import Names
+    from ..tracing.annotate import Annotated
+    from .open_nodes import Opening
 
 _S = TypeVar("_S", bound="ReadOnlySource")
 
@@ -41,11 +41,11 @@ class GraphSource(Protocol):
         size: Number of drawn nodes.
         is_watched: Whether `gradwalk.watch` saw the program that made it.
         runs_backward: Whether backward can run through it, if nothing was freed.
-        direction: Which way its gradients flow in a drawing, unless somebody chooses.
+        direction: The default direction of gradients in a drawing.
         model: The drawn graph, as plain values.
-        recorded: The shown pass, to tell it from another; None before any.
+        recorded: The shown pass, to compare by identity; None before any.
         steps: The nodes that ran in that pass, in the engine's order.
-        run: The gradients of that pass, in few numbers; None before any.
+        run: The gradients of that pass as plain values; None before any.
         cursor: Number of completed steps.
         grads: The ``.grad`` of the tensors that the pass owns, step by step; None when it owns
             none.
@@ -107,10 +107,10 @@ class GraphSource(Protocol):
         """
 
     def read_now(self) -> None:
-        """Read what the program may change or drop from now on; the rest can wait."""
+        """Read what the program may change or free from now on."""
 
     def poll(self) -> bool:
-        """Take note of a pass that has ended; whether there is news since the last call."""
+        """Show a pass that has ended; return whether there was one since the last call."""
         ...
 
     def state(self) -> StateModel:
@@ -131,7 +131,7 @@ class GraphSource(Protocol):
 
     def findings(
         self,
-        called: Names,
+        called: Names | None = None,
         limits: Limits | None = None,
         *,
         is_explicit: bool = False,
@@ -140,7 +140,7 @@ class GraphSource(Protocol):
         """Return what may be wrong with the graph.
 
         Args:
-            called: The program's names for its parameters.
+            called: The program's names for its parameters; None for no names.
             limits: The thresholds; None for the usual ones.
             is_explicit: Whether everything named in ``called`` belongs to the model.
             optimizers: The optimizers that will update the parameters, if any were given.
@@ -157,22 +157,23 @@ class GraphSource(Protocol):
         """
         ...
 
-    def looking(self) -> Callable[[int, int | None], DetailsModel]:
-        """`details`, to be asked of many nodes: what they have in common is read once.
+    def details_reader(self) -> Callable[[int, int | None], DetailsModel]:
+        """Return `details` for many nodes: it caches what they share, so use it for one call."""
+        ...
 
-        It holds what it has read, and does not see what changes meanwhile: it is for one call.
-        """
+    def read_once(self) -> AbstractContextManager[None]:
+        """Within it each saved tensor is read once, and kept until the end."""
         ...
 
     def changes(self, node: int) -> list[int]:
-        """The cursors at which the details of a node may become others, 0 the first."""
+        """Return the cursors at which the details of a node may change, from 0."""
         ...
 
-    def backward(self, **asked: Any) -> None:
+    def backward(self, **options: Any) -> None:
         """Run the real backward; `poll` then finds it.
 
         Args:
-            **asked: As for `gradwalk.backward.run_backward.run_backward`.
+            **options: As for `gradwalk.backward.run_backward.run_backward`.
 
         Raises:
             RuntimeError: It cannot run, and why.
@@ -183,70 +184,58 @@ class GraphSource(Protocol):
         """Move the cursor, and with it every ``.grad`` that the pass owns."""
 
     def find(self, node: int | str) -> int:
-        """After which step a node has just run.
+        """Return the step after which a node has run.
 
         Args:
             node: Its id, or the name of its tensor.
 
         Raises:
             TypeError: ``node`` is neither.
-            ValueError: No node is called so, several are, or it did not run in this pass.
+            ValueError: No node has the name, several have it, or it did not run in this pass.
         """
         ...
 
     def leaf(self, node: int) -> torch.Tensor | None:
-        """The leaf tensor that a node of ``drawn`` stands for, while it lives."""
+        """Return the leaf tensor behind a node of ``drawn``, while it lives."""
         ...
 
     def accumulated(self) -> list[torch.Tensor]:
-        """The tensors whose ``.grad`` backward adds to."""
+        """Return the tensors whose ``.grad`` backward adds to."""
         ...
 
     def paused(self) -> AbstractContextManager[None]:
-        """Within it nothing is watched: a pass runs that is none of this graph's."""
+        """Within it nothing is recorded: a pass of another graph runs."""
         ...
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """The graph, as `gradwalk.capture` gives it; a copy."""
+        """Return a copy of the graph, as `gradwalk.capture` gives it."""
         ...
 
     def rank(self) -> RankModel | None:
-        """What this process says beside its graph, for the other ranks' to be laid beside it.
-
-        None where it has joined no others, or runs nothing.
-        """
+        """Return this process's report for the other ranks; None without other ranks."""
         ...
 
     def expand(self, node: int) -> None:
-        """Show what is inside of a node; its id and those of all autograd nodes stay the same.
-
-        Raises:
-            ValueError: It has nothing inside that can be shown.
-        """
+        """Show the inside of a node; raise ValueError if it has none that can be shown."""
 
     def all_open(self) -> Opening | None:
-        """The graph with all compiled code open that can be, and its numbers; None for none."""
+        """Return a copy with all compiled code open, where possible; None without autograd."""
         ...
 
     def collapse(self, node: int) -> None:
-        """Hide it again.
-
-        Raises:
-            ValueError: It has nothing inside.
-        """
+        """Hide the inside again; raise ValueError if the node has none."""
 
     def clone(self) -> GraphSource:
-        """The same graph, to be shown and closed by somebody else."""
+        """Return the same graph for another widget, which closes it."""
         ...
 
     def close(self) -> None:
-        """Remove every hook, and let go of what was recorded."""
+        """Remove every hook, and drop what was recorded."""
 
 
 _NOTHING_BEHIND = (
-    "There are no autograd nodes behind this picture (it was opened from a file, or is of a static "
-    "graph), so nothing in it can be opened or closed. A file shows what was open when it was "
-    "saved."
+    "This picture was opened from a file, or shows a static graph, so nothing in it can be opened "
+    "or closed. A file shows what was open when it was saved."
 )
 
 
@@ -254,6 +243,9 @@ class ReadOnlySource:
     """The common part of all sources through which backward cannot run."""
 
     runs_backward = False
+    graph: nx.MultiDiGraph
+    drawn: nx.MultiDiGraph
+    cursor = 0
     grads: LeafGrads | None = None
     fault: str | None = None
     autograd: Annotated | None = None
@@ -261,6 +253,10 @@ class ReadOnlySource:
     openable: Sequence[int] = ()
     loaded_ranks: Sequence[int] = ()
     on_rank: Callable[[int], GraphSource] | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.drawn)
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Nothing runs through it."""
@@ -271,7 +267,25 @@ class ReadOnlySource:
     def poll(self) -> bool:
         return False
 
-    def leaf(self, node: int) -> torch.Tensor | None:  # noqa: ARG002
+    def transport(self) -> TransportModel:
+        raise NotImplementedError
+
+    def reopened(self) -> TransportModel:
+        return self.transport()
+
+    def findings(self, *_: Any, **__: Any) -> list[Finding]:
+        return []
+
+    def details(self, node: int, cursor: int | None = None) -> DetailsModel:
+        raise NotImplementedError
+
+    def details_reader(self) -> Callable[[int, int | None], DetailsModel]:
+        return self.details
+
+    def read_once(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def leaf(self, _node: int) -> torch.Tensor | None:
         return None
 
     def accumulated(self) -> list[torch.Tensor]:
@@ -283,14 +297,14 @@ class ReadOnlySource:
     def rank(self) -> RankModel | None:
         return None
 
-    def expand(self, node: int) -> None:  # noqa: ARG002
+    def expand(self, _node: int) -> None:
         raise ValueError(_NOTHING_BEHIND)
-
-    def all_open(self) -> Opening | None:
-        return None
 
     def collapse(self, node: int) -> None:
         self.expand(node)
+
+    def all_open(self) -> Opening | None:
+        return None
 
     def clone(self: _S) -> _S:
         return copy.copy(self)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_pass import RecordedPass
 from ..graph.adjacency import predecessors, successors
-from ..graph.labels import label
 from ..panel.blank import blank_details
-from ..panel.extra_details import MOST_LISTED, line_model
-from ..schema.details import ConsumerModel, DetailsModel, InputModel, ValueModel
+from ..panel.details import line_model
+from ..panel.neighbours import MOST_LISTED, consumer_model, input_model, outputs_of
+from ..schema.details import ConsumerModel, DetailsModel, ValueModel
 from ..torch_api.summary import Summarise
 from .open_nodes import Opening, Place
 
@@ -27,18 +27,7 @@ def inside_details(
     recorded: RecordedPass | None,
     summarised: Summarise,
 ) -> DetailsModel:
-    """Describe a node inside another.
-
-    Args:
-        opening: The graph with its open nodes.
-        node: The id of the node.
-        place: The call or tensor.
-        recorded: The shown pass and its cursor; None before the first pass.
-        summarised: Summarises tensors.
-
-    Returns:
-        The contents of the panel.
-    """
+    """Describe a call or tensor inside another node, at the cursor of a pass if there is one."""
     graph = opening.captured.drawn
     data = graph.nodes[node]
     outer = place.inside.node
@@ -47,7 +36,8 @@ def inside_details(
     if is_call:
         about = f"A call of {data['op']} inside of node {outer}. {about}"
     value, note = _value(opening, place, recorded, summarised, is_call=is_call)
-    inputs = _inputs(graph, node)
+    outputs, output_count = outputs_of(graph, node)
+    inputs = [input_model(graph, *each) for each in _operands(graph, node)]
     users = _users(graph, node)
     namespace = data["namespace"]
     return {
@@ -55,18 +45,8 @@ def inside_details(
         "forward": f"{data['fx_name']} = {data['called']}" if data.get("called") else None,
         "requires_grad": None,
         "is_leaf": None,
-        "outputs": [
-            {
-                "output_nr": each["output_nr"],
-                "name": each["name"],
-                "shape": None if each["shape"] is None else list(each["shape"]),
-                "dtype": each["dtype"],
-                "device": each["device"],
-                "is_root": False,
-            }
-            for each in data["outputs"][:MOST_LISTED]
-        ],
-        "output_count": len(data["outputs"]),
+        "outputs": outputs,
+        "output_count": output_count,
         "inputs": inputs[:MOST_LISTED],
         "input_count": len(inputs),
         "consumers": users[:MOST_LISTED],
@@ -105,74 +85,40 @@ def _value(
     return {**kept.summarise(summarised), "origin": numbers.note}, None
 
 
-def _operands(graph: nx.MultiDiGraph, node: int) -> Sequence[tuple[int, int, str | None, int]]:
-    """(operand, what gives it, argument, which of its tensors) of a call, in order."""
+def _operands(graph: nx.MultiDiGraph, node: int) -> list[tuple[int, str | None, int, int]]:
+    """(operand, argument, what gives it, which of its tensors) of a call, in order."""
     found = [
-        (edge["output_nr"], source, edge["argument"], edge["input_nr"])
-        for source, edge in _edges(predecessors(graph)[node])
-        if edge["kind"] == "gradient"
+        (edge["output_nr"], edge["argument"], source, edge["arg_nr"])
+        for source, edge in _edges(predecessors(graph)[node], "gradient")
     ]
     if graph.nodes[node]["kind"] == "call":
         found += [
-            (edge["input_nr"], target, edge["argument"], edge["output_nr"])
-            for target, edge in _edges(successors(graph)[node])
-            if edge["kind"] == "constant"
+            (edge["arg_nr"], edge["argument"], target, edge["output_nr"])
+            for target, edge in _edges(successors(graph)[node], "constant")
         ]
     return sorted(found, key=operator.itemgetter(0))
-
-
-def _inputs(graph: nx.MultiDiGraph, node: int) -> list[InputModel]:
-    found: list[InputModel] = []
-    for place, made, argument, part in _operands(graph, node):
-        outputs = graph.nodes[made]["outputs"]
-        shape = outputs[part]["shape"] if part < len(outputs) else None
-        found.append(
-            {
-                "input_nr": place,
-                "argument": argument,
-                "node": made,
-                "output_nr": part,
-                "label": label(graph.nodes[made]),
-                "shape": None if shape is None else list(shape),
-            }
-        )
-    return found
 
 
 def _users(graph: nx.MultiDiGraph, node: int) -> list[ConsumerModel]:
     """The calls that take a node's result, and the inputs whose gradient it is."""
     inside = graph.nodes[node]["inside"]
-    return [
-        *(
-            _user(graph, target, edge["output_nr"], edge)
-            for target, edge in _edges(successors(graph)[node])
-            if edge["kind"] == "gradient"
-        ),
-        *(
-            _user(graph, source, edge["input_nr"], edge)
-            for source, edge in _edges(predecessors(graph)[node])
-            if edge["kind"] == "constant"
-        ),
-        *(
-            _user(graph, target, 0, {"argument": None})
-            for target, edge in _edges(successors(graph)[inside])
-            if edge.get("via") == node
-        ),
+    calls = [
+        (target, edge["output_nr"], edge["argument"])
+        for target, edge in _edges(successors(graph)[node], "gradient")
     ]
+    calls += [
+        (source, edge["arg_nr"], edge["argument"])
+        for source, edge in _edges(predecessors(graph)[node], "constant")
+    ]
+    of_node = _edges(successors(graph)[inside], "gradient")
+    calls += [(target, 0, None) for target, edge in of_node if edge.get("via") == node]
+    return [consumer_model(graph, *each) for each in calls]
 
 
-def _edges(beside: Mapping[int, Mapping[int, dict[str, Any]]]) -> Iterator[tuple[int, Any]]:
+def _edges(
+    beside: Mapping[int, Mapping[int, dict[str, Any]]], kind: str
+) -> Iterator[tuple[int, Any]]:
     for other, between in beside.items():
         for edge in between.values():
-            yield other, edge
-
-
-def _user(graph: nx.MultiDiGraph, user: int, place: int, edge: Mapping[str, Any]) -> ConsumerModel:
-    argument = edge["argument"]
-    return {
-        "node": user,
-        "input_nr": place,
-        "argument": None if argument is None else str(argument),
-        "output_nr": 0,
-        "label": label(graph.nodes[user]),
-    }
+            if edge["kind"] == kind:
+                yield other, edge

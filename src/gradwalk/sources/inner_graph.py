@@ -1,8 +1,4 @@
-"""The calls and tensors inside a node, drawn in its place.
-
-Features read them from the backward program of compiled code, or from the operations of a recorded
-pass.
-"""
+"""The calls and tensors inside a node, drawn in its place, and their details."""
 
 from __future__ import annotations
 
@@ -10,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..backward.kept_gradients import KeptGradient
-from ..backward.recorded_run import Step
 from ..graph.adjacency import attributes, copied, successors
-from ..graph.capture import Capture
 from ..schema.values import Values
-from ..tracing.annotate import Annotated
-from ..tracing.source_line import SourceLine
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from ..backward.kept_gradients import KeptGradient
+    from ..backward.recorded_run import Step
+    from ..graph.capture import Capture
+    from ..tracing.annotate import Annotated
+    from ..tracing.source_line import SourceLine
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +83,7 @@ class Inside:
         held: The tensors that they take besides gradients.
         flows: The values passed between them.
         carrying: The calls that gradients flow through; the others use ``held`` alone.
-        gives: input_nr of the node -> the call that gives the gradient for it.
+        gives: arg_nr of the node -> the call that gives the gradient for it.
         modules: Call -> the path of its module if known, "blocks/0/norm"; "" for the outermost.
         classes: Path -> the class of that module.
         numbers: Gives the values, of what flowed through the node in a pass.
@@ -108,13 +105,8 @@ class Inside:
 def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:
     """Copy a graph and open some of its nodes.
 
-    Args:
-        captured: The graph; it is not changed.
-        opened: The insides of the nodes to open.
-
-    Returns:
-        A copy whose drawing has nodes of kind "call" after the autograd nodes, and their tensors
-        as constants at the end. The ids of its other nodes are moved by ``calls``.
+    The copy's drawing has nodes of kind "call" after the autograd nodes, and their tensors as
+    constants at the end. The ids of its other nodes are moved by ``calls``.
     """
     first, moved = len(captured.nodes), sum(len(each.calls) for each in opened)
     graph = _with_room(captured, moved)
@@ -185,18 +177,18 @@ def _put_flow(graph: nx.MultiDiGraph, inside: Inside, flow: Flow, ids: dict[Inne
     user = ids[flow.user]
     edge: dict[str, Any] = {"argument": flow.argument}
     if not isinstance(flow.made, Inner):
-        edge.update(input_nr=flow.made, output_nr=flow.place, kind="gradient")
+        edge.update(arg_nr=flow.made, output_nr=flow.place, kind="gradient")
         graph.add_edge(inside.node, user, key=flow.place, **edge)
     elif flow.made in inside.carrying:
-        edge.update(input_nr=flow.part, output_nr=flow.place, kind="gradient")
+        edge.update(arg_nr=flow.part, output_nr=flow.place, kind="gradient")
         graph.add_edge(ids[flow.made], user, key=flow.place, **edge)
     else:
-        edge.update(input_nr=flow.place, output_nr=flow.part, kind="constant")
+        edge.update(arg_nr=flow.place, output_nr=flow.part, kind="constant")
         graph.add_edge(user, ids[flow.made], key=flow.place, **edge)
 
 
 def names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
-    """Return the names of a node's next functions, by input_nr."""
+    """Return the names of a node's next functions, by arg_nr."""
     found: dict[int, str | None] = {}
     for target, between in captured.successors[node].items():
         for key in between:
@@ -205,12 +197,7 @@ def names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
 
 
 def tied(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
-    """Connect the calls inside opened nodes to the receivers of their gradients.
-
-    Args:
-        drawn: The drawing of `with_inside`. It is changed: each edge of an opened node gets a
-            parallel edge from the call that produces its gradient.
-    """
+    """Add to each edge of an opened node a parallel one from the call that gives its gradient."""
     found = [
         (edge["via"], target, nr, {k: v for k, v in edge.items() if k != "via"})
         for _, target, nr, edge in drawn.edges(data=True, keys=True)

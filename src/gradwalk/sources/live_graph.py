@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..backward.kept_gradients import DEFAULT_BUDGET
-from ..backward.leaf_grads import LeafGrads
-from ..backward.open_passes import announce
-from ..backward.recorded_pass import RecordedPass, find_node
+from ..backward.leaf_grads import LeafGrads, Moment
+from ..backward.recorded_pass import RecordedPass, announce
 from ..backward.recorded_run import RecordedRun
 from ..backward.run_backward import run_backward
 from ..checks.context import CheckContext
@@ -21,32 +20,41 @@ from ..checks.finding import Finding
 from ..checks.memory import memory_model, saved_memory
 from ..checks.run_checks import Limits, run_checks
 from ..explain import describe_node as why
-from ..explain.freed import why_freed
+from ..explain.passes import why_freed
+from ..graph.find_node import find_node
+from ..graph.guarded import could_not
 from ..graph.names import Names
+from ..panel.blank import blank_details
+from ..panel.details import DetailsReader, details
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel
 from ..schema.findings import MemoryModel
 from ..schema.graph import GraphModel
 from ..schema.ranks import RankModel
+from ..torch_api.distributed import is_distributed
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.nodes import leaf_tensor
+from ..torch_api.saved_tensors import saved_read_once
 from ..tracing.annotate import Annotated
-from .distributed_leaves import DistributedLeaves
-from .graph_model import state_model
+from .distributed import rank_model
+from .graph_model import as_kept, state_model
+from .inner_details import inside_details
 from .inner_graph import tied
-from .live_details import LiveDetails, cursors_of_changes
 from .live_drawing import LiveDrawing
 from .live_passes import LivePasses
 from .open_nodes import Opening
 from .saved_graph import replayed
-from .this_rank import is_one_of_several, rank_model
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
 class LiveGraph:
-    """A graph of tensors that are alive; see `gradwalk.sources.graph_source.GraphSource`."""
+    """A graph of tensors that are alive; see `gradwalk.sources.graph_source.GraphSource`.
+
+    It consists of its passes, which hooks record, and of its drawing, which reads the passes.
+    Every change of either goes through a method here.
+    """
 
     runs_backward = True
     direction = "auto"
@@ -54,23 +62,21 @@ class LiveGraph:
     on_rank = None
 
     def __init__(self, captured: Annotated, names: Names, max_bytes: int = DEFAULT_BUDGET) -> None:
-        """Look at a graph; `follow` watches it.
+        """Take a graph without hooks; `follow` adds them, and keeps ``max_bytes`` of each pass."""
+        self._passes = LivePasses(captured, max_bytes)
+        self._drawing = LiveDrawing(captured, names, self._passes, max_bytes)
 
-        Args:
-            captured: The graph.
-            names: The user's names for tensors and modules.
-            max_bytes: The most bytes of gradients to keep for each pass.
-        """
-        self._opening = Opening(captured, max_bytes)
-        self._passes = LivePasses(self._opening, max_bytes)
-        self._shared = DistributedLeaves(captured, names)
-        self._picture = LiveDrawing(captured, names, self._opening, self.freed, self._shared)
-        self._details = LiveDetails(self._opening, self._picture, self._shared)
+    def clone(self) -> LiveGraph:
+        """The same graph, followed by nobody yet, without the passes that were seen."""
+        other = copy.copy(self)
+        other._passes = self._passes.clone()
+        other._drawing = self._drawing.clone(other._passes)
+        other.recording = None
+        return other
 
     @property
-    def freed(self) -> set[int]:
-        """Ids of the nodes whose saved tensors are gone."""
-        return self._passes.freed
+    def _opening(self) -> Opening:
+        return self._drawing.opening
 
     @property
     def captured(self) -> Annotated:
@@ -98,13 +104,8 @@ class LiveGraph:
         return bool(self.captured.annotations)
 
     @property
-    def namespaces(self) -> Mapping[int, str]:
-        """The modules of the nodes, watched or inferred."""
-        return self._picture.namespaces
-
-    @property
     def model(self) -> GraphModel:
-        return self._picture.model
+        return self._drawing.model
 
     @property
     def recording(self) -> RecordedPass | None:
@@ -113,13 +114,7 @@ class LiveGraph:
     @recording.setter
     def recording(self, recording: RecordedPass | None) -> None:
         self._passes.shown = recording
-        self._show()
-
-    def _show(self) -> None:
-        """The picture is of the pass that is shown."""
-        shown = self._passes.shown
-        if self._picture.show(None if shown is None else shown.run):
-            self._passes.drawn_anew()
+        self._drawing.show(None if recording is None else recording.run)
 
     @property
     def last_run(self) -> RecordedRun | None:
@@ -131,15 +126,13 @@ class LiveGraph:
         return self._opening.openable
 
     def all_open(self) -> Opening:
-        return self._opening.wide()
+        return self._opening.with_all_open()
 
     def expand(self, node: int) -> None:
-        self._picture.expand(node)
-        self._passes.drawn_anew()
+        self._drawing.expand(node)
 
     def collapse(self, node: int) -> None:
-        self._picture.collapse(node)
-        self._passes.drawn_anew()
+        self._drawing.collapse(node)
 
     @property
     def recorded(self) -> object | None:
@@ -151,7 +144,7 @@ class LiveGraph:
 
     @property
     def run(self) -> RunModel | None:
-        return self._passes.run
+        return self._passes.run(self._opening)
 
     @property
     def cursor(self) -> int:
@@ -170,76 +163,43 @@ class LiveGraph:
         announce(self)
 
     def read_now(self) -> None:
-        """The small values; of compiled code all, parts of which its first pass forgets."""
-        self._picture.read_now()
+        self._drawing.read_now()
 
-    def clone(self) -> LiveGraph:
-        """The same graph, followed by nobody yet, without the passes that were seen."""
-        other = copy.copy(self)
-        other._opening = self._opening.clone()
-        other._passes = self._passes.clone(other._opening)
-        other._picture = self._picture.clone(other._opening, other.freed)
-        other._details = LiveDetails(other._opening, other._picture, other._shared)
-        other.recording = None
-        return other
+    def poll(self) -> bool:
+        is_news = self._passes.poll()
+        self.recording = self._passes.shown
+        return is_news
 
     def close(self) -> None:
         self._passes.close()
         self._opening.forget()
 
-    def backward(self, **asked: Any) -> None:
-        if self.freed:
-            raise RuntimeError(why_freed(self.captured, self.freed))
-        run_backward(self.captured, self._passes.observer, operations=self.is_watched, **asked)
+    def backward(self, **options: Any) -> None:
+        if self._passes.freed:
+            raise RuntimeError(why_freed(self.captured, self._passes.freed))
+        run_backward(self.captured, self._passes.observer, operations=self.is_watched, **options)
 
-    def poll(self) -> bool:
-        """Take note of a pass that has ended.
+    def seek(self, cursor: int) -> None:
+        if self.recording is not None and self.recording.cursor != cursor:
+            self.recording.seek(cursor)
 
-        It is shown from now on, unless the user stands within a pass of gradwalk's own, not to be
-        taken elsewhere.
+    def find(self, node: int | str) -> int:
+        found = find_node(self.graph, node)
+        return 0 if self.recording is None else self.recording.find(found)
 
-        Returns:
-            Whether there was one since the last call.
-        """
-        is_news = self._passes.poll()
-        self._show()
-        return is_news
+    def paused(self) -> AbstractContextManager[None]:
+        return self._passes.observer.paused()
 
     def state(self) -> StateModel:
-        inside = self._opening.node_of_edges()
-        return state_model(
-            self._passes.observer, self.freed, self.graph, inside, self._passes.held()
-        )
-
-    def memory(self) -> MemoryModel:
-        return memory_model(saved_memory(self.captured, self.namespaces))
-
-    @grad_mode_kept
-    def findings(
-        self,
-        called: Names,
-        limits: Limits | None = None,
-        *,
-        is_explicit: bool = False,
-        optimizers: Sequence[torch.optim.Optimizer] = (),
-    ) -> list[Finding]:
-        evidence = CheckContext(
-            self.captured,
-            self.recording,
-            self.namespaces,
-            called,
-            is_explicit,
-            optimizers,
-            self._shared.parallel,
-        )
-        return run_checks(evidence, limits or Limits())
+        passes, inside = self._passes, self._opening.node_of_edges()
+        return state_model(passes.observer, passes.freed, self.graph, inside, passes.held())
 
     def transport(self) -> TransportModel:
-        shown = self.recording
+        shown, freed = self.recording, self._passes.freed
         return {
             "owned": shown is not None and shown.owned,
             "note": None if shown is None else shown.note,
-            "blocked": why_freed(self.captured, self.freed) if self.freed else self._missing,
+            "blocked": why_freed(self.captured, freed) if freed else self._missing,
         }
 
     @functools.cached_property
@@ -251,41 +211,72 @@ class LiveGraph:
         shown = self.recording
         return replayed(self.graph, shown is not None, None if shown is None else shown.note)
 
-    def details(self, node: int, cursor: int | None = None) -> DetailsModel:
-        return self.looking()(node, cursor)
+    def memory(self) -> MemoryModel:
+        return memory_model(saved_memory(self.captured, self._drawing.namespaces))
 
-    def looking(self) -> Callable[[int, int | None], DetailsModel]:
-        return self._details.looking(self.recording)
+    @grad_mode_kept
+    def findings(
+        self,
+        called: Names | None = None,
+        limits: Limits | None = None,
+        *,
+        is_explicit: bool = False,
+        optimizers: Sequence[torch.optim.Optimizer] = (),
+    ) -> list[Finding]:
+        context = CheckContext(
+            self.captured,
+            self.recording,
+            self._drawing.namespaces,
+            called or Names(),
+            is_explicit,
+            optimizers,
+            self._drawing.shared.parallel,
+        )
+        return run_checks(context, limits or Limits())
+
+    def details(self, node: int, cursor: int | None = None) -> DetailsModel:
+        return self.details_reader()(node, cursor)
+
+    def details_reader(self) -> Callable[[int, int | None], DetailsModel]:
+        shown, shared = self.recording, self._drawing.shared
+        run = None if shown is None else shown.run
+        reader, bucket_of = DetailsReader(self.captured, run), shared.buckets()
+
+        @grad_mode_kept
+        def read(node: int, cursor: int | None = None) -> DetailsModel:
+            # A click can be handled on another thread, in whatever grad mode that thread is in.
+            with unseen(), torch.no_grad():
+                try:
+                    found = _details_at(reader, shown, self._drawing, node, cursor)
+                    shared.put(found, node, run, reader.summaries.of, bucket_of)
+                except Exception as error:  # the picture and the other nodes still work
+                    sentence = could_not("details", error)
+                    found = blank_details(self.drawn, node, sentence, sentence)
+            self._drawing.add_to(found, node)
+            return found
+
+        return read
+
+    def read_once(self) -> AbstractContextManager[None]:
+        return saved_read_once()
+
+    def changes(self, node: int) -> list[int]:
+        return _cursors_of_changes(self.recording, self._opening, node)
 
     def rank(self) -> RankModel | None:
-        if not is_one_of_several():
+        if not is_distributed():
             return None
-        looking, end = self.looking(), len(self.steps)
+        read, end = self.details_reader(), len(self.steps)
         run = None if self.recording is None else self.recording.run
         with unseen(), torch.no_grad():
             return rank_model(
-                self.captured,
-                lambda node: looking(node, end),
-                self._shared,
-                self.run,
-                run,
+                self.captured, lambda node: read(node, end), self._drawing.shared, self.run, run
             )
-
-    def changes(self, node: int) -> list[int]:
-        return cursors_of_changes(self.recording, self._opening, node)
-
-    def seek(self, cursor: int) -> None:
-        if self.recording is not None and self.recording.cursor != cursor:
-            self.recording.seek(cursor)
-
-    def find(self, node: int | str) -> int:
-        found = find_node(self.graph, node)
-        return 0 if self.recording is None else self.recording.find(found)
 
     def leaf(self, node: int) -> torch.Tensor | None:
         if node < len(self.captured.nodes):
             return leaf_tensor(self.captured.nodes[node])
-        if self._opening.places.get(node) is not None:
+        if node in self._opening.places:
             return None
         tensor = self.captured.extra(node).tensor
         return tensor if tensor is not None and tensor.is_leaf else None
@@ -298,9 +289,79 @@ class LiveGraph:
             *(tensor for tensor in others if tensor is not None and tensor.retains_grad),
         ]
 
-    def paused(self) -> AbstractContextManager[None]:
-        return self._passes.observer.paused()
-
     def to_networkx(self) -> nx.MultiDiGraph:
         graph = self.captured.watched()
         return tied(graph) if self._opening.inside else graph
+
+
+_Stored = tuple[torch.Tensor, Moment]
+"""A tensor, and its ``.grad`` at one moment."""
+
+
+def _details_at(
+    reader: DetailsReader,
+    shown: RecordedPass | None,
+    drawing: LiveDrawing,
+    node: int,
+    cursor: int | None,
+) -> DetailsModel:
+    """The contents of the panel after ``cursor`` steps; None for the current cursor."""
+    opening, stored = drawing.opening, None
+    if shown is not None and cursor is not None:
+        shown = shown.at_cursor(cursor)
+        stored = _stored_at(shown, node) if shown.owned else None
+    place = opening.places.get(node)
+    if place is not None:
+        return inside_details(opening, node, place, shown, reader.summaries.of)
+    found = details(reader, node, shown, drawing.values, without_grad=stored is not None)
+    found["about"] += opening.about(node)
+    if shown is not None and stored is not None:
+        _put_grad(reader, node, shown, found, stored)
+    return found
+
+
+def _stored_at(shown: RecordedPass, node: int) -> _Stored | None:
+    """A tensor of a node, and its ``.grad`` at the cursor of a pass that moves it."""
+    assert shown.run.grads is not None
+    for timeline in shown.run.grads.of(node):
+        tensor = timeline.tensor()
+        if tensor is not None:
+            return tensor, timeline.moments[timeline.at(shown.cursor)]
+    return None
+
+
+def _put_grad(
+    reader: DetailsReader,
+    node: int,
+    shown: RecordedPass,
+    found: DetailsModel,
+    stored: _Stored,
+) -> None:
+    """Add ``.grad`` at the cursor."""
+    tensor, moment = stored
+    missing = moment.grad is None
+    if missing != (tensor.grad is None):
+        found["explained"] = None  # it explains the current `.grad`
+    found["grad"] = None if missing else as_kept(moment).summarise(reader.summaries.of)
+    state = shown.state(node)
+    found["grad_note"]["grad"] = (
+        why.no_grad(reader.captured.graph, node, tensor, shown.run, state) if missing else None
+    )
+
+
+def _cursors_of_changes(recording: RecordedPass | None, opening: Opening, node: int) -> list[int]:
+    """List the cursors at which a node runs, gets a gradient or changes its ``.grad``."""
+    place = opening.places.get(node)
+    node = node if place is None else place.inside.node
+    if recording is None or node >= len(opening.captured.nodes):
+        return [0]
+    run = recording.run
+    found = {0}
+    own = run.numbers.get(node)
+    if own is not None:
+        found |= {own, own + 1}
+    takers = opening.captured.predecessors[node]
+    found |= {run.numbers[source] for source in takers if source in run.numbers}
+    for timeline in run.grads.of(node) if run.grads is not None else ():
+        found |= {moment.step for moment in timeline.moments}
+    return sorted(cursor for cursor in found if cursor <= run.total)

@@ -6,8 +6,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch.autograd.graph import Node
@@ -56,14 +55,8 @@ def opened_by(nodes: Sequence[Node]) -> dict[int, Opener]:
     return {i: opener for opener in OPENERS for i, node in enumerate(nodes) if opener.opens(node)}
 
 
-@dataclass(frozen=True)
-class Place:
-    """A node inside another.
-
-    Attributes:
-        inside: The contents of the outer node.
-        inner: The call, or the tensor.
-    """
+class Place(NamedTuple):
+    """A node inside another: the contents of the outer node, and the call or tensor."""
 
     inside: Inside
     inner: Inner
@@ -82,12 +75,7 @@ class Opening:
     """
 
     def __init__(self, closed: Annotated, max_bytes: int) -> None:
-        """Begin with all of them closed.
-
-        Args:
-            closed: The graph.
-            max_bytes: Of large tensors inside of one node to keep.
-        """
+        """Begin with every node of ``closed`` closed; keep ``max_bytes`` of each inside."""
         self.captured = closed
         self.inside: dict[int, Inside] = {}
         self.places: dict[int, Place] = {}
@@ -98,8 +86,8 @@ class Opening:
         self._numbers: dict[int, tuple[RecordedRun, InsideNumbers | str]] = {}
 
     @functools.cached_property
-    def _looked_into(self) -> set[int]:
-        """The nodes of which a pass notes what they ran; asked for once one is opened."""
+    def _recordable(self) -> set[int]:
+        """The nodes whose operations a pass records."""
         return {i for i, node in enumerate(self._closed.nodes) if is_recorded(node)}
 
     @property
@@ -109,15 +97,11 @@ class Opening:
         return sorted({*self._openers, *(i for i in noted if noted[i].listed)})
 
     def show(self, run: RecordedRun | None) -> bool:
-        """Show another pass: its recorded operations replace the open nodes of the last one.
-
-        Returns:
-            Whether the graph is drawn anew.
-        """
+        """Show another pass, with its recorded operations; return whether the drawing changes."""
         if run is self._shown:
             return False
         self._shown = run
-        opened = [node for node in self.inside if node in self._looked_into]
+        opened = [node for node in self.inside if node in self._recordable]
         for node in opened:
             del self.inside[node]
             with contextlib.suppress(CannotOpenError):
@@ -127,11 +111,7 @@ class Opening:
         return bool(opened)
 
     def expand(self, node: int) -> None:
-        """Open a node.
-
-        Raises:
-            CannotOpenError: It cannot be opened; the message says why.
-        """
+        """Open a node; raise CannotOpenError, which says why, if that is impossible."""
         if node in self.inside:
             return
         self._refuse(node)
@@ -139,11 +119,7 @@ class Opening:
         self._draw()
 
     def collapse(self, node: int) -> None:
-        """Close a node, given by its id or the id of a node inside.
-
-        Raises:
-            CannotOpenError: It has no inside.
-        """
+        """Close a node, given by its id or the id of a node inside."""
         place = self.places.get(node)
         node = node if place is None else place.inside.node
         self._refuse(node)
@@ -159,15 +135,15 @@ class Opening:
 
     def _refuse(self, node: int) -> None:
         """Raise if a node can never be opened."""
-        if node in self._openers or node in self._looked_into:
+        if node in self._openers or node in self._recordable:
             return
         total = len(self.captured.drawn)
         if not 0 <= node < total:
             raise CannotOpenError(
-                f"There is no node {node}: this graph has nodes 0 to {total - 1}."
+                f"expand() was given {node}. Give a node of this graph, from 0 to {total - 1}."
             )
         op = self.captured.drawn.nodes[node]["op"]
-        found = sorted({*self._openers, *self._looked_into})
+        found = sorted({*self._openers, *self._recordable})
         raise CannotOpenError(
             f"Node {node} ({op}) has nothing inside that could be shown. Give a node that "
             "torch.compile made, or one of a custom autograd.Function"
@@ -185,20 +161,19 @@ class Opening:
 
     def about(self, node: int) -> str:
         """Say that a node can be opened; empty if it cannot."""
-        noted = None if self._shown is None else self._shown.operations.get(node)
-        if noted is None or not noted.listed:
+        found = None if self._shown is None else self._shown.operations.get(node)
+        if found is None or not found.listed:
             return ""
-        what = (
-            "operation that its backward ran"
-            if noted.count == 1
-            else (f"{noted.count:,} operations that its backward ran")
+        what = "operation" if found.count == 1 else f"{found.count:,} operations"
+        return (
+            f" A double click, or expand() of the widget, shows the {what} that its backward ran "
+            "in this pass."
         )
-        return f" A double click, or expand() of the widget, shows the {what} in this pass."
 
     def called(self, node: int) -> str:
         """The name of an opened node's box: its class, numbered within the class."""
         op = self._closed.graph.nodes[node]["op"]
-        may = {*self._openers} if node in self._openers else self._looked_into
+        may = {*self._openers} if node in self._openers else self._recordable
         alike = sorted(each for each in may if self._closed.graph.nodes[each]["op"] == op)
         return op if len(alike) == 1 else f"{op} {alike.index(node) + 1}"
 
@@ -231,9 +206,9 @@ class Opening:
             if step is None:
                 yield False, None
             elif source == node:
-                yield True, step.grad_outputs[edge["input_nr"]]
+                yield True, step.grad_outputs[edge["arg_nr"]]
             else:
-                yield True, self.given(self.places[source], recorded, edge["input_nr"])
+                yield True, self.given(self.places[source], recorded, edge["arg_nr"])
 
     def node_of_edges(self) -> list[int]:
         """For each of `edges`, the node around it."""
@@ -268,7 +243,7 @@ class Opening:
         except Exception as error:  # whatever an operation or a backend may raise
             return could_not("the gradients inside", error)
 
-    def wide(self) -> Opening:
+    def with_all_open(self) -> Opening:
         """Copy the graph with all compiled code open, if it can be."""
         other = Opening(self._closed, self._max_bytes)
         for node in sorted(other._openers):
@@ -290,16 +265,10 @@ class Opening:
 
 
 def boxes_inside(opening: Opening) -> tuple[dict[int, str | None], dict[str, str]]:
-    """Return the boxes of the nodes inside open nodes.
+    """Return the boxes of the nodes inside open nodes, and the classes of the modules in them.
 
-    Args:
-        opening: The graph with what is open of it.
-
-    Returns:
-        Node -> path of its box: the opened node's own, with the modules in it; None of a parameter
-        that opened nodes alone take, so that it is drawn with the call that gives its gradient; ""
-        of another leaf that they alone take, which was made outside.
-        Path -> class of the module.
+    A parameter that only opened nodes take has no box (None): it is drawn with the call that gives
+    its gradient. Another such leaf was made outside of all boxes ("").
     """
     captured = opening.captured
     drawn = captured.drawn

@@ -1,8 +1,6 @@
 """The operations that a custom Function or a reentrant checkpoint ran in a recorded pass.
 
-The operations were noted while a recorded pass ran (`gradwalk.backward.function_calls`); nothing
-runs
-again.
+`gradwalk.backward.function_calls` recorded them while the pass ran; nothing runs again.
 """
 
 from __future__ import annotations
@@ -12,15 +10,14 @@ from typing import Any
 
 import torch
 
-from ..backward.function_calls import Operation, Operations, TensorRecord
+from ..backward.function_calls import Operation, Operations, Producer, TensorRecord
 from ..backward.kept_gradients import KeptGradient
-from ..backward.provenance import Producer
 from ..backward.recorded_run import RecordedRun, Step
 from ..graph.capture import Capture
 from ..schema.values import Values
 from ..torch_api.compiled import CannotOpenError
-from ..torch_api.json_values import plain_values
 from ..torch_api.nodes import input_numbers
+from ..torch_api.summary import plain_values
 from ..tracing.records import MOST_COPIED
 from .inner_graph import Flow, Inner, Inside, InsideNumbers
 
@@ -31,23 +28,14 @@ _MOST_CHARACTERS = 500  # of a written call
 
 
 def recorded_inside(captured: Capture, node: int, run: RecordedRun | None) -> Inside:
-    """Return the inside of a node whose operations were recorded.
-
-    Args:
-        captured: The graph.
-        node: The id of the node.
-        run: The pass that is shown.
-
-    Raises:
-        CannotOpenError: No operation was recorded.
-    """
+    """Return the inside of a node; raise CannotOpenError if the pass recorded no operation."""
     found = None if run is None else run.operations.get(node)
     if found is None or not found.listed:
         raise CannotOpenError(why_closed(node, captured.graph.nodes[node]["op"], run, found))
     names = _Names(found)
     carrying: set[int] = set()
     for i, operation in enumerate(found.listed):
-        provenance = [taken.producer for taken in operation.taken]
+        provenance = [taken.producer for taken in operation.arguments]
         if any(_carries(producer, carrying) for producer in provenance):
             carrying.add(i)
     calls = [_call(names, i, operation, i in carrying) for i, operation in enumerate(found.listed)]
@@ -66,7 +54,7 @@ def recorded_inside(captured: Capture, node: int, run: RecordedRun | None) -> In
             taken.argument,
         )
         for i, operation in enumerate(found.listed)
-        for place, taken in enumerate(operation.taken)
+        for place, taken in enumerate(operation.arguments)
     ]
     numbers = input_numbers(captured.nodes[node]) or {}
     return Inside(
@@ -93,9 +81,8 @@ def why_closed(node: int, op: str, run: RecordedRun | None, found: Operations | 
     if run is not None and run.grads is not None and node not in run.steps:
         return f"Backward did not run node {node} ({op}), so there is nothing inside to show."
     return (
-        f"What is inside of node {node} ({op}) is what its backward runs, which is noted while a "
-        "recorded pass runs it: compute the output under gradwalk.watch(), and call backward() of "
-        "the widget, or gradwalk.record()."
+        f"A recorded pass shows the operations inside node {node} ({op}). Compute the output under "
+        "gradwalk.watch(), and call backward() of the widget, or gradwalk.record()."
     )
 
 
@@ -113,13 +100,13 @@ class _Names:
         used: dict[str, int] = {}
         self._operations = []
         for operation in found.listed:
-            name = operation.called.split(".")[1 if "." in operation.called else 0]
+            name = operation.name.split(".")[1 if "." in operation.name else 0]
             count = used[name] = used.get(name, -1) + 1
             self._operations.append(f"{name}_{count}" if count else name)
         gradients = {
             taken.producer.number
             for operation in found.listed
-            for taken in operation.taken
+            for taken in operation.arguments
             if taken.producer.kind == "gradient"
         }
         self._is_one = gradients <= {0}
@@ -135,28 +122,30 @@ class _Names:
         if producer.kind == "held":
             return self._found.names.get(producer.number) or f"tensor_{producer.number}"
         name = self._operations[producer.number]
-        several = 1 < len(self._found.listed[producer.number].gave) > producer.part
+        several = 1 < len(self._found.listed[producer.number].outputs) > producer.part
         return f"{name}[{producer.part}]" if several else name
 
 
 def _call(names: _Names, i: int, operation: Operation, carries: bool) -> Inner:
     arguments = "".join(
-        each if isinstance(each, str) else names.of(each) for each in operation.written
+        each if isinstance(each, str) else names.of(each) for each in operation.code
     )
-    written = f"{operation.called}({arguments})"
+    written = f"{operation.name}({arguments})"
     if len(written) > _MOST_CHARACTERS:
         written = f"{written[:_MOST_CHARACTERS]}…"
-    by = "" if operation.behind is None else f", for {operation.behind.rpartition('::')[2]}"
-    said = [f"The backward of this node ran it in this pass{by}."]
-    if operation.again:
-        said.append("It is an operation of the forward pass, which a checkpoint runs again here.")
+    by = "" if operation.inner_node is None else f", for {operation.inner_node.rpartition('::')[2]}"
+    sentences = [f"The backward of this node ran it in this pass{by}."]
+    if operation.recomputed:
+        sentences.append(
+            "It is an operation of the forward pass, which a checkpoint runs again here."
+        )
     elif not carries:
-        said.append("No gradient flows through it.")
-    outputs = [_output(nr, given) for nr, given in enumerate(operation.gave)]
+        sentences.append("No gradient flows through it.")
+    outputs = [_output(nr, given) for nr, given in enumerate(operation.outputs)]
     first = next((each for each in outputs if each["shape"] is not None), _output(0, None))
     return Inner(
         {
-            "op": operation.called,
+            "op": operation.name,
             "name": None,
             **{key: first[key] for key in ("shape", "dtype", "device")},
             "is_leaf": False,
@@ -167,23 +156,23 @@ def _call(names: _Names, i: int, operation: Operation, carries: bool) -> Inner:
             "numbers": [],
             "source": None,
             "namespace": None,
-            "recomputed": operation.again,
+            "recomputed": operation.recomputed,
         },
-        " ".join(said),
+        " ".join(sentences),
         operation,
-        own=len(operation.gave),
-        value=_few(operation.gave) if not carries else None,
+        own=len(operation.outputs),
+        value=_few(operation.outputs) if not carries else None,
     )
 
 
 def _held(name: str | None, given: TensorRecord) -> Inner:
     output = _output(0, given)
     saved = name is not None and name.startswith("saved_tensors[")
-    about = "A tensor that was there before backward ran"
+    about = "A tensor that existed before backward ran"
     if saved:
-        about = f"{name} of the node: what its forward saved for backward"
+        about = f"{name} of the node: a tensor that its forward saved for backward"
     elif name is not None:
-        about = f"{name}, which backward took"
+        about = f"{name}, which backward used"
     return Inner(
         {
             "op": name if saved and name is not None else "tensor",
@@ -203,7 +192,7 @@ def _held(name: str | None, given: TensorRecord) -> Inner:
 
 
 def _few(gave: Sequence[TensorRecord | None]) -> Values | None:
-    """The numbers of what was given, where it is one tensor of few."""
+    """The numbers of one small tensor."""
     tensor = gave[0].kept.tensor if len(gave) == 1 and gave[0] is not None else None
     if tensor is None or tensor.is_nested or tensor.numel() > MOST_COPIED:
         return None
@@ -231,7 +220,7 @@ class _Numbers:
     def __call__(self, _: Step) -> InsideNumbers:
         given: dict[Inner, list[KeptGradient | None]] = {}
         for call, operation in zip(self._calls, self._found.listed, strict=True):
-            all_given = [*operation.gave, *operation.left]
+            all_given = [*operation.outputs, *operation.writes]
             given[call] = [None if each is None else each.kept for each in all_given]
         for held, each in zip(self._held, self._found.held, strict=True):
             given[held] = [each.kept]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-import torch
-
-from ..backward.recorded_pass import find_node
 from ..checks.finding import Finding, findings_from
-from ..checks.run_checks import Limits
-from ..graph.names import Names
+from ..graph.find_node import find_node
 from ..panel.blank import blank_details
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel, StageModel
@@ -18,12 +13,13 @@ from ..schema.file_format import SavedGraphModel
 from ..schema.findings import MemoryModel
 from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_from_data, with_drawn
-from ..static.descriptions import no_backward
+from ..static.no_backward import no_backward
 from .graph_source import ReadOnlySource
 from .inner_graph import tied
 
 if TYPE_CHECKING:
     import networkx as nx
+
 
 NO_LIVE_GRAPH = (
     "This graph was opened from a file, so its autograd nodes are not here and backward cannot run."
@@ -44,10 +40,6 @@ class SavedGraph(ReadOnlySource):
         self.drawn = graph_from_data(with_drawn(saved["graph"], saved["network"]))
         self.graph = _autograd_part(_of_shown_rank(self.drawn))
         self.cursor = saved["cursor"]
-
-    @property
-    def size(self) -> int:
-        return len(self.drawn)
 
     @property
     def is_watched(self) -> bool:
@@ -82,20 +74,10 @@ class SavedGraph(ReadOnlySource):
     def transport(self) -> TransportModel:
         return self.saved["transport"]
 
-    def reopened(self) -> TransportModel:
-        return self.saved["transport"]
-
     def memory(self) -> MemoryModel:
         return self.saved["memory"]
 
-    def findings(
-        self,
-        called: Names,  # noqa: ARG002
-        limits: Limits | None = None,  # noqa: ARG002
-        *,
-        is_explicit: bool = False,  # noqa: ARG002
-        optimizers: Sequence[torch.optim.Optimizer] = (),  # noqa: ARG002
-    ) -> list[Finding]:
+    def findings(self, *_: Any, **__: Any) -> list[Finding]:
         return findings_from(self.saved["findings"])
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
@@ -103,9 +85,6 @@ class SavedGraph(ReadOnlySource):
         if found is None:
             return undetailed(self.drawn, node)
         return details_at(found, self.cursor if cursor is None else cursor)
-
-    def looking(self) -> Callable[[int, int | None], DetailsModel]:
-        return self.details
 
     def changes(self, node: int) -> list[int]:
         return [stage["from_step"] for stage in self.saved["details"][node] or ()] or [0]
@@ -171,13 +150,7 @@ def _autograd_part(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
 
 
 def replayed(graph: nx.MultiDiGraph, is_recorded: bool, note: str | None) -> TransportModel:
-    """Return the `TransportModel` of a graph that is opened from a file.
-
-    Args:
-        graph: The drawn graph.
-        is_recorded: Whether a pass is saved with it.
-        note: A sentence about that pass, if any.
-    """
+    """Return the `TransportModel` of a graph from a file, with a sentence about its pass."""
     if not is_recorded:
         return {"owned": False, "note": None, "blocked": _blocked(graph)}
     opened = "Opened from a file: stepping shows what was recorded and moves no .grad."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -52,17 +52,7 @@ class Snapshot:
     inner: int = 0
 
     def explain(self, name: str) -> str:
-        """Explain the ``.grad`` of a leaf.
-
-        Args:
-            name: Its name.
-
-        Returns:
-            Sentences; a line for each leaf of that name.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """Explain the ``.grad`` of each leaf of a name, a line for each; ValueError without any."""
         leaves = {
             node: data["name"]
             for node, data in self.subject.drawn.nodes(data=True)
@@ -72,12 +62,26 @@ class Snapshot:
         if not found:
             names = sorted(set(leaves.values()))
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            listed = f"Give one of {', '.join(map(repr, names[:_MOST_NAMED]))}{more}."
             raise ValueError(
-                f"explain_grad() was given {name!r}, which is no leaf of this graph. Give one that "
-                f"is: {', '.join(map(repr, names[:_MOST_NAMED])) or 'none has a name'}{more}."
+                f"explain_grad() was given {name!r}, which does not name a leaf of this graph. "
+                + (listed if names else "No leaf of it has a name.")
             )
         details = (self.subject.details(node) for node in found)
         return "\n".join(each["explained"] or each["about"] for each in details)
+
+
+@runtime_checkable
+class HasGraphs(Protocol):
+    """A widget or a comparison, of one graph or of several."""
+
+    def _graphs_shown(self) -> Mapping[str, Snapshot]:
+        """Return the state of each graph that is shown, by its label.
+
+        Raises:
+            ValueError: It is closed.
+        """
+        ...
 
 
 @runtime_checkable
@@ -85,9 +89,5 @@ class TakesSnapshots(Protocol):
     """A widget that shows one graph."""
 
     def _shown(self) -> Snapshot:
-        """Return its current state.
-
-        Raises:
-            ValueError: It is closed.
-        """
+        """Return its current state; raise ValueError if it is closed."""
         ...

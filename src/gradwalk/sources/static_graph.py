@@ -1,28 +1,24 @@
-"""A program written down by torch.export or torch.fx: it is only looked at."""
+"""A static graph of torch.export or torch.fx, as a source."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..backward.recorded_pass import find_node
-from ..checks.finding import Finding
-from ..checks.run_checks import Limits
 from ..english import plural
-from ..graph.names import Names
+from ..graph.find_node import find_node
 from ..panel.blank import blank_details
-from ..panel.extra_details import line_model
+from ..panel.details import line_model
 from ..panel.neighbours import consumers_of, inputs_of, outputs_of
 from ..panel.value import with_origin
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel
 from ..schema.findings import MemoryModel
 from ..schema.graph import GraphModel
-from ..static.capture_static import StaticCapture
-from ..static.descriptions import about, no_backward
+from ..static.capture_static import StaticCapture, about
+from ..static.no_backward import no_backward
 from .graph_model import graph_model, modules_model
 from .graph_source import ReadOnlySource
 
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class StaticGraph(ReadOnlySource):
-    """A static graph: a source that is only looked at.
+    """A static graph; see `gradwalk.sources.graph_source.GraphSource`.
 
     Attributes:
         captured: The graph.
@@ -43,23 +39,11 @@ class StaticGraph(ReadOnlySource):
     is_watched = False
     recorded: object | None = None
     run: RunModel | None = None
-    cursor = 0
 
     def __init__(self, captured: StaticCapture) -> None:
         self.captured = captured
+        self.graph, self.drawn = captured.graph, captured.drawn
         self.steps: list[StepModel] = []
-
-    @property
-    def graph(self) -> nx.MultiDiGraph:
-        return self.captured.graph
-
-    @property
-    def drawn(self) -> nx.MultiDiGraph:
-        return self.captured.drawn
-
-    @property
-    def size(self) -> int:
-        return len(self.drawn)
 
     @functools.cached_property
     def model(self) -> GraphModel:
@@ -79,9 +63,6 @@ class StaticGraph(ReadOnlySource):
     def transport(self) -> TransportModel:
         return {"owned": False, "note": None, "blocked": self._no_backward}
 
-    def reopened(self) -> TransportModel:
-        return self.transport()
-
     def memory(self) -> MemoryModel:
         return {
             "nodes": [],
@@ -91,16 +72,6 @@ class StaticGraph(ReadOnlySource):
             "total": 0,
             "unknown": 0,
         }
-
-    def findings(
-        self,
-        called: Names,  # noqa: ARG002
-        limits: Limits | None = None,  # noqa: ARG002
-        *,
-        is_explicit: bool = False,  # noqa: ARG002
-        optimizers: Sequence[torch.optim.Optimizer] = (),  # noqa: ARG002
-    ) -> list[Finding]:
-        return []
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:  # noqa: ARG002
         captured, drawn = self.captured, self.drawn
@@ -127,14 +98,11 @@ class StaticGraph(ReadOnlySource):
             "inferred": False,
         }
 
-    def looking(self) -> Callable[[int, int | None], DetailsModel]:
-        return self.details
-
     def changes(self, node: int) -> list[int]:  # noqa: ARG002
         return [0]
 
     def seek(self, cursor: int) -> None:
-        """There is nowhere to go."""
+        """It has no steps."""
 
     def find(self, node: int | str) -> int:
         find_node(self.graph, node)

@@ -71,13 +71,7 @@ class Entered:
 def enter(graph: Graph, module: GraphModule) -> Entered:
     """Enter the control flow of a program.
 
-    Args:
-        graph: The program's graph.
-        module: The module of its nodes.
-
-    Returns:
-        The program with its bodies. A body stays closed, as a constant, if the call does not show
-        its inputs, or if the limits are exceeded.
+    A body stays closed, as a constant, if the call does not show its inputs, or beyond the limits.
     """
     entered = Entered()
     seen: set[Graph] = {graph}
@@ -100,9 +94,9 @@ def enter(graph: Graph, module: GraphModule) -> Entered:
         room -= size
         bodies = [_own(body, seen) for body in bodies]
         entered.bodies[node] = bodies
-        taken = _taken(node, of)
+        inputs = _inputs(node, of)
         given = [
-            entered.outer.get(each, each) if isinstance(each, Node) else each for each in taken
+            entered.outer.get(each, each) if isinstance(each, Node) else each for each in inputs
         ]
         for body in bodies:
             depth[body.graph] = depth[node.graph] + 1
@@ -152,7 +146,7 @@ def _bodies(call: Node, module: GraphModule, names: dict[str, int]) -> list[Body
         for each, body in held
         if isinstance(each, Node) and isinstance(body, GraphModule)
     ]
-    takes = len(_taken(call, module))
+    takes = len(_inputs(call, module))
     if not found or any(len(_placeholders(body.graph)) != takes for _, body in found):
         return []
     op = _name(call)
@@ -169,7 +163,7 @@ def _bodies(call: Node, module: GraphModule, names: dict[str, int]) -> list[Body
     return bodies
 
 
-def _taken(call: Node, module: GraphModule) -> list[Any]:
+def _inputs(call: Node, module: GraphModule) -> list[Any]:
     """Return the inputs of each body of a call: the arguments after the last body."""
     last = max(
         (i for i, each in enumerate(call.args) if isinstance(_held(each, module), GraphModule)),

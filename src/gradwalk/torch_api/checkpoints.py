@@ -48,14 +48,10 @@ class Part:
 
 
 def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[Part]:
-    """Return the checkpointed parts that created some nodes, without running or unpacking anything.
+    """Return the checkpointed parts that created some nodes, in no order.
 
-    Args:
-        nodes: The nodes.
-        noted: For the indices of watched nodes, the result of `frame_here` at their creation.
-
-    Returns:
-        The parts in no order, with their enclosing parts, which may have created none of the nodes.
+    Nothing runs, and nothing is unpacked. ``noted`` has, for the indices of watched nodes, the
+    result of `frame_here` at their creation. An enclosing part may have created none of the nodes.
     """
     frames: dict[int, Frame] = {}
     made: dict[int, set[int]] = {}
@@ -200,21 +196,17 @@ def _variable(frame: Any, name: str) -> Any | None:
     return None
 
 
-class Sizes:
-    """Shape and dtype of a part's packed tensors, which torch records for its own check."""
+def packed_sizes(frame: Any) -> dict[int, tuple[tuple[int, ...], torch.dtype]]:
+    """Return shape and dtype of a part's packed tensors, by ``id`` of their ``data``.
 
-    def __init__(self, frame: Any) -> None:
-        noted = getattr(frame, "x_metadatas", ())
-        self._noted: dict[int, Any] = {
-            id(holder): about
-            for reference, about in zip(getattr(frame, "weak_holders", ()), noted, strict=False)
-            if (holder := reference()) is not None and isinstance(about, dict)
-        }
-
-    def of(self, packed: Any) -> tuple[tuple[int, ...], torch.dtype] | None:
-        """Return shape and dtype of one tensor; None if torch did not record them."""
-        about = self._noted.get(id(packed.data))
-        return None if about is None else (tuple(about["shape"]), about["dtype"])
+    torch records them for its own check.
+    """
+    noted = zip(getattr(frame, "weak_holders", ()), getattr(frame, "x_metadatas", ()), strict=False)
+    return {
+        id(holder): (tuple(about["shape"]), about["dtype"])
+        for reference, about in noted
+        if (holder := reference()) is not None and isinstance(about, dict)
+    }
 
 
 def reentrant_function(node: Any) -> Any | None:

@@ -30,12 +30,9 @@ _CACHED = (
 
 
 def refuse_while_compiling(what: str) -> None:
-    """Raise an error inside a function that `torch.compile` compiles.
+    """Raise an error inside a function that `torch.compile` compiles; ``what`` was called.
 
     Dynamo then compiles each Python function that runs, those of traitlets and gradwalk included.
-
-    Args:
-        what: The public name to use in the message, "GraphWidget".
 
     Raises:
         RuntimeError: The running code is inside such a function.
@@ -60,8 +57,8 @@ class CompiledBackward:
         module: The module with its constants.
         tangents: Placeholder -> the number of the output whose gradient it is.
         saved: The other placeholders: saved tensors and sizes, in the order of the program.
-        gradients: input_nr of the node -> the program's gradient for it, if any.
-        parameters: The name of a saved placeholder -> the input_nr whose tensor it is.
+        gradients: arg_nr of the node -> the program's gradient for it, if any.
+        parameters: The name of a saved placeholder -> the arg_nr whose tensor it is.
     """
 
     graph: Graph
@@ -78,10 +75,7 @@ def is_compiled(node: Node) -> bool:
 
 
 def compiled_backward(node: Node) -> CompiledBackward:
-    """Return the backward program of a compiled node.
-
-    Args:
-        node: A node of the class ``CompiledFunctionBackward``.
+    """Return the backward program of a node of the class ``CompiledFunctionBackward``.
 
     Raises:
         CannotOpenError: It cannot be read; the message says why.
@@ -108,8 +102,8 @@ def _program(node: Any) -> GraphModule:
     return module
 
 
-_noted: weakref.WeakKeyDictionary[GraphModule, dict[str, dict[str, Any]]]
-_noted = weakref.WeakKeyDictionary()
+_metadata: weakref.WeakKeyDictionary[GraphModule, dict[str, dict[str, Any]]]
+_metadata = weakref.WeakKeyDictionary()
 """Program -> metadata by node name, from the first time the program was read."""
 
 
@@ -120,10 +114,10 @@ def _graph_of(module: GraphModule) -> Graph:
     first backward.
     """
     if any(node.meta for node in module.graph.nodes):
-        if module not in _noted:
-            _noted[module] = {node.name: node.meta for node in module.graph.nodes}
+        if module not in _metadata:
+            _metadata[module] = {node.name: node.meta for node in module.graph.nodes}
         return module.graph
-    known = _noted.get(module)
+    known = _metadata.get(module)
     if known is None:
         return module.graph
     graph = Graph()
@@ -247,11 +241,6 @@ def program_arguments(
 ) -> list[Any]:
     """Return the arguments of a node's backward program, without running it.
 
-    Args:
-        node: The compiled node.
-        opened: Its program.
-        grad_outputs: The gradients of its outputs; None where no gradient arrived.
-
     Raises:
         CannotOpenError: They cannot be read; the message says why.
     """
@@ -288,8 +277,8 @@ def program_arguments(
     return found
 
 
-def _why_gone(node: Any, said: str) -> str:
-    if "modified by an inplace operation" in said:
+def _why_gone(node: Any, message: str) -> str:
+    if "modified by an inplace operation" in message:
         return "What this node saved was changed in place since, so backward cannot run again."
     if donates_buffers(node):
         return (

@@ -74,14 +74,10 @@ def is_sharded_by_fsdp2(kind: type) -> bool:
 def gathered_parameters(
     module: nn.Module,
 ) -> Iterator[tuple[nn.Module, str, torch.Tensor, Sharded]]:
-    """Yield the parameters that FSDP2 has gathered for one module.
+    """Yield the parameters that FSDP2 has gathered for one module, not for those below it.
 
-    Args:
-        module: Any module; those below it are not looked at.
-
-    Yields:
-        The module that a parameter is of, its name there, the gathered tensor, and the parameter.
-        A module whose parameters are shared comes once for each of its names.
+    Each comes with the module that it is a parameter of, and its name there; a shared parameter
+    comes once for each of its names.
     """
     if not is_sharded_by_fsdp2(type(module)):
         return
@@ -120,8 +116,6 @@ class Bucket:
     Attributes:
         number: The bucket's number, from 0 in the order of reduction; None if the log does not
             have it.
-        count: Number of buckets.
-        nbytes: Size of the whole bucket.
         parameters: Number of parameters in it.
         ready: The gradient's number, from 0 in the order in which gradients were ready; None before
             the log has one.
@@ -134,6 +128,11 @@ class Bucket:
     parameters: int
     ready: int | None
     total: int
+
+
+def is_distributed() -> bool:
+    """Return whether ``torch.distributed`` is initialised."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def reduced(module: DistributedDataParallel) -> list[torch.nn.Parameter]:
@@ -155,14 +154,8 @@ def is_sink(node: Node) -> bool:
 def buckets_of(module: DistributedDataParallel) -> dict[int, Bucket]:
     """Return each parameter's entry in the module's log, by ``id`` of the parameter.
 
-    torch writes the log when a forward pass begins, and not each time: what is in it is of the
-    passes before that.
-
-    Args:
-        module: Any; none of its processes is asked.
-
-    Returns:
-        Nothing without a log, or if its format is not as expected.
+    torch writes the log when some forward passes begin, so it describes earlier passes. It is empty
+    without a log, or if its format is not as expected. No other process is asked.
     """
     with contextlib.suppress(Exception):  # torch calls it a prototype
         log = module._get_ddp_logging_data()  # type: ignore[no-untyped-call]
@@ -232,9 +225,9 @@ def _numbers(text: str) -> list[int]:
     return [int(each) for each in text.replace(",", " ").split()]
 
 
-Way = Literal["to local", "from local", "redistribute"]
+Change = Literal["to local", "from local", "redistribute"]
 
-_CLASSES: dict[tuple[str, str], Way] = {
+_CLASSES: dict[tuple[str, str], Change] = {
     ("torch.distributed.tensor._api", "_ToTorchTensor"): "to local",
     ("torch.distributed.tensor._api", "_FromTorchTensor"): "from local",
     ("torch.distributed.tensor._redistribute", "Redistribute"): "redistribute",
@@ -271,25 +264,19 @@ class Crossing:
     """A node that creates, gathers or redistributes a DTensor.
 
     Attributes:
-        way: Which of them.
         forward: How the tensor is placed that is shared out; of a redistribution, what was given.
         backward: How the gradient is placed that it makes; None where that is not known.
     """
 
-    way: Way
+    way: Change
     forward: Placed
     backward: Placed | None
 
 
 def crossing(node: Node, arrived: Placed | None = None) -> Crossing | None:
-    """Return how a node changes the placement of a tensor.
+    """Return how a node changes the placement of a tensor; None for other nodes.
 
-    Args:
-        node: Any node.
-        arrived: How the gradient was placed that came to it, where that is known.
-
-    Returns:
-        None for a node that is none of these, or of which this torch does not tell.
+    ``arrived`` is the placement of its incoming gradient, if known.
     """
     function = custom_function(node)
     if function is None:
@@ -328,8 +315,8 @@ def crossing(node: Node, arrived: Placed | None = None) -> Crossing | None:
 
 def placed(tensor: torch.Tensor | None) -> Placed | None:
     """Return the placement of a DTensor; None for every other tensor."""
-    shared_out = sys.modules.get("torch.distributed.tensor")
-    if shared_out is None or not isinstance(tensor, shared_out.DTensor):
+    dtensor = sys.modules.get("torch.distributed.tensor")
+    if dtensor is None or not isinstance(tensor, dtensor.DTensor):
         return None
     return _placed(tensor.placements, tensor.device_mesh)
 
@@ -337,12 +324,8 @@ def placed(tensor: torch.Tensor | None) -> Placed | None:
 def ranks_with_the_same(tensor: torch.Tensor) -> list[int] | None:
     """Return the ranks whose placement gives them the same part of a tensor and its gradient.
 
-    Args:
-        tensor: Any tensor.
-
-    Returns:
-        Numbers of ranks, this one among them; None of a tensor that is not shared out, or whose
-        gradient is placed otherwise.
+    This rank is among them. None for a tensor that is not sharded, or whose gradient is placed
+    otherwise.
     """
     found, grad = placed(tensor), tensor.grad if tensor.is_leaf else None
     if found is None or (grad is not None and placed(grad) != found):
@@ -351,22 +334,17 @@ def ranks_with_the_same(tensor: torch.Tensor) -> list[int] | None:
     here = mesh.get_coordinate()
     if here is None:
         return None
-    across = tuple(
+    same_ranks = tuple(
         slice(None) if each.is_replicate() else place
         for each, place in zip(found.placements, here, strict=True)
     )
-    return sorted(int(rank) for rank in mesh.mesh[across].flatten())
+    return sorted(int(rank) for rank in mesh.mesh[same_ranks].flatten())
 
 
 def collective(before: Placed, after: Placed) -> str | None:
-    """Return the collective that changes the placement of a tensor.
+    """Return the collective that changes the placement of a tensor on one mesh.
 
-    Args:
-        before: Its placement.
-        after: Its new placement, on the same mesh.
-
-    Returns:
-        "all-gather over tp, 2 ranks", say; "" where nothing is sent; None where it is not known.
+    For example "all-gather over tp, 2 ranks"; "" where nothing is sent; None if unknown.
     """
     if before.mesh != after.mesh:
         return None

@@ -92,16 +92,10 @@ def carried(key: str) -> Any:
 
 
 def within_a_pass(work: Callable[[], _T]) -> _T:
-    """Run a function inside a backward pass with ``retain_graph=True``.
+    """Run a function inside a backward pass with ``retain_graph=True``, without grad mode.
 
     Checkpointing needs the number of the running pass: it recomputes a part once per pass, and
     keeps the result until the pass ends.
-
-    Args:
-        work: The function. Grad mode is off while it runs.
-
-    Returns:
-        The function's result.
 
     Raises:
         Exception: The function's error.

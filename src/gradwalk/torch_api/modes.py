@@ -1,4 +1,8 @@
-"""Read torch's modes, hide gradwalk's operations from them, and restore them."""
+"""Read torch's modes and function transforms, and hide gradwalk's operations from them.
+
+Within ``torch.func.grad``, ``vmap``, ``jacrev`` or ``hessian`` a tensor is a wrapper. The inner
+tensor has its own autograd graph, or a dimension that the program does not see.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch._compile import _disable_dynamo
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -52,11 +57,7 @@ def grad_mode_kept(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @contextmanager
 def random_numbers_kept(devices: Iterable[torch.device]) -> Iterator[None]:
-    """Return a context that restores the state of torch's random generators.
-
-    Args:
-        devices: The devices to restore besides the CPU.
-    """
+    """Return a context that restores torch's random generators, of the CPU and some devices."""
     indices: dict[str, set[int]] = {"cuda": set()}  # fork_rng always restores the CPU
     for each in devices:
         if each.type not in ("cpu", "meta"):
@@ -72,17 +73,15 @@ def is_watched() -> bool:
     return bool(torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack())
 
 
-class telling(TorchDispatchMode):  # type: ignore[no-untyped-call]  # noqa: N801  a block
+class reporting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # noqa: N801  a block
     """A context that reports each operation. The user's modes see the operations, too."""
 
     def __init__(
         self, begin: Callable[[Any, tuple[Any, ...], dict[str, Any]], Callable[[Any], None]]
     ) -> None:
-        """Store the callback.
+        """Store the callback, which gets an operation and its arguments before it runs.
 
-        Args:
-            begin: Called with an operation and its arguments before it runs. It returns a function
-                that is called with the result. Neither may raise.
+        It returns a function that gets the result. Neither may raise.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self._begin = begin
@@ -128,4 +127,66 @@ def _unseen() -> Iterator[None]:
             stack.enter_context(_disable_current_modes())
         if torch._C._len_torch_function_stack():
             stack.enter_context(torch._C.DisableTorchFunction())
+        yield
+
+
+_functorch = torch._C._functorch
+
+
+def transforms_around(tensor: torch.Tensor | None) -> tuple[str, ...]:
+    """Return the active transforms of a tensor, outermost first: "vmap over 2", "grad"."""
+    if tensor is None or not _functorch.is_functorch_wrapped_tensor(tensor):
+        return ()
+    found = []
+    for level in _functorch.get_interpreter_stack() or ():
+        if level.level() > _functorch.maybe_get_level(tensor):
+            break  # it was created outside the inner ones
+        kind = level.key()
+        if kind == _functorch.TransformType.Vmap:
+            size = _functorch.CVmapInterpreterPtr(level).batchSize()
+            found.append(f"vmap over {size}")
+        else:
+            found.append(str(kind.name).lower())
+    return tuple(found)
+
+
+def is_transformed(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor belongs to a transform of ``torch.func`` or is traced in one."""
+    return bool(_functorch.is_functorch_wrapped_tensor(tensor) or is_tracing())
+
+
+def has_tangents() -> bool:
+    """Return whether forward-mode differentiation is on."""
+    return forward_ad._current_level >= 0
+
+
+def unwrapped(tensor: torch.Tensor) -> tuple[torch.Tensor, list[int]] | None:
+    """Unwrap a tensor of ``torch.func``, whose transform may have ended; None for others.
+
+    Return the plain tensor, and the sizes of the hidden dimensions.
+    """
+    if not _functorch.is_functorch_wrapped_tensor(tensor):
+        return None
+    sizes: list[int] = []
+    while _functorch.is_functorch_wrapped_tensor(tensor):
+        place = _functorch.maybe_get_bdim(tensor)
+        is_batched = _functorch.is_batchedtensor(tensor)
+        tensor = _functorch.get_unwrapped(tensor)
+        if is_batched:
+            sizes.append(int(tensor.shape[place]))
+    return tensor, sizes
+
+
+def layers(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield a tensor, and the tensors inside its ``torch.func`` wrappers."""
+    yield tensor
+    while _functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+        yield tensor
+
+
+@contextmanager
+def without_transforms() -> Iterator[None]:
+    """Return a context in which transforms do not see operations on plain tensors."""
+    with torch._C._DisableFuncTorch():
         yield

@@ -35,13 +35,7 @@ NextFunctions = tuple[tuple[Node | None, int], ...]
 
 
 def gradient_edge(tensor: torch.Tensor) -> Edge:
-    """Return the node that created a tensor, or that accumulates into it when it is a leaf.
-
-    Args:
-        tensor: A tensor that requires grad.
-
-    Returns:
-        The node and the number of the output.
+    """Return the node and output that created a tensor, or the AccumulateGrad of a leaf.
 
     Raises:
         RuntimeError: It is a fake leaf on a device that this torch was built without.
@@ -140,15 +134,11 @@ def leaf_tensor(node: Node) -> torch.Tensor | None:
     return node.variable if type(node) is AccumulateGrad else None  # type: ignore[attr-defined]
 
 
-def as_taken(node: Any, leaf: torch.Tensor) -> Any:
-    """Return an object with a leaf's shape, dtype and device at its AccumulateGrad node's creation.
+def at_first_use(node: Any, leaf: torch.Tensor) -> Any:
+    """Return an object with a leaf's shape, dtype and device at its AccumulateGrad's creation.
 
-    Args:
-        node: The node.
-        leaf: Its leaf. ``half()`` or ``to()`` of a module, or ``.data = ...``, may have changed it.
-
-    Returns:
-        The leaf if they are unchanged or unknown; else torch's metadata.
+    The leaf itself if they are unchanged or unknown; else torch's metadata. ``half()`` or ``to()``
+    of a module, or ``.data = ...``, may have changed it.
     """
     try:
         (noted,) = outputs_metadata(node)

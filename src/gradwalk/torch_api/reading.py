@@ -10,11 +10,14 @@ Copies have at most `PART` numbers, whatever the tensor's size.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.testing._comparison import default_tolerances
 
 PART = 2**20
 """The most numbers to read, and possibly copy, at a time."""
@@ -86,14 +89,7 @@ def _part_of_dtensor(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def simulated_parts(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
-    """Return the part of each rank, where this process simulates several.
-
-    Args:
-        tensor: Any tensor.
-
-    Returns:
-        The tensors of the ranks of a ``LocalTensorMode``, ascending; nothing for other tensors.
-    """
+    """Return the part of each rank of a ``LocalTensorMode``, ascending; nothing for others."""
     simulation = sys.modules.get("torch.distributed._local_tensor")
     if simulation is None:
         return {}
@@ -196,13 +192,7 @@ def kind_without_data(tensor: torch.Tensor) -> str | None:
 
 
 def why_unreadable(tensor: torch.Tensor) -> str | None:
-    """Return why the values of a tensor cannot be read: they are not in memory.
-
-    Args:
-        tensor: Any tensor, of any layout and class.
-
-    Returns:
-        A whole sentence; None where the memory of all its values is there.
+    """Return, as a sentence, why the values of a tensor are not all in memory; else None.
 
     Example::
 
@@ -318,15 +308,22 @@ def _memory(tensor: torch.Tensor) -> tuple[int, int]:
         return 0, 0
 
 
+def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Return a tensor's shape; () for a nested tensor, which has none of numbers."""
+    return () if tensor.is_nested else tuple(tensor.shape)
+
+
+def nbytes_of(tensor: torch.Tensor) -> int:
+    """Return the bytes of a tensor's numbers; for a sparse tensor, of its stored parts."""
+    inner = _inner(tensor)
+    return sum(map(nbytes_of, inner)) if inner else tensor.nbytes
+
+
 def distinct(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     """Remove the repetitions of a dense tensor.
 
-    Args:
-        tensor: A dense tensor.
-
-    Returns:
-        A view of it with the expanded dimensions, those of stride 0, one long; and how often each
-        of its numbers occurs in the tensor.
+    Return a view of it with the expanded dimensions, those of stride 0, one long; and how often
+    each of its numbers occurs in the tensor.
 
     Example::
 
@@ -362,14 +359,9 @@ def overlaps_too_much(tensor: torch.Tensor) -> bool:
 
 
 def everywhere(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> bool | None:
-    """Whether a condition is true for every number of a dense tensor.
+    """Return whether a test is true for every number of a dense tensor, read in parts.
 
-    Args:
-        tensor: The tensor.
-        test: From some of its numbers to whether it holds for each, or for some that tell it.
-
-    Returns:
-        None if the tensor is empty, or its numbers cannot be read.
+    None if the tensor is empty, or its numbers cannot be read.
 
     Example::
 
@@ -422,3 +414,109 @@ def one_number(tensor: torch.Tensor | None) -> torch.Tensor | None:
 def first_line(error: BaseException) -> str:
     """Return the first line of an exception's message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """Return a tensor's in-place version; 0 for an inference tensor, which has no counter."""
+    try:
+        return tensor._version
+    except RuntimeError:
+        if tensor.is_inference():
+            return 0
+        raise
+
+
+def versions_of(*tensors: Sequence[torch.Tensor | None]) -> list[int]:
+    """Return the in-place version of each tensor, without None.
+
+    Raises:
+        RuntimeError: One is an inference tensor, which has no counter.
+    """
+    return [tensor._version for some in tensors for tensor in some if tensor is not None]
+
+
+def set_version(tensor: torch.Tensor, version: int) -> None:
+    """Set a tensor's in-place version; do nothing for an inference tensor."""
+    if tensor.is_inference():
+        return
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+def detached(tensor: torch.Tensor) -> torch.Tensor:
+    """Detach a tensor so that both share the in-place version counter.
+
+    Below autograd, in a ``TorchDispatchMode``, plain ``detach()`` creates a new counter.
+    """
+    key = torch._C.DispatchKey.ADInplaceOrView
+    excluded = torch._C._dispatch_tls_is_dispatch_key_excluded(key)
+    try:
+        torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+        return tensor.detach()
+    finally:
+        torch._C._dispatch_tls_set_dispatch_key_excluded(key, excluded)
+
+
+def base_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return the base of a view; None for a tensor that is not a view."""
+    return tensor._base
+
+
+def has_hooks_on_grad(leaf: torch.Tensor) -> bool:
+    """Whether a leaf has post-accumulate-grad hooks."""
+    return bool(leaf._post_accumulate_grad_hooks)
+
+
+def hooks_of(tensor: torch.Tensor) -> Any:
+    """Return the dict of a tensor's backward hooks, or None."""
+    return tensor._backward_hooks
+
+
+def has_hooks(leaf: torch.Tensor) -> bool:
+    """Whether a leaf has any backward hooks."""
+    return bool(leaf._backward_hooks) or has_hooks_on_grad(leaf)
+
+
+def two_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> list[float]:
+    """Compute the 2-norms of tensors of one device and dtype, in one call.
+
+    Raises:
+        RuntimeError: A tensor subclass refuses it, as it may any operation.
+        NotImplementedError: Likewise.
+    """
+    found: list[float] = torch.stack(torch._foreach_norm(tensors, 2, dtype=dtype)).tolist()
+    return found
+
+
+submodules: Callable[[nn.Module], dict[str, nn.Module | None]] = attrgetter("_modules")
+"""A module's children by name. Unlike ``named_children`` it repeats shared modules."""
+
+own_parameters: Callable[[nn.Module], dict[str, nn.Parameter | None]] = attrgetter("_parameters")
+"""A module's own parameters by name, without those of its children."""
+
+own_buffers: Callable[[nn.Module], dict[str, torch.Tensor | None]] = attrgetter("_buffers")
+"""A module's own buffers by name, without those of its children."""
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """Return the dtype with a name such as "torch.float32"."""
+    found: torch.dtype = getattr(torch, name.removeprefix("torch."))
+    return found
+
+
+def wider(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype for differences, at least float32: some narrow dtypes cannot be added."""
+    is_narrow = dtype.is_floating_point and dtype.itemsize < 4
+    is_whole = not (dtype.is_floating_point or dtype.is_complex)
+    return torch.float32 if is_narrow or is_whole else dtype
+
+
+def tolerances(*dtypes: torch.dtype) -> tuple[float, float]:
+    """Return rtol and atol of ``torch.testing.assert_close`` for the coarsest of some dtypes.
+
+    Example::
+
+        >>> tolerances(torch.float32, torch.bfloat16)
+        (0.016, 1e-05)
+    """
+    rtol, atol = default_tolerances(*dtypes)
+    return float(rtol), float(atol)

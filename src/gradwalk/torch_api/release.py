@@ -5,14 +5,14 @@ nodes in a loop, but a wrapped node frees its successors inside its own dealloca
 nodes in a row overflow the usual 8 MB stack (a segmentation fault at ``del loss``), and 2,000
 overflow the 512 KB of a thread on macOS. Wrappers can neither be removed nor weakly referenced.
 
-So some nodes of a large graph get a `_Below` in their ``metadata``, which holds the node's
+So some nodes of a large graph get a `Below` in their ``metadata``, which holds the node's
 successors. The node holds these anyway, so no graph lives longer, and Python's garbage collector
 sees the same cycles (it sees through neither). But the recursion ends there. torch drops a node's
-successors before its metadata, so they die with the `_Below`. The first `_Below` to die in a thread
+successors before its metadata, so they die with the `Below`. The first `Below` to die in a thread
 frees them in a loop; those that die meanwhile add to the loop's list. Everything is freed when
 ``del loss`` returns, in every thread.
 
-One node in 16 gets a `_Below`, chosen at random, so that no structure of a graph can avoid them: on
+One node in 16 gets a `Below`, chosen at random, so that no structure of a graph can avoid them: on
 a path of a million nodes, 500 in a row without one are practically impossible.
 """
 
@@ -37,8 +37,7 @@ _KEY = "gradwalk.below"
 def free_without_recursion(nodes: Collection[Node]) -> None:
     """Make torch free a graph without deep recursion. Calling it twice is fine.
 
-    Args:
-        nodes: All nodes of the graph that have a Python wrapper.
+    ``nodes`` are all nodes of the graph that have a Python wrapper.
     """
     if len(nodes) <= _SHALLOW or not _wrappers_stay():
         return
@@ -47,16 +46,14 @@ def free_without_recursion(nodes: Collection[Node]) -> None:
         following = node.next_functions if draw() < 1 / _ONE_IN else ()
         if following:
             known: Any = node.metadata
-            known.setdefault(_KEY, _Below([child for child, _ in following]))
+            known.setdefault(_KEY, Below([child for child, _ in following]))
 
 
 # Its globals are default arguments, because the interpreter clears modules at exit.
 def empty(held: list[Any], _freeing: Any = threading.local()) -> None:  # noqa: B008
     """Clear the list of a dying object, in a loop at any depth of nested deallocation.
 
-    Args:
-        held: The list. If this function is already running further up the stack, that call clears
-            it later.
+    If this function already runs further up the stack, that call clears the list later.
     """
     waiting = getattr(_freeing, "waiting", None)
     if waiting is not None:
@@ -70,8 +67,12 @@ def empty(held: list[Any], _freeing: Any = threading.local()) -> None:  # noqa: 
         _freeing.waiting = None
 
 
-class _Below:
-    """Holds the successors of a node as long as the node lives."""
+class Below:
+    """Holds the successors of a node as long as the node lives.
+
+    Attributes:
+        nodes: The successors.
+    """
 
     __slots__ = ("nodes",)
 

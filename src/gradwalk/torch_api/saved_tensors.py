@@ -13,7 +13,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..schema.details import SavedModel
-from .json_values import json_number
+from ..schema.json_number import json_number
 from .nodes import keeps_tensors, node_class, saved_names, saved_tensors
 from .reading import first_line
 from .signatures import tensor_arguments
@@ -56,23 +56,18 @@ class Saved(NamedTuple):
 def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Saved]:
     """Yield the saved tensors and values of a node, tensors first.
 
-    Args:
-        node: An autograd node, of torch's own or of an ``autograd.Function``.
-        names: The names to read, for a node of torch's own; None for all.
-
-    Yields:
-        One entry per saved tensor or value; operands that were not needed are left out.
+    Operands that were not needed are left out. ``names`` limits what is read of torch's own nodes.
     """
     if node_class(type(node)).is_function:
         yield from _of_function(node)
         return
-    there = at_hand(node, names)
+    unpacked = at_hand(node, names)
     for name in saved_names(type(node)):
         if names is not None and name not in names:
             continue
-        if name not in there:
+        if name not in unpacked:
             yield from _of_attribute(node, name)
-        elif (value := there[name]) is not None:
+        elif (value := unpacked[name]) is not None:
             yield Saved(name, value)
 
 
@@ -80,11 +75,7 @@ def at_hand(node: Node, names: Container[str] | None = None) -> Mapping[str, tor
     """Return the saved tensors of a torch node by name, without the special cases.
 
     None means an operand that was not needed. Freed, changed and packed tensors and lists are
-    omitted.
-
-    Args:
-        node: The node.
-        names: The names to read; None for all. The result may contain others, too.
+    omitted. The result may contain more than ``names``.
     """
     known = _known()
     found = {} if known is None else known.setdefault(node, {})
@@ -186,13 +177,7 @@ def saved_value(node: Node, name: str) -> Any:
 
 
 def plain_value(node: Node | None, name: str, otherwise: Any = None) -> Any:
-    """Return a saved value that is not a tensor: reading a tensor may run a hook.
-
-    Args:
-        node: An autograd node of torch's own, or None.
-        name: A name of `saved_names`.
-        otherwise: The result where the node has no such value.
-    """
+    """Return a saved value that is not a tensor: reading a tensor may run a hook."""
     if hasattr(type(node), f"_raw_saved_{name}"):  # scaled_dot_product_attention has a "value"
         return otherwise
     return getattr(node, f"_saved_{name}", otherwise)
@@ -274,10 +259,10 @@ def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]
     try:
         value = unpack()
     except Exception as error:  # a hook may raise anything
-        said = str(error)
-        if "modified by an inplace operation" in said:
+        message = str(error)
+        if "modified by an inplace operation" in message:
             yield Saved(name, raw.data, note=_CHANGED, changed=True)
-        elif "have already been freed" in said:
+        elif "have already been freed" in message:
             yield Saved(name, None, freed=True, note=_FREED)
         else:
             yield Saved(name, None, note=_REFUSED.format(first_line(error)))

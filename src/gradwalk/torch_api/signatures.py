@@ -52,14 +52,9 @@ _HAND_WRITTEN = {
 
 
 def signature(op: str) -> Signature | None:
-    """Return the signature of a backward class.
+    """Return the signature of a backward class such as "MulBackward0".
 
-    Args:
-        op: The class name of an autograd node, e.g. ``"MulBackward0"``.
-
-    Returns:
-        What the installed torch declares about it, or None where torch declares nothing (custom
-        Functions, hand-written nodes, or a torch that ships no ``derivatives.yaml``).
+    None for custom Functions, hand-written nodes, or a torch without ``derivatives.yaml``.
     """
     # "ViewBackward0_copy" is the same formula for the copying variant of a view operator.
     return _signatures().get(op.removesuffix("_copy")) or _HAND_WRITTEN.get(op)
@@ -86,16 +81,9 @@ def call_arguments(op: str) -> frozenset[str]:
 
 @functools.cache
 def argument_names(op: str, inputs: int) -> tuple[str | None, ...]:
-    """Return the forward argument of each of a node's next functions.
+    """Return the forward argument of each of a node's next functions; None where unknown.
 
     A list argument takes as many next functions as are left over: ``tensors[0]``, ``tensors[1]``.
-
-    Args:
-        op: The class name of an autograd node.
-        inputs: How many next functions the node has.
-
-    Returns:
-        ``inputs`` names; None for each one torch does not name.
     """
     found = signature(op)
     if found is None:
@@ -119,13 +107,8 @@ def arguments_without_grad(
 ) -> tuple[frozenset[str], dict[str | None, int]]:
     """Return the tensor arguments of a forward call that do not require grad.
 
-    Args:
-        op: The class name of an autograd node.
-        needing: For each of the node's next functions, whether it exists.
-
-    Returns:
-        The names of those that may need none, and by name which next function is missing for one
-        that certainly needs none.
+    ``needing`` says which of the node's next functions exist. Return the names of those that may
+    need no grad, and by name which next function is missing for one that certainly needs none.
     """
     numbers: dict[str | None, int] = {}
     for nr, name in enumerate(argument_names(op, len(needing))):
@@ -172,14 +155,10 @@ _COMMENT = re.compile(r"^ *#.*\n", re.MULTILINE)
 
 
 def parse_derivatives(text: str) -> dict[str, Signature]:
-    """Read the text of a ``derivatives.yaml``.
+    """Read the text of a ``derivatives.yaml``: the signature of each backward class.
 
-    Args:
-        text: The file's content.
-
-    Returns:
-        Backward class name -> signature. Classes are numbered as torch's code generator numbers
-        them: per operator name and dispatch key, in the order of the file.
+    Classes are numbered as torch's code generator numbers them: per operator name and dispatch key,
+    in the order of the file.
     """
     signatures: dict[str, Signature] = {}
     counter: Counter[str] = Counter()

@@ -7,6 +7,7 @@ dimensions once.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
@@ -15,10 +16,12 @@ import torch
 
 from ..english import join_words
 from ..schema.details import TensorSummary
-from .func_transforms import unwrapped, without_transforms
-from .json_values import as_json, as_nested_list, evenly_spread, json_number, readable
+from ..schema.json_number import json_number
+from ..schema.values import Values
+from .modes import unwrapped, without_transforms
 from .reading import (
     PART,
+    PLAIN,
     distinct,
     first_line,
     overlaps_too_much,
@@ -29,6 +32,106 @@ from .reading import (
     why_unreadable,
     zeros_like,
 )
+
+_LISTED = {torch.float32, torch.float64, torch.int64}
+
+
+def plain_values(tensor: torch.Tensor) -> Values | None:
+    """Every number of a tensor, as `summarise` gives them; None where they cannot be read.
+
+    The tensor is a small one: all of it is copied.
+    """
+    try:
+        if why_unreadable(tensor) is not None:
+            return None
+        if type(tensor) in PLAIN and tensor.dtype in _LISTED and _is_dense(tensor):
+            return as_json(tensor.tolist())  # as most are: told at a third of the time
+        values = tensor.detach()
+        if values._is_zerotensor():
+            values = zeros_like(values)
+        return as_nested_list(values if values.layout is torch.strided else values.to_dense())
+    except Exception:  # any backend may refuse any operation
+        return None
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor._is_zerotensor()
+
+
+def as_nested_list(tensor: torch.Tensor) -> Values:
+    """Every number of a dense tensor whose memory can be read."""
+    if tensor.dtype in _LISTED:  # the same at a third of the time
+        return as_json(tensor.tolist())
+    return as_json(readable(tensor).cpu().tolist())
+
+
+def evenly_spread(tensor: torch.Tensor, most: int) -> tuple[torch.Tensor, list[list[int]] | None]:
+    """Return at most ``most`` values of a dense tensor, spread evenly along each dimension.
+
+    Also the positions shown along each, first and last included where two or more are shown; None
+    for the positions when it shows everything. Nothing else is copied.
+    """
+    if tensor.numel() <= most:
+        return tensor, None
+    indices = _spread(tuple(tensor.shape), most)
+    at = _at(indices) if tensor.is_cpu else tuple(each.to(tensor.device) for each in _at(indices))
+    return tensor[at], [list(picked) for picked in indices]
+
+
+@functools.lru_cache(256)
+def _at(indices: tuple[tuple[int, ...], ...]) -> tuple[torch.Tensor, ...]:
+    """Positions as torch takes them, of which each dimension of a tensor has its own."""
+    after = range(len(indices) - 1, -1, -1)
+    with torch.inference_mode(False):
+        return tuple(
+            torch.tensor(picked, device="cpu").view(-1, *[1] * dims)
+            for picked, dims in zip(indices, after, strict=True)
+        )
+
+
+@functools.lru_cache(1024)
+def _spread(shape: tuple[int, ...], most: int) -> tuple[tuple[int, ...], ...]:
+    """The positions of at most ``most`` values of a larger tensor, along each dimension."""
+    # Shrink the longest dimension until the rest fits: small dimensions stay whole.
+    counts = list(shape)
+    while math.prod(counts) > most:
+        longest = max(range(len(counts)), key=counts.__getitem__)
+        others = math.prod(counts) // counts[longest]
+        second = max((c for i, c in enumerate(counts) if i != longest), default=1)
+        counts[longest] = max(1, min(counts[longest] - 1, max(most // others, second)))
+    return tuple(map(_evenly, shape, counts))
+
+
+def _evenly(size: int, count: int) -> tuple[int, ...]:
+    step = (size - 1) / (count - 1) if count > 1 else 0.0
+    return tuple(round(i * step) for i in range(count))
+
+
+def readable(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers in a dtype that torch can list, compare and add up."""
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    if tensor.is_floating_point() and tensor.dtype is not torch.float64:
+        # mps has no float64
+        return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
+    if tensor.dtype in (torch.uint16, torch.uint32):
+        return tensor.to(torch.int64)
+    return tensor
+
+
+def as_json(values: Any) -> Values:
+    """Python's numbers, also in nested lists, as JSON can carry them."""
+    if isinstance(values, list):
+        return [
+            each if type(each) is float and math.isfinite(each) else as_json(each)
+            for each in values
+        ]
+    if isinstance(values, bool):
+        return values
+    if isinstance(values, complex):
+        return f"{values.real:.6g}{values.imag:+.6g}j"
+    return json_number(values)
+
 
 MOST_VALUES = 64
 
@@ -41,17 +144,12 @@ _LARGEST_UNPACKED = 16 * PART  # quantised or sparse numbers that are copied to 
 
 
 def summarise(tensor: torch.Tensor) -> TensorSummary:
-    """Summarise a tensor of any dtype, layout or device.
+    """Summarise a tensor of any dtype, layout or device, also meta, nested and wrapped ones.
 
-    Args:
-        tensor: Any tensor; meta, sparse, nested, quantised and wrapped ones included.
-
-    Returns:
-        Shape, dtype, device, up to 64 values (an evenly spread slice along each dimension when
-        there are more), ``min``, ``max``, ``mean`` and 2-``norm`` as torch computes them in double
-        precision (NaN as soon as one value is NaN), and the counts ``nan``, ``inf`` and ``zeros``.
-        A statistic that does not exist (of an empty tensor, the minimum of complex numbers) is
-        None; when something cannot be read, ``note`` says why in a sentence.
+    Up to 64 values are an evenly spread slice along each dimension. ``min``, ``max``, ``mean`` and
+    2-``norm`` are as torch computes them in double precision (NaN as soon as one value is NaN). A
+    statistic that does not exist (of an empty tensor, the minimum of complex numbers) is None. When
+    something cannot be read, ``note`` says why in a sentence.
     """
     part = own_part(tensor)
     if part is not None:
@@ -83,7 +181,7 @@ def _of_part(tensor: Any, part: torch.Tensor) -> TensorSummary:
         notes.insert(0, f"This rank's part of a tensor {tuple(tensor.shape)}, placed as {placed}.")
     ranks = simulated_parts(tensor)
     if ranks:
-        notes.append(f"Of the {len(ranks)} ranks simulated here this is rank {min(ranks)}'s.")
+        notes.append(f"This is rank {min(ranks)} of the {len(ranks)} simulated ranks.")
     summary["note"] = " ".join(filter(None, notes))
     return summary
 
@@ -105,10 +203,9 @@ Summarise = Callable[[torch.Tensor], TensorSummary]
 
 
 class Summaries:
-    """`summarise` for someone who looks at many tensors: of those in one memory at one time, once.
+    """`summarise` for many tensors; reads the same memory once.
 
-    What it remembers it holds, so that its memory stays its own: to be dropped when all is looked
-    at.
+    It holds the tensors that it remembers, so that their memory is not reused. Drop it afterwards.
 
     Example::
 
@@ -120,7 +217,7 @@ class Summaries:
 
     def __init__(self) -> None:
         self._known: dict[Any, TensorSummary] = {}
-        self._told: dict[Any, TensorSummary] = {}  # whose statistics are those of other views, too
+        self._by_memory: dict[Any, TensorSummary] = {}  # of views with the same statistics
         # By id, each with its version then: the tensors that it holds.
         self._held: dict[int, tuple[torch.Tensor, int, TensorSummary]] = {}
         self._bytes_left = _MOST_HELD
@@ -134,28 +231,28 @@ class Summaries:
         found = self._known.get(key)
         if found is None:
             memory = _same_memory(tensor, key)
-            told = self._told.get(memory)
-            found = summarise(tensor) if told is None else _with_statistics(tensor, told)
+            other = self._by_memory.get(memory)
+            found = summarise(tensor) if other is None else _with_statistics(tensor, other)
             if key is None:
                 return found
-            size = tensor.untyped_storage().nbytes() if told is None else 0  # it is held already
+            size = tensor.untyped_storage().nbytes() if other is None else 0  # it is held already
             if size > self._bytes_left:
                 return found
             self._bytes_left -= size
             self._known[key] = found
             if memory is not None:
-                self._told[memory] = found
+                self._by_memory[memory] = found
         self._held[id(tensor)] = tensor, tensor._version, found
         return found.copy()
 
 
-def _with_statistics(tensor: torch.Tensor, told: TensorSummary) -> TensorSummary:
+def _with_statistics(tensor: torch.Tensor, other: TensorSummary) -> TensorSummary:
     """Summarise a plain tensor with readable memory."""
     with torch.no_grad():
         summary = without_values(tensor)
         _fill_values(summary, torch.Tensor.detach(tensor))
     for name in _STATISTICS:
-        summary[name] = told[name]
+        summary[name] = other[name]
     return summary
 
 
@@ -326,8 +423,6 @@ class _Part:
 
     Attributes:
         ends: Its smallest and its largest number, where numbers are ordered.
-        norm: Its 2-norm.
-        total: The sum of its numbers.
         others: How many of them are not zero.
         odd: How many are NaN, and how many infinite; None where it is known that none is.
     """
@@ -361,12 +456,7 @@ def _one(join: Callable[[torch.Tensor], torch.Tensor], values: list[torch.Tensor
 
 
 def _same_memory(tensor: torch.Tensor, numbers: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-    """What tells that two tensors show the same numbers in any order, as a transposed matrix does.
-
-    Args:
-        tensor: The tensor.
-        numbers: Its `same_numbers`.
-    """
+    """Return a key that is equal for tensors with the same numbers in any order, as transposes."""
     if numbers is None or not _fills_memory(tensor):
         return None
     *place, _, _, is_conj, is_neg = numbers

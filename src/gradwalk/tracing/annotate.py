@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from ..graph.capture import Capture
+from ..graph.module_paths import below as joined
 from ..graph.names import Names
 from ..torch_api.checkpoints import parts_in
 from .annotations import Annotation, annotations_in
 from .checkpoint_regions import Region, find_regions, innermost
-from .constants import inferred_operands, watched_operands
 from .double_backward import Derivative, derivatives_in
-from .extra_nodes import Extra, with_extras
+from .extra_nodes import Extra, inferred_operands, watched_operands, with_extras
 from .module_path import ModuleCall
 from .records import records_in
 
@@ -27,9 +27,12 @@ MOST_INFERRED = 2_000
 class ModuleRoots:
     """The names of the outermost modules.
 
-    If one variable holds all of them, its name is left out: the paths of a called model start
-    inside it, those of ``agent.actor(x)`` and ``agent.critic(x)`` with "actor" and "critic".
-    Modules that no variable holds get their class and a number.
+    If one variable holds all of them, paths leave out its name. So a path in a called model starts
+    inside it, and a path in ``agent.actor(x)`` starts with "actor". Modules that no variable holds
+    get their class and a number.
+
+    Attributes:
+        variable: The variable that paths leave out; "" for none.
 
     Example::
 
@@ -38,12 +41,6 @@ class ModuleRoots:
     """
 
     def __init__(self, annotations: Iterable[Annotation], names: Names) -> None:
-        """Name the outermost modules of some calls.
-
-        Args:
-            annotations: The annotations of the calls.
-            names: The names of modules.
-        """
         # Python makes one weak reference per module, so its id identifies even a deleted module.
         self._held = {id(each.outermost): each for each in annotations if each.outermost}
         found: dict[int, tuple[str, str] | None] = {}
@@ -52,6 +49,7 @@ class ModuleRoots:
             found[key] = names.place_of(module) if module is not None else None
         variables = {place[0] for place in found.values() if place is not None}
         is_one = len(variables) == 1 and None not in found.values()
+        self.variable = next(iter(variables)) if is_one else ""
         self._names: dict[int, str] = {}
         for key, place in found.items():
             if place is None:
@@ -66,7 +64,7 @@ class ModuleRoots:
 
     def path_of(self, call: ModuleCall) -> str:
         """Return a module's path with the name of its outermost module."""
-        return _joined(self.name_of(call), call.path)
+        return joined(self.name_of(call), call.path)
 
     def qualified(self, annotation: Annotation) -> Annotation:
         """Return an annotation with these names in its paths."""
@@ -74,18 +72,14 @@ class ModuleRoots:
         if not name or annotation.module is None:
             return annotation
         return annotation._replace(
-            module=_joined(name, annotation.module),
-            modules=tuple((_joined(name, path), kind) for path, kind in annotation.modules),
+            module=joined(name, annotation.module),
+            modules=tuple((joined(name, path), kind) for path, kind in annotation.modules),
         )
 
     def _nameless(self, key: int) -> str:
         kind = self._held[key].module_root
         taken = sum(name.startswith(f"({kind}") for name in self._names.values())
         return f"({kind} {taken + 1})" if taken else f"({kind})"
-
-
-def _joined(name: str, path: str) -> str:
-    return ".".join(filter(None, (name, path)))
 
 
 @dataclass(frozen=True)
@@ -96,7 +90,6 @@ class Annotated(Capture):
         drawing: Returns ``drawn``, which it builds once.
         annotations: Annotation of each watched autograd node, by id.
         extras: The extra nodes, in order; the first has the id `first_extra`.
-        module_roots: The names of the outermost modules.
         regions: The checkpointed regions; the nodes of ``drawn`` carry their numbers.
         derivatives: The tensors that were computed as derivatives.
         calls: How many calls of opened compiled code follow the autograd nodes.

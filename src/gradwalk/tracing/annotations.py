@@ -19,7 +19,8 @@ from ..torch_api.nodes import NextFunctions, sequence_nr
 from ..torch_api.saved_tensors import read_saved
 from . import weak_id_dict
 from .cuts import Constant, Cut, Origin, UnrecordedSource
-from .records import LeafSnapshot, Record, find_record, threads_of
+from .double_backward import differentiates
+from .records import LeafSnapshot, Record, find_record, living_records, records_in, threads_of
 from .source_line import SourceLine
 
 
@@ -43,6 +44,7 @@ class Annotation(NamedTuple):
         constants: The operands that need no grad. All nodes of one call start with the same.
         value: The numbers of the node's output if it has few: as ``tolist()`` on the CPU, a copy on
             another device.
+        derivatives: How many derivatives the program had computed before it.
     """
 
     source: SourceLine | None
@@ -57,6 +59,7 @@ class Annotation(NamedTuple):
     outermost: weakref.ref[nn.Module] | None = None
     leaves: tuple[LeafSnapshot, ...] = ()
     frame: weakref.ref[Any] | None = None
+    derivatives: int = 0
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -90,15 +93,9 @@ def annotation_of(node: Node, outputs: Iterable[torch.Tensor] = ()) -> Annotatio
 
 
 def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int, Annotation]:
-    """Return the annotations of a graph's nodes.
+    """Return the annotations of a graph's nodes from their records.
 
-    Args:
-        captured: The graph.
-        records: The records of its nodes, by id.
-
-    Returns:
-        By node id. All nodes of one call have the same annotation, but each constant is listed only
-        at the node that takes it.
+    All nodes of one call have the same, but each constant is listed only at the node that takes it.
     """
     calls: dict[int, list[int]] = {}
     written: dict[Record, int] = {}
@@ -135,6 +132,7 @@ def _annotation(record: Record, node: Node) -> Annotation:
         outermost=module.outermost if module else None,
         leaves=record.leaves,
         frame=record.frame,
+        derivatives=record.derivatives,
     )
 
 
@@ -143,12 +141,12 @@ def _placed(record: Record, constant: Constant, following: NextFunctions) -> Con
     at = next(i for i, each in enumerate(record.constants) if each is constant)
     return constant._replace(
         argument=_argument(record.function, constant.position),
-        input_nr=inputs[at] if inputs else None,
+        arg_nr=inputs[at] if inputs else None,
     )
 
 
 def _inputs_of_constants(needed_grad: Sequence[bool], following: NextFunctions) -> list[int] | None:
-    """Return the forward input number of each constant of a call with one node.
+    """Return the argument position of each constant of a call with one node.
 
     Certain only when operands and inputs match one by one: operands without a derivative (a mask,
     an index) are not inputs, and some nodes reorder them.
@@ -165,31 +163,31 @@ def _place_constants(captured: Capture, ids: list[int], found: dict[int, Annotat
     latest = sorted(ids, key=lambda i: captured.graph.nodes[i]["sequence_nr"], reverse=True)
     free = {i: list(captured.graph.nodes[i]["no_grad_inputs"]) for i in ids}
     for constant in found[ids[0]].constants:
-        node, input_nr = _taker(captured, latest, constant, free)
-        if len(ids) == 1 and constant.input_nr is not None:
-            input_nr = constant.input_nr
-        free[node] = [place for place in free[node] if place["input_nr"] != input_nr]
-        at[node].append(constant._replace(input_nr=input_nr))
+        node, arg_nr = _consumer(captured, latest, constant, free)
+        if len(ids) == 1 and constant.arg_nr is not None:
+            arg_nr = constant.arg_nr
+        free[node] = [place for place in free[node] if place["arg_nr"] != arg_nr]
+        at[node].append(constant._replace(arg_nr=arg_nr))
     for i in ids:
         found[i] = found[i]._replace(constants=tuple(at[i]))
 
 
-def _taker(
+def _consumer(
     captured: Capture, latest: list[int], constant: Constant, free: dict[int, list[NoGradInput]]
 ) -> tuple[int, int | None]:
-    """Return which of some nodes takes a constant, and its input number where that is certain."""
+    """Return which node takes a constant, and its argument position where that is certain."""
     for i in latest:
         for place in free[i]:
             if place["argument"] is not None and place["argument"] == constant.argument:
-                return i, place["input_nr"]
+                return i, place["arg_nr"]
     tensor = constant.tensor() if constant.tensor else None
     if tensor is not None:
         for i in latest:
             for saved in read_saved(captured.nodes[i]):
                 if saved.value is tensor:
-                    nr = next((p["input_nr"] for p in free[i] if p["argument"] == saved.name), None)
+                    nr = next((p["arg_nr"] for p in free[i] if p["argument"] == saved.name), None)
                     return i, nr
-    open_places = [(i, place["input_nr"]) for i in latest for place in free[i]]
+    open_places = [(i, place["arg_nr"]) for i in latest for place in free[i]]
     return open_places[0] if len(open_places) == 1 else (latest[0], None)
 
 
@@ -244,13 +242,7 @@ def unrecorded_sources(tensor: Any) -> tuple[UnrecordedSource, ...]:
 
 
 def cuts_of(tensor: Any) -> tuple[Cut, ...]:
-    """Return where gradient was lost on the way to a tensor that needs no grad.
-
-    Args:
-        tensor: A tensor, or a NumPy array that was made from one.
-
-    Returns:
-        The cuts, in the order in which they feed it.
+    """Return where gradient was lost on the way to a tensor or array that needs no grad.
 
     Example::
 
@@ -263,3 +255,68 @@ def cuts_of(tensor: Any) -> tuple[Cut, ...]:
     """
     found = weak_id_dict.get(tensor)
     return found.cuts if isinstance(found, Origin) else ()
+
+
+_PIECEWISE_LINEAR = frozenset(
+    {"relu", "relu6", "leaky_relu", "rrelu", "prelu", "hardtanh", "threshold", "abs", "clamp"}
+)
+"""Functions whose second derivative is zero."""
+
+
+class Derivatives(NamedTuple):
+    """The derivatives that a loss was computed from.
+
+    Attributes:
+        where: The line that computed the first of them.
+        linear: A piecewise linear function that was differentiated, with its line, if any.
+    """
+
+    where: SourceLine | None
+    linear: tuple[str, SourceLine | None] | None
+
+
+class Use(NamedTuple):
+    """One use of a leaf.
+
+    Attributes:
+        derivatives: Those of the result that went into the loss; None for none.
+    """
+
+    where: SourceLine | None
+    derivatives: Derivatives | None
+
+
+def uses_in(captured: Capture) -> dict[int, Use]:
+    """Find one use of every leaf that `watch` saw used, by ``id`` of each living leaf.
+
+    Uses whose derivative went into the loss come first.
+    """
+    behind = _with_parents(records_in(captured).values())
+    calls = [record for record in behind if differentiates(record.function)]
+    differentiated = _with_parents(parent for call in calls for parent in call.parents)
+    linear = None
+    for record in differentiated:
+        name = (forward_name(record.function) or "").rpartition(".")[2].rstrip("_")
+        if name in _PIECEWISE_LINEAR:
+            linear = name, record.source
+    first = min(calls, key=lambda call: call.start, default=None)
+    derivatives = None if first is None else Derivatives(first.source, linear)
+    found: dict[int, Use] = {}
+    for records, of in ((differentiated, derivatives), (behind, None), (living_records(), None)):
+        for record in records:
+            for taken in record.leaves:
+                leaf = taken.tensor()
+                if leaf is not None:
+                    found.setdefault(id(leaf), Use(record.source, of))
+    return found
+
+
+def _with_parents(records: Iterable[Record]) -> list[Record]:
+    """Return some records and all their ancestors."""
+    found = list(dict.fromkeys(records))
+    seen = set(map(id, found))
+    for record in found:  # grows while we walk
+        new = [parent for parent in record.parents if id(parent) not in seen]
+        seen.update(map(id, new))
+        found += dict.fromkeys(new)
+    return found

@@ -24,6 +24,7 @@ _NAMED = {
     "no_grad": "{} under no_grad",
     "inference_mode": "{} under inference_mode",
     "derivative": "a derivative of {}",
+    "no derivative": "{} by an operation without a derivative",
     "integer cast": "{} by way of integers",
     "integer result": "{} by way of integers",
     ALIAS: "a detached alias of {}",
@@ -74,8 +75,9 @@ class Cut:
 
     Attributes:
         how: "detach", "data", "no_grad", "inference_mode", "item", "numpy", "integer cast",
-            "integer result" (a comparison, an argmax), "copy" (``torch.tensor(t)``) or
-            "derivative" (of ``torch.autograd.grad`` without ``create_graph``).
+            "integer result" (a comparison, an argmax), "no derivative" (``torch.histc``), "copy"
+            (``torch.tensor(t)``) or "derivative" (``torch.autograd.grad`` without
+            ``create_graph``).
         where: The line of the call, the innermost outside torch.
         region: For "no_grad", the line that switched grad mode off, if that was watched.
         own: The innermost line outside installed libraries, if it differs.
@@ -112,9 +114,14 @@ class Cut:
         """How gradient was lost, and where: equal for cuts that one line of the user's made."""
         return self.how, self.region or self.own or self.where
 
+    @property
+    def is_integer(self) -> bool:
+        """Whether values became integers."""
+        return self.how.startswith("integer")
+
     def with_later_cause(self, cause: Cause) -> Cut:
         """Return this cut with a later cause added."""
-        both_integer = cause[0].startswith("integer") and self.how.startswith("integer")
+        both_integer = cause[0].startswith("integer") and self.is_integer
         is_known = cause in (self.cause, *self.again) or len(self.again) >= _MOST_AGAIN
         return self if both_integer or is_known else replace(self, again=(*self.again, cause))
 
@@ -164,7 +171,6 @@ class Reading:
     Attributes:
         how: "item", "numpy", "function" for a leaf used inside an ``autograd.Function``, or
             "checkpoint" for a tensor used inside a reentrant checkpoint.
-        where: The user's line.
         cuts: The cuts that it made, and those on the way to it.
     """
 
@@ -179,8 +185,6 @@ class Change:
 
     Attributes:
         number: The number of the next autograd node at that time.
-        where: The user's line.
-        by: The function.
     """
 
     number: int
@@ -190,12 +194,7 @@ class Change:
 
 @dataclass(frozen=True)
 class UnrecordedSource:
-    """A tensor that needs no grad, shares its memory, and was not made under `watch`.
-
-    Attributes:
-        tensor: The tensor, while it lives.
-        where: The user's line that used it.
-    """
+    """A tensor that needs no grad, shares its memory, and was not made under `watch`."""
 
     tensor: TensorRef
     where: SourceLine | None = field(compare=False)
@@ -235,7 +234,7 @@ class Constant(NamedTuple):
         tensor: The tensor while it lives; None for a Python number.
         origin: Where it came from; None if that was not watched.
         argument: The name of the function's parameter, if torch names it.
-        input_nr: Its number among the node's forward inputs, if that is certain.
+        arg_nr: Its number among the node's forward inputs, if that is certain.
     """
 
     position: int | str
@@ -245,7 +244,7 @@ class Constant(NamedTuple):
     tensor: TensorRef | None
     origin: Origin | None
     argument: str | None = None
-    input_nr: int | None = None
+    arg_nr: int | None = None
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -254,12 +253,7 @@ class Constant(NamedTuple):
 
 
 def alias_of(leaf: torch.Tensor, where: SourceLine | None = None) -> Cut:
-    """Return the cut between a leaf and an inferred detached alias of it.
-
-    Args:
-        leaf: The leaf.
-        where: The line that took the alias, if known.
-    """
+    """Return the cut between a leaf and an inferred detached alias of it."""
     return Cut(
         how=ALIAS,
         where=where,

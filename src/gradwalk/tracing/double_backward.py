@@ -8,16 +8,17 @@ as long as its node, and holds tensors by weak references only.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
 from ..graph.capture import Capture
 from ..graph.names import Names
-from ..torch_api.func_transforms import layers
+from ..torch_api.modes import layers
 from ..torch_api.nodes import op_name, sequence_nr
+from ..torch_api.reading import shape_of
 from .module_path import TensorRef
 from .source_line import SourceLine
 
@@ -33,12 +34,7 @@ _MOST_OUTPUTS = 8  # of one call that are recorded one by one
 
 
 class _TensorInfo(NamedTuple):
-    """An argument of a call.
-
-    Attributes:
-        tensor: The tensor, while it lives.
-        shape: Its shape.
-    """
+    """An argument of a call."""
 
     tensor: TensorRef
     shape: tuple[int, ...]
@@ -51,13 +47,15 @@ class _Differentiation:
     Attributes:
         called: Its name in the program.
         weights: Its keyword for the gradient of the outputs; None if it got none.
-        where: The user's line.
         of: The first differentiated outputs; their derivatives are summed.
         further: The number of further outputs.
         by: The tensors with respect to which it differentiated.
         numbers: torch's numbers of the marked nodes.
         touched: How many nodes were read for it.
+        all_touched: How many living nodes were read for any call.
     """
+
+    all_touched: ClassVar[int] = 0
 
     called: str
     weights: str | None
@@ -70,34 +68,23 @@ class _Differentiation:
 
     def __del__(self) -> None:
         if self.numbers:  # the last of its nodes has been freed
-            _touched.count -= self.touched
+            _Differentiation.all_touched -= self.touched
 
     def node_of(self, tensor: torch.Tensor) -> Any:
         """Return the node that made a tensor; None if there is none or no more may be touched."""
-        if tensor.is_leaf or _touched.count >= _MOST_TOUCHED:
+        if tensor.is_leaf or _Differentiation.all_touched >= _MOST_TOUCHED:
             return None
-        _touched.count += 1
+        _Differentiation.all_touched += 1
         self.touched += 1
         return tensor.grad_fn
-
-
-class _Touched:
-    """Count the living nodes that Python touched here."""
-
-    count = 0
-
-
-_touched = _Touched()
 
 
 class _Mark(NamedTuple):
     """How a node takes part in a call that computed derivatives.
 
     Attributes:
-        call: The call.
         is_given: Whether the node made a result of the call, rather than an argument.
         place: The index in ``call.by`` for a result, in ``call.of`` for an argument.
-        output_nr: Which output of the node.
     """
 
     call: _Differentiation
@@ -118,10 +105,6 @@ class Call(NamedTuple):
     """A call that computed derivatives.
 
     Attributes:
-        function: The function, one that `differentiates`.
-        arguments: Its positional arguments.
-        keywords: Its keyword arguments.
-        result: Its result.
         numbers: The number of the next autograd node, before the call and after it.
     """
 
@@ -138,36 +121,31 @@ def gives_constants(call: Call) -> bool:
     return call.function is torch.autograd.grad and not asked
 
 
-class TensorFacts(Protocol):
-    """Facts about tensors while they are watched."""
-
-    def below(self, tensor: torch.Tensor) -> Iterable[TensorRef]:
-        """Return the recorded leaves that a tensor was computed from."""
-
-    def reference(self, tensor: torch.Tensor) -> TensorRef:
-        """Return a weak reference to a tensor."""
-
-
-def note_derivatives(seen: Call, where: SourceLine | None, known: TensorFacts) -> None:
-    """Record the derivatives that a call gave, if they have a graph.
-
-    Args:
-        seen: The call.
-        where: The user's line.
-        known: The facts about tensors.
-    """
+def note_derivatives(
+    seen: Call,
+    where: SourceLine | None,
+    reference: Callable[[torch.Tensor], TensorRef],
+    leaves_below: Callable[[torch.Tensor], Iterable[TensorRef]],
+) -> None:
+    """Record the derivatives that a call gave, if they have a graph."""
+    word: str | None
     called, word = _WORDS[seen.function]
     outputs = _tensors(seen.arguments[0])
     weights = _tensors(seen.keywords.get(word))
 
-    def taken(tensors: Iterable[torch.Tensor]) -> tuple[_TensorInfo, ...]:
-        return tuple(_TensorInfo(known.reference(each), _shape(each)) for each in tensors)
+    def recorded(tensors: Iterable[torch.Tensor]) -> tuple[_TensorInfo, ...]:
+        return tuple(_TensorInfo(reference(each), shape_of(each)) for each in tensors)
 
     first = outputs[:_MOST_OUTPUTS]
     more = len(outputs) - len(first)
-    call = _Differentiation(called, word if weights else None, where, taken(first), more, (), set())
-    given = [(by, grad) for by, grad in _given(seen, outputs, known, call) if grad.requires_grad]
-    call.by = taken(by for by, _ in given)
+    word = word if weights else None
+    call = _Differentiation(called, word, where, recorded(first), more, (), set())
+    given = [
+        (by, grad)
+        for by, grad in _derivatives_of(seen, outputs, leaves_below, call)
+        if grad.requires_grad
+    ]
+    call.by = recorded(by for by, _ in given)
     # The gradients passed to the call existed before it.
     before = [call.node_of(each) for each in weights] if given else []
     for i, (_, grad) in enumerate(given):
@@ -184,8 +162,11 @@ def note_derivatives(seen: Call, where: SourceLine | None, known: TensorFacts) -
     _known.add(call)
 
 
-def _given(
-    seen: Call, outputs: list[torch.Tensor], known: TensorFacts, call: _Differentiation
+def _derivatives_of(
+    seen: Call,
+    outputs: list[torch.Tensor],
+    leaves_below: Callable[[torch.Tensor], Iterable[TensorRef]],
+    call: _Differentiation,
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield each tensor that a call differentiated with respect to, and its derivative."""
     if seen.function is torch.autograd.grad:
@@ -196,7 +177,7 @@ def _given(
     chosen = seen.keywords.get("inputs")
     leaves: Iterable[torch.Tensor | None] = _tensors(chosen)
     if chosen is None:
-        leaves = [ref() for ref in dict.fromkeys(r for each in outputs for r in known.below(each))]
+        leaves = [ref() for ref in dict.fromkeys(r for each in outputs for r in leaves_below(each))]
     for leaf in leaves:
         grad = None if leaf is None else leaf.grad
         # A first gradient that has a graph is copied into `.grad`, a later one is added.
@@ -224,10 +205,6 @@ def _tensors(given: Any) -> list[torch.Tensor]:
     return [one for one in each if isinstance(one, torch.Tensor)]
 
 
-def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
-    return () if tensor.is_nested else tuple(tensor.shape)
-
-
 @dataclass(frozen=True)
 class Derivative:
     """An output of a node that was computed as a derivative.
@@ -235,13 +212,11 @@ class Derivative:
     Attributes:
         node: The node that made it.
         words: Its name for the user.
-        output_nr: Which output it is.
         of: The nodes in the graph that made the differentiated outputs.
         of_words: The names of those outputs.
         by_words: The name of the tensor with respect to which it is the derivative.
         called: The call that computed it.
         weights: The call's keyword for the gradient of the outputs; None if it got none.
-        where: The user's line.
     """
 
     node: int
@@ -262,10 +237,6 @@ def pairs(derivatives: Iterable[Derivative]) -> Iterator[tuple[int, int]]:
 
 def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
     """Return the outputs of a graph that `watch` saw computed as derivatives.
-
-    Args:
-        captured: The graph.
-        names: The names of the tensors.
 
     Example::
 
@@ -300,12 +271,12 @@ def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
         name = outputs[output_nr]["name"] if output_nr < len(outputs) else None
         return f"{name or data['op']} (node {node})"
 
-    def words(taken: _TensorInfo, place: tuple[int, int] | None = None) -> str:
+    def words(recorded: _TensorInfo, place: tuple[int, int] | None = None) -> str:
         if place is not None:
             return in_words(*place)
-        tensor = taken.tensor()
+        tensor = recorded.tensor()
         name = names.name_of(tensor) if tensor is not None else None
-        return name or f"a tensor of shape {taken.shape} that has no name here"
+        return name or f"a tensor of shape {recorded.shape} that has no name here"
 
     found: list[Derivative] = []
     for node, mark in marked:
@@ -313,7 +284,7 @@ def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
             continue
         call = mark.call
         of = [sources.get((id(call), i)) for i in range(len(call.of))]
-        of_words = [words(taken, at) for taken, at in zip(call.of, of, strict=True)]
+        of_words = [words(recorded, at) for recorded, at in zip(call.of, of, strict=True)]
         if call.further:
             of_words.append(f"{call.further} more")
         found.append(

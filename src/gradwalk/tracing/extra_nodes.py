@@ -1,30 +1,140 @@
-"""Draw more than autograd nodes: constants, cuts, and tensors outside the graph."""
+"""Draw more than autograd nodes: constants, cuts, and tensors outside the graph.
+
+An operand that needs no grad is known from `watch`, or inferred from what a node saved.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
 
-from ..graph.adjacency import copied
-from ..graph.attributes import as_text, is_plain_shape
-from ..graph.capture import Capture
-from ..graph.garbage_collector import collector_paused
+from ..graph.adjacency import collector_paused, copied
+from ..graph.capture import Capture, as_text, is_plain_shape
 from ..graph.labels import short_value
 from ..graph.names import Names
-from ..torch_api.nodes import Edge, op_name, sequence_nr
+from ..torch_api.nodes import Edge, node_class, op_name, saved_tensors, sequence_nr
+from ..torch_api.reading import has_data, shape_of, storage_of, storage_uses, why_unreadable
+from ..torch_api.saved_tensors import Saved, read_saved
+from ..torch_api.signatures import arguments_without_grad, tensor_arguments
 from .annotations import Annotation
-from .constants import Operand
-from .cuts import ALIAS, Constant, Cut, how_made
+from .cuts import ALIAS, Constant, Cut, Origin, alias_of, how_made
 from .module_path import TensorRef
-from .records import find_source
+from .records import MOST_COPIED, find_source
 from .source_line import SourceLine
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+class Operand(NamedTuple):
+    """An operand of one node that needs no grad.
+
+    Attributes:
+        inferred: Whether it was inferred from a saved tensor rather than watched.
+    """
+
+    node: int
+    constant: Constant
+    inferred: bool
+
+
+def watched_operands(annotations: dict[int, Annotation]) -> Iterator[Operand]:
+    """Yield the watched operands that need no grad."""
+    for node, annotation in annotations.items():
+        for constant in annotation.constants:
+            yield Operand(node, constant, inferred=False)
+
+
+def inferred_operands(
+    captured: Capture, names: Names, annotations: dict[int, Annotation]
+) -> Iterator[Operand]:
+    """Yield operands of unwatched nodes that need no grad, as far as the nodes saved them.
+
+    They are the saved tensors that are an argument of the forward call. One that shares its memory
+    with a leaf, of the graph or among the names, has a cut of the kind `ALIAS`.
+    """
+    leaves = functools.cache(lambda: _leaves_by_storage(captured, names))
+    for i, node in enumerate(captured.nodes):
+        if not _keeps_operands(type(node)):
+            continue
+        seen = annotations[i].constants if i in annotations else ()
+        needing = tuple([child is not None for child, _ in node.next_functions])
+        free, numbers = arguments_without_grad(op_name(node), needing)
+        for saved in read_saved(node, free) if free else ():
+            if not isinstance(saved.value, torch.Tensor) or saved.value.requires_grad:
+                continue
+            nr = numbers.get(saved.name)
+            if not any(_is_same(saved, nr, other) for other in seen):
+                yield Operand(i, _inferred(saved, nr, leaves), inferred=True)
+
+
+@functools.cache
+def _keeps_operands(cls: type) -> bool:
+    """Return whether nodes of a class may save operands of their call."""
+    return not tensor_arguments(node_class(cls).op).isdisjoint(saved_tensors(cls))
+
+
+def _is_same(saved: Saved, arg_nr: int | None, seen: Constant) -> bool:
+    """Return whether a saved tensor is the operand that `watch` saw."""
+    if seen.tensor is not None and seen.tensor() is saved.value:
+        return True
+    if arg_nr is not None and seen.arg_nr is not None:
+        return arg_nr == seen.arg_nr
+    return saved.name == seen.argument
+
+
+def _inferred(
+    saved: Saved, arg_nr: int | None, leaves: Callable[[], dict[int, torch.Tensor]]
+) -> Constant:
+    tensor: torch.Tensor = saved.value
+    storage, leaf = storage_of(tensor), None
+    # Most have their own memory, so no leaf is searched. Ask first: torch also counts the Python
+    # object of a storage, which reading creates.
+    if storage is not None and storage_uses(storage) > 1:
+        leaf = leaves().get(storage)
+    values = None
+    try:
+        # A tensor changed in place since is not what the operation took.
+        small = has_data(tensor) and tensor.numel() <= MOST_COPIED and tensor.is_cpu
+        if small and not saved.changed and why_unreadable(tensor) is None:
+            values = tensor.tolist()
+    except Exception:  # some layouts and subclasses cannot be listed
+        values = None
+    return Constant(
+        position=saved.name,
+        shape=shape_of(tensor),
+        dtype=as_text(tensor.dtype),
+        values=values,
+        tensor=TensorRef(tensor),
+        origin=_UNKNOWN_ORIGIN
+        if leaf is None
+        else Origin(None, (alias_of(leaf),), direct=leaf.numel() == tensor.numel()),
+        argument=saved.name,
+        arg_nr=arg_nr,
+    )
+
+
+_UNKNOWN_ORIGIN = Origin(None, ())
+
+
+def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tensor]:
+    """Return leaves that need grad by their storage; leaves of the graph come first."""
+    tensors = {id(leaf): leaf for _, leaf in captured.leaves()}
+    for key, (_, reference) in names.known.items():
+        other = None if key in tensors else reference()
+        if other is not None:
+            tensors[key] = other
+    found: dict[int, torch.Tensor] = {}
+    for tensor in tensors.values():
+        if tensor.requires_grad:
+            storage = storage_of(tensor)
+            if storage is not None:
+                found.setdefault(storage, tensor)
+    return found
 
 
 class Extra(NamedTuple):
@@ -58,18 +168,9 @@ def with_extras(
     annotations: Mapping[int, Annotation],
     operands: Collection[Operand],
 ) -> tuple[Callable[[], nx.MultiDiGraph], list[Extra]]:
-    """Return a copy of a graph with its annotations and extra nodes.
+    """Return a function that copies a graph with its extra nodes, and these nodes, in order.
 
-    Everything that may change is read now.
-
-    Args:
-        captured: The graph.
-        names: The names of the tensors.
-        annotations: What `watch` recorded, by node.
-        operands: The operands that need no grad.
-
-    Returns:
-        A function that makes the copy once, when first called; and the extra nodes, in order.
+    It makes the copy once. Everything that may change is read now.
     """
     build = _Builder(captured, names)
     for operand in operands:
@@ -121,25 +222,17 @@ class _Builder:
 
     Attributes:
         first: The id of the first extra node.
-        added: The attributes of the extra nodes.
         edges: (source, target, attributes) of the edges to them.
-        extras: The extra nodes.
     """
 
     def __init__(self, captured: Capture, names: Names) -> None:
-        """Start without extra nodes.
-
-        Args:
-            captured: The graph.
-            names: The names of the tensors.
-        """
         self.first = len(captured.nodes)
         self.added: list[dict[str, Any]] = []
         self.edges: list[tuple[int, int, dict[str, Any]]] = []
         self.extras: list[Extra] = []
         self._names = names
         self._captured = captured
-        self._began: dict[int, Edge | None] = {}  # by the id of a cut: searched once
+        self._starts: dict[int, Edge | None] = {}  # by the id of a cut: searched once
         self._known: dict[Any, int] = {}
 
     @functools.cached_property
@@ -159,7 +252,7 @@ class _Builder:
         constant = operand.constant
         node = self._operand(operand)
         edge = {
-            "input_nr": constant.input_nr,
+            "arg_nr": constant.arg_nr,
             "argument": constant.argument,
             "output_nr": 0,
             "kind": "constant",
@@ -196,14 +289,14 @@ class _Builder:
             data["source"] = data["source"] if cuts[0].where is None else str(cuts[0].where)
             data["op"] = how_made(
                 [cut.how for cut in cuts],
-                [self._called(source, cut) for source, cut in zip(sources, cuts, strict=True)],
+                [self._source_name(source, cut) for source, cut in zip(sources, cuts, strict=True)],
                 direct=origin is not None and origin.direct,
             )
         extra = Extra(data["kind"], constant, None, operand.inferred, sources)
         made = self._known[key] = self._append(data, extra)
         for source, cut in zip(sources, cuts, strict=True) if cuts else ():
             edge = {
-                "input_nr": None,
+                "arg_nr": None,
                 "argument": None,
                 "output_nr": cut.output_nr if source < self.first else 0,
                 "kind": "cut",
@@ -215,9 +308,9 @@ class _Builder:
 
     def _source(self, cut: Cut, operand: Operand) -> int:
         """Return the node of the tensor that a cut started from, in this graph or outside."""
-        if id(cut) not in self._began:
-            self._began[id(cut)] = find_source(cut, lambda: self._numbered)
-        place = self._began[id(cut)]
+        if id(cut) not in self._starts:
+            self._starts[id(cut)] = find_source(cut, lambda: self._numbered)
+        place = self._starts[id(cut)]
         if place is not None:
             node = self._ids.get(place[0])
             if node is not None and self._came_before(node, operand.node):
@@ -249,7 +342,7 @@ class _Builder:
             or nodes[source]["sequence_nr"] < nodes[node]["sequence_nr"]
         )
 
-    def _called(self, source: int, cut: Cut) -> str | None:
+    def _source_name(self, source: int, cut: Cut) -> str | None:
         is_own = source < self.first
         data = self._captured.attributes[source] if is_own else self.added[source - self.first]
         outputs = data["outputs"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from ..torch_api.tensors import submodules
+from ..torch_api.reading import submodules
 
 # More names than this are not needed for a shared module.
 _MOST_NAMES = 16
@@ -69,13 +69,7 @@ class TensorRef:
 
 @dataclass(frozen=True)
 class ParameterRef:
-    """A parameter, as long as it is in its module.
-
-    Attributes:
-        module: The module.
-        name: The parameter's name there.
-        key: Its ``id``.
-    """
+    """A parameter, as long as it is in its module."""
 
     module: weakref.ref[nn.Module]
     name: str

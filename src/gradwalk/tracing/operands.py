@@ -24,6 +24,14 @@ _MOST_NESTED = 64  # numbers of nested lists whose origin is looked up
 DERIVATIVE = "derivative"
 """The name for `how_cut` of a call that gave derivatives without a graph."""
 
+COLLECTIVES = frozenset(
+    {"all_gather", "all_gather_into_tensor", "all_gather_single", "all_to_all"}
+    | {"all_to_all_single", "reduce_scatter", "reduce_scatter_tensor"}
+)
+"""Functions of torch.distributed that write into their first argument, without a graph."""
+NO_DERIVATIVE = "no derivative"
+"""`Cut.how` of a differentiable call that gave a result without gradient."""
+
 DETACH = frozenset({"detach", "detach_", "detach_copy"})
 TO_PYTHON = frozenset(
     {"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__", "__complex__"}
@@ -32,6 +40,10 @@ SET_GRAD = frozenset({"_set_grad_enabled", "set_grad_enabled"})
 _NO_CHANGE = frozenset({"__init__", "__int__", "__index__", "__invert__", "__iter__"})
 _COPIES = frozenset({"tensor", "new_tensor", "asarray", "as_tensor"})
 _CASTS = frozenset({"long", "int", "short", "byte", "char", "bool", "to", "type", "type_as"})
+# Their other operands give a type or a shape only.
+_FOR_SHAPE = frozenset(
+    {"to", "type_as", "expand_as", "view_as", "reshape_as", "broadcast_tensors", "meshgrid"}
+)
 # Their results do not depend on the operands' values, or are not forward results.
 _NOT_VALUES = frozenset({"grad", "_grad", "_base", "backward", "requires_grad_", "_nested_size"})
 
@@ -81,13 +93,7 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
 
 
 def literal(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Operand | None:
-    """Return the position and value of an arithmetic operation's plain number, if any.
-
-    Args:
-        name: The bare name of the function.
-        arguments: Its positional arguments.
-        keywords: Its keyword arguments.
-    """
+    """Return the position and value of an arithmetic operation's plain number, if any."""
     if name not in _ARITHMETIC:
         return None
     for at, value in enumerate(arguments[:2]):
@@ -124,12 +130,6 @@ def changed_by(
     function: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Sequence[Any]:
     """Return the operands that a call visibly changed in place.
-
-    Args:
-        function: The function.
-        name: Its bare name.
-        arguments: Its positional arguments.
-        keywords: Its keyword arguments.
 
     Example::
 
@@ -175,15 +175,9 @@ def is_random(name: str) -> bool:
 
 
 def how_cut(name: str, output: torch.Tensor) -> str | None:
-    """Return how a call lost the gradient of an operand.
+    """Return how a call lost the gradient of an operand, as a word of `Cut.how`.
 
-    Args:
-        name: The bare name of the function.
-        output: Its result, which needs no grad.
-
-    Returns:
-        A word of `Cut.how`; None if no gradient could be expected, because the values of the
-        operand do not matter.
+    None if no gradient could be expected, because the values of the operand do not matter.
     """
     if name in DETACH:
         return "detach"
@@ -197,7 +191,9 @@ def how_cut(name: str, output: torch.Tensor) -> str | None:
         return "integer cast" if name in _CASTS else "integer result"
     if torch.is_inference_mode_enabled():
         return "inference_mode"
-    return None if torch.is_grad_enabled() else "no_grad"
+    if not torch.is_grad_enabled():
+        return "no_grad"
+    return None if output.requires_grad or name in _FOR_SHAPE else NO_DERIVATIVE
 
 
 def how_read(name: str) -> str:
@@ -218,13 +214,7 @@ class ReadOut:
         self._arrays: dict[int, weakref.ref[Any]] = {}  # by the address of their memory
 
     def note(self, source: torch.Tensor, result: Any, origin: Origin) -> None:
-        """Record Python numbers or an array that hold a tensor's values.
-
-        Args:
-            source: The tensor.
-            result: Its values. Only the latest numbers are kept.
-            origin: Their origin.
-        """
+        """Record an array or the latest Python numbers that hold a tensor's values."""
         if isinstance(result, (float, complex, list)):
             numbers = numbers_in(result, _MOST_NUMBERS)
             self._numbers |= {id(n): (n, origin) for n in numbers}
@@ -235,14 +225,7 @@ class ReadOut:
             self._arrays[source.data_ptr()] = weakref.ref(result)
 
     def origin(self, value: Any) -> Origin | None:
-        """Return the origin of a number or array that was read out, or of a tensor that shares it.
-
-        Args:
-            value: Any operand of a call.
-
-        Returns:
-            None if it is not known to be read out.
-        """
+        """Return the origin of an operand that was read out, or of a tensor that shares it."""
         if isinstance(value, torch.Tensor):
             array = self._arrays.get(value.data_ptr()) if self._arrays else None
             value = array() if array else None

@@ -16,6 +16,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +24,7 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..torch_api.nodes import Edge, gradient_edge, leaf_tensor, outputs_metadata, sequence_nr
-from ..torch_api.reading import why_unreadable
+from ..torch_api.reading import PLAIN, why_unreadable
 from ..torch_api.release import empty
 from . import weak_id_dict
 from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, merge_cuts
@@ -32,8 +33,6 @@ from .source_line import SourceLine
 
 MOST_COPIED = 16
 """Tensors of at most this many numbers are copied when an operation takes or gives them."""
-
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 _SPARE = 256  # nodes that a thread may always mark
 _PER_NODE = 100  # one more for so many nodes made, so that marked chains stay shallow
@@ -59,7 +58,12 @@ class LeafSnapshot(NamedTuple):
     value: Any
 
 
-class Record:
+class _Referable:
+    __slots__ = ("__weakref__",)  # dataclass() makes this slot from Python 3.11 on
+
+
+@dataclass(eq=False, slots=True)
+class Record(_Referable):
     """One call that made autograd nodes.
 
     Attributes:
@@ -69,8 +73,6 @@ class Record:
         parents: The records of its operands, which it keeps alive.
         threads: Every thread that made nodes below it.
         function: The function; the class for an ``autograd.Function``.
-        source: The user's line.
-        module: The running module.
         inplace: Whether it changed one of its operands.
         constants: Its operands that need no grad.
         leaves: Its operands that are leaves and need grad, at the time of the call.
@@ -79,54 +81,34 @@ class Record:
         output: Shape and dtype of its only output; None if it gave several.
         value: The numbers of that output if it has few: as ``tolist()`` gives them on the CPU, a
             copy on another device; None for others.
+        derivatives: How many derivatives the thread had computed before it.
         marks: How many nodes were touched for it.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "constants",
-        "end",
-        "frame",
-        "function",
-        "inplace",
-        "leaves",
-        "marks",
-        "module",
-        "needed_grad",
-        "output",
-        "parents",
-        "source",
-        "start",
-        "thread",
-        "threads",
-        "value",
-    )
+    thread: ThreadRecords
+    start: int
+    end: int
+    parents: tuple[Record, ...]
+    function: Any
+    source: SourceLine | None
+    module: ModuleCall | None
+    frame: weakref.ref[Any] | None
+    leaves: tuple[LeafSnapshot, ...]
+    constants: tuple[Constant, ...]
+    needed_grad: tuple[bool, ...]
+    inplace: bool = False
+    output: tuple[Any, ...] | None = None
+    value: Any = None
+    marks: int = 0
+    threads: frozenset[ThreadRecords] = field(init=False)
+    derivatives: int = field(init=False)
 
-    def __init__(
-        self,
-        thread: ThreadRecords,
-        numbers: tuple[int, int],
-        parents: tuple[Record, ...],
-        function: Any,
-    ) -> None:
-        self.thread = thread
-        self.start, self.end = numbers
-        self.parents = parents
-        self.threads = thread.alone
-        for parent in parents:
+    def __post_init__(self) -> None:
+        self.derivatives = self.thread.derivatives
+        self.threads = self.thread.alone
+        for parent in self.parents:
             if parent.threads is not self.threads and not parent.threads <= self.threads:
                 self.threads |= parent.threads
-        self.function = function
-        self.source: SourceLine | None = None
-        self.module: ModuleCall | None = None
-        self.frame: weakref.ref[Any] | None = None
-        self.inplace = False
-        self.constants: tuple[Constant, ...] = ()
-        self.leaves: tuple[LeafSnapshot, ...] = ()
-        self.needed_grad: tuple[bool, ...] = ()
-        self.output: tuple[Any, ...] | None = None
-        self.value: Any = None
-        self.marks = 0
 
     # A chain of records is as deep as the graph, and Python frees chains by recursion.
     def __del__(self, _empty: Callable[[list[Any]], None] = empty) -> None:
@@ -141,21 +123,20 @@ class Record:
 def leaves_below(record: Record) -> tuple[frozenset[TensorRef], frozenset[TensorRef], bool]:
     """Return the leaves that a call's output was computed from.
 
-    Returns:
-        All of them, also through cuts; those that its own graph reaches; whether these are all.
+    All of them, also through cuts; those that its own graph reaches; whether these are all.
     """
     order = [record]
     seen = {id(record)}
     direct: dict[TensorRef, None] = {}
     leaves: dict[TensorRef, None] = {}
-    complete, looked_at = True, 0
+    complete, leaves_read = True, 0
     for each in order:  # grows while we walk
         direct.update(dict.fromkeys(taken.tensor for taken in each.leaves))
         for constant in each.constants:
             for cut in constant.cuts:
-                complete = complete and cut.complete and looked_at < MOST_LEAVES
-                if looked_at < MOST_LEAVES:  # the nearest cut lists earlier ones' leaves, too
-                    looked_at += len(cut.leaves)
+                complete = complete and cut.complete and leaves_read < MOST_LEAVES
+                if leaves_read < MOST_LEAVES:  # the nearest cut lists earlier ones' leaves, too
+                    leaves_read += len(cut.leaves)
                     leaves.update(dict.fromkeys(cut.leaves))
             complete = complete and (constant.origin is None or constant.origin.complete)
         for parent in each.parents:
@@ -182,6 +163,7 @@ class ThreadRecords:
         self._records: list[weakref.ref[Record]] = []
         self._prune_at = 1024
         self.marked = 0  # nodes of living records
+        self.derivatives = 0  # calls of autograd.grad() and backward() under `watch`
         self._read: dict[tuple[str, SourceLine | None], Reading] = {}
         self._changed: dict[int, tuple[Change, ...]] = {}
         self._watched: list[tuple[int, float]] = []  # ranges of node numbers
@@ -320,14 +302,7 @@ def threads_of(outputs: Iterable[torch.Tensor]) -> set[ThreadRecords]:
 
 
 def records_in(captured: Capture) -> dict[int, Record]:
-    """Return the records of the calls that made the operations of a graph.
-
-    Args:
-        captured: The graph.
-
-    Returns:
-        By node id, without operations that were not watched.
-    """
+    """Return the records of the watched calls that made the operations of a graph, by node."""
     if not any(True for thread in list(_threads) for _ in thread.since(0)):
         return {}  # no record lives
     threads = threads_of(
@@ -342,7 +317,7 @@ def records_in(captured: Capture) -> dict[int, Record]:
 
 def copied_numbers(tensor: torch.Tensor) -> Any:
     """Copy the numbers of a small tensor: to a list, or on its device to avoid a wait."""
-    if type(tensor) not in _PLAIN or tensor.numel() > MOST_COPIED:
+    if type(tensor) not in PLAIN or tensor.numel() > MOST_COPIED:
         return None
     # Speed matters: this runs for every operand and every output.
     try:
@@ -354,15 +329,9 @@ def copied_numbers(tensor: torch.Tensor) -> Any:
 
 
 def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | None:
-    """Return the record of the call that made a node.
+    """Return the record of the call that made a node; None if several threads match.
 
-    Args:
-        node: An autograd node.
-        among: The threads that may have made it. By default the running thread is searched first,
-            then all others.
-
-    Returns:
-        The record; None if there is none, or if records of several threads match.
+    Without ``among`` the running thread is searched first, then all others.
     """
     number = sequence_nr(node)
     for threads in [among] if among else [[current_thread()], list(_threads)]:
@@ -382,17 +351,13 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
 def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) -> Edge | None:
     """Return the place, in its own graph, of the tensor that a cut started from.
 
-    Args:
-        cut: The cut.
-        numbered: Returns the nodes of a captured graph by their sequence number, to search if the
-            tensor is gone. Nodes of several threads may share a number.
-
-    Returns:
-        The node and its output number; None if both the tensor and its node are gone.
+    If the tensor is gone, its node is searched among those ``numbered`` by sequence number; nodes
+    of several threads may share one. None if both are gone.
     """
     tensor = cut.source()
     if tensor is not None and tensor.requires_grad:
-        with contextlib.suppress(RuntimeError):  # one of several views of a changed base
+        # One of several views of a changed base, or a leaf seen from inside torch.func.
+        with contextlib.suppress(RuntimeError, AttributeError):
             return gradient_edge(tensor)
     record = cut.made_by() if cut.made_by else None
     if record is None:

@@ -1,14 +1,20 @@
-"""Find the running line of the user's program: the innermost one outside torch and gradwalk."""
+"""Find the running line of the user's program: the innermost one outside torch and gradwalk.
+
+Also the branch of a program that a line is under.
+"""
 
 from __future__ import annotations
 
+import ast
 import functools
 import linecache
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Any
 
 import torch
 
@@ -21,7 +27,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 NO_FILE = "<string>"
 """The file name of code run from a string; Python 3.13 shows lines of ``python -c`` for any."""
 
-_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
+APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 _GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under this name
 
 
@@ -34,12 +40,15 @@ class SourceLine:
         line: The line number, from 1.
         text: The line without indentation; empty if Python does not know it.
         function: The enclosing function, "<module>" at the top level.
+        span: The first and last column of the running call in ``text``, in bytes of UTF-8; None if
+            it is not known or takes several lines. It is not compared.
     """
 
     file: str
     line: int
     text: str
     function: str
+    span: tuple[int, int] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{shown_file(self.file)}:{self.line}"
@@ -49,8 +58,10 @@ class SourceLines:
     """Finds the running line; reads each line's text once, when it runs."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int, str], SourceLine] = {}
+        self._known: dict[tuple[int, int], SourceLine] = {}
         self._files: set[str] = set()
+        # By id: equal code of two files compares as equal. Held, so that no id is used twice.
+        self._positions: dict[int, tuple[CodeType, list[Any]]] = {}
 
     def here(self) -> SourceLine | None:
         """Return the innermost running line of the user in this thread."""
@@ -63,10 +74,10 @@ class SourceLines:
         if frame is None:
             return None
         code = frame.f_code
-        key = code.co_filename, frame.f_lineno, code.co_name
+        key = id(code), frame.f_lasti
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._read(*key)
+            found = self._known[key] = self.read(code, frame.f_lasti, frame.f_lineno)
         return found
 
     def own(self) -> SourceLine | None:
@@ -76,12 +87,29 @@ class SourceLines:
             frame = frame.f_back
         return self.at(frame)
 
-    def _read(self, file: str, line: int, function: str) -> SourceLine:
+    def read(self, code: CodeType, instruction: int, line: int) -> SourceLine:
+        """Return the line of one instruction."""
+        file = code.co_filename
         if file not in self._files:
             self._files.add(file)
             linecache.checkcache(file)  # the file may have changed since Python last read it
-        text = "" if file == NO_FILE else linecache.getline(file, line).strip()
-        return SourceLine(file, line, text, function)
+        text = "" if file == NO_FILE else linecache.getline(file, line)
+        if id(code) not in self._positions:  # Python 3.10 does not have them
+            self._positions[id(code)] = code, [*getattr(code, "co_positions", tuple)()]
+        indentation = len(text) - len(text.lstrip())
+        span = _span(self._positions[id(code)][1], instruction, line, indentation) if text else None
+        return SourceLine(file, line, text.strip(), code.co_name, span)
+
+
+def _span(
+    positions: Sequence[Any], instruction: int, line: int, indentation: int
+) -> tuple[int, int] | None:
+    """The columns of an instruction's expression, if it is in one line."""
+    at = instruction // 2
+    first, last, start, end = positions[at] if at < len(positions) else (None,) * 4
+    if first != line or last != line or start is None or end is None:
+        return None
+    return start - indentation, end - indentation
 
 
 def function_frame() -> FrameType | None:
@@ -89,7 +117,7 @@ def function_frame() -> FrameType | None:
     found = None
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        if frame.f_code is _APPLY:
+        if frame.f_code is APPLY:
             found = frame
         frame = frame.f_back
     return found
@@ -140,3 +168,70 @@ def _in_project(file: str, working: str, found_in: tuple[str, ...]) -> str:
             if not is_too_high:
                 return file[len(inside) + 1 :]
     return Path(file).name
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class Branches:
+    """Finds the branches of lines; each file is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[int, int]] = {}
+
+    def of(self, where: SourceLine) -> SourceLine | None:
+        """Return the line of the innermost condition, within its function, that a line is under."""
+        if where.file not in self._known:
+            lines = [] if where.file == NO_FILE else linecache.getlines(where.file)
+            self._known[where.file] = branches_in("".join(lines))
+        line = self._known[where.file].get(where.line)
+        if line is None:
+            return None
+        text = linecache.getline(where.file, line).strip()
+        return SourceLine(where.file, line, text, where.function)
+
+
+def branches_in(program: str) -> dict[int, int]:
+    r"""Map each line of a program under a branch to the line of the branch's condition.
+
+    Empty if the text is not a valid program.
+
+    Example::
+
+        >>> branches_in("def f(x, deep):\n    if deep:\n        x = g(x)\n    return x")
+        {3: 2}
+        >>> branches_in("y = f(x) if deep else x")
+        {1: 1}
+    """
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    spans = [span for node in ast.walk(tree) for span in _spans(node)]
+    spans.sort(key=lambda span: span[0] - span[1])  # stable: inner spans come later
+    found: dict[int, int | None] = {}
+    for start, end, condition in spans:
+        found.update(dict.fromkeys(range(start, end + 1), condition))
+    return {line: condition for line, condition in found.items() if condition is not None}
+
+
+def _spans(node: ast.AST) -> Iterator[tuple[int, int, int | None]]:
+    """Yield first and last line of each body of a node, and the line of its condition.
+
+    A function starts anew: branches around its definition do not count when it runs.
+    """
+    if isinstance(node, _SCOPES):
+        yield node.body[0].lineno, _last(node), None
+    elif isinstance(node, (ast.If, ast.While)):
+        for body in filter(None, (node.body, node.orelse)):
+            yield body[0].lineno, _last(body[-1]), node.test.lineno
+    elif isinstance(node, ast.IfExp):
+        for each in (node.body, node.orelse):
+            yield each.lineno, _last(each), node.test.lineno
+    elif isinstance(node, ast.Match):
+        for case in node.cases:
+            yield case.body[0].lineno, _last(case.body[-1]), node.subject.lineno
+
+
+def _last(node: ast.stmt | ast.expr) -> int:
+    return node.end_lineno or node.lineno

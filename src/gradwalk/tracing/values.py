@@ -1,25 +1,26 @@
 """Find the forward value of each node, as far as it is still known.
 
-A tensor that was changed in place since is not shown as its node's value.
+A tensor that was changed in place since is not shown as its node's value. torch counts in-place
+changes, and a saved tensor remembers the count until backward frees it. It does not count a
+change through ``.data``, as by ``half()`` of a module. Such a change shows in the numbers that
+`watch` copied, or in a shape, dtype or device that torch did not record.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
-from ..graph.attributes import as_text, described_outputs
+from ..graph.capture import as_text, described_outputs, is_replaced
 from ..graph.labels import described
 from ..schema.values import Values
-from ..torch_api.json_values import json_number, plain_values
 from ..torch_api.nodes import (
     AccumulateGrad,
     arguments_of,
@@ -27,15 +28,195 @@ from ..torch_api.nodes import (
     leaf_tensor,
     op_name,
     outputs_metadata,
+    saved_tensors,
 )
-from ..torch_api.saved_tensors import Saved, read_saved
+from ..torch_api.reading import storage_of, version_of
+from ..torch_api.saved_tensors import Saved, changed_operands, read_saved
 from ..torch_api.signatures import tensor_arguments
-from ..torch_api.tensors import version_of
+from ..torch_api.summary import as_json, plain_values
 from .annotate import MOST_INFERRED, Annotated
-from .leaf_values import Used, used_leaves
-from .records import MOST_COPIED
+from .records import MOST_COPIED, LeafSnapshot
 
 _MOST_CONSUMERS = 100  # of one tensor whose saved tensors are read
+_MOST_VIEWS = 3  # between a leaf and the operation that saved it, such as a transpose
+
+
+@dataclass(frozen=True)
+class Used:
+    """The state of a leaf when operations used it.
+
+    Attributes:
+        changed: Whether it has changed since; None if unknown.
+        value: The numbers that they used, as ``tolist()`` gives them; None if only the tensor
+            itself has them.
+        several: Whether they used different numbers of it.
+    """
+
+    changed: bool | None
+    value: Any = None
+    several: bool = False
+
+
+def used_leaf(
+    captured: Annotated,
+    node: int,
+    had_run: bool,
+    snapshots: Iterable[LeafSnapshot] | None = None,
+    is_read: bool = True,
+    *,
+    consumers: Consumers | None = None,
+) -> Used:
+    """Compare a leaf with the values that the operations of a graph used.
+
+    Leaves normally change only after a backward. ``snapshots`` are looked up if they are not given;
+    ``consumers`` reads what operations saved, once for several leaves.
+
+    Example::
+
+        >>> from gradwalk.tracing.annotate import annotate
+        >>> from gradwalk.tracing.watch import watch
+        >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.graph.names import Names
+        >>> from gradwalk.graph.outputs import read_outputs
+        >>> w = torch.tensor(3.0, requires_grad=True)
+        >>> with watch():
+        ...     y = w * 2
+        >>> w.data.add_(1)
+        tensor(4.)
+        >>> captured = capture_nodes(read_outputs((y,), "capture"), Names())
+        >>> used_leaf(annotate(captured, Names(), infer=False), 1, had_run=False)
+        Used(changed=True, value=3.0, several=False)
+    """
+    leaf = leaf_tensor(captured.nodes[node])
+    assert leaf is not None, "the node is a leaf"
+    is_other = is_replaced(captured.leaf_types[node], leaf)
+    seen = list(_snapshots_of(captured, node, leaf) if snapshots is None else snapshots)
+    if seen:
+        known = _compared_with(leaf, seen)
+        return replace(known, changed=True) if is_other else known
+    if is_other:
+        return Used(changed=True)
+    try:
+        if version_of(leaf) == 0:
+            return Used(changed=False)
+        consumers = consumers or Consumers(captured, lambda: captured.predecessors)
+        same = _equals_saved(consumers, node, leaf) if is_read else None
+        if same is not None:
+            return Used(changed=not same)
+        return Used(changed=None if had_run else False)
+    except Exception:  # a subclass may refuse any question
+        return Used(changed=False)
+
+
+def used_leaves(
+    captured: Annotated, leaves: Iterable[int], had_run: bool, are_read: bool
+) -> dict[int, Used]:
+    """Return `used_leaf` of many leaves of a graph."""
+    ids = {id(leaf_tensor(captured.nodes[node])): node for node in leaves}
+    snapshots: dict[int, list[LeafSnapshot]] = {node: [] for node in ids.values()}
+    consumers = Consumers(captured, captured.consumers)
+    # All nodes of one call have the same.
+    for each in {id(seen.leaves): seen.leaves for seen in captured.annotations.values()}.values():
+        for one in each:
+            tensor = one.tensor()
+            node = None if tensor is None else ids.get(id(tensor))
+            if node is None or (snapshots[node] and snapshots[node][-1] is one):
+                continue  # unchanged since the previous use
+            snapshots[node].append(one)
+    if snapshots and are_read and not had_run:
+        are_read = any(map(consumers.changed, consumers.keeping))  # else no leaf has changed
+    return {
+        node: used_leaf(captured, node, had_run, found, are_read, consumers=consumers)
+        for node, found in snapshots.items()
+    }
+
+
+def _snapshots_of(captured: Annotated, node: int, leaf: torch.Tensor) -> Iterator[LeafSnapshot]:
+    for consumer in islice(captured.predecessors[node], _MOST_CONSUMERS):
+        seen = captured.annotations.get(consumer)
+        if seen is not None:
+            yield from (snapshot for snapshot in seen.leaves if snapshot.tensor() is leaf)
+
+
+def _compared_with(leaf: torch.Tensor, seen: list[LeafSnapshot]) -> Used:
+    first = seen[0].value
+    if first is None:
+        version = version_of(leaf)
+        return Used(changed=any(snapshot.version != version for snapshot in seen))
+    # As text, so that NaN equals itself.
+    if any(repr(snapshot.value) != repr(first) for snapshot in seen):
+        return Used(changed=True, several=True)
+    now = plain_values(leaf)
+    return Used(changed=now is None or repr(leaf.tolist()) != repr(first), value=first)
+
+
+def _equals_saved(consumers: Consumers, node: int, leaf: torch.Tensor) -> bool | None:
+    """Return whether a leaf equals what was saved of it for backward; None if unknown."""
+    memory = storage_of(leaf)
+    if memory is None:
+        return None
+    known: bool | None = None
+    for consumer in consumers.near(node):
+        for saved in consumers.changed(consumer):
+            if isinstance(saved.value, torch.Tensor) and storage_of(saved.value) == memory:
+                return False
+        if memory in consumers.memories(consumer):
+            known = True
+    return known
+
+
+class Consumers:
+    """The operations that use the leaves of a graph; reads their saved tensors once."""
+
+    def __init__(
+        self, captured: Annotated, before: Callable[[], Mapping[int, Iterable[int]]]
+    ) -> None:
+        self._nodes = captured.nodes
+        self._find = before
+        self._changed: dict[int, list[Saved]] = {}
+        self._memories: dict[int, set[int | None]] = {}
+
+    @functools.cached_property
+    def _before(self) -> Mapping[int, Iterable[int]]:
+        return self._find()
+
+    @property
+    def keeping(self) -> Iterator[int]:
+        """The operations that may save tensors."""
+        return (i for i, node in enumerate(self._nodes) if keeps_tensors(type(node)))
+
+    def changed(self, node: int) -> list[Saved]:
+        """Return the saved operands of an operation that were changed in place since."""
+        if node not in self._changed:
+            self._changed[node] = changed_operands(self._nodes[node])
+        return self._changed[node]
+
+    def memories(self, node: int) -> set[int | None]:
+        """Return the storages of an operation's other saved tensors."""
+        if node not in self._memories:
+            behind = self._nodes[node]
+            self._memories[node] = {
+                storage_of(saved.value)
+                for saved in read_saved(behind, saved_tensors(type(behind)))
+                if isinstance(saved.value, torch.Tensor) and not saved.changed
+            }
+        return self._memories[node]
+
+    def near(self, node: int) -> Iterator[int]:
+        """Yield the operations that used a leaf, or a view of it, and may have saved it."""
+        waiting, seen = [(node, 0)], {node}
+        left = _MOST_CONSUMERS
+        for at, steps in waiting:  # grows while we walk
+            for consumer in self._before.get(at, ()):
+                if consumer in seen or left == 0:
+                    continue
+                left -= 1
+                seen.add(consumer)
+                yield consumer
+                if steps < _MOST_VIEWS and not keeps_tensors(type(self._nodes[consumer])):
+                    waiting.append((consumer, steps + 1))
+
+
 _RESULTS = ("result", "output")  # torch's names for an operation's own saved output
 _ADDED_TO = {"AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0"}  # for +=, -=, *=, /=
 
@@ -59,13 +240,8 @@ class Known:
 def value_of(captured: Annotated, node: int) -> Known | None:
     """Return a node's forward value, of any size.
 
-    Args:
-        captured: The graph.
-        node: The id of an autograd node.
-
-    Returns:
-        The tensor or its numbers; None if there are several outputs, or if the value may have
-        changed. A leaf always gives its tensor: see `gradwalk.tracing.leaf_values` for changes.
+    None if there are several outputs, or if the value may have changed. A leaf always gives its
+    tensor: see `used_leaf` for changes.
 
     Example::
 
@@ -112,20 +288,16 @@ class Drawn:
 
 
 def drawn_values(captured: Annotated, freed: bool) -> Drawn:
-    """Return the values of all nodes with at most 16 numbers.
+    """Return the values of all nodes with at most 16 numbers, and the leaves that changed.
 
-    Args:
-        captured: The graph. Saved tensors are read only if it has at most 2,000 nodes.
-        freed: Whether a backward has freed part of it.
-
-    Returns:
-        The values, and the leaves that changed.
+    Saved tensors are read only if the graph has at most 2,000 nodes. ``freed`` says that a backward
+    has freed part of it.
     """
     found: dict[int, Values] = {}
     are_read = len(captured.nodes) <= MOST_INFERRED
     leaves = dict(captured.leaves())
     had_run = freed or any(map(_has_grad, leaves.values()))
-    small = [node for node, taken in captured.taken.items() if taken and _is_small(taken[0])]
+    small = [node for node, kind in captured.leaf_types.items() if kind and _is_small(kind[0])]
     used = used_leaves(captured, small, had_run, are_read)
     changed = _from_leaves(used, leaves, found)
     for node in _seen_or_held(captured):
@@ -137,7 +309,7 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
         _from_saved(captured, found)
     for node, extra in enumerate(captured.extras, captured.first_extra):
         if extra.constant is not None and extra.constant.values is not None:
-            found[node] = _plain(extra.constant.values)
+            found[node] = as_json(extra.constant.values)
     return Drawn(found, changed, {node: _version(leaf) for node, leaf in leaves.items()}, had_run)
 
 
@@ -200,22 +372,9 @@ def _version(leaf: torch.Tensor) -> int:
 
 
 def _put(found: dict[int, Values], node: int, value: Any) -> None:
-    values = plain_values(value) if isinstance(value, torch.Tensor) else _plain(value)
+    values = plain_values(value) if isinstance(value, torch.Tensor) else as_json(value)
     if values is not None:
         found[node] = values
-
-
-def _plain(values: Any) -> Values:
-    """Convert ``tolist()`` values for JSON."""
-    if type(values) is float and math.isfinite(values):
-        return values
-    if isinstance(values, list):
-        return [
-            each if type(each) is float and math.isfinite(each) else _plain(each) for each in values
-        ]
-    if isinstance(values, complex):
-        return f"{values.real:.6g}{values.imag:+.6g}j"
-    return values if isinstance(values, bool) else json_number(values)
 
 
 def _copied(captured: Annotated, node: int) -> Known | None:
@@ -315,13 +474,13 @@ def _is_as_saved(saved: Saved, shape: Sequence[int] | None, dtype: str | None) -
     )
 
 
-def _is_given(captured: Annotated, node: int, taken: torch.Tensor) -> bool:
+def _is_given(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
     """Return whether an operation used a node's output without an in-place change in between.
 
     The graph must show as many writes as the tensor's version counts.
     """
     at: int | None = node
-    for _ in range(version_of(taken)):
+    for _ in range(version_of(tensor)):
         if at is None or op_name(captured.nodes[at]) != "CopySlices":
             return False
         at = next(iter(captured.successors[at]), None)
@@ -329,12 +488,7 @@ def _is_given(captured: Annotated, node: int, taken: torch.Tensor) -> bool:
 
 
 def _from_saved(captured: Annotated, found: dict[int, Values]) -> None:
-    """Add the small values that nodes have saved: outputs and operands.
-
-    Args:
-        captured: The graph.
-        found: Gets the values; known ones are not read again.
-    """
+    """Add the small outputs and operands that nodes have saved; known ones are not read again."""
     nodes = captured.nodes
     missing: dict[Node | None, int] = {
         behind: node
@@ -350,9 +504,9 @@ def _from_saved(captured: Annotated, found: dict[int, Values]) -> None:
         if not places and not results:
             continue
         arguments = arguments_of(behind, following)
-        taken = {arguments[nr]: target for nr, target in places.items()}
-        for saved in read_saved(behind, results | _of_lists(taken)):
-            target = node if saved.name in results else taken.get(saved.name)
+        operands = {arguments[nr]: target for nr, target in places.items()}
+        for saved in read_saved(behind, results | _of_lists(operands)):
+            target = node if saved.name in results else operands.get(saved.name)
             if target is None or target in found or not _is_few(saved):
                 continue
             output = _only_output(captured, target)

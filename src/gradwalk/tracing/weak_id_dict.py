@@ -19,12 +19,7 @@ _entries: dict[int, tuple[_Reference, Any]] = {}
 
 
 def put(thing: Any, value: Any) -> None:
-    """Store one value for an object, in place of any earlier one.
-
-    Args:
-        thing: A tensor or an array, compared by identity and not kept alive.
-        value: The value, kept as long as ``thing`` lives.
-    """
+    """Store one value for an object for as long as it lives, in place of any earlier one."""
     key = id(thing)
     reference = _Reference(thing, _forget)
     reference.key = key

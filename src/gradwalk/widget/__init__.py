@@ -1,1 +1,1 @@
-"""`GraphWidget` and `load()`: traits and wiring."""
+"""`GraphWidget`: traits and wiring."""

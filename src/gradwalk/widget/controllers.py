@@ -32,7 +32,7 @@ class Controller(Generic[_W]):
         assert widget is not None
         return widget
 
-    def check(self, trait: str, value: Any) -> Any:  # noqa: ARG002
+    def validate(self, trait: str, value: Any) -> Any:  # noqa: ARG002
         """Return a value that a trait is set to, checked."""
         return value
 
@@ -42,6 +42,9 @@ class Controller(Generic[_W]):
     def handle(self, message: dict[str, Any]) -> bool:  # noqa: ARG002
         """Do what a message of the browser asks for; return whether it was for this controller."""
         return False
+
+    def on_source(self, source: GraphSource) -> None:
+        """Note another graph at once: it may never be drawn."""
 
     def on_graph(self, source: GraphSource) -> None:
         """React to another graph in the picture."""

@@ -63,7 +63,7 @@ class CursorController(Controller[DrawingWidget[Any]]):
         """
         widget = self.widget
         start = 0 if from_start else widget.cursor
-        widget.cursor = max(0, min(start + by, len(widget.steps)))
+        widget.cursor = max(0, min(start + by, len(widget._steps)))
 
     def handle(self, message: dict[str, Any]) -> bool:
         """Start backward, and go to a cursor where that was the first to start it."""
@@ -109,7 +109,7 @@ class CursorController(Controller[DrawingWidget[Any]]):
         if not within_others:
             refuse_within_backward(what)
 
-    def check(self, trait: str, value: Any) -> Any:
+    def validate(self, trait: str, value: Any) -> Any:
         """Return a value of the trait ``cursor``, checked."""
         if trait != "cursor":
             return value
@@ -117,7 +117,7 @@ class CursorController(Controller[DrawingWidget[Any]]):
         with widget._lock:
             if not widget._is_refreshing:  # else the end of a pass moves it
                 self.refuse_while_running("Moving the cursor")
-        total = len(widget.steps)
+        total = len(widget._steps)
         cursor = read_int(value, "cursor was given ", f"Give it a number of steps, 0 to {total}.")
         if not 0 <= cursor <= total:
             raise ValueError(

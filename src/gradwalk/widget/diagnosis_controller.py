@@ -35,14 +35,14 @@ class DiagnosisController(Controller[GraphTraits]):
             is_explicit=is_explicit,
             optimizers=optimizers,
         )
-        self.widget.set_trait("findings", finding_models(found))
+        self.widget.set_trait("_findings", finding_models(found))
         return found
 
     def handle(self, message: dict[str, Any]) -> bool:
         """Diagnose, or add up the memory."""
         kind = message.get("kind")
         if kind == "diagnose":
-            self.diagnose(caller_names(None, "diagnose"))  # a notebook's variables
+            self.diagnose(caller_names(None, "diagnose", 1))  # a notebook's variables
         elif kind == "memory":
             self.widget.set_trait("_memory", self._up_to_date().memory())
         else:
@@ -52,7 +52,7 @@ class DiagnosisController(Controller[GraphTraits]):
     def on_pass(self, source: GraphSource) -> None:
         """Forget the findings, which were about another pass; add up the memory again."""
         widget = self.widget
-        widget.set_trait("findings", None)
+        widget.set_trait("_findings", None)
         if widget._memory is not None:
             memory = widget._parts.build("the memory held", source.memory, None)
             widget.set_trait("_memory", memory)

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,9 +21,10 @@ import anywidget
 import traitlets
 from IPython.display import display
 
-from .. import notebook
 from ..explain import describe_node as why
 from ..graph.guarded import Guarded, could_not
+from ..hosts.event_loop import IdleCallback, MainThread, is_heard
+from ..hosts.this_host import this_host
 from ..schema.surrogates import well_formed
 from ..torch_api.compiled import refuse_while_compiling
 from ..torch_api.modes import grad_mode_kept, unseen
@@ -64,10 +66,21 @@ _T = TypeVar("_T", bound=Source)
 _STATE_LOCK = threading.RLock()  # passes end in any thread; held for one assignment
 
 
-class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
+class OwnNames(traitlets.MetaHasTraits):
+    """The class of widgets whose ``help()`` shows their own methods, not those of ipywidgets."""
+
+    def __dir__(cls) -> list[str]:  # noqa: N805  of a metaclass
+        names = [*super().__dir__()]
+        if not cls.__dict__.get("_lists_own_names"):  # while a class is made traitlets needs all
+            return names
+        theirs = {*dir(anywidget.AnyWidget)} - {"__init__", "__repr__", "__str__", "close"}
+        return [name for name in names if name not in theirs]
+
+
+class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
     """A picture with a cursor over backward. Base of `GraphWidget` and `CompareWidget`.
 
-    A subclass has the traits ``details`` and ``steps``, and the methods that raise
+    A subclass has the traits ``details`` and ``_steps``, and the methods that raise
     NotImplementedError here.
 
     Attributes:
@@ -85,7 +98,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
     _fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
     _anywidget_id = traitlets.Unicode().tag(sync=True)
 
-    steps: Any
+    _steps: Any
 
     _made_as: tuple[str, str]
     """The word for its contents, and an example call: "graph", "GraphWidget(loss)"."""
@@ -97,6 +110,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
     _controllers: Sequence[Controller[Any]] = ()
     _cursors: Any  # the CursorController among them
     _notice: str | None = None  # an error that `_say` shows
+    _lists_own_names = False  # set on a whole class: see `OwnNames`
     _is_observed = False  # whether the user has observed a trait
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -120,7 +134,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
         self._changes = 0  # how many `_change` blocks are open
         self._parts = Guarded()
         self._stop_cells: Callable[[], None] = lambda: None
-        self._idle = notebook.IdleCallback(self._show_when_idle)
+        self._idle = IdleCallback(self._show_when_idle)
         self._controllers = self._make_controllers()
         self._source = source
         try:
@@ -129,15 +143,27 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
         except BaseException:
             self._let_go()
             raise
+        self._main_thread = MainThread()
         self.on_msg(self._on_message)
-        self._stop_cells = notebook.after_each_cell(self._refresh)
-        if self._is_stale and not self._idle.ask() and notebook.is_heard(self.comm):
+        self._stop_cells = this_host().after_each_cell(self._refresh)
+        if self._is_stale and not self._idle.ask() and is_heard(self.comm):
             self._refresh()
-        for replaced in notebook.replaced_by(self):
+        for replaced in this_host().replaced_by(self):
             replaced.close()
 
     def close(self) -> None:
-        """Let go of every graph, remove every hook and close the views. Twice is fine."""
+        """Let go of every graph, remove every hook and close the views. Twice is fine.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.close()
+            >>> widget
+            GraphWidget(closed: make a new one to see the graph, as in GraphWidget(loss))
+        """
         self._let_go()
         super().close()
 
@@ -215,7 +241,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
         once, unless nobody listens.
         """
         self._mark(State.PASS_PENDING)
-        if self._is_observed or (not self._idle.ask() and notebook.is_heard(self.comm)):
+        if self._is_observed or (not self._idle.ask() and is_heard(self.comm)):
             self._refresh()
 
     def _show_when_idle(self) -> None:
@@ -300,6 +326,16 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
             ValueError: ``n`` is negative, or the widget is closed.
             RuntimeError: A backward pass is running: a hook asked for it, or another thread.
             Exception: What `backward` raises.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.step()
+            >>> widget.cursor, x.grad is None
+            (1, True)
         """
         self._cursors.step(n)
 
@@ -313,6 +349,17 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
             TypeError: ``n`` is not a whole number.
             ValueError: ``n`` is negative, or the widget is closed.
             RuntimeError: A backward pass is running: a hook asked for it, or another thread.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.backward()
+            >>> widget.step_back()
+            >>> widget.cursor, x.grad is None
+            (1, True)
         """
         self._cursors.step_back(n)
 
@@ -322,12 +369,23 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
         Raises:
             ValueError: The widget is closed.
             RuntimeError: A backward pass is running: a hook asked for it, or another thread.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.backward()
+            >>> widget.reset()
+            >>> widget.cursor, x.grad is None
+            (0, True)
         """
         self._cursors.reset()
 
     @traitlets.validate("cursor", "selected")
     def _check_place(self, proposal: Any) -> Any:
-        return self._check(proposal["trait"].name, proposal["value"])
+        return self._validated(proposal["trait"].name, proposal["value"])
 
     @reacts("cursor")
     @grad_mode_kept
@@ -339,9 +397,9 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
     def _on_selected(self, _: Any) -> None:
         self._refresh()
 
-    def _check(self, trait: str, value: Any) -> Any:
+    def _validated(self, trait: str, value: Any) -> Any:
         for controller in self._controllers:
-            value = controller.check(trait, value)
+            value = controller.validate(trait, value)
         return value
 
     def _react(self, trait: str) -> None:
@@ -350,11 +408,13 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T]):
 
     # ---- The browser
 
-    @grad_mode_kept
     def _on_message(self, _: Any, content: Any, __: Any) -> None:
-        """Do what the browser asks for."""
-        if not isinstance(content, dict):
-            return
+        """Do what the browser asks for, in the main thread."""
+        if isinstance(content, dict):
+            self._main_thread.call(functools.partial(self._take_message, content))
+
+    @grad_mode_kept
+    def _take_message(self, content: dict[str, Any]) -> None:
         try:
             self._handle(content)
         except Exception as error:  # of the user's own code, which a button runs

@@ -164,7 +164,7 @@ def _by_taker(model: GraphModel, called: Callable[[int], int | None]) -> dict[ob
         kind = model["nodes"][edge["target"]]["kind"]
         taker = called(edge["source"])
         if kind not in ("leaf", "op") and taker is not None:
-            found.setdefault((taker, edge["input_nr"], kind), edge["target"])
+            found.setdefault((taker, edge["arg_nr"], kind), edge["target"])
     return found
 
 

@@ -13,7 +13,7 @@ from ..schema.graph import DtypesModel, GraphModel
 from ..schema.updates import (
     CheckedModel,
     DifferenceModel,
-    KnobModel,
+    NumberInputModel,
     QuizModel,
     ScoreModel,
     UpdateModel,
@@ -33,7 +33,7 @@ class GraphTraits(DrawingWidget[GraphSource]):
     """
 
     # The graph, and its place in a loop.
-    graph: GraphModel = OfPass(read_only=True).tag(**masked("graph"))  # type: ignore[assignment]
+    model: GraphModel = OfPass(read_only=True).tag(**masked("model"))  # type: ignore[assignment]
     _dtypes: DtypesModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _openable: list[int] | None = OfPass(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(
@@ -44,13 +44,13 @@ class GraphTraits(DrawingWidget[GraphSource]):
     # Backward.
     details: DetailsModel | None = OfTensors(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     state: StateModel = OfPass(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    steps: list[StepModel] = OfPass([], read_only=True).tag(**masked("steps"))  # type: ignore[assignment]
+    _steps: list[StepModel] = OfPass([], read_only=True).tag(**masked("_steps"))  # type: ignore[assignment]
     run: RunModel | None = OfPass(None, read_only=True).tag(**masked("run"))  # type: ignore[assignment]
     transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
     _inner: list[int] = traitlets.Any([0, 0]).tag(sync=True)  # type: ignore[assignment]
 
-    # What is asked of the graph as a whole.
-    findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**masked("findings"))  # type: ignore[assignment]
+    # Answers about the graph as a whole.
+    _findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**masked("_findings"))  # type: ignore[assignment]
     _memory: MemoryModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     # Files of several ranks.
@@ -59,14 +59,14 @@ class GraphTraits(DrawingWidget[GraphSource]):
 
     # Experiments.
     edits: Any = traitlets.Any([]).tag(sync=True)
-    what_if: WhatIfModel | None = OfPass(None, read_only=True).tag(
-        **masked("what_if", encoded=False)
-    )  # type: ignore[assignment]
+    effect: WhatIfModel | None = OfPass(None, read_only=True).tag(**masked("effect", encoded=False))  # type: ignore[assignment]
     _checked: CheckedModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _shares: list[ShareModel] = traitlets.Any([], read_only=True).tag(sync=True)  # type: ignore[assignment]
 
     # Numbers that are set in the picture, by `gradwalk.interact`.
-    _knobs: list[KnobModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _number_inputs: list[NumberInputModel] | None = traitlets.Any(None, read_only=True).tag(  # type: ignore[assignment]
+        sync=True
+    )
     _differences: list[DifferenceModel] | None = traitlets.Any(None, read_only=True).tag(  # type: ignore[assignment]
         **masked("_differences", encoded=False)
     )
@@ -77,7 +77,7 @@ class GraphTraits(DrawingWidget[GraphSource]):
 
     @traitlets.validate("_inner", "rank", "edits")
     def _check_trait(self, proposal: Any) -> Any:
-        return self._check(proposal["trait"].name, proposal["value"])
+        return self._validated(proposal["trait"].name, proposal["value"])
 
     @reacts("_inner", "rank", "edits")
     @grad_mode_kept

@@ -13,17 +13,18 @@ import torch
 import traitlets
 
 from ..backward.kept_gradients import DEFAULT_BUDGET
-from ..backward.recorded_pass import find_node, read_max_bytes
+from ..backward.recorded_pass import RecordedStep, read_max_bytes, saved_steps
+from ..backward.run_backward import IF_POSSIBLE, Gradient, Inputs, RetainGraph
 from ..bundle import bundle
-from ..checks.finding import Finding
+from ..checks.finding import Finding, findings_from
+from ..checks.held_graph import HeldGraph
 from ..checks.run_checks import Limits
 from ..export import mime
-from ..export import pictures as export
-from ..export.html import to_html
+from ..export.pictures import Exports
 from ..export.text import size_of
-from ..graph.capture import MOST_NODES, read_most
-from ..graph.garbage_collector import collector_paused
-from ..graph.integers import read_int
+from ..graph.adjacency import collector_paused
+from ..graph.find_node import find_node
+from ..graph.integers import MOST_NODES, read_int, read_most
 from ..graph.names import caller_names
 from ..plugins import Hook
 from ..schema.details import DetailsModel
@@ -52,22 +53,25 @@ CONTROLLERS: Hook[Callable[[GraphTraits], Controller[Any]]] = Hook()
 """What makes the controllers of features."""
 
 
-class GraphWidget(GraphTraits):
+class GraphWidget(GraphTraits, Exports):
     """The autograd graph of some tensors: drawn, clickable, with a cursor over backward.
 
     Looking never changes a gradient, the random state or the graph. `backward` and `step` run the
     real backward once; afterwards the cursor moves over what was recorded. The widget keeps the
-    graph alive, so `close` it when done with a large one.
+    graph alive, so `close` it when done with a large one. ``model``, ``details``, ``state``,
+    ``run``, ``transport`` and ``effect`` are the JSON of the front end, and provisional: their
+    fields may change.
 
     Attributes:
-        graph: The drawn graph, as plain JSON values (see `GraphModel`). Read-only.
+        graph: The captured graph as networkx, a copy.
+        model: The drawn graph, as plain JSON values (see `GraphModel`). Read-only.
         selected: Id of the selected node, or None. Set it, or click a node.
         details: The contents of the panel (see `DetailsModel`), for the selected node. If none is
             selected and the cursor is within the pass: for the node that ran last. Else None.
             Computed when it is read. Read-only.
         state: The backward passes so far (see `StateModel`). Read-only.
-        steps: The backward pass that is shown, one dict per node that ran, in the engine's order
-            (see `StepModel`). Read-only.
+        steps: The backward pass that is shown, one `RecordedStep` per node that ran, in the
+            engine's order. Read-only.
         cursor: Number of completed steps. Set it, or use `step`, `step_back` and `run_to`.
         inner: If the node of the last step is open, the number of completed calls inside of it; 0
             after all of the step. Set it, or use `step`. It changes the picture, and no ``.grad``.
@@ -79,14 +83,15 @@ class GraphWidget(GraphTraits):
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
         edits: Changes of gradients on their way, in order: dicts with ``kind`` ("cut", "scale" or
-            "replace"), ``edge`` ((consumer id, input_nr), or the name of a tensor for all edges
+            "replace"), ``edge`` ((consumer id, arg_nr), or the name of a tensor for all edges
             that flow to it) and ``value`` (the factor, or the numbers). An edit with ``off`` is not
-            made. Edits with the same ``name`` belong together; with two names or more ``what_if``
-            compares them. No ``.grad`` changes and no hook runs. Set it, or cut in the picture.
-        what_if: How the edits would change the gradients, as from `gradwalk.what_if` (see
+            made. Edits with the same ``name`` belong together; with two names or more
+            ``effect`` compares them. No ``.grad`` changes and no hook runs. Set it, or cut in the
+            picture.
+        effect: How the edits would change the gradients, as from `gradwalk.what_if` (see
             `WhatIfModel`); None without edits. Read-only.
-        findings: What `gradwalk.diagnose` found in the pass that is shown (see
-            `FindingModel`), once it was asked. Read-only.
+        findings: The findings of the last `diagnose` of the pass that is shown, each a `Finding`.
+            Read-only.
         rank: The rank that is shown, of several that were loaded. Set it, or choose it.
         score: While a `quiz` is on, how many answers were right and wrong (see
             `ScoreModel`); else None. Read-only.
@@ -109,7 +114,7 @@ class GraphWidget(GraphTraits):
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> widget = GraphWidget(x**2 + x)
         >>> widget.step(2)
-        >>> [step["op"] for step in widget.steps[: widget.cursor]], x.grad
+        >>> [step.op for step in widget.steps[: widget.cursor]], x.grad
         (['AddBackward0', 'PowBackward0'], None)
         >>> widget.run_to("x")
         >>> x.grad
@@ -131,6 +136,7 @@ class GraphWidget(GraphTraits):
         max_bytes: int = DEFAULT_BUDGET,
         constants: bool | None = None,
         max_nodes: int | None = MOST_NODES,
+        stacklevel: int = 1,
     ) -> None:
         """Capture the graph and watch it.
 
@@ -150,6 +156,8 @@ class GraphWidget(GraphTraits):
                 up to 200 nodes.
             max_nodes: The most autograd nodes to draw; a graph of more raises a ValueError at once,
                 rather than take minutes and gigabytes. None for any number.
+            stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+                caller, and a function that wraps this one passes 2.
 
         Raises:
             TypeError: An output is of a kind that carries no autograd graph, ``names`` is not a
@@ -170,7 +178,7 @@ class GraphWidget(GraphTraits):
         }
         named = names is not None
         with collector_paused(), saved_read_once():
-            found = caller_names(names, "GraphWidget")
+            found = caller_names(names, "GraphWidget", stacklevel)
             subject = read_source(outputs, found, "GraphWidget", named=named, **self._read_as)
             if constants is None:
                 constants = are_small([subject])
@@ -207,16 +215,18 @@ class GraphWidget(GraphTraits):
 
     def _follow(self, source: GraphSource) -> None:
         source.follow(self._pass_ended)
+        for controller in self._controllers:
+            controller.on_source(source)
         source.read_now()
         self._mark(State.GRAPH_PENDING)  # drawn as soon as somebody asks
 
     @grad_mode_kept
     def backward(
         self,
-        gradient: Any = None,
-        retain_graph: bool | None = None,
+        gradient: Gradient | None = None,
+        retain_graph: RetainGraph = IF_POSSIBLE,
         create_graph: bool = False,
-        inputs: Any = None,
+        inputs: Inputs | None = None,
     ) -> None:
         """Run the real backward once, record it, and move the cursor to its end.
 
@@ -227,7 +237,9 @@ class GraphWidget(GraphTraits):
             gradient: What to start from, as for ``Tensor.backward``: a tensor of the output's
                 shape, or a list of them, one per output. None for outputs of one number.
             retain_graph: Whether the nodes keep their saved tensors, so that backward can run
-                again. None keeps them, unless a compiled part of the graph can run only once.
+                again. "if_possible" keeps them, so that a what-if or a second pass works, unless a
+                compiled part of the graph can run only once. None follows ``create_graph``, as in
+                torch.
             create_graph: Whether the gradients get a graph of their own.
             inputs: The tensors to accumulate into; None for every leaf.
 
@@ -238,6 +250,16 @@ class GraphWidget(GraphTraits):
                 widget's own backward is running.
             Exception: What backward itself raises, with a note where it happened. Every ``.grad``
                 is then as it was before.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor([3.0, 4.0], requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.backward(gradient=torch.ones(2))
+            >>> x.grad
+            tensor([6., 8.])
         """
         self._refuse_closed()
         # After an update without a pass since, the graph is drawn once, with what flowed.
@@ -264,6 +286,16 @@ class GraphWidget(GraphTraits):
             ValueError: No node is called so, several are, or it did not run in this pass.
             RuntimeError: A backward pass is running: a hook asked for it, or another thread.
             Exception: What `backward` raises.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.run_to("x")
+            >>> x.grad
+            tensor(6.)
         """
         source = self._open()
         if not self._inside.is_call(node):
@@ -273,6 +305,31 @@ class GraphWidget(GraphTraits):
             self._start()
             if source.recorded is not None:  # None when the widget was closed meanwhile
                 self._inside.run_to(source, node)
+
+    @property
+    def graph(self) -> nx.MultiDiGraph:
+        """The captured graph: a copy, as `to_networkx` returns it.
+
+        Raises:
+            ValueError: The widget is closed.
+        """
+        return self.to_networkx()
+
+    @property
+    def steps(self) -> list[RecordedStep]:
+        """The steps of the pass that is shown, in the engine's order; empty before any pass.
+
+        A pass that was read from a file has no gradients as tensors.
+        """
+        models, source = self._steps, self._source
+        recording = None if source is None else source.recording
+        return saved_steps(models) if recording is None else recording.steps
+
+    @property
+    def findings(self) -> list[Finding] | None:
+        """The findings of the last `diagnose` of the pass that is shown; None before."""
+        models = self._findings
+        return None if models is None else findings_from(models)
 
     @property
     def inner(self) -> int:
@@ -292,12 +349,15 @@ class GraphWidget(GraphTraits):
         self._inside.set_inner(given)
 
     def update(
-        self, *outputs: Any, names: Mapping[str, Any] | torch.nn.Module | None = None
+        self,
+        *outputs: Any,
+        names: Mapping[str, Any] | torch.nn.Module | None = None,
+        stacklevel: int = 1,
     ) -> None:
         """Show another graph in the same picture, as of the next iteration of a training loop.
 
-        What is the same in both, by structure and names, stays where it is, with the camera, what
-        is selected and what is folded; what is new or gone is faded. Where only numbers changed
+        Nodes that both have, by structure and names, keep their places, as do the camera, the
+        selection and folded boxes; new and removed nodes fade. Where only numbers changed
         nothing moves, and only numbers travel. The graph before is let go of, with its hooks.
 
         Call it between the forward pass and ``loss.backward()``, which the picture then follows.
@@ -307,6 +367,8 @@ class GraphWidget(GraphTraits):
         Args:
             *outputs: As for `GraphWidget`.
             names: As for `GraphWidget`.
+            stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+                caller, and a function that wraps this one passes 2.
 
         Raises:
             TypeError: As for `GraphWidget`. The picture stays as it is then.
@@ -327,7 +389,7 @@ class GraphWidget(GraphTraits):
         """
         self._refuse_closed()
         self._cursors.refuse_while_running("update()")
-        found = caller_names(names, "update")
+        found = caller_names(names, "update", stacklevel)
         source = read_source(outputs, found, "update", named=names is not None, **self._read_as)
         self._updates.replace(source)
 
@@ -357,10 +419,10 @@ class GraphWidget(GraphTraits):
             >>> from gradwalk import GraphWidget
             >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
             >>> widget = GraphWidget(double(torch.ones(3, requires_grad=True)))
-            >>> [node["op"] for node in widget.graph["nodes"]]
+            >>> [node["op"] for node in widget.model["nodes"]]
             ['CompiledFunctionBackward', 'AccumulateGrad']
             >>> widget.expand(0)
-            >>> [node["op"] for node in widget.graph["nodes"] if node["kind"] == "call"]
+            >>> [node["op"] for node in widget.model["nodes"] if node["kind"] == "call"]
             ['aten.mul.Tensor', 'aten.cos.default', 'aten.mul.Tensor']
             >>> widget.collapse(0)
             >>> widget
@@ -379,6 +441,17 @@ class GraphWidget(GraphTraits):
             TypeError: ``node`` is not a whole number.
             ValueError: It has nothing inside; or the widget is closed.
             RuntimeError: A backward pass is running.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
+            >>> widget = GraphWidget(double(torch.ones(3, requires_grad=True)))
+            >>> widget.expand(0)
+            >>> widget.collapse(0)
+            >>> len(widget.model["nodes"])
+            2
         """
         self._nodes.turn(node, "collapse")
 
@@ -391,6 +464,7 @@ class GraphWidget(GraphTraits):
         exploding: float = 1e4,
         dead: float = 0.9,
         largest: int = 5,
+        stacklevel: int = 1,
     ) -> list[Finding]:
         """Look for what commonly goes wrong with gradients, and list it under the picture.
 
@@ -402,22 +476,88 @@ class GraphWidget(GraphTraits):
             exploding: From which factor on a gradient explodes.
             dead: From which share of zeros on a ReLU is dead.
             largest: How many of the nodes that hold most memory to name.
+            stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+                caller, and a function that wraps this one passes 2.
 
         Returns:
-            The findings, the gravest first; `findings` has them as plain values.
+            The findings, the gravest first; `findings` has them, too.
 
         Raises:
             TypeError: ``optimizer`` is none.
             ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.zeros(3, requires_grad=True)
+            >>> widget = GraphWidget(x.sqrt().sum())
+            >>> widget.backward()
+            >>> [finding.kind for finding in widget.diagnose()]
+            ['nan']
         """
         optimizers = read_optimizers(optimizer)
-        called = caller_names(names, "diagnose")
+        called = caller_names(names, "diagnose", stacklevel)
         limits = Limits(vanishing, exploding, dead, largest)
         return self._diagnosis.diagnose(
             called, limits, is_explicit=names is not None, optimizers=optimizers
         )
 
     @grad_mode_kept
+    def measure(self) -> Any:
+        """Measure the time and the bytes of each node of this graph.
+
+        It runs backward eight times with ``torch.autograd.grad``, and changes no ``.grad``. The
+        program's hooks on tensors and nodes run each time. On an accelerator it waits for each
+        node; that was not tried on a GPU.
+
+        Returns:
+            A `gradwalk.Measurement`: ``nodes``, the slowest first, ``wall`` in seconds, ``bytes``.
+
+        Raises:
+            ValueError: The graph is of a file or of fake tensors, or the widget is closed.
+            RuntimeError: Tensors that backward needs were freed.
+
+        Example::
+
+            >>> w = torch.ones(100, 100, requires_grad=True)
+            >>> [each.op for each in GraphWidget((w @ w).sum()).measure().nodes]  # doctest: +SKIP
+            ['MmBackward0', 'SumBackward0']
+        """
+        return self._feature("measure").measure()
+
+    def grows(self, *, stacklevel: int = 1) -> list[HeldGraph]:
+        """Find which graphs of earlier updates are still alive, and through what.
+
+        Args:
+            stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+                caller, and a function that wraps this one passes 2.
+
+        Returns:
+            One entry for all graphs that one list, dict or object holds. Empty if no earlier graph
+            is alive.
+
+        Raises:
+            ValueError: The widget is closed.
+
+        Example::
+
+            >>> from gradwalk import GraphWidget
+            >>> w, losses = torch.tensor(3.0, requires_grad=True), []
+            >>> widget = GraphWidget(w**2)
+            >>> for _ in range(3):
+            ...     loss = (w - 1) ** 2
+            ...     widget.update(loss)
+            ...     loss.backward()
+            ...     losses.append(loss)
+            >>> [graph.graphs for graph in widget.grows()]
+            [2]
+        """
+        self._refuse_closed()
+        names = caller_names(None, "grows", stacklevel)
+        found: list[HeldGraph] = self._feature("held").grows(names)
+        return found
+
     def quiz(self, what: str | None = "grad", nodes: Iterable[int | str] | None = None) -> None:
         """Hide numbers, for the reader to predict; or the order in which backward runs.
 
@@ -462,6 +602,16 @@ class GraphWidget(GraphTraits):
 
         Raises:
             ValueError: No quiz is on, or it asks nothing about the node.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.quiz("grad", nodes=["x"])
+            >>> widget.answer("x", "6")
+            True
         """
         is_right: bool = self._feature("quiz").answer(node, text)
         return is_right
@@ -474,6 +624,17 @@ class GraphWidget(GraphTraits):
 
         Raises:
             ValueError: No quiz is on, or it asks nothing about the node.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.quiz("grad", nodes=["x"])
+            >>> widget.reveal()
+            >>> widget.score["revealed"]
+            1
         """
         self._feature("quiz").reveal(node)
 
@@ -485,15 +646,16 @@ class GraphWidget(GraphTraits):
 
         Raises:
             ValueError: The widget is closed.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> [op for _, op in GraphWidget(x**2).to_networkx().nodes(data="op")]
+            ['PowBackward0', 'AccumulateGrad']
         """
         return self._open().to_networkx()
-
-    to_svg = export.to_svg
-    to_png = export.to_png
-    to_pdf = export.to_pdf
-    to_html = to_html
-    to_json = export.to_json
-    to_dot = export.to_dot
 
     # ---- What `DrawingWidget` asks for
 
@@ -511,15 +673,18 @@ class GraphWidget(GraphTraits):
             return found
         return mime.with_fallbacks(found, repr(self), self._shown())
 
+    def _graphs_shown(self) -> dict[str, Snapshot]:
+        return {"": self._shown()}
+
     def _shown(self) -> Snapshot:
         """Return what is shown now; see `gradwalk.sources.snapshot.TakesSnapshots`."""
         self._refresh()
-        seen = self.direction, self.constants, self.selected, self.findings
+        seen = self.direction, self.constants, self.selected, self._findings
         return Snapshot(self._open(), *seen, inner=self.inner)
 
-    def _check(self, trait: str, value: Any) -> Any:
+    def _validated(self, trait: str, value: Any) -> Any:
         if trait != "selected" or value is None:
-            return super()._check(trait, value)
+            return super()._validated(trait, value)
         total = len(self._open().drawn)
         instead = f"Give it the id of a node, 0 to {total - 1}, or None."
         node = read_int(value, "selected was given ", instead)
@@ -580,6 +745,9 @@ class GraphWidget(GraphTraits):
 
     def _should_send_property(self, key: str, value: Any) -> bool:
         """Whether a change of a trait is sent to the browser (for ipywidgets)."""
-        if key == "graph" and not self._updates.sends_graph:
+        if key == "model" and not self._updates.sends_graph:
             return False
         return bool(super()._should_send_property(key, value))
+
+
+GraphWidget._lists_own_names = True

@@ -90,7 +90,7 @@ class InnerController(Controller[GraphTraits]):
     @property
     def _order(self) -> InnerSteps:
         """The steps with what is inside of the nodes that are open now."""
-        steps, source = self.widget.steps, self.widget._source
+        steps, source = self.widget._steps, self.widget._source
         nodes = [] if source is None else source.model["nodes"]
         known = self._known
         if known is None or known.steps is not steps or known.nodes is not nodes:
@@ -105,7 +105,7 @@ class InnerController(Controller[GraphTraits]):
     @property
     def running_node(self) -> int | None:
         """The node or the call that the last step ran; None before the first and after all."""
-        cursor, inner, steps = self.widget.cursor, self.inner, self.widget.steps
+        cursor, inner, steps = self.widget.cursor, self.inner, self.widget._steps
         if inner:
             return self._calls[inner - 1]
         return steps[cursor - 1]["node"] if 0 < cursor < len(steps) else None
@@ -145,7 +145,7 @@ class InnerController(Controller[GraphTraits]):
         cursor = source.find(inside)
         self._go(cursor, 1 + self._order.calls(cursor).index(node))
 
-    def check(self, trait: str, value: Any) -> Any:
+    def validate(self, trait: str, value: Any) -> Any:
         """Return a value of the trait ``_inner``; the start for what the browser may not send."""
         if trait != "_inner":
             return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..graph.garbage_collector import collector_paused
+from ..graph.adjacency import collector_paused
 from ..graph.integers import read_int
 from ..sources.graph_source import GraphSource
 from ..torch_api.modes import unseen

@@ -26,7 +26,7 @@ class PassController(Controller[GraphTraits]):
         widget, build = self.widget, self.widget._parts.build
         widget.set_trait("state", build("what has flowed", source.state, widget.state))
         if is_other or (source.recorded is not None and source.recorded is not self._shown):
-            widget.set_trait("steps", source.steps)
+            widget.set_trait("_steps", source.steps)
             widget._inner = [0, 0]
             widget.cursor = source.cursor
             widget.set_trait("run", build("what flowed", lambda: source.run, None))

@@ -26,7 +26,7 @@ class RankController(Controller[GraphTraits]):
         self.widget.set_trait("_ranks", [*source.loaded_ranks])
         self.widget.rank = _rank_of(source)
 
-    def check(self, trait: str, value: Any) -> Any:
+    def validate(self, trait: str, value: Any) -> Any:
         """Return a value of the trait ``rank``, checked."""
         if trait != "rank":
             return value
@@ -64,14 +64,14 @@ class RankController(Controller[GraphTraits]):
             widget._say(why.failure(error))
             raise
         steps = len(source.steps)
-        is_over = widget.cursor == len(widget.steps)
+        is_over = widget.cursor == len(widget._steps)
         source.seek(steps if is_over else min(widget.cursor, steps))
-        is_diagnosed = widget.findings is not None
+        is_diagnosed = widget._findings is not None
         with widget._change():
             self._updates.replace(source)
             widget._refresh(describe=False)
             if is_diagnosed:
-                widget.set_trait("findings", finding_models(source.findings(Names())))
+                widget.set_trait("_findings", finding_models(source.findings(Names())))
 
 
 def _rank_of(source: GraphSource) -> int | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from .. import notebook
+from ..hosts.event_loop import is_heard
+from ..schema.graph_json import dtypes_model
 from ..schema.updates import UpdateModel
-from ..sources.graph_model import dtypes_model
 from ..sources.graph_source import GraphSource
 from ..sources.snapshot import are_small
 from .controllers import Controller
@@ -54,6 +54,8 @@ class UpdateController(Controller[GraphTraits]):
                 controller.let_go()
             before.close()
         source.follow(widget._pass_ended)
+        for controller in widget._controllers:
+            controller.on_source(source)
         # A program that runs backward each time is shown then, with the gradients.
         self._show_in_time(is_complete=not had_run)
 
@@ -69,9 +71,9 @@ class UpdateController(Controller[GraphTraits]):
     def _show_in_time(self, *, is_complete: bool) -> None:
         """Show an update at once where the last one is long enough ago, else when idle."""
         widget = self.widget
-        is_heard = widget._idle.wait() or notebook.is_heard(widget.comm)
+        will_arrive = widget._idle.wait() or is_heard(widget.comm)
         is_due = time.monotonic() - self._drawn_at >= AT_MOST_EVERY
-        if widget._is_observed or (is_complete and is_heard and is_due):
+        if widget._is_observed or (is_complete and will_arrive and is_due):
             widget._refresh()
 
     def draw(self, source: GraphSource) -> None:
@@ -98,7 +100,7 @@ class UpdateController(Controller[GraphTraits]):
 
     def _put_graph(self, now: Pictured, source: GraphSource) -> None:
         widget = self.widget
-        widget.set_trait("graph", now.model)
+        widget.set_trait("model", now.model)
         widget.set_trait("_dtypes", dtypes_model(source.drawn))
         widget.set_trait("_openable", list(source.openable) or None)
         self._drawn = now

@@ -36,7 +36,7 @@ def test_a_region_that_is_a_module_is_the_modules_box(watched):
     else:
         loss = net(torch.rand(2, 8))
     widget = GraphWidget(loss, names={"net": net})
-    model = widget.graph
+    model = widget.model
     prefix = "" if watched else "net/"
     assert [region["box"] for region in model["checkpoints"]] == [
         f"{prefix}layers/{i}" for i in range(3)
@@ -75,7 +75,7 @@ class Empty(Sized):
 def test_a_region_is_a_modules_box_whatever_the_length_of_the_module(kind):
     net = kind()
     loss = checkpoint(net, torch.randn(2, 3, requires_grad=True), use_reentrant=False).sum()
-    (model,) = GraphWidget(loss, names={"net": net}).graph["checkpoints"]
+    (model,) = GraphWidget(loss, names={"net": net}).model["checkpoints"]
     assert model["box"] == "net"
 
 
@@ -83,7 +83,7 @@ def test_a_region_of_several_modules_has_a_box_around_them():
     net = nn.Sequential(*(m for _ in range(3) for m in (nn.Linear(4, 4), nn.Tanh())))
     with watch():
         loss = checkpoint_sequential(net, 3, torch.rand(2, 4), use_reentrant=False).sum()
-    model = GraphWidget(loss, names={"net": net}).graph
+    model = GraphWidget(loss, names={"net": net}).model
     boxes = [region["box"] for region in model["checkpoints"]]
     assert boxes == ["checkpoint 1 forward()", "checkpoint 2 forward()"]
     spaces = dict(zip(model["modules"]["namespaces"], model["modules"]["classes"], strict=True))
@@ -99,6 +99,6 @@ def test_a_region_that_cuts_through_a_module_has_no_box():
     with watch():
         for _ in range(3):
             x = checkpoint(lambda a: torch.tanh(cell(a)), x, use_reentrant=False)
-    model = GraphWidget(x.sum(), names={"cell": cell}).graph
+    model = GraphWidget(x.sum(), names={"cell": cell}).model
     assert [region["box"] for region in model["checkpoints"]] == [None] * 3
     assert sum(node["checkpoint"] is not None for node in model["nodes"]) == 9

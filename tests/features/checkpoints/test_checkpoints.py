@@ -86,8 +86,8 @@ def test_every_node_of_a_region_has_its_details(name, watched):
     assert annotated(output).regions
     assert {nr for _, nr in capture(output).nodes(data="checkpoint")} - {None}
     widget = GraphWidget(output.sum())
-    assert widget.graph["checkpoints"]
-    for node in range(len(widget.graph["nodes"])):
+    assert widget.model["checkpoints"]
+    for node in range(len(widget.model["nodes"])):
         widget.selected = node
         assert widget.details["failed"] == []
 
@@ -236,7 +236,7 @@ def test_who_looks_within_a_pass_takes_nothing_from_it(tmp_path):
 
 
 def look(widget, tmp_path):
-    for node in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.model["nodes"])):
         widget.selected = node
         assert widget.details["failed"] == []
     widget.selected = None
@@ -283,7 +283,7 @@ def test_what_the_program_chooses_to_keep_is_not_counted():
         use_reentrant=False,
         context_fn=lambda: create_selective_checkpoint_contexts(policy),
     )
-    (region,) = GraphWidget(y.sum()).graph["checkpoints"]
+    (region,) = GraphWidget(y.sum()).model["checkpoints"]
     assert region["saves"] == ""
     assert "context_fn" in region["about"]
 
@@ -303,15 +303,15 @@ def test_files_hold_the_regions(tmp_path):
     widget = GraphWidget(output)
     gradwalk.save(widget, tmp_path / "run.gw")
     opened = gradwalk.load(tmp_path / "run.gw")
-    assert opened.graph["checkpoints"] == widget.graph["checkpoints"]
-    assert json.dumps(opened.graph["nodes"]) == json.dumps(widget.graph["nodes"])
+    assert opened.model["checkpoints"] == widget.model["checkpoints"]
+    assert json.dumps(opened.model["nodes"]) == json.dumps(widget.model["nodes"])
     networks = [each.to_networkx().nodes(data="checkpoint") for each in (opened, widget)]
     assert dict(networks[0]) == dict(networks[1])
 
 
 def test_a_recording_shows_them():
     output, _ = program("blocks", "non-reentrant")
-    assert len(GraphWidget(record(output)).graph["checkpoints"]) == 3
+    assert len(GraphWidget(record(output)).model["checkpoints"]) == 3
 
 
 @pytest.mark.parametrize("count", [1, 1_000, 10_000])
@@ -337,10 +337,10 @@ def test_compiled_around_and_within():
             checkpoint(torch.compile(f, backend="aot_eager"), x + 1, use_reentrant=False).sum(),
         ):
             widget = GraphWidget(y)
-            for node in range(len(widget.graph["nodes"])):
+            for node in range(len(widget.model["nodes"])):
                 widget.selected = node
                 assert widget.details["failed"] == [], widget.details["failed"]
-            print(len(widget.graph["checkpoints"]))
+            print(len(widget.model["checkpoints"]))
             widget.backward()
         """
     )
@@ -370,7 +370,7 @@ def work(rank):
         is_told = how is CheckpointImpl.REENTRANT or hasattr(
             torch._C._autograd.SavedTensor, "unpack_hook"
         )
-        assert len(widget.graph["checkpoints"]) == is_told, widget.graph["checkpoints"]
+        assert len(widget.model["checkpoints"]) == is_told, widget.model["checkpoints"]
         widget.backward()
         look(widget)
 

@@ -96,9 +96,9 @@ def test_gradients_flow_from_the_node_through_calls_to_its_next_functions(name):
         given = {}
         for source, target, edge in graph.edges(data=True):
             if source in calls and target not in inside:
-                given[edge["input_nr"]] = target
+                given[edge["arg_nr"]] = target
         own = {
-            edge["input_nr"]: target
+            edge["arg_nr"]: target
             for _, target, edge in graph.out_edges(node, data=True)
             if target not in calls
         }

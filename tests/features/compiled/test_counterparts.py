@@ -51,9 +51,9 @@ def arrived(subject, call, group):
         if edge.get("kind") != "gradient" or source in group:
             continue
         if source == drawn.nodes[call]["inside"]:
-            kept = subject.recording.run.steps[source].grad_outputs[edge["input_nr"]]
+            kept = subject.recording.run.steps[source].grad_outputs[edge["arg_nr"]]
         else:
-            kept = opening.given(opening.places[source], subject.recording, edge["input_nr"])
+            kept = opening.given(opening.places[source], subject.recording, edge["arg_nr"])
         if kept is not None and kept.tensor is not None:
             found.append(kept.tensor)
     return found

@@ -41,7 +41,7 @@ def opened(loss):
 
 
 def calls_of(widget):
-    return [node for node in widget.graph["nodes"] if node["kind"] == "call"]
+    return [node for node in widget.model["nodes"] if node["kind"] == "call"]
 
 
 class Noting(Interpreter):
@@ -86,9 +86,9 @@ def test_every_arrow_inside_has_its_gradient(name):
     widget = opened(compiled_loss(name, "aot_eager"))
     widget.backward()
     live = widget._open()
-    edges, run = widget.graph["edges"], widget.run
+    edges, run = widget.model["edges"], widget.run
     norms = dict(zip(run["edges"], run["norms"], strict=True))
-    kinds = [node["kind"] for node in widget.graph["nodes"]]
+    kinds = [node["kind"] for node in widget.model["nodes"]]
     inside = [
         place
         for place, edge in enumerate(edges)
@@ -99,9 +99,9 @@ def test_every_arrow_inside_has_its_gradient(name):
         edge = edges[place]
         source = live._opening.places.get(edge["source"])
         if source is None:  # the compiled node itself: what arrived at it
-            tensor = live.recording.run.steps[edge["source"]].grad_outputs[edge["input_nr"]].tensor
+            tensor = live.recording.run.steps[edge["source"]].grad_outputs[edge["arg_nr"]].tensor
         else:
-            tensor = live._opening.given(source, live.recording, edge["input_nr"]).tensor
+            tensor = live._opening.given(source, live.recording, edge["arg_nr"]).tensor
         assert float(norms[place]) == pytest.approx(float(tensor.norm()), rel=1e-5, abs=1e-30)
     for edge in edges:  # what leaves is what the engine saw
         if edge["via"] is not None:
@@ -124,13 +124,13 @@ def test_looking_changes_nothing(name, backend):
     loss = compiled_loss(name, backend)
     widget = GraphWidget(loss)
     widget.backward()
-    leaves = [widget._open().leaf(node["id"]) for node in widget.graph["nodes"]]
+    leaves = [widget._open().leaf(node["id"]) for node in widget.model["nodes"]]
     grads = [None if leaf is None else leaf.grad.clone() for leaf in leaves]
     state = torch.get_rng_state()
     counted = {key: dict(value) for key, value in counters.items()}
     for node in widget._openable:
         widget.expand(node)
-    for node in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.model["nodes"])):
         widget.selected = node
         assert widget.details["about"]
     for node in widget._openable:
@@ -201,7 +201,7 @@ def test_a_call_that_torch_discarded_facts_of_says_so():
 def test_closed_again_it_is_the_same_picture():
     widget = GraphWidget(compiled_loss("graph break", "aot_eager"))
     widget.backward()
-    before = copy.deepcopy((widget.graph, widget.run, widget.state, widget._dtypes))
+    before = copy.deepcopy((widget.model, widget.run, widget.state, widget._dtypes))
     first, second = widget._openable
     widget.expand(first)
     widget.expand(second)
@@ -209,13 +209,13 @@ def test_closed_again_it_is_the_same_picture():
     widget.selected = next(node["id"] for node in calls_of(widget) if node["inside"] == second)
     widget.collapse(first)
     assert {node["inside"] for node in calls_of(widget)} == {second}
-    assert widget.graph["nodes"][widget.selected]["inside"] == second
+    assert widget.model["nodes"][widget.selected]["inside"] == second
     assert widget._update["before"][: len(widget._open().graph)] == [
         *range(len(widget._open().graph))
     ]
     widget.collapse(widget.selected)  # something inside of it will do
     assert widget.selected is None
-    assert (widget.graph, widget.run, widget.state, widget._dtypes) == before
+    assert (widget.model, widget.run, widget.state, widget._dtypes) == before
 
 
 def test_constants_and_cuts_move_along():
@@ -225,7 +225,7 @@ def test_constants_and_cuts_move_along():
     widget = GraphWidget(loss, names={"scale": scale})
 
     def shown():
-        (found,) = (node for node in widget.graph["nodes"] if node["label"] == "scale")
+        (found,) = (node for node in widget.model["nodes"] if node["label"] == "scale")
         widget.selected = found["id"]
         return found["value"], widget.details["value"]["values"], widget.details["consumers"]
 
@@ -258,9 +258,9 @@ def test_without_numbers_there_is_a_sentence():
     loss.backward()
     assert "not known" in value_note(widget)
     calls = {node["id"] for node in calls_of(widget)}
-    places = [i for i, edge in enumerate(widget.graph["edges"]) if edge["target"] in calls]
+    places = [i for i, edge in enumerate(widget.model["edges"]) if edge["target"] in calls]
     # That gradients flowed is known even so.
-    flowed = [i for i in places if widget.graph["edges"][i]["kind"] == "gradient"]
+    flowed = [i for i in places if widget.model["edges"][i]["kind"] == "gradient"]
     assert set(flowed) <= set(widget.run["edges"])
     assert set(flowed) <= set(widget.state["flowed"])
 
@@ -304,14 +304,14 @@ def test_files_and_pages_show_what_is_open(tmp_path):
     told = widget.details
     save(widget, tmp_path / "open.gw")
     again = load(tmp_path / "open.gw")
-    assert again.graph == widget.graph
+    assert again.model == widget.model
     assert again.run == widget.run
     assert again.details == told
     one, other = again.to_networkx(), widget.to_networkx()
     assert dict(one.nodes(data=True)).keys() == dict(other.nodes(data=True)).keys()
     assert sorted(one.edges(keys=True)) == sorted(other.edges(keys=True))
     with pytest.raises(ValueError, match="opened from a file"):
-        again.expand(again.graph["nodes"][0]["id"])
+        again.expand(again.model["nodes"][0]["id"])
     assert calls[3]["op"] in widget.to_dot()
     assert calls[3]["op"] in json.dumps(decode(held(widget.to_html())))
     assert "layers" in widget.to_svg()
@@ -325,7 +325,7 @@ def test_a_closed_node_is_told_without_torchs_internals(when):
         widget.backward()
     (compiled,) = widget._openable
     calls = len(capture(loss, opened=True)) - len(capture(loss)) - len(saved_inside(loss))
-    for node in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.model["nodes"])):
         widget.selected = node
         told = str(widget.details)
         for internal in ("deduped_flat_tensor_args", "_bwd_fn", "flat_args", "_double_backward"):
@@ -334,7 +334,7 @@ def test_a_closed_node_is_told_without_torchs_internals(when):
     details = widget.details
     assert f"{calls} calls" in details["about"]
     assert "before" in details["about"]
-    assert widget.graph["nodes"][compiled]["sign"] == f"compiled: {calls} calls"
+    assert widget.model["nodes"][compiled]["sign"] == f"compiled: {calls} calls"
     assert details["formula"] == []
     assert details["forward"] is None
     assert {each["argument"] for each in details["inputs"]} == {None}
@@ -350,7 +350,7 @@ def test_compiled_code_is_in_no_module_of_those_that_it_runs():
     loss = torch.compile(net, backend="aot_eager")(torch.ones(1, 2)).sum()
     widget = GraphWidget(loss, names=net)
     (compiled,) = widget._openable
-    assert not widget.graph["nodes"][compiled]["namespace"]
+    assert not widget.model["nodes"][compiled]["namespace"]
     widget.expand(compiled)
     spaces = {node["namespace"] for node in calls_of(widget)}
     assert spaces == {"CompiledFunctionBackward/0", "CompiledFunctionBackward/1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any
 
 import pytest
 import torch
@@ -127,7 +128,7 @@ def opened(loss):
 
 
 def calls_of(widget):
-    return [node for node in widget.graph["nodes"] if node["kind"] == "call"]
+    return [node for node in widget.model["nodes"] if node["kind"] == "call"]
 
 
 class Seen(TorchDispatchMode):
@@ -189,7 +190,7 @@ def test_every_operation_is_there_with_what_it_took_and_gave(run):
         calls = [i for i, at in drawn.nodes(data="inside") if at == node]
         calls = [i for i in calls if drawn.nodes[i]["kind"] == "call"]
         origins = {i: live._opening.places[i].inner.origin for i in calls}
-        calls = [i for i in calls if not str(origins[i].behind).endswith("AccumulateGrad")]
+        calls = [i for i in calls if not str(origins[i].inner_node).endswith("AccumulateGrad")]
         assert [drawn.nodes[i]["op"] for i in calls] == [called for called, *_ in ran]
         for i, (_, took, gave) in zip(calls, ran, strict=True):
             place = live._opening.places[i]
@@ -212,14 +213,14 @@ def test_every_operation_is_there_with_what_it_took_and_gave(run):
 def test_it_is_tied_to_the_edges_of_the_graph(run):
     loss, _ = made(run)
     widget = opened(loss)
-    live, edges = widget._open(), widget.graph["edges"]
+    live, edges = widget._open(), widget.model["edges"]
     run_ = live.recording.run
     shown = dict(zip(widget.run["edges"], widget.run["values"], strict=True))
     for place, edge in enumerate(edges):
         if edge["source"] in widget._openable and edge["via"] is not None:
             given = live._opening.places[edge["via"]]
             numbers = live._opening.numbers(edge["source"], live.recording)
-            flowed = run_.steps[edge["source"]].grad_inputs[edge["input_nr"]].tensor
+            flowed = run_.steps[edge["source"]].grad_inputs[edge["arg_nr"]].tensor
             assert any(
                 each is not None and torch.equal(each.tensor, flowed)
                 for each in numbers.given[given.inner]
@@ -240,7 +241,7 @@ def test_looking_changes_nothing(run):
     expected = [leaf.grad for leaf in leaves]
     loss, leaves = made(run)
     widget = opened(loss)
-    for node in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.model["nodes"])):
         widget.selected = node
         assert widget.details["failed"] == []
     for node in widget._openable:
@@ -277,7 +278,7 @@ def test_a_reentrant_region_opens_without_running_again(name):
     ran = truth.calls - calls
     assert ran > 0
     regions = [
-        i for i in widget._openable if widget.graph["nodes"][i]["op"].startswith("Checkpoint")
+        i for i in widget._openable if widget.model["nodes"][i]["op"].startswith("Checkpoint")
     ]
     assert regions
     state = torch.get_rng_state()
@@ -296,7 +297,7 @@ def test_what_was_not_noted_says_how_it_is():
     x = torch.rand(3, requires_grad=True)
     loss = Masked.apply(x).sum()
     widget = GraphWidget(loss)
-    node = next(n["id"] for n in widget.graph["nodes"] if n["op"] == "MaskedBackward")
+    node = next(n["id"] for n in widget.model["nodes"] if n["op"] == "MaskedBackward")
     for _ in range(2):
         assert widget._openable is None
         with pytest.raises(ValueError, match=r"gradwalk.watch\(\), and call backward\(\)"):
@@ -328,7 +329,7 @@ def test_what_was_made_outside_stands_outside():
     with watch():
         loss = ThroughViews.apply(x, weight).sum()
     widget = opened(loss)
-    leaves = [node for node in widget.graph["nodes"] if node["kind"] == "leaf"]
+    leaves = [node for node in widget.model["nodes"] if node["kind"] == "leaf"]
     made_outside, parameter = leaves  # in the order of the arguments
     assert made_outside["namespace"] == ""
     assert parameter["namespace"] is None  # drawn with the operation that gives its gradient
@@ -343,7 +344,7 @@ def test_opening_and_closing_draw_once():
         before = widget._update["number"]
         change(node)
         assert widget._update["number"] == before + 1
-        assert len(widget.run["norms"]) <= len(widget.graph["edges"])
+        assert len(widget.run["norms"]) <= len(widget.model["edges"])
 
 
 def test_stepping_knows_what_has_run():
@@ -370,7 +371,7 @@ def test_recordings_and_files(tmp_path):
     told = widget.details
     save(widget, tmp_path / "open.gw")
     again = load(tmp_path / "open.gw")
-    assert again.graph == widget.graph
+    assert again.model == widget.model
     assert again.run == widget.run
     assert again.details == told
     assert again.to_networkx().edges(keys=True) == widget.to_networkx().edges(keys=True)
@@ -481,3 +482,26 @@ def test_a_class_that_refuses_leaves_the_pass_as_it_is():
     for node in widget._openable or ():
         widget.expand(node)
     assert widget._fault is None
+
+
+@pytest.mark.parametrize("place", [0, slice(1, 3), (slice(None, None, 2),)])
+def test_memory_that_was_never_written_has_no_value(place: Any):
+    w = torch.randn(4, requires_grad=True)
+
+    def function() -> torch.Tensor:
+        h = w.clone()
+        h.mul_(2)
+        h[place] = 1.0
+        return (h * w).sum()
+
+    widget = GraphWidget(torch.compile(function, backend="aot_eager")())
+    widget.expand(0)
+    widget.backward()
+    known = 0
+    for node in widget.model["nodes"]:
+        widget.selected = node["id"]
+        if "empty" in widget.details["op"]:
+            assert widget.details["value"] is None
+        known += widget.details["value"] is not None
+    assert known > 3
+    widget.close()

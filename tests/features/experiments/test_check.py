@@ -242,7 +242,7 @@ def test_one_click_in_the_panel():
     x, w = inputs()
     y = made(wrong_sign).apply(x, w, 3.0)
     widget = GraphWidget(y.sum())
-    node = next(n["id"] for n in widget.graph["nodes"] if n["op"] == "MadeBackward")
+    node = next(n["id"] for n in widget.model["nodes"] if n["op"] == "MadeBackward")
     widget.selected = node
     assert "def wrong_sign" in widget.details["function"]["code"]
     widget._handle({"kind": "check", "node": node})
@@ -251,7 +251,7 @@ def test_one_click_in_the_panel():
         "agrees": False,
         "sentence": check(y).sentence,
     }
-    other = next(n["id"] for n in widget.graph["nodes"] if n["op"] == "SumBackward0")
+    other = next(n["id"] for n in widget.model["nodes"] if n["op"] == "SumBackward0")
     widget._handle({"kind": "check", "node": other})
     assert "not a node of a custom" in widget._checked["sentence"]
     assert x.grad is None

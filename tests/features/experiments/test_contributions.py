@@ -172,3 +172,22 @@ def test_what_gets_no_gradient_has_no_parts():
     out = Nothing.apply(x).sum()
     assert get_gradient_edge(x)
     assert contributions(x, out) == []
+
+
+@pytest.mark.parametrize("by", ["edge", "path", "output"])
+def test_no_two_parts_have_the_same_label(by: str):
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    h = w * 1
+    programs = [
+        (h * h).sum(),
+        (h * h + h * h).sum(),
+        ((h * w) * (w * h)).sum(),
+        torch.addcmul(h, h, h).sum() + (h / h).sum(),
+        torch.stack([h, h, h.sin(), h]).sum(),
+        (h**h).sum() * (h @ h),
+    ]
+    for loss in programs:
+        labels = [part.label for part in contributions(w, loss, by=by)]
+        assert len(set(labels)) == len(labels), labels
+    paths = contributions(w, programs[0], by="path")
+    assert {part.label.rpartition(" (")[2] for part in paths} == {"self)", "other)"}

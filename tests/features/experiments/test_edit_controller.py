@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gradwalk import GraphWidget, load, record, save, what_if
-from gradwalk.features.experiments.shares import shares
+from gradwalk.features.experiments.contributions import shares
 
 
 def block() -> dict[str, Any]:
@@ -28,7 +28,7 @@ def test_edits_are_what_if():
     loss = names["loss"]
     widget = GraphWidget(loss, names=names)
     assert widget.edits == []
-    assert widget.what_if is None
+    assert widget.effect is None
     h, r, out, w0, w1, w2 = (names[n] for n in ("h", "r", "out", "w0", "w1", "w2"))
     assert all(each is not None for each in (h, r, out, w0, w1, w2))
     tries: list[tuple[list[Any], dict[str, Any]]] = [
@@ -45,7 +45,7 @@ def test_edits_are_what_if():
     for edits, asked in tries:
         widget.edits = edits
         expected = what_if(loss, **asked)
-        model = widget.what_if
+        model = widget.effect
         assert model is not None
         assert model["failed"] is None
         assert model["ran"] == expected.ran
@@ -60,19 +60,19 @@ def test_edits_are_what_if():
             assert (leaf["difference"] is None) == same
         json.dumps(model)
         assert all(w.grad is None for w in (w0, w1, w2))
-    first = widget.what_if["edits"]
+    first = widget.effect["edits"]
     assert [each["label"] for each in first] == ["MulBackward0 4 → r", "out → h"]
     assert first[1]["was"]["values"] == pytest.approx(-1.5379, abs=1e-4)
     assert first[1]["now"]["values"] == 3
     widget.edits = widget.edits[:-1]
-    assert len(widget.what_if["edits"]) == 1
+    assert len(widget.effect["edits"]) == 1
     widget.edits = []
-    assert widget.what_if is None
+    assert widget.effect is None
     widget.step(2)
     widget.edits = [{"kind": "cut", "edge": (2, 0)}]
     assert widget.cursor == 2
     widget.close()
-    assert widget.what_if is None
+    assert widget.effect is None
     assert widget.edits == []
 
 
@@ -105,7 +105,7 @@ def test_what_is_on_adds_up_and_each_name_is_compared_alone(seed: int):
     ]
     with closing(GraphWidget(names["loss"], names=names)) as widget:
         widget.edits = [edit | {"name": name, "off": off} for edit, _, name, off in chosen]
-        model = widget.what_if
+        model = widget.effect
         assert model is not None or not chosen
         if model is None:
             return
@@ -139,16 +139,16 @@ def test_edits_that_are_off_change_nothing_and_only_so_many_names_are_compared()
     with closing(GraphWidget(names["loss"], names=names)) as widget:
         widget.edits = [{"kind": "cut", "edge": (2, 0), "off": True}]
         assert widget.edits[0]["off"]
-        assert widget.what_if["reached"] == []
-        assert all(leaf["difference"] is None for leaf in widget.what_if["leaves"])
-        assert widget.what_if["code"] == ""
+        assert widget.effect["reached"] == []
+        assert all(leaf["difference"] is None for leaf in widget.effect["leaves"])
+        assert widget.effect["code"] == ""
         widget.edits = [
             {"kind": "scale", "edge": (2, 0), "value": i, "name": f" {i} ", "off": True}
             for i in range(8)
         ]
-        assert widget.what_if["names"] == list("012345")
-        assert widget.what_if["notes"] == ["Only the first 6 of 8 names are compared."]
-        w0 = next(leaf for leaf in widget.what_if["leaves"] if leaf["name"] == "w0")
+        assert widget.effect["names"] == list("012345")
+        assert widget.effect["notes"] == ["Only the first 6 of 8 names are compared."]
+        w0 = next(leaf for leaf in widget.effect["leaves"] if leaf["name"] == "w0")
         found = [each["after"]["values"] for each in w0["named"]]
         leaf = names["w0"]
         truth = [what_if(names["loss"], scale={(2, 0): i}, inputs=[leaf]) for i in range(6)]
@@ -163,12 +163,12 @@ def test_as_many_numbers_as_it_has_replace_a_gradient_of_any_shape(shape: tuple[
     with closing(GraphWidget(out, names={"w": w})) as widget:
         for value in (numbers, torch.tensor(numbers).reshape(shape).tolist()):
             widget.edits = [{"kind": "replace", "edge": "w", "value": value}]
-            assert widget.what_if["failed"] is None
-            (leaf,) = widget.what_if["leaves"]
+            assert widget.effect["failed"] is None
+            (leaf,) = widget.effect["leaves"]
             wanted = torch.tensor(numbers).reshape(shape)
             assert torch.equal(torch.tensor(leaf["after"]["values"]), wanted)
         widget.edits = [{"kind": "replace", "edge": "w", "value": [*numbers, 1.0, 2.0]}]
-        assert "one number for each" in str(widget.what_if["failed"])
+        assert "one number for each" in str(widget.effect["failed"])
 
 
 @pytest.mark.parametrize(
@@ -194,21 +194,21 @@ def test_what_cannot_be_is_a_sentence(tmp_path: Any):
     loss = block()["loss"]
     widget = GraphWidget(loss)
     widget.edits = [{"kind": "cut", "edge": (99, 0)}]
-    assert "nodes 0 to 9 only" in widget.what_if["failed"]
+    assert "nodes 0 to 9 only" in widget.effect["failed"]
     widget.edits = [{"kind": "scale", "edge": (2, 0), "value": "a"}]
-    assert "Give a number" in widget.what_if["failed"]
+    assert "Give a number" in widget.effect["failed"]
     loss.backward()
     widget.edits = [{"kind": "cut", "edge": (2, 0)}]
-    assert "freed" in widget.what_if["failed"]
+    assert "freed" in widget.effect["failed"]
     save(loss, tmp_path / "run.gw")
     opened = load(tmp_path / "run.gw")
     opened.edits = [{"kind": "cut", "edge": (2, 0)}]
-    assert "comes from a file" in opened.what_if["failed"]
+    assert "comes from a file" in opened.effect["failed"]
     program = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
     static = GraphWidget(program)
     static.edits = [{"kind": "cut", "edge": (0, 0)}]
     static.selected = 0
-    assert "a static graph" in static.what_if["failed"]
+    assert "a static graph" in static.effect["failed"]
     assert static._shares == []
 
 
@@ -254,7 +254,7 @@ class TestAnotherGraphInThePicture:
             after = self.shown(4.0)
             widget.update(after, names={"w": self.w})
             (plain,) = torch.autograd.grad(after, self.w, retain_graph=True)
-            (changed,) = (each for each in widget.what_if["leaves"] if each["name"] == "w")
+            (changed,) = (each for each in widget.effect["leaves"] if each["name"] == "w")
             assert changed["before"]["values"] == plain.item()
             assert changed["after"]["values"] == 10 * plain.item()
 
@@ -262,7 +262,7 @@ class TestAnotherGraphInThePicture:
         with closing(GraphWidget(self.shown(3.0), names={"w": self.w})) as widget:
             widget.edits = [{"kind": "cut", "edge": [1, 0], "value": None}]
             widget.update(self.shown(4.0).sin(), names={"w": self.w})
-            assert widget.what_if is None
+            assert widget.effect is None
             assert widget.edits == []
 
     def test_lets_go_of_the_graph_before(self):
@@ -270,7 +270,7 @@ class TestAnotherGraphInThePicture:
         gone = weakref.ref(before)
         with closing(GraphWidget(before, names={"w": self.w})) as widget:
             widget.edits = [{"kind": "cut", "edge": "w", "value": None}]
-            assert widget.what_if["failed"] is None
+            assert widget.effect["failed"] is None
             widget.update(self.shown(4.0), names={"w": self.w})
             del before
             assert gone() is None
@@ -289,13 +289,13 @@ def test_an_edge_of_another_kind_is_refused_in_a_sentence(edge: Any):
 def test_what_are_no_numbers_replace_nothing(value: Any):
     with closing(GraphWidget(block()["loss"])) as widget:
         widget.edits = [{"kind": "replace", "edge": (2, 0), "value": value}]
-        assert widget.what_if is not None
-        assert "Give a number, or a list" in str(widget.what_if["failed"])
+        assert widget.effect is not None
+        assert "Give a number, or a list" in str(widget.effect["failed"])
 
 
 def test_a_leaf_that_is_nan_before_and_after_is_not_listed_as_changed():
     w, v = (torch.tensor(0.0, requires_grad=True) for _ in range(2))
     with closing(GraphWidget(w.sqrt() * 0 + v, names={"w": w, "v": v})) as widget:
         widget.edits = [{"kind": "scale", "edge": "w", "value": 2}]
-        assert widget.what_if is not None
-        assert all(leaf["difference"] is None for leaf in widget.what_if["leaves"])
+        assert widget.effect is not None
+        assert all(leaf["difference"] is None for leaf in widget.effect["leaves"])

@@ -20,7 +20,7 @@ def test_it_starts_from_the_gradient_of_the_recording(given, hooked):
     widget = GraphWidget(w * 3)
     widget.backward(gradient=given)
     widget.edits = [{"kind": "scale", "edge": "w", "value": 1.0}]
-    assert [each["name"] for each in widget.what_if["leaves"]] == ["w"]
+    assert [each["name"] for each in widget.effect["leaves"]] == ["w"]
 
 
 def test_each_output_of_a_node_has_an_answer():

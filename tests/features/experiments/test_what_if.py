@@ -241,11 +241,11 @@ def test_only_what_is_below_runs():
     loss = net(torch.randn(2, 6, 32)).square().mean()
     graph = gradwalk.capture(loss, names=net)
     leaf = next(i for i, name in graph.nodes(data="name") if name == "layers.0.linear1.weight")
-    ((_, input_nr),) = [(u, d["input_nr"]) for u, _, d in graph.in_edges(leaf, data=True)]
+    ((_, arg_nr),) = [(u, d["arg_nr"]) for u, _, d in graph.in_edges(leaf, data=True)]
     (consumer,) = graph.predecessors(leaf)
-    assert what_if(loss, cut=[(consumer, input_nr)]).ran == 0
+    assert what_if(loss, cut=[(consumer, arg_nr)]).ran == 0
     (above,) = graph.predecessors(consumer)
-    nr = graph.edges[above, consumer, next(iter(graph[above][consumer]))]["input_nr"]
+    nr = graph.edges[above, consumer, next(iter(graph[above][consumer]))]["arg_nr"]
     assert what_if(loss, cut=[(above, nr)]).ran == 0
     assert what_if(loss, scale={(above, nr): 2}).ran == 1
     record = Experiment(capture_nodes(read_outputs((loss,), "t"), Names()), max_bytes=2**28)
@@ -271,7 +271,7 @@ def test_of_a_recorded_pass_only_what_is_below_runs(name, monkeypatch):
     seeds = [torch.rand_like(each) for each in outputs]
     recording = gradwalk.record(*outputs, gradient=seeds)
     nodes = recording.graph.number_of_nodes()
-    edges = [(u, d["input_nr"]) for u, _, d in recording.graph.edges(data=True)]
+    edges = [(u, d["arg_nr"]) for u, _, d in recording.graph.edges(data=True)]
     for edge in random.Random(0).sample(edges, min(12, len(edges))):
         torch.manual_seed(0)
         expected = what_if(*outputs, scale={edge: 3}, gradient=seeds)

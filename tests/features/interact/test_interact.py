@@ -6,6 +6,7 @@ import gc
 import math
 import sys
 import weakref
+from typing import Any
 
 import ipywidgets
 import pytest
@@ -45,9 +46,9 @@ def test_every_change_is_a_forward_a_backward_and_a_picture(box):
         box.controls[name].value = values[name] = value
         loss, grads = truth(neuron, **values)
         assert torch.equal(box.result, loss)
-        shown = {node["name"]: node for node in box.graph.graph["nodes"]}
+        shown = {node["name"]: node for node in box.widget.model["nodes"]}
         held = {
-            box.graph.graph["nodes"][one["node"]]["name"]: one for one in box.graph.run["grads"]
+            box.widget.model["nodes"][one["node"]]["name"]: one for one in box.widget.run["grads"]
         }
         assert shown["loss"]["value"] == loss.item()
         assert shown["pred"]["value"] == pytest.approx(values["w"] * values["x"] + values["b"])
@@ -55,7 +56,7 @@ def test_every_change_is_a_forward_a_backward_and_a_picture(box):
             assert torch.equal(box.leaves[each].grad, grad)
             assert shown[each]["value"] == values[each]
             assert held[each]["values"] == grad.item()
-        assert box.graph.cursor == len(box.graph.steps)
+        assert box.widget.cursor == len(box.widget.steps)
 
 
 def test_a_branch_taken_otherwise_is_another_graph_and_the_picture_says_so():
@@ -64,9 +65,9 @@ def test_a_branch_taken_otherwise_is_another_graph_and_the_picture_says_so():
 
     made = interact(kink, x=(-1.0, 1.0, 0.1))
     made.controls["x"].value = 0.5
-    assert made.graph._update["words"] == "new: relu and × 2; gone: exp"
+    assert made.widget._update["words"] == "new: relu and × 2; gone: exp"
     made.controls["x"].value = 0.75
-    assert made.graph._update["words"] == "graph unchanged"
+    assert made.widget._update["words"] == "graph unchanged"
     made.close()
 
 
@@ -155,15 +156,15 @@ def failing(x):
 def test_what_goes_wrong_is_a_sentence_and_the_last_good_picture_stays(value, sentence, stays):
     made = interact(failing, x=(-3.0, 3.0))
     made.controls["x"].value = 0.5
-    before = made.graph.graph
+    before = made.widget.model
     made.controls["x"].value = value
     assert made.error.startswith(sentence)
-    assert made.graph._fault == made.error
-    assert (made.graph.graph == before) is stays
+    assert made.widget._fault == made.error
+    assert (made.widget.model == before) is stays
     made.controls["x"].value = 0.25
     made.controls["x"].value = 0.75
     assert made.error is None
-    assert made.graph._fault is None
+    assert made.widget._fault is None
     assert made.leaves["x"].grad == 3
     made.close()
 
@@ -187,55 +188,55 @@ def test_the_gradients_of_a_model_do_not_add_up_and_outer_names_are_known():
     for value in (1.0, 3.0):
         made.controls["x"].value = value
     assert model.weight.grad.item() == 3.0
-    assert "model.weight" in {node["name"] for node in made.graph.graph["nodes"]}
+    assert "model.weight" in {node["name"] for node in made.widget.model["nodes"]}
     made.close()
 
 
 def test_a_step_is_that_of_gradient_descent(box):
     box.controls["w"].value, box.controls["b"].value = -1.5, 1.0
     before, grads = truth(neuron, w=-1.5, x=2.0, b=1.0, y=1.0)
-    step = box.step(0.05)
+    step = box.descend(0.05)
     w, b = -1.5 - 0.05 * grads["w"].item(), 1.0 - 0.05 * grads["b"].item()
     after, _ = truth(neuron, w=w, x=2.0, b=b, y=1.0)
     assert step.before == before.item()
     assert step.after == pytest.approx(after.item(), rel=1e-6)
     assert box.controls["w"].value == pytest.approx(w)
     assert box.controls["x"].value == 2.0  # a plain number is data
-    assert set(box.step(0.05, names=["x"]).moved) == {"x"}
-    with pytest.raises(ValueError, match=r"Those that can: w, x, b, y\."):
-        box.step(0.1, names=["z"])
+    assert set(box.descend(0.05, names=["x"]).moved) == {"x"}
+    with pytest.raises(ValueError, match=r"Give one of: w, x, b, y\."):
+        box.descend(0.1, names=["z"])
 
 
 def test_a_step_widens_a_range_rather_than_stop_at_its_end():
     made = interact(lambda w: (w - 10) ** 2, w=(-1.0, 1.0))
-    made.step(0.5)
+    made.descend(0.5)
     assert made.controls["w"].value == pytest.approx(10.0)
     assert made.result.item() == pytest.approx(0.0, abs=1e-6)
     made.close()
 
 
 def test_a_number_set_in_the_picture_sets_its_control(box):
-    knob = next(knob for knob in box.graph._knobs if knob["name"] == "w")
-    assert (knob["min"], knob["max"]) == (-5.0, 5.0)
-    box.graph._handle({"kind": "turn", "node": knob["node"], "at": [], "value": 2.5})
+    entry = next(entry for entry in box.widget._number_inputs if entry["name"] == "w")
+    assert (entry["min"], entry["max"]) == (-5.0, 5.0)
+    box.widget._handle({"kind": "turn", "node": entry["node"], "at": [], "value": 2.5})
     assert box.controls["w"].value == 2.5
     assert box.leaves["w"].item() == 2.5
-    box.graph._handle({"kind": "turn", "node": knob["node"], "at": [], "value": 99})
+    box.widget._handle({"kind": "turn", "node": entry["node"], "at": [], "value": 99})
     assert box.controls["w"].value == 5.0
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 2), (2, 1, 3), (16,)])
 def test_each_number_of_a_tensor_is_set_in_the_picture(shape):
     made = interact(lambda t: (t**3).sum(), t=torch.ones(shape, dtype=torch.float64))
-    knobs = made.graph._knobs
-    assert [tuple(knob["at"]) for knob in knobs] == made.controls["t"].places
-    assert len(knobs) == made.leaves["t"].numel()
+    inputs = made.widget._number_inputs
+    assert [tuple(entry["at"]) for entry in inputs] == made.controls["t"].places
+    assert len(inputs) == made.leaves["t"].numel()
     expected = torch.ones(shape, dtype=torch.float64)
-    for i, knob in enumerate(knobs):
-        number = knob["min"] + (i + 1) * knob["step"]
-        asked = {"kind": "turn", "node": knob["node"], "at": knob["at"], "value": number}
-        made.graph._handle(asked)
-        expected[tuple(knob["at"])] = number
+    for i, entry in enumerate(inputs):
+        number = entry["min"] + (i + 1) * entry["step"]
+        asked = {"kind": "turn", "node": entry["node"], "at": entry["at"], "value": number}
+        made.widget._handle(asked)
+        expected[tuple(entry["at"])] = number
         truth = expected.clone().requires_grad_()
         (truth**3).sum().backward()
         assert torch.equal(made.leaves["t"].detach(), expected)
@@ -246,11 +247,11 @@ def test_each_number_of_a_tensor_is_set_in_the_picture(shape):
 def test_it_is_a_box_of_controls_and_picture():
     made = gradwalk.interact(lambda w: w * 2, w=1.5)
     assert isinstance(made, ipywidgets.Box)
-    assert isinstance(made.graph, GraphWidget)
+    assert isinstance(made.widget, GraphWidget)
     assert made.controls["w"] in made.children
-    assert made.graph in made.children
+    assert made.widget in made.children
     made.close()
-    assert made.graph.comm is None
+    assert made.widget.comm is None
 
 
 @pytest.mark.parametrize("is_wrong", [False, True])
@@ -348,17 +349,17 @@ def test_a_slider_can_hold_what_a_step_sets_it_to(lr):
     """The browser rounds a slider to its steps, and sends that back."""
     made = interact(lambda w, v: (w * 3 - 1) ** 2 + v**2, w=(-5.0, 5.0), v=(-1.0, 1.0, 0.5))
     made.controls["v"].value = 0.5
-    steps = {knob["name"]: knob["step"] for knob in made.graph._knobs}
+    steps = {entry["name"]: entry["step"] for entry in made.widget._number_inputs}
     for _ in range(3):
         expected = {name: leaf.detach() - lr * leaf.grad for name, leaf in made.leaves.items()}
-        made.step(lr)
+        made.descend(lr)
         for name, control in made.controls.items():
             count = round((control.value - control.min) / control.step)
             rounded = control.min + count * control.step
             assert rounded == pytest.approx(expected[name].item(), rel=1e-7, abs=1e-8)
             assert torch.equal(made.leaves[name].detach(), expected[name])
     # In the picture it moves as it did.
-    assert {knob["name"]: knob["step"] for knob in made.graph._knobs} == steps
+    assert {entry["name"]: entry["step"] for entry in made.widget._number_inputs} == steps
     made.close()
 
 
@@ -370,14 +371,16 @@ def test_a_step_to_what_is_no_number_is_refused_and_nothing_moves(lr, start):
         before, gradient = box.controls["w"].value, box.leaves["w"].grad.clone()
         stepped = box.leaves["w"].detach() - lr * gradient
         if stepped.isfinite().all():
-            box.step(lr)
+            box.descend(lr)
             continue
-        with pytest.raises(ValueError, match=r"no number that a control can hold. Nothing moved"):
-            box.step(lr)
+        with pytest.raises(ValueError, match=r"no control can hold\. Nothing moved"):
+            box.descend(lr)
         assert box.controls["w"].value == before
         assert torch.equal(box.leaves["w"].grad, gradient)
     assert all(
-        math.isfinite(knob[part]) for knob in box.graph._knobs for part in ("min", "max", "step")
+        math.isfinite(entry[part])
+        for entry in box.widget._number_inputs
+        for part in ("min", "max", "step")
     )
     box.close()
 
@@ -421,9 +424,9 @@ def needs_two(w, b, k=3, mode="plain", extra=None):
         ({"w": 1.0, "bb": 2.0}, r"given bb, and needs_two takes no such.*nearest name is 'b'"),
         ({"w": 1.0, "b": 2.0, "zzz": 1}, r"given zzz, and .*It takes w, b, k, mode, extra"),
         ({"w": (5.0, -5.0), "b": 1.0}, r"w=\(5\.0, -5\.0\), for which .*min below max"),
-        ({"w": (1, 2, 3, 4), "b": 1.0}, r"w=\(1, 2, 3, 4\), for which there is no control"),
-        ({"w": [], "b": 1.0}, r"w=\[\], for which there is no control"),
-        ({"w": object(), "b": 1.0}, r"w=<object .*for which there is no control.*w=fixed\("),
+        ({"w": (1, 2, 3, 4), "b": 1.0}, r"w=\(1, 2, 3, 4\), for which no control exists"),
+        ({"w": [], "b": 1.0}, r"w=\[\], for which no control exists"),
+        ({"w": object(), "b": 1.0}, r"w=<object .*for which no control exists.*w=fixed\("),
     ],
 )
 def test_arguments_that_do_not_fit_are_sentences(given, sentence):
@@ -441,3 +444,18 @@ def test_what_has_a_default_need_not_be_given_and_any_name_goes_where_the_functi
     box = interact(lambda **numbers: numbers["a"] * numbers["b"], a=2.0, b=3.0)
     assert box.leaves["a"].grad.item() == 3.0
     box.close()
+
+
+@pytest.mark.parametrize("beside", [3, "text", None, [1, {"n": 2}], torch.ones(2)])
+def test_values_without_a_graph_may_be_returned_beside_the_loss(beside: Any):
+    for returned in (
+        lambda a: {"loss": a**2, "beside": beside},
+        lambda a: (a**2, beside),
+        lambda a: [beside, [a**2, beside]],
+    ):
+        box = interact(returned, a=(-5.0, 5.0))
+        box.controls["a"].value = 3.0
+        assert box.error is None
+        assert box.leaves["a"].grad == 6
+        assert box.differences()["a"].agrees
+        box.close()

@@ -169,9 +169,9 @@ def test_a_module_of_any_kind_is_drawn(kind, inside, watched, tmp_path):
     else:
         loss = model(torch.ones(2, 4)).mean()
     widget = GraphWidget(loss)
-    for node in widget.graph["nodes"]:
+    for node in widget.model["nodes"]:
         widget.selected = node["id"]
         assert widget.details["failed"] == []
     assert [each for each in diagnose(loss) if each.kind == "failed"] == []
     save(loss, path=tmp_path / "loss.gw")
-    assert len(load(tmp_path / "loss.gw").graph["nodes"]) == len(widget.graph["nodes"])
+    assert len(load(tmp_path / "loss.gw").model["nodes"]) == len(widget.model["nodes"])

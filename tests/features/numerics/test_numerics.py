@@ -13,9 +13,9 @@ from torch import nn
 
 from gradwalk import GraphWidget, capture, compare_numerics, record, save, watch
 from gradwalk.graph.capture import capture_nodes
+from gradwalk.graph.labels import is_pass_through
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
-from gradwalk.graph.pass_through import is_pass_through
 
 pytestmark = pytest.mark.one_python
 

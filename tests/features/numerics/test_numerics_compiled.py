@@ -66,9 +66,9 @@ def test_a_wrong_backward_inside_compiled_code_is_between_what_is_right_and_wron
     wrong = torch.compile(lambda: step(1.01), backend="aot_eager")()
     widget = GraphWidget(wrong)
     widget.backward()
-    before = widget.graph
+    before = widget.model
     found = compare_numerics(*((widget, right) if is_turned else (right, widget)))
-    assert widget.graph is before  # opened for the comparison alone
+    assert widget.model is before  # opened for the comparison alone
     side = 1 if is_turned else 0
     graph = capture(right)
     calls = capture(wrong, opened=True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwalk import GraphWidget
-from gradwalk.features.quiz.typed_numbers import is_near, read_number
+from gradwalk.features.quiz.quiz import is_near, read_number
 from gradwalk.schema.columns import decode
 
 
@@ -39,7 +39,7 @@ def travelled(widget):
 
 
 def node_of(widget, name):
-    return next(node["id"] for node in widget.graph["nodes"] if node["name"] == name)
+    return next(node["id"] for node in widget.model["nodes"] if node["name"] == name)
 
 
 def test_a_hidden_gradient_travels_nowhere(widget):
@@ -66,14 +66,14 @@ def test_nothing_beside_the_picture_gives_a_hidden_number_away(widget):
     assert "−12" not in told
     assert "-12" not in told
     widget.quiz(None)
-    assert "-12.0" in json.dumps(travelled(widget)["what_if"])
+    assert "-12.0" in json.dumps(travelled(widget)["effect"])
 
 
 def test_a_hidden_value_travels_nowhere(widget):
     widget.quiz("value", nodes=["pred"])
     pred = node_of(widget, "pred")
     state = travelled(widget)
-    assert state["graph"]["nodes"][pred]["value"] is None
+    assert state["model"]["nodes"][pred]["value"] is None
     assert state["_values"][pred] is None
     widget.reveal("pred")
     assert travelled(widget)["_values"][pred] == -2.0
@@ -81,15 +81,15 @@ def test_a_hidden_value_travels_nowhere(widget):
 
 def test_the_order_travels_nowhere_and_is_that_of_the_engine(widget):
     widget.quiz("order")
-    order = [step["node"] for step in widget.steps]
-    assert travelled(widget)["steps"] == []
+    order = [step.node for step in widget.steps]
+    assert travelled(widget)["_steps"] == []
     assert travelled(widget)["run"] is None
     for node in reversed(order[1:]):
         assert not widget.answer(node)
     assert widget.score == {"right": 0, "wrong": len(order) - 1, "revealed": 0, "of": len(order)}
     assert all(widget.answer(node) for node in order)
     assert widget.score["right"] == len(order)
-    assert travelled(widget)["steps"] != []
+    assert travelled(widget)["_steps"] != []
     places = {one["node"]: one["answer"] for one in widget._quiz["questions"]}
     assert [places[node] for node in order] == [str(i + 1) for i in range(len(order))]
 
@@ -98,8 +98,8 @@ def test_every_number_of_every_node_is_a_right_answer(widget):
     widget.quiz("grad")
     grads = {}
     for step in widget.steps:
-        widget_grad = widget._feature("quiz")._asked.questions[step["node"]].truth
-        grads[step["node"]] = widget_grad
+        widget_grad = widget._feature("quiz")._asked.questions[step.node].truth
+        grads[step.node] = widget_grad
     assert grads[node_of(widget, "w")] == -12.0
     for node, grad in grads.items():
         assert not widget.answer(node, grad + 1)
@@ -123,8 +123,22 @@ def test_hints_are_first_the_local_derivative_then_the_chain_rule(widget):
     assert hint("w", "12") == "Not yet. Look at the sign. from ×: the local derivative is 2"
     assert hint("w", "11") == "Not yet. from ×: −6 × 2"
     assert hint("x", "1") == "Not yet. from ×: the local derivative is −1.5"
-    assert hint("x", "one") == "'one' is no number: type one such as -24, 2.5e-3 or 1/3."
+    assert hint("x", "one") == "'one' is not a number: type one such as -24, 2.5e-3 or 1/3."
     assert widget.score["wrong"] == 3  # what is no number is no answer
+
+
+def test_the_second_hint_at_an_output_says_what_backward_starts_with(widget):
+    widget.backward()
+    widget.quiz("grad", nodes=["loss"])
+    hints = []
+    for _ in range(2):
+        widget.answer("loss", "7")
+        hints.append(widget._quiz["questions"][0]["hint"])
+    ends = "the derivative of the output by itself"
+    assert hints == [
+        f"Not yet. backward starts here, with {ends}",
+        f"Not yet. backward starts here, with 1, {ends}",
+    ]
 
 
 def test_a_gradient_that_adds_up_is_hinted_at_by_its_parts():
@@ -206,7 +220,7 @@ def test_the_quiz_ends_when_asked_and_with_its_graph(widget):
     widget.quiz("grad", nodes=["w"])
     x = torch.tensor(2.0, requires_grad=True)
     widget.update(x * 3)
-    assert widget.graph["nodes"][1]["name"] == "x"
+    assert widget.model["nodes"][1]["name"] == "x"
     assert widget._quiz is None
 
 

@@ -85,15 +85,15 @@ for name in (schedule.__name__ for schedule in SCHEDULES):
     for shown in (None, *range(world)):
         widget = gradwalk.load(f"{folder}/{name}-*.gw", rank=shown)
         details = look(widget)
-        nodes, edges = widget.graph["nodes"], widget.graph["edges"]
-        assert len(widget.graph["roots"]) == 1
+        nodes, edges = widget.model["nodes"], widget.model["edges"]
+        assert len(widget.model["roots"]) == 1
         boxes = {node["namespace"].split("/")[0] for node in nodes}
         assert boxes == {f"stage {i} on rank {i}" for i in range(world)}, boxes
         tied = [node for node in nodes if (node["sign"] or "").startswith("from rank")]
         assert len(tied) == world - 1
         for node in tied:
             ((edge,)) = [edge for edge in edges if edge["source"] == node["id"]]
-            at = widget.graph["edges"].index(edge)
+            at = widget.model["edges"].index(edge)
             run_ = widget.run
             assert run_["norms"][run_["edges"].index(at)] > 0
             here, there = details[node["id"]], details[edge["target"]]
@@ -104,7 +104,7 @@ for name in (schedule.__name__ for schedule in SCHEDULES):
             assert f"sent to rank {rank + 1}" in there["about"]
         # The graph is that of one process, but for the nodes in between.
         assert len([n for n in nodes if n["kind"] != "constant"]) == len(
-            [n for n in plain.graph["nodes"] if n["kind"] != "constant"]
+            [n for n in plain.model["nodes"] if n["kind"] != "constant"]
         ) + world - 1
         per_layer = 8 // world
         leaves = [d for d in details if d["kind"] == "leaf"]
@@ -122,15 +122,15 @@ for name in (schedule.__name__ for schedule in SCHEDULES):
         kinds = [f.kind for f in widget.diagnose() if not f.message.startswith("Rank ")]
         assert kinds == [], widget.diagnose()
         # The pass of all stages, one after the other, and backwards.
-        assert [step["step"] for step in widget.steps] == [*range(1, len(widget.steps) + 1)]
-        assert {step["node"] for step in widget.steps} == {
+        assert [step.step for step in widget.steps] == [*range(1, len(widget.steps) + 1)]
+        assert {step.node for step in widget.steps} == {
             n["id"] for n in nodes if n["kind"] != "constant"
         }
-        order = {step["node"]: step["step"] for step in widget.steps}
+        order = {step.node: step.step for step in widget.steps}
         for edge in edges:
             if edge["kind"] == "gradient":
                 assert order[edge["source"]] < order[edge["target"]]
-        last = widget.steps[-1]["node"]
+        last = widget.steps[-1].node
         widget.step_back(len(widget.steps))
         assert {d["state"] for d in look(widget) if d["kind"] != "constant"} == {"waiting", "ready"}
         widget.step(len(widget.steps) - 1)
@@ -166,8 +166,8 @@ def work(rank):
     save(widget, f"{folder}/run-{rank}.gw", stage=rank)
 
 on_ranks(work, 2)
-alone = [gradwalk.load(f"{folder}/run-{rank}.gw").graph for rank in range(2)]
-graph = gradwalk.load(f"{folder}/run-*.gw").graph
+alone = [gradwalk.load(f"{folder}/run-{rank}.gw").model for rank in range(2)]
+graph = gradwalk.load(f"{folder}/run-*.gw").model
 assert len(graph["checkpoints"]) == sum(len(each["checkpoints"]) for each in alone) == 4
 inside = [node for node in graph["nodes"] if node["checkpoint"] is not None]
 assert len(inside) == sum(node["checkpoint"] is not None for g in alone for node in g["nodes"]) > 0
@@ -241,7 +241,7 @@ def test_stages_and_their_replicas(as_rank, tmp_path, replicas, stages, same):
     pattern = pipeline(as_rank, tmp_path, replicas, stages, same=same)
     for shown in range(replicas * stages):
         widget = load(pattern, rank=shown)
-        boxes = {node["namespace"].split("/")[0] for node in widget.graph["nodes"]}
+        boxes = {node["namespace"].split("/")[0] for node in widget.model["nodes"]}
         assert len(boxes) == stages
         own = f"stage {shown // replicas} on rank {shown}"
         if not same:  # else it does not matter whose stages are shown
@@ -257,16 +257,16 @@ def test_stages_and_their_replicas(as_rank, tmp_path, replicas, stages, same):
             ]
             assert all(each["local"]["norm"] > 0 for each in rows)
             assert "has no such node" not in widget.details["about"]
-        assert {*kinds(widget)} == ({"not reduced"} if replicas > 1 and not same else set())
+        assert {*kinds(widget)} == ({"not-reduced"} if replicas > 1 and not same else set())
 
 
 def test_each_stage_counts_its_own_parameters(as_rank, tmp_path):
     pattern = pipeline(as_rank, tmp_path, 2, 3, same=True)
     widget = as_ddp(pattern, tmp_path, lambda said, leaf: {})
     found = {
-        tuple(sorted(widget.graph["nodes"][node]["label"] for node in f.nodes)): f.message
+        tuple(sorted(widget.model["nodes"][node]["label"] for node in f.nodes)): f.message
         for f in widget.diagnose()
-        if f.kind == "same batch"
+        if f.kind == "same-batch"
     }
     own = [{name for name in names if name.startswith("net")} for names in found]
     for stage in range(3):
@@ -288,11 +288,11 @@ def test_a_stage_that_sends_several_outputs_of_one_operation(as_rank, tmp_path):
         as_rank(rank, 2)
         save(widget, tmp_path / f"run-{rank}.gw", stage=rank)
     widget = load(str(tmp_path / "run-*.gw"))
-    (root,) = (n["id"] for n in widget.graph["nodes"] if n["op"] == "SplitBackward0")
+    (root,) = (n["id"] for n in widget.model["nodes"] if n["op"] == "SplitBackward0")
     widget.selected = root
     shares = widget.details["contributions"]
     assert widget.details["about"].count("was sent to rank 1") == 1
-    edges = [edge for edge in widget.graph["edges"] if edge["target"] == root]
+    edges = [edge for edge in widget.model["edges"] if edge["target"] == root]
     assert len(edges) == len(sent)
     assert {(share["consumer"], share["output_nr"]) for share in shares} == {
         (edge["source"], edge["output_nr"]) for edge in edges
@@ -305,12 +305,12 @@ def test_a_stage_that_sends_several_outputs_of_one_operation(as_rank, tmp_path):
 def test_a_stage_of_one_replica_that_lacks_a_parameter(as_rank, tmp_path):
     pattern = pipeline(as_rank, tmp_path, 2, 2, skip=3)
     widget = load(pattern)
-    found = only(widget, "unused on a rank")
+    found = only(widget, "unused-on-rank")
     assert "net1.0.bias got no gradient on rank 3, and did on rank 2" in found.message
     assert [each["local"] is None for each in row(widget, "net1.0.bias")] == [False, True]
     assert "The graph of rank 3 has no such node." in widget.details["about"]
     other = load(pattern, rank=1)
-    assert "net1.0.bias got no gradient on rank 3" in only(other, "unused on a rank").message
+    assert "net1.0.bias got no gradient on rank 3" in only(other, "unused-on-rank").message
 
 
 def test_stages_without_their_number_are_not_tied(as_rank, tmp_path):
@@ -318,10 +318,10 @@ def test_stages_without_their_number_are_not_tied(as_rank, tmp_path):
         widget = load(pipeline(as_rank, tmp_path, numbered=False))
     assert "save each with gradwalk.save(..., stage=)" in str(told[0].message)
     assert any("load it with rank=1" in f.message for f in widget.diagnose())
-    names = {node["name"] for node in widget.graph["nodes"]}
+    names = {node["name"] for node in widget.model["nodes"]}
     assert "net0.0.weight" in names
     assert "net1.0.weight" not in names
-    for node in widget.graph["nodes"]:
+    for node in widget.model["nodes"]:
         widget.selected = node["id"]
         assert "has no such node" not in widget.details["about"]
 
@@ -374,14 +374,14 @@ def test_an_input_with_a_name_is_tied_and_a_parameter_is_not(as_rank, tmp_path):
     for rank, widget in enumerate(widgets):
         as_rank(rank, 2)
         save(widget, tmp_path / f"run-{rank}.gw", stage=rank)
-    nodes = load(str(tmp_path / "run-*.gw")).graph["nodes"]
+    nodes = load(str(tmp_path / "run-*.gw")).model["nodes"]
     assert [node["name"] for node in nodes if node["sign"] == "from rank 0"] == ["taken"]
 
 
 def test_findings_of_stages_point_at_the_nodes_of_the_whole(as_rank, tmp_path, monkeypatch):
     monkeypatch.setattr("gradwalk.checks.run_checks._LEAST_TOLD", 0)
     widget = load(pipeline(as_rank, tmp_path, 1, 3, keep=True))
-    nodes = widget.graph["nodes"]
+    nodes = widget.model["nodes"]
     assert any(f.nodes for f in widget.diagnose())
     for found in widget.diagnose():
         rank = found.message.split(":")[0].lower()
@@ -397,5 +397,5 @@ def test_findings_of_stages_point_at_the_nodes_of_the_whole(as_rank, tmp_path, m
 def test_eight_replicas_of_eight_stages(as_rank, tmp_path):
     pattern = pipeline(as_rank, tmp_path, 8, 8)
     widget = load(pattern)
-    assert len({node["namespace"].split("/")[0] for node in widget.graph["nodes"]}) == 8
+    assert len({node["namespace"].split("/")[0] for node in widget.model["nodes"]}) == 8
     assert len(row(widget, "net3.0.weight")) == 8

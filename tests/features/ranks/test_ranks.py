@@ -38,7 +38,7 @@ def work(rank):
                 assert torch.equal(parameter.grad.to_local(), expected[name]), name
             found = {{d["name"]: d for d in look(widget) if d["kind"] == "leaf"}}
             assert found.keys() == {{"net." + name for name in expected}}, found.keys()
-            signs = {{node["name"]: node["sign"] for node in widget.graph["nodes"]}}
+            signs = {{node["name"]: node["sign"] for node in widget.model["nodes"]}}
             assert all(signs["net." + name] == "all-gather" for name in expected), signs
             for name, reduced in expected.items():
                 details = found["net." + name]
@@ -257,6 +257,16 @@ def work(rank):
         net.module.second.weight += rank == odd
     watched("drifted", net, batch(rank))
     watched("same", ddp(), batch(0 if rank in (0, odd) else rank))
+    for name, numbers in (("inner", batch(rank)), ("same_inner", batch(0))):
+        net = ddp()
+        with watch():
+            loss = net(numbers)
+        saved(name, rank, net.module, loss)
+        net = ddp()
+        loss = net(numbers)
+        widget = GraphWidget(loss, names={"net": net.module})
+        loss.backward()
+        save(widget, f"{folder}/{name}_unwatched-{rank}.gw")
     net = Net()  # told to be left out, so nobody has forgotten it
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ["second.weight"])
     watched("ignored", DistributedDataParallel(net), batch(rank))
@@ -274,6 +284,17 @@ def work(rank):
         loss = net(batch(rank))
     saved("left_out", rank, net, loss, reduce)
 
+    # All of them by hand, after a pass that the widget ran.
+    net = Net()
+    with watch():
+        loss = net(batch(rank))
+    widget = GraphWidget(loss, names={"net": net})
+    widget.backward()
+    for parameter in net.parameters():
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= world
+    save(widget, f"{folder}/by_hand-{rank}.gw")
+
     mesh = init_device_mesh("cpu", (world,), mesh_dim_names=("tp",))
     watched("fsdp", fully_shard(Net(), mesh=mesh), batch(rank))
     plan = {"first": ColwiseParallel(), "second": RowwiseParallel()}
@@ -285,19 +306,24 @@ def work(rank):
 on_ranks(work, world)
 for name, kinds in {
     "good": set(),
-    "unused": {"unused on a rank"},
-    "no_sync": {"not reduced"},
+    "unused": {"unused-on-rank"},
+    "no_sync": {"not-reduced"},
     "no_sync_then": set(),
-    "bare": {"not reduced"},
-    "left_out": {"not reduced"},
-    "nan": {"nan on a rank"},
-    "large": {"large on a rank"},
+    "bare": {"not-reduced"},
+    "left_out": {"not-reduced"},
+    "by_hand": set(),
+    "nan": {"nan-on-rank"},
+    "large": {"large-on-rank"},
     "drifted": {"drifted"},
-    "same": {"same batch"},
-    "ignored": {"not reduced"},
+    "same": {"same-batch"},
+    "inner": set(),
+    "same_inner": {"same-batch"},
+    "inner_unwatched": set(),
+    "same_inner_unwatched": {"same-batch"},
+    "ignored": {"not-reduced"},
     "fsdp": set(),
     "tp": set(),
-    "tp_seed": {"not alike"},
+    "tp_seed": {"not-alike"},
 }.items():
     for shown in (0, 1):
         found = told(name, shown)
@@ -313,7 +339,7 @@ def line(text):
 second = f"planted_net.py:{line('h = self.second')} (`h = self.second(h)`)"
 second = f"net.module.second.weight at {second}"
 ranks = "ranks" if world > 2 else "rank"
-message = told("unused")["unused on a rank"].message
+message = told("unused")["unused-on-rank"].message
 assert second in message, message
 assert f"got no gradient on rank {odd}, and did on {ranks} {rest}" in message, message
 assert f"as when `if is_second:` at planted_net.py:{line('if is_second')}" in message, message
@@ -321,26 +347,26 @@ assert "find_unused_parameters=True" in message, message
 assert second in explained("unused", "net.module.second.weight")
 assert "second.bias" not in explained("unused", "net.module.second.weight")
 for name, severity in (("no_sync", "warning"), ("bare", "error"), ("left_out", "error")):
-    assert told(name)["not reduced"].severity == severity
-assert "no_sync()" in told("no_sync")["not reduced"].message
-assert second in told("no_sync")["not reduced"].message
-message = told("left_out")["not reduced"].message
+    assert told(name)["not-reduced"].severity == severity
+assert "no_sync()" in told("no_sync")["not-reduced"].message
+assert second in told("no_sync")["not-reduced"].message
+message = told("left_out")["not-reduced"].message
 assert second.replace("module.", "") in message and "first" not in message, message
 assert "nothing was reduced" in explained("left_out", "net.second.weight")
 assert "reduced" not in explained("left_out", "net.second.bias")
-message = told("nan")["nan on a rank"].message
+message = told("nan")["nan-on-rank"].message
 assert f"on rank {odd}, and none" in message and "net.module." in message, message
 assert f"on rank {odd}, and none" in explained("nan", "net.module.second.weight")
-message = told("large")["large on a rank"].message
+message = told("large")["large-on-rank"].message
 assert f"The local gradients of rank {odd} are" in message and "planted_net.py:" in message, message
 message = told("drifted")["drifted"].message
 assert second in message, message
 assert "weights the same" in explained("drifted", "net.module.second.weight")
-message = told("same")["same batch"].message
+message = told("same")["same-batch"].message
 assert f"The local gradients of ranks 0 and {odd} are the very same" in message, message
-message = told("ignored")["not reduced"].message
+message = told("ignored")["not-reduced"].message
 assert second in message and "bias" not in message and "ran through" not in message, message
-message = told("tp_seed")["not alike"].message
+message = told("tp_seed")["not-alike"].message
 assert f"net.second.bias at planted_net.py:{line('functional.dropout')}" in message, message
 assert "another seed, as in dropout" in explained("tp_seed", "net.second.bias")
 if world > 2:

@@ -64,13 +64,13 @@ def gradients(word, rank):
 
 def drawn(widget):
     graph = nx.MultiDiGraph()
-    graph.add_nodes_from(node["id"] for node in widget.graph["nodes"])
-    graph.add_edges_from((edge["source"], edge["target"]) for edge in widget.graph["edges"])
+    graph.add_nodes_from(node["id"] for node in widget.model["nodes"])
+    graph.add_edges_from((edge["source"], edge["target"]) for edge in widget.model["edges"])
     return graph
 
 
 def here(widget):
-    return {each["node"]: each["here"] for each in widget.graph["ranks"]["nodes"]}
+    return {each["node"]: each["here"] for each in widget.model["ranks"]["nodes"]}
 
 
 WORDS = [
@@ -90,16 +90,16 @@ def test_each_rank_is_in_one_picture_with_all_others(as_rank, tmp_path, words):
     pattern = saved(as_rank, tmp_path, words)
     widget = load(pattern)
     assert nx.is_directed_acyclic_graph(drawn(widget))
-    places = [(node["kind"], node["op"]) for node in widget.graph["nodes"]]
-    edges = [(edge["source"], edge["target"]) for edge in widget.graph["edges"]]
-    names = {node["name"] for node in widget.graph["nodes"] if node["kind"] == "leaf"}
+    places = [(node["kind"], node["op"]) for node in widget.model["nodes"]]
+    edges = [(edge["source"], edge["target"]) for edge in widget.model["edges"]]
+    names = {node["name"] for node in widget.model["nodes"] if node["kind"] == "leaf"}
     expected = [gradients(word, rank) for rank, word in enumerate(words)]
     assert names - {None} == {name for grads in expected for name in grads}
     for rank, word in enumerate(words):
         widget.rank = rank
         # The same picture, whoever is shown.
-        assert [(node["kind"], node["op"]) for node in widget.graph["nodes"]] == places
-        assert [(edge["source"], edge["target"]) for edge in widget.graph["edges"]] == edges
+        assert [(node["kind"], node["op"]) for node in widget.model["nodes"]] == places
+        assert [(edge["source"], edge["target"]) for edge in widget.model["edges"]] == edges
         # Its own graph is what its file alone has.
         alone = load(tmp_path / f"run-{rank:02}.gw")
         own = widget.to_networkx()
@@ -108,9 +108,9 @@ def test_each_rank_is_in_one_picture_with_all_others(as_rank, tmp_path, words):
         assert (matched.only_left, matched.only_right) == ([], [])
         autograd = {node for node, data in own.nodes(data=True) if data["kind"] in {"op", "leaf"}}
         assert {node for node, is_here in here(widget).items() if is_here} == autograd
-        assert [len(step) for step in widget.steps] == [len(step) for step in alone.steps]
+        assert [len(step) for step in widget._steps] == [len(step) for step in alone._steps]
         # Of what it lacks the panel has what another rank got.
-        for node in widget.graph["nodes"]:
+        for node in widget.model["nodes"]:
             widget.selected = node["id"]
             found = widget.details
             assert found["failed"] == []
@@ -128,8 +128,8 @@ def test_each_rank_is_in_one_picture_with_all_others(as_rank, tmp_path, words):
             assert [row["local"] is not None for row in found["ranks"]] == [
                 node["name"] in grads for grads in expected
             ]
-        words_of = {each["node"]: each["only"] for each in widget.graph["ranks"]["nodes"]}
-        for node in widget.graph["nodes"]:
+        words_of = {each["node"]: each["only"] for each in widget.model["ranks"]["nodes"]}
+        for node in widget.model["nodes"]:
             if node["kind"] == "leaf" and node["name"] is not None:
                 having = [node["name"] in grads for grads in expected]
                 assert (words_of[node["id"]] is None) is all(having)
@@ -138,8 +138,8 @@ def test_each_rank_is_in_one_picture_with_all_others(as_rank, tmp_path, words):
                         f"only on rank {having.index(True)}",
                         f"not on rank {having.index(False)}",
                     )
-        for each in widget.graph["ranks"]["edges"]:
-            edge = widget.graph["edges"][each["edge"]]
+        for each in widget.model["ranks"]["edges"]:
+            edge = widget.model["edges"][each["edge"]]
             has = own.has_edge(edge["source"], edge["target"])
             assert has or not each["here"]
         assert word is not None
@@ -147,9 +147,9 @@ def test_each_rank_is_in_one_picture_with_all_others(as_rank, tmp_path, words):
 
 def test_what_several_ranks_have_beyond_the_first_is_there_once(as_rank, tmp_path):
     widget = load(saved(as_rank, tmp_path, ["", "ab", "b", "abc"]))
-    leaves = [node["name"] for node in widget.graph["nodes"] if node["kind"] == "leaf"]
+    leaves = [node["name"] for node in widget.model["nodes"] if node["kind"] == "leaf"]
     assert len(leaves) == len(set(leaves)) == 8
-    assert widget.graph["ranks"]["elsewhere"] == []
+    assert widget.model["ranks"]["elsewhere"] == []
 
 
 def test_of_many_kinds_of_graphs_some_are_drawn_and_the_others_told(as_rank, tmp_path):
@@ -157,9 +157,9 @@ def test_of_many_kinds_of_graphs_some_are_drawn_and_the_others_told(as_rank, tmp
     widget = load(saved(as_rank, tmp_path, words))
     for rank in (0, 5, 11):
         widget.rank = rank
-        leaves = {node["name"] for node in widget.graph["nodes"] if node["kind"] == "leaf"}
+        leaves = {node["name"] for node in widget.model["nodes"] if node["kind"] == "leaf"}
         assert f"net.blocks.{words[rank]}.weight" in leaves
-        elsewhere = widget.graph["ranks"]["elsewhere"]
+        elsewhere = widget.model["ranks"]["elsewhere"]
         assert len(elsewhere) == 4
         told = {name for each in elsewhere for name in each["names"]}
         assert told.isdisjoint(leaves)
@@ -169,10 +169,10 @@ def test_of_many_kinds_of_graphs_some_are_drawn_and_the_others_told(as_rank, tmp
 def test_the_picture_can_be_saved_opened_and_made_a_page(as_rank, tmp_path):
     widget = load(saved(as_rank, tmp_path, ["a", "", "b"]), rank=1)
     again = load(save(widget, tmp_path / "all.gw"))
-    assert again.graph == widget.graph
+    assert again.model == widget.model
     assert [*again.to_networkx()] == [*widget.to_networkx()]
     assert str(again) == str(widget)
-    for node in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.model["nodes"])):
         widget.selected = again.selected = node
         assert again.details == widget.details
     for path in (tmp_path / "out.html", tmp_path / "out.svg"):
@@ -190,7 +190,7 @@ def test_a_rank_without_a_pass_beside_one_with(as_rank, tmp_path):
     save(GraphWidget(loss, names={"net": model}), tmp_path / "run-01.gw")
     for rank in (0, 1):
         widget = load(pattern, rank=rank)
-        for node in widget.graph["nodes"]:
+        for node in widget.model["nodes"]:
             widget.selected = node["id"]
             assert widget.details["failed"] == []
         assert sum(not is_here for is_here in here(widget).values()) > 0
@@ -198,10 +198,10 @@ def test_a_rank_without_a_pass_beside_one_with(as_rank, tmp_path):
 
 def test_a_branch_is_drawn_on_the_rank_that_skipped_it(as_rank, tmp_path):
     widget = load(run(as_rank, tmp_path, second=[0]), rank=1)
-    (node,) = [n["id"] for n in widget.graph["nodes"] if n["name"] == "model.second.weight"]
-    only = {each["node"]: each["only"] for each in widget.graph["ranks"]["nodes"]}
+    (node,) = [n["id"] for n in widget.model["nodes"] if n["name"] == "model.second.weight"]
+    only = {each["node"]: each["only"] for each in widget.model["ranks"]["nodes"]}
     assert only[node] == "only on rank 0"
-    (found,) = [f for f in widget.diagnose() if f.kind == "unused on a rank"]
+    (found,) = [f for f in widget.diagnose() if f.kind == "unused-on-rank"]
     assert node in found.nodes
 
 
@@ -217,16 +217,16 @@ def test_derivatives_that_only_some_ranks_take_are_drawn(as_rank, tmp_path):
                 (dx,) = torch.autograd.grad(y, x, create_graph=True)
                 loss = loss + dx.square().sum()
         widget = GraphWidget(loss, names={"net": net, "x": x})
-        assert len(widget.graph["derivatives"]) == rank % 2
+        assert len(widget.model["derivatives"]) == rank % 2
         widget.backward()
         as_rank(rank, 3)
         save(widget, tmp_path / f"run-{rank}.gw")
     widget = load(str(tmp_path / "run-*.gw"))
     for rank in (0, 1, 2):
         widget.rank = rank
-        (tied,) = widget.graph["derivatives"]
-        on = {strip["node"]: strip["only"] for strip in widget.graph["ranks"]["nodes"]}
+        (tied,) = widget.model["derivatives"]
+        on = {strip["node"]: strip["only"] for strip in widget.model["ranks"]["nodes"]}
         assert on[tied["node"]] == "only on rank 1"
         assert on[tied["of"]] is None
     again = load(save(widget, tmp_path / "again.gw"))
-    assert len(again.graph["derivatives"]) == 1
+    assert len(again.model["derivatives"]) == 1

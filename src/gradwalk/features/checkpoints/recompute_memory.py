@@ -7,20 +7,100 @@ of unknown origin is left out; the number is then a lower bound.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from ...graph.attributes import Place
-from ...graph.capture import Capture
-from ...graph.pass_through import VIEWS
-from ...torch_api.checkpoints import Sizes, frame_of, has_policy, inputs_of, packed_tensors
+from ...graph.capture import Capture, Place
+from ...graph.labels import VIEWS, in_bytes
+from ...graph.names import Names
+from ...schema.graph import CheckpointModel
+from ...sources.live_drawing import Regions
+from ...torch_api.checkpoints import frame_of, has_policy, inputs_of, packed_sizes, packed_tensors
 from ...torch_api.nodes import outputs_metadata
 from ...torch_api.reading import storage_id
-from ...tracing.checkpoint_regions import Region
+from ...tracing.annotate import Annotated
+from ...tracing.checkpoint_regions import Region, innermost
+from .region_boxes import boxes_of_regions
+
+
+def drawn_regions(
+    captured: Annotated, names: Names, inferred: Mapping[int, str], boxes: Mapping[int, str]
+) -> Regions:
+    """Describe the checkpointed regions of a graph; no part of the program runs.
+
+    Args:
+        captured: The graph.
+        names: The user's names for modules.
+        inferred: Node id -> namespace, where these are inferred.
+        boxes: Node id -> the box of a node outside of modules.
+    """
+    found = boxes_of_regions(captured, names, inferred, boxes)
+    models: list[CheckpointModel] = []
+    for region, box in zip(found.regions, found.boxes, strict=True):
+        memory = not_kept(captured, region)
+        size = None if memory is None else memory.bytes
+        is_all = memory is not None and memory.is_all and region.is_exact
+        models.append(
+            {
+                "parent": region.parent,
+                "box": box,
+                "saves": _saves(size, is_all=is_all),
+                "about": _about(
+                    region,
+                    size,
+                    None if memory is None else memory.inputs,
+                    is_all=is_all,
+                    has_policy=is_chosen(region),
+                ),
+            }
+        )
+    return Regions(models, innermost(found.regions), found.spaces, found.modules)
+
+
+def _saves(size: int | None, *, is_all: bool) -> str:
+    """Say how many bytes a region saves; empty if unknown."""
+    if not size:
+        return ""
+    return f"saves {'' if is_all else 'at least '}{in_bytes(size)}"
+
+
+def _about(
+    region: Region, size: int | None, inputs: int | None, *, is_all: bool, has_policy: bool
+) -> str:
+    """Describe a checkpointed region in backward; ``inputs`` are the bytes that it keeps."""
+    who = region.called or "this part"
+    if region.is_reentrant:
+        return (
+            f"Checkpointed with use_reentrant=True: this node keeps what went into {who}, and its "
+            f"backward runs {who} forward again, then a backward pass of its own through it. Its "
+            "operations are not in the graph before that, so what they would keep is not known."
+        )
+    nested = "" if region.parent is None else " The checkpointed part around it runs again first."
+    found = [f"Checkpointed: {who} runs forward again when backward gets here.{nested}"]
+    if has_policy:
+        found.append(
+            "The program chooses what is kept all the same (context_fn), so what the rest would "
+            "take is not known."
+        )
+    elif size:
+        instead = f" (it keeps its inputs, {in_bytes(inputs)})" if inputs else ""
+        least = "" if is_all else "at least "
+        found.append(
+            f"So {least}{in_bytes(size)} that its operations make and need for backward are not "
+            f"kept until then{instead}."
+        )
+    if not region.is_exact:
+        found.append(
+            "Where it begins and ends is inferred: an operation that saves nothing tells only "
+            "under watch() whether it belongs to it."
+        )
+    return " ".join(found)
+
 
 _RESULT = re.compile(r"result(\d*)$")
 _SHARES_MEMORY = VIEWS | {"ExpandBackward0"}
@@ -96,16 +176,15 @@ class _Inside:
 
     def needed(self) -> Iterator[_Needed]:
         """Yield the tensors that the operations would have saved, without leaves."""
-        sizes: dict[int, Sizes] = {}
+        sizes = functools.cache(packed_sizes)
         for i in self._order:
             node = self._captured.nodes[i]
             frame = frame_of(node)
             if frame is None:
                 continue
-            noted = sizes.setdefault(id(frame), Sizes(frame))
             takes = dict(self._taken_by(i))
             for name, packed in packed_tensors(node):
-                about = noted.of(packed)
+                about = sizes(frame).get(id(packed.data))
                 if about is None:  # a missing operand, or one that was not packed
                     continue
                 result = _RESULT.match(name)

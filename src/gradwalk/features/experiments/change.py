@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-from ...graph.attributes import Place
+from ...graph.capture import Place
 from ...torch_api.reading import first_line
 
 Kind = Literal["cut", "scale", "replace"]
@@ -20,7 +20,7 @@ class Edit:
 
     Attributes:
         kind: "cut", "scale" or "replace".
-        edge: (consumer, input_nr) of the changed edge; None to change the sum of all edges into
+        edge: (consumer, arg_nr) of the changed edge; None to change the sum of all edges into
             ``place``.
         place: (node, output_nr) of the tensor of the gradient.
         value: The factor, or the replacing tensor or function; None for a cut.
@@ -59,10 +59,10 @@ class Edit:
             return self.value(grad)
         except Exception as error:
             called = getattr(self.value, "__name__", type(self.value).__name__)
-            said = first_line(error).rstrip(".")
+            why = first_line(error).rstrip(".")
             raise RuntimeError(
                 f"replace was given {called} for the gradient at {self.label}, and it raised "
-                f"{type(error).__name__}: {said}. Nothing was changed. Give a function that takes "
+                f"{type(error).__name__}: {why}. Nothing was changed. Give a function that takes "
                 f"this gradient, of shape {tuple(grad.shape)} and {grad.dtype}, and returns one "
                 "like it, or None to leave it."
             ) from error

@@ -17,8 +17,14 @@ from ...backward.recorded_pass import refuse_within_backward
 from ...torch_api.modes import grad_mode_kept, random_numbers_kept, unseen
 from ...torch_api.nodes import custom_function, is_of_torch, op_name
 from ...torch_api.reading import first_line
-from .arguments import argument_names, arguments_of, devices_of
-from .custom_call import CustomCall, NotCheckableError, Place
+from .custom_call import (
+    CustomCall,
+    NotCheckableError,
+    Place,
+    argument_names,
+    arguments_of,
+    devices_of,
+)
 from .jacobian import DOUBLE, SINGLE, Jacobian, in_double, jacobians
 
 MOST_ENTRIES = 200
@@ -178,7 +184,7 @@ class _Checker:
         try:
             with random_numbers_kept(devices_of(self.call.arguments)):
                 base = self.repeated()
-                tried, told = self.first()
+                tried, compared = self.first()
                 self.layouts(base)
                 twice = self.second()
         except _FaultError as found:
@@ -186,11 +192,15 @@ class _Checker:
             return Check(False, found.fault, found.wrong[:MOST_TOLD], sentence)
         size = self.call.size
         few = "" if tried == size else f" of {size:,}"
-        untold = "" if told == tried else f", {tried - told:,} of them without a finite difference"
+        unknown = (
+            ""
+            if compared == tried
+            else f", {tried - compared:,} of them without a finite difference"
+        )
         single = "" if self.precision is DOUBLE else " in single precision"
         sentence = (
             f"{name} agrees with finite differences{single} for {tried:,}{few} "
-            f"number{'s' * (tried != 1)} of its inputs{untold}, and with every layout of its "
+            f"number{'s' * (tried != 1)} of its inputs{unknown}, and with every layout of its "
             f"grad_output. {twice}"
         )
         return Check(True, None, (), sentence)
@@ -236,7 +246,7 @@ class _Checker:
         return [grad.detach().to_dense().clone() for grad in found]
 
     def _raised(self, error: Exception, layout: str = "") -> _FaultError:
-        said = f"{type(error).__name__}: {first_line(error).rstrip('.')}"
+        reason = f"{type(error).__name__}: {first_line(error).rstrip('.')}"
         if "modified by an inplace operation" in str(error):
             return _FaultError(
                 "repeat",
@@ -245,10 +255,10 @@ class _Checker:
         if layout:
             return _FaultError(
                 "layout",
-                f"raises {said}, when grad_output is {layout}. Call grad_output.contiguous() in "
+                f"raises {reason}, when grad_output is {layout}. Call grad_output.contiguous() in "
                 "backward.",
             )
-        return _FaultError("error", f"is wrong: it raised {said}.")
+        return _FaultError("error", f"is wrong: it raised {reason}.")
 
     def first(self) -> tuple[int, int]:
         """Return how many numbers were tried, and of how many there is a finite difference."""
@@ -257,8 +267,8 @@ class _Checker:
         tried = sum(map(len, vectors.inputs))
         if found is None:
             return tried, tried
-        told = sum(int(each.told.sum()) for each in found)
-        if tried and not told:
+        compared = sum(int(each.known.sum()) for each in found)
+        if tried and not compared:
             raise ValueError(
                 f"{self.call.called} cannot be checked: with these inputs every finite difference "
                 "is NaN or infinite. Give others: check(node, x, ...)."
@@ -267,7 +277,7 @@ class _Checker:
         if wrong:
             more = f", and so on: {len(wrong):,} derivatives are wrong" if len(wrong) > 1 else ""
             raise _FaultError("derivative", f"is wrong: {wrong[0]}{more}.", wrong)
-        return tried, told
+        return tried, compared
 
     def second(self) -> str:
         """Return what is known of the second derivatives."""
@@ -297,8 +307,8 @@ class _Checker:
         except NotCheckableError:
             raise
         except Exception as error:
-            said = f"{type(error).__name__}: {first_line(error).rstrip('.')}"
-            return f"It cannot be differentiated twice: {said}."
+            reason = f"{type(error).__name__}: {first_line(error).rstrip('.')}"
+            return f"It cannot be differentiated twice: {reason}."
         found = self._compare(backward, given, whole=False)
         if found is not None:
             by = vectors.places + vectors.output_places("grad_output")
@@ -385,12 +395,12 @@ class _Checker:
                 raise _FaultError(
                     "layout",
                     f"depends on the layout of grad_output: with one that is {layout}, the "
-                    f"gradient of {place} is {_said(got[at])}, and {_said(wanted[at])} with the "
-                    "same numbers contiguous. Call grad_output.contiguous() in backward.",
+                    f"gradient of {place} is {_as_text(got[at])}, and {_as_text(wanted[at])} "
+                    "with the same numbers contiguous. Call grad_output.contiguous() in backward.",
                 )
 
 
-def _said(number: torch.Tensor) -> str:
+def _as_text(number: torch.Tensor) -> str:
     return f"{number.item():.6g}"
 
 

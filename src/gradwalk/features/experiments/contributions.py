@@ -10,16 +10,88 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from ...graph.attributes import Place
-from ...graph.capture import capture_nodes
+from ...backward.recorded_pass import RecordedPass
+from ...graph.adjacency import predecessors
+from ...graph.capture import Place, capture_nodes
+from ...graph.labels import label
 from ...graph.names import Names, caller_names
 from ...graph.outputs import Output, read_outputs
+from ...schema.what_if import ShareModel
 from ...torch_api.modes import grad_mode_kept, unseen
+from ...torch_api.reading import is_plain, own_part
 from .change import Edits
-from .experiment import Experiment
-from .places import called, find_place
+from .experiment import Experiment, called, find_place
 from .replay import Flow, Gradient, Replay
-from .shares import along
+
+MOST_SHARES = 50
+"""The largest number of edges of a node for which shares are computed."""
+
+_LARGEST = 2**24  # the largest number of values read for one node
+
+
+def shares(recorded: RecordedPass, node: int) -> list[ShareModel]:
+    """Return the share of each edge in the incoming gradient of a node, the largest first.
+
+    Args:
+        recorded: The pass; nothing runs again.
+        node: An autograd node.
+
+    Returns:
+        One share per edge. Empty for fewer than two edges, if a gradient was not kept, or if a
+        hook changed the sum.
+    """
+    graph, steps = recorded.graph, recorded.run.steps
+    edges = [
+        (consumer, edge["arg_nr"])
+        for consumer, into in predecessors(graph)[node].items()
+        for edge in into.values()
+        if edge["output_nr"] == 0
+    ]
+    step = steps.get(node)
+    if step is None or not 1 < len(edges) <= MOST_SHARES or len(step.grad_outputs) != 1:
+        return []
+    (arrived,) = step.grad_outputs
+    whole = None if arrived is None else arrived.tensor
+    # A freed tensor has no numbers, and one sharded over ranks needs communication.
+    if whole is None or not is_plain(whole):
+        return []
+    if whole.numel() * len(edges) > _LARGEST or not whole.numel():
+        return []
+    found: list[ShareModel] = []
+    for consumer, arg_nr in edges:
+        kept = steps[consumer].grad_inputs[arg_nr] if consumer in steps else None
+        if kept is None:
+            continue  # None flowed there
+        if kept.tensor is None or own_part(kept.tensor) is not None:
+            return []
+        part = kept.tensor.sum_to_size(whole.shape)
+        found.append(
+            {
+                "consumer": consumer,
+                "arg_nr": arg_nr,
+                "label": label(graph.nodes[consumer]),
+                "share": along(part, whole),
+            }
+        )
+    square = along(whole, whole)
+    if not square or not torch.isfinite(torch.tensor(square)):
+        return []
+    for each in found:
+        each["share"] /= square
+    if abs(sum(each["share"] for each in found) - 1) > 1e-3:
+        return []
+    return sorted(found, key=lambda each: -abs(each["share"]))
+
+
+def along(part: torch.Tensor, whole: torch.Tensor) -> float:
+    """Return the real inner product of two gradients."""
+    dtype = torch.complex128 if whole.is_complex() else torch.float64
+    first, second = (
+        (each if each.layout is torch.strided else each.to_dense()).to(dtype).flatten()
+        for each in (part, whole)
+    )
+    return float(torch.real(torch.vdot(first, second)))
+
 
 By = Literal["edge", "output", "path", "sample"]
 
@@ -38,7 +110,7 @@ class Contribution:
         share: Its share of the gradient, along the gradient's direction; for a single number, part
             divided by whole. Shares sum to 1, or are all 0 for a zero gradient. A part in the
             opposite direction is negative.
-        edges: The (consumer, input_nr) of its path, from the output on; without paths, only those
+        edges: The (consumer, arg_nr) of its path, from the output on; without paths, only those
             at the tensor.
     """
 
@@ -49,7 +121,7 @@ class Contribution:
 
 
 def contributions(
-    tensor_or_name: torch.Tensor | str, *outputs: Any, by: By = "edge"
+    tensor_or_name: torch.Tensor | str, *outputs: Any, by: By = "edge", stacklevel: int = 1
 ) -> list[Contribution]:
     """Split the gradient of a tensor into its parts.
 
@@ -64,6 +136,8 @@ def contributions(
             each row of them is to blame for. Torch does not know what a dimension means: whatever
             the first one is, its rows are called samples, so ask where it is the batch. Where
             samples touch each other (batch norm), a part is what came through the sample's own row.
+        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+            caller, and a function that wraps this one passes 2.
 
     Returns:
         The parts, the largest share first. They sum to the gradient. Empty if no gradient
@@ -90,7 +164,7 @@ def contributions(
             "contributions() was given no output. Give the tensor or its name first, then what "
             "backward starts from, as in contributions('w', loss)."
         )
-    names = caller_names(None, "contributions")
+    names = caller_names(None, "contributions", stacklevel)
     return _contributions(tensor_or_name, read_outputs(outputs, "contributions"), names, by)
 
 
@@ -163,7 +237,7 @@ def _by_edge(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
     ]
     replay = experiment.replay
     name = experiment.title(place)
-    for edge in _into(replay, place):
+    for edge in replay.into(place):
         if edge[0] in flow.passed:
             label = f"{called(replay, edge[0])} → {name}"
             found.append(_Part(label, flow.passed[edge[0]][edge[1]], (edge,)))
@@ -171,26 +245,35 @@ def _by_edge(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
 
 
 def _told_apart(replay: Replay, parts: list[_Part]) -> list[_Part]:
-    """The same, where two have the same label with the argument that each edge belongs to."""
-    labels = [part.label for part in parts]
-    graph = replay.captured.graph
-    found = []
+    """The parts, where those with equal labels get the arguments by which their edges differ."""
+    alike: dict[str, list[_Part]] = {}
     for part in parts:
-        label = part.label
-        if labels.count(label) > 1 and part.edges:
-            consumer, nr = part.edges[-1]
-            arguments = {
-                edge["input_nr"]: edge["argument"]
-                for _, _, edge in graph.out_edges(consumer, data=True)
-            }
-            label = f"{label} ({arguments.get(nr) or f'input {nr}'})"
-        found.append(_Part(label, part.gradient, part.edges))
+        alike.setdefault(part.label, []).append(part)
+    found = []
+    taken: set[str] = set()
+    for part in parts:
+        same = [set(each.edges) for each in alike[part.label]]
+        shared = set.intersection(*same)
+        is_one_way = len({tuple(node for node, _ in each.edges) for each in alike[part.label]}) == 1
+        own = [edge for edge in part.edges if edge not in shared] if len(same) > 1 else []
+        words = [_argument(replay, edge, with_node=not is_one_way) for edge in own]
+        label = f"{part.label} ({', '.join(words)})" if words else part.label
+        count = itertools.count(2)
+        unique = label
+        while unique in taken:
+            unique = f"{label} ({next(count)})"
+        taken.add(unique)
+        found.append(_Part(unique, part.gradient, part.edges))
     return found
 
 
-def _into(replay: Replay, place: Place) -> list[Place]:
-    """The edges whose gradients are of a place, in the order in which they arrive."""
-    return [edge for edge in replay.takers[place[0]] if replay.following[edge[0]][edge[1]] == place]
+def _argument(replay: Replay, edge: Place, *, with_node: bool) -> str:
+    """The name of an edge's argument: "self", "input 2", "other of MulBackward0"."""
+    consumer, nr = edge
+    edges = replay.captured.graph.out_edges(consumer, data=True)
+    named = next((data["argument"] for *_, data in edges if data["arg_nr"] == nr), None)
+    word = named or f"input {nr}"
+    return f"{word} of {called(replay, consumer)}" if with_node else word
 
 
 def _by_output(experiment: Experiment, place: Place, above: set[int]) -> list[_Part]:
@@ -233,7 +316,7 @@ def _by_path(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
         splits += 1
     if waiting:
         done.append(_Part("all other paths", _total([part for _, _, _, part in waiting])))
-    return done
+    return _told_apart(replay, done)
 
 
 def _arriving(
@@ -243,7 +326,7 @@ def _arriving(
     found: list[tuple[Place, Place | None, torch.Tensor]] = []
     for at in places:
         found += [(at, None, seed) for root, seed in experiment.seeds if root == at]
-        for edge in _into(experiment.replay, at):
+        for edge in experiment.replay.into(at):
             passed = flow.passed.get(edge[0])
             if passed is not None and (grad := passed[edge[1]]) is not None:
                 found.append((at, edge, grad))

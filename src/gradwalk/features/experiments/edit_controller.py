@@ -2,23 +2,263 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from ...backward.kept_gradients import DEFAULT_BUDGET
+from ...backward.kept_gradients import DEFAULT_BUDGET, KeptGradient
 from ...backward.recorded_pass import refuse_within_backward
 from ...explain import describe_node as why
+from ...graph.capture import Place
+from ...schema.backward import FewModel
 from ...schema.updates import CheckedModel
-from ...schema.what_if import EditModel, ShareModel, WhatIfModel
+from ...schema.what_if import EditModel, LeafChangeModel, ShareModel, WhatIfModel
+from ...sources.graph_model import few_of
 from ...sources.graph_source import GraphSource
 from ...torch_api.modes import unseen
+from ...tracing.annotations import Annotation
 from ...widget.controllers import Controller
 from ...widget.graph_traits import GraphTraits
+from .change import Edit, same
 from .check import check
-from .edits import read_edit, what_if_model, without_answer
-from .experiment import Experiment
-from .shares import shares
+from .contributions import shares
+from .experiment import Experiment, Outcome, place_name
+from .program_change import program_change
+from .replay import Gradient
+
+MOST_LEAVES = 100
+"""The largest number of listed leaves; those that change come first."""
+
+MOST_COMPARED = 6
+"""The largest number of compared names: each costs a partial backward pass."""
+
+_KINDS = ("cut", "scale", "replace")
+
+
+def read_edit(given: Any) -> EditModel:
+    """Check one edit of the trait ``edits``, as far as possible without the graph.
+
+    Args:
+        given: A dict with ``kind``, ``edge`` and, unless it is a cut, ``value``; if wanted with
+            ``name`` and ``off``.
+
+    Raises:
+        TypeError: The edit is not a dict, or a value in it has the wrong type.
+        ValueError: Its kind or one of its keys is unknown.
+    """
+    example = "{'kind': 'scale', 'edge': (2, 0), 'value': 0.5, 'name': 'half'}"
+    if not isinstance(given, Mapping) or "kind" not in given or "edge" not in given:
+        raise TypeError(f"edits was given {given!r}. Give a list of dicts such as {example}.")
+    kind, edge, value = given["kind"], given["edge"], given.get("value")
+    if kind not in _KINDS:
+        raise ValueError(
+            f"edits was given the kind {kind!r}; it is one of {', '.join(map(repr, _KINDS))}."
+        )
+    if not isinstance(edge, (str, list, tuple)):
+        raise TypeError(
+            f"edits was given the edge {edge!r}, of type {type(edge).__name__}. Give it as "
+            "(consumer id, arg_nr), or the name of a tensor for all edges that flow to it."
+        )
+    name, off = given.get("name"), given.get("off", False)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(
+            f"edits was given the name {name!r}, of type {type(name).__name__}. Give a text, or "
+            "None for an edit without a name."
+        )
+    if not isinstance(off, bool):
+        raise TypeError(f"edits was given off={off!r}. Give True or False.")
+    if unknown := sorted(map(str, given.keys() - EditModel.__annotations__.keys())):
+        raise ValueError(
+            f"edits was given an edit with {', '.join(map(repr, unknown))}, which it does not have."
+            f" Give a list of dicts such as {example}."
+        )
+    if isinstance(value, torch.Tensor):
+        value = value.tolist()
+    return {
+        "kind": kind,
+        "edge": edge if isinstance(edge, str) else list(edge),
+        "value": value,
+        "name": (name or "").strip() or None,
+        "off": off,
+    }
+
+
+def edit_of(experiment: Experiment, model: EditModel) -> Edit:
+    """Return the change that an edit describes.
+
+    Raises:
+        TypeError: Something is of the wrong kind.
+        ValueError: The place is not in the graph, or the numbers do not fit.
+    """
+    kind, value = model["kind"], model["value"]
+    edge = model["edge"] if isinstance(model["edge"], str) else tuple(model["edge"])
+    if kind == "replace":
+        found = experiment.read("cut", edge)
+        like = experiment.like(found.place)
+        value = _numbers(value, like, found.label)
+        shape = tuple(like.shape)
+        if value.dim() == 0:
+            value = value.expand(shape)
+        elif value.dim() == 1 and value.numel() == math.prod(shape):
+            value = value.reshape(shape)
+    return experiment.read(kind, edge, value)
+
+
+def _numbers(value: Any, like: Any, label: str) -> torch.Tensor:
+    try:
+        return torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise TypeError(
+            f"edits was given a {type(value).__name__} to replace the gradient at {label}, which "
+            f"is of {like.dtype} and has shape {tuple(like.shape)}. Give a number, or a list of as "
+            "many numbers as it has."
+        ) from error
+
+
+def what_if_model(
+    experiment: Experiment, models: Sequence[EditModel], annotations: Mapping[int, Annotation]
+) -> WhatIfModel:
+    """Return the effect of edits: of all active ones together, and of each name alone.
+
+    Args:
+        experiment: The graph.
+        models: The edits, from `read_edit`.
+        annotations: The annotations of its nodes, from `gradwalk.watch`.
+
+    Raises:
+        TypeError: Something is of the wrong kind.
+        ValueError: A place is not in the graph, or numbers do not fit.
+        RuntimeError: A node cannot run again.
+    """
+    edits = [edit_of(experiment, model) for model in models]
+    on = [edit for edit, model in zip(edits, models, strict=True) if not model["off"]]
+    named: dict[str, list[Edit]] = {}
+    for edit, model in zip(edits, models, strict=True):
+        if model["name"] is not None:
+            named.setdefault(model["name"], []).append(edit)
+    names = list(named)[:MOST_COMPARED] if len(named) > 1 else []
+    outcome = experiment.what_if(on)
+    leaves = _leaves(experiment, outcome, [experiment.what_if(named[name]) for name in names])
+    values = iter(_at_edits(on, outcome))
+    notes = experiment.notes(on) if on else []
+    if names and len(names) < len(named):
+        notes.append(f"Only the first {len(names)} of {len(named)} names are compared.")
+    return {
+        "failed": None,
+        "edits": [
+            {"label": edit.label, "was": was, "now": now}
+            for edit, model in zip(edits, models, strict=True)
+            for was, now in [(None, None) if model["off"] else next(values)]
+        ],
+        "leaves": leaves[:MOST_LEAVES],
+        "leaf_count": len(leaves),
+        "names": names,
+        "reached": sorted(outcome.reached),
+        "ran": outcome.ran,
+        "code": program_change(annotations, experiment, on, outcome.flowed),
+        "notes": notes,
+    }
+
+
+def without_answer(sentence: str) -> WhatIfModel:
+    """The answer for edits that failed, with the reason."""
+    return {
+        "failed": sentence,
+        "edits": [],
+        "leaves": [],
+        "leaf_count": 0,
+        "names": [],
+        "reached": [],
+        "ran": 0,
+        "code": "",
+        "notes": [],
+    }
+
+
+def _few(gradients: Mapping[Any, Gradient]) -> dict[Any, FewModel]:
+    there = {key: KeptGradient(grad) for key, grad in gradients.items() if grad is not None}
+    return few_of(there)
+
+
+def _at_edits(
+    edits: Sequence[Edit], outcome: Outcome
+) -> list[tuple[FewModel | None, FewModel | None]]:
+    """The gradient at each edit, before and after."""
+    was = _few({i: outcome.flowing.get(i) for i in range(len(edits))})
+    now = _few({i: outcome.flowed.get(i) for i in range(len(edits))})
+    return [(was.get(i), now.get(i)) for i in range(len(edits))]
+
+
+def _leaves(
+    experiment: Experiment, outcome: Outcome, named: Sequence[Outcome]
+) -> list[LeafChangeModel]:
+    """The leaves, with the effect of all active edits and of each name; changed ones first."""
+    differences = _differences(outcome)
+    # Norms of all leaves are the largest cost of an edit: those before it are cached.
+    missing = {at: grad for at, grad in outcome.before.items() if at not in experiment.values}
+    new = _few(missing)
+    experiment.values |= {place: new.get(place) for place in missing}
+    was, less = experiment.values, _few(differences)
+    now = _few({place: outcome.after[place] for place in differences})
+    by_name = [_after(each) for each in named]
+    found: list[LeafChangeModel] = [
+        {
+            "node": place[0],
+            "name": place_name(experiment.replay, place),
+            "before": was[place],
+            "after": now.get(place) if place in differences else was[place],
+            "difference": less.get(place),
+            "rest": _rest(was[place], now.get(place)) if place in differences else None,
+            "named": [
+                {"after": after.get(place, was[place]), "changed": place in after}
+                for after in by_name
+            ],
+        }
+        for place in outcome.before
+    ]
+    return sorted(
+        found,
+        key=lambda leaf: (
+            leaf["difference"] is None and not any(each["changed"] for each in leaf["named"])
+        ),
+    )
+
+
+def _differences(outcome: Outcome) -> dict[Place, Gradient]:
+    """After minus before, where they differ."""
+    return {
+        place: difference
+        for place, before in outcome.before.items()
+        if (difference := _difference(before, outcome.after[place])) is not None
+    }
+
+
+def _after(outcome: Outcome) -> dict[Place, FewModel | None]:
+    """The gradients that change."""
+    changed = [
+        place for place, before in outcome.before.items() if not same(before, outcome.after[place])
+    ]
+    few = _few({place: outcome.after[place] for place in changed})
+    return {place: few.get(place) for place in changed}
+
+
+def _difference(before: Gradient, after: Gradient) -> Gradient:
+    """After minus before; None if nothing changed."""
+    if before is None or after is None:
+        return after if before is None else -before
+    if same(before, after):
+        return None
+    return after - before
+
+
+def _rest(before: FewModel | None, after: FewModel | None) -> float | None:
+    norm = None if before is None else before["norm"]
+    left = 0.0 if after is None else after["norm"]
+    if not isinstance(norm, (int, float)) or not isinstance(left, (int, float)) or not norm:
+        return None
+    return left / norm
 
 
 class EditController(Controller[GraphTraits]):
@@ -26,7 +266,7 @@ class EditController(Controller[GraphTraits]):
 
     _experiment: Experiment | None = None  # on the graph that is shown, once it is needed
 
-    def check(self, trait: str, value: Any) -> Any:
+    def validate(self, trait: str, value: Any) -> Any:
         """Return a value of the trait ``edits``, checked as far as it can be without the graph."""
         if trait != "edits":
             return value
@@ -41,7 +281,7 @@ class EditController(Controller[GraphTraits]):
         """Compute the effect of the edits."""
         if trait == "edits":
             edits = self.widget.edits
-            self.widget.set_trait("what_if", self._answer_to(edits) if edits else None)
+            self.widget.set_trait("effect", self._answer_to(edits) if edits else None)
 
     def _answer_to(self, edits: list[EditModel]) -> WhatIfModel:
         try:
@@ -77,8 +317,8 @@ class EditController(Controller[GraphTraits]):
                 )
             known = captured.tensors.get((node, 0))
             gave = None if known is None else known()
-            is_its = gave is not None and gave.grad_fn is captured.nodes[node]
-            found = check(gave if is_its and gave is not None else captured.nodes[node])
+            is_known = gave is not None and gave.grad_fn is captured.nodes[node]
+            found = check(gave if is_known and gave is not None else captured.nodes[node])
             agrees, sentence = found.agrees, found.sentence
         except Exception as error:  # of the user's own forward; shown in the panel
             sentence = str(error) or type(error).__name__

@@ -57,7 +57,7 @@ class Jacobian:
         low: The smallest slope that finite differences allow, per step.
         high: The largest one: at a kink, as that of relu at 0, it is the slope of one side.
         finite: Which numbers of the outputs are finite.
-        told: Which numbers of the input have a derivative to compare with.
+        known: Which numbers of the input have a derivative to compare with.
     """
 
     gradient: torch.Tensor
@@ -65,7 +65,7 @@ class Jacobian:
     low: torch.Tensor
     high: torch.Tensor
     finite: torch.Tensor
-    told: torch.Tensor
+    known: torch.Tensor
 
     def is_off(self, gradient: torch.Tensor, allowed: torch.Tensor | float) -> torch.Tensor:
         """Return where a gradient is outside of what the differences of both steps allow."""
@@ -76,7 +76,7 @@ class Jacobian:
         """Return where the gradient is wrong."""
         size = torch.maximum(self.gradient.abs(), self.difference.abs())
         allowed = (precision.relative * size).nan_to_num(0, 0, 0)
-        return self.is_off(self.gradient, allowed) & self.told[:, None] & self.finite
+        return self.is_off(self.gradient, allowed) & self.known[:, None] & self.finite
 
 
 def jacobians(

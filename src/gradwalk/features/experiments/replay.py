@@ -16,17 +16,85 @@ from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 import torch
+from torch.autograd.graph import Node
 
 from ...backward.recorded_pass import refuse_within_backward
-from ...graph.attributes import Place
-from ...graph.capture import Capture
+from ...graph.capture import Capture, Place
 from ...graph.labels import described
 from ...torch_api.engine import within_a_pass
 from ...torch_api.modes import random_numbers_kept, unseen
-from ...torch_api.nodes import AccumulateGrad, custom_function, outputs_metadata, sequence_nr
-from ...torch_api.reading import first_line
+from ...torch_api.nodes import (
+    AccumulateGrad,
+    custom_function,
+    donates_buffers,
+    keeps_tensors,
+    outputs_metadata,
+    sequence_nr,
+)
+from ...torch_api.reading import first_line, has_data, why_unreadable
+from ...torch_api.saved_tensors import read_saved
 from .change import Edits
-from .refusal import refuse
+
+
+def refuse(captured: Capture, nodes: Iterable[int]) -> None:
+    """Raise if running a node again would change state or end the process.
+
+    Args:
+        captured: The graph.
+        nodes: The nodes to run.
+
+    Raises:
+        RuntimeError: A node must not run. The message says why and what to do.
+    """
+    for i in nodes:
+        why = _why_not(captured.nodes[i])
+        if why is not None:
+            raise RuntimeError(f"{described(captured.graph, i)} {why}")
+
+
+def _why_not(node: Node) -> str | None:
+    """The reason why a node must not run, without its subject; None if it may."""
+    custom = custom_function(node)
+    if custom is None and not keeps_tensors(type(node)):
+        return None
+    return (_why_no_function(node, custom) if custom is not None else None) or _unsaved(node)
+
+
+def _why_no_function(node: Node, custom: type[torch.autograd.Function]) -> str | None:
+    if donates_buffers(node):
+        return (
+            "is compiled code that overwrites what it saved (donated buffers), so it can run only "
+            "once. Compile it again, and ask before its first backward, or pass retain_graph=True "
+            "to that backward."
+        )
+    if custom.__module__ == "torch.utils.checkpoint":
+        return (
+            "is a checkpoint with use_reentrant=True: its backward runs a backward of its own, "
+            "which would change .grad. Use checkpoint(..., use_reentrant=False)."
+        )
+    if custom.__module__.startswith("torch.distributed"):
+        return (
+            f"belongs to {custom.__module__}: its backward communicates with other processes, "
+            "which would wait forever. Run the program in one process."
+        )
+    return None
+
+
+def _unsaved(node: Node) -> str | None:
+    """The reason why a saved tensor of a node is missing; None if all are there."""
+    for saved in read_saved(node):
+        if saved.freed:
+            return (
+                "cannot run again: the tensors saved for it were freed when it ran. Compute the "
+                "output again, or pass retain_graph=True to every backward() before."
+            )
+        if isinstance(saved.value, torch.Tensor):
+            unreadable = why_unreadable(saved.value)
+            if unreadable is not None:
+                what_to_do = "" if has_data(saved.value) else " Run the program on real tensors."
+                return f"cannot run again: it needs {saved.name}. {unreadable}{what_to_do}"
+    return None
+
 
 Gradient = torch.Tensor | None
 Seeds = Sequence[tuple[Place, torch.Tensor]]
@@ -59,7 +127,7 @@ class Replay:
         captured: The graph.
         following: Node -> per input, the place that its gradient goes to, or None.
         order: The nodes in the order of the engine.
-        takers: Node -> the (consumer, input_nr) that pass gradients to it, in order.
+        takers: Node -> the (consumer, arg_nr) that pass gradients to it, in order.
     """
 
     def __init__(self, captured: Capture) -> None:
@@ -74,9 +142,9 @@ class Replay:
         self.order = self._in_order()
         self.takers: list[list[Place]] = [[] for _ in ids]
         for i in self.order:
-            for input_nr, place in enumerate(self.following[i]):
+            for arg_nr, place in enumerate(self.following[i]):
                 if place is not None:
-                    self.takers[place[0]].append((i, input_nr))
+                    self.takers[place[0]].append((i, arg_nr))
 
     def _in_order(self) -> list[int]:
         """The engine's order: among ready nodes, the last one made runs first."""
@@ -117,6 +185,10 @@ class Replay:
     def above(self, nodes: Iterable[int]) -> set[int]:
         """Return nodes, and all nodes whose gradients reach them."""
         return _reached(nodes, lambda i: (consumer for consumer, _ in self.takers[i]))
+
+    def into(self, place: Place) -> list[Place]:
+        """Return the edges whose gradients a place sums, in the order in which they arrive."""
+        return [edge for edge in self.takers[place[0]] if self.following[edge[0]][edge[1]] == place]
 
     def is_leaf(self, node: int) -> bool:
         """Return whether a node accumulates into a leaf."""
@@ -198,9 +270,9 @@ class Replay:
                     flow.passed[i] = list(passed)
             elif i in wanted:
                 continue
-            for input_nr, to in enumerate(self.following[i] if passed is not None else ()):
-                if to is not None and passed is not None and (i, input_nr) not in edits.cut_edges:
-                    buffers.add(to, edits.on_edge((i, input_nr), passed[input_nr]))
+            for arg_nr, to in enumerate(self.following[i] if passed is not None else ()):
+                if to is not None and passed is not None and (i, arg_nr) not in edits.cut_edges:
+                    buffers.add(to, edits.on_edge((i, arg_nr), passed[arg_nr]))
         return flow
 
     def call(self, i: int, arrived: list[Gradient]) -> list[Gradient]:
@@ -215,7 +287,7 @@ class Replay:
                 given = _call_function(node, custom, arrived, self.following[i])
             return self.outgoing(i, given)
         except Exception as error:
-            said = first_line(error)
+            reason = first_line(error)
             mine = (
                 f"the backward of your autograd.Function {custom.__name__} may be one that can "
                 "run only once: compute the output again, and ask before its backward has run."
@@ -224,7 +296,7 @@ class Replay:
             )
             raise RuntimeError(
                 f"{self.named(i)} cannot run again; it raised "
-                f"{type(error).__name__}: {said.rstrip('.')}. Nothing was changed; {mine}"
+                f"{type(error).__name__}: {reason.rstrip('.')}. Nothing was changed; {mine}"
             ) from error
 
     def outgoing(self, i: int, given: Sequence[Gradient]) -> list[Gradient]:

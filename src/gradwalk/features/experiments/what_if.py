@@ -11,16 +11,14 @@ import torch
 from ...backward.record import Recording
 from ...backward.recorded_pass import RecordedPass
 from ...backward.recorded_run import RecordedRun
-from ...graph.attributes import Place
-from ...graph.capture import Capture, capture_nodes
+from ...graph.capture import Capture, Place, capture_nodes
 from ...graph.names import Names, caller_names
 from ...graph.outputs import read_outputs
 from ...sources.snapshot import TakesSnapshots
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...tracing.annotate import watched
 from .change import same
-from .experiment import Experiment, Outcome, read_edits
-from .places import place_name
+from .experiment import Experiment, Outcome, place_name, read_edits
 from .program_change import program_change
 
 _BEFORE = "before"
@@ -52,9 +50,20 @@ class WhatIf:
         Args:
             name: The name: "no skip".
 
+        Returns:
+            The copy.
+
         Raises:
             TypeError: The name is not a string.
             ValueError: The name is empty, or "before".
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import what_if
+            >>> w = torch.tensor(2.0, requires_grad=True)
+            >>> what_if(w**2, scale={"w": 0.5}).named("half").before["w"]
+            tensor(4.)
         """
         if not isinstance(name, str):
             raise TypeError(
@@ -130,12 +139,13 @@ def what_if(
     replace: Mapping[Any, Any] | None = None,
     gradient: Any = None,
     inputs: Any = None,
+    stacklevel: int = 1,
 ) -> WhatIf:
     """Compute the gradients that backward would give with changes.
 
     The forward pass does not run again, no ``.grad`` changes, no hook runs, and nothing is freed.
 
-    An edge is ``(consumer id, input_nr)``, with the ids of `gradwalk.capture` of the same outputs;
+    An edge is ``(consumer id, arg_nr)``, with the ids of `gradwalk.capture` of the same outputs;
     or a tensor, or a tensor's name, for all edges that flow to it, as one.
 
     Args:
@@ -148,6 +158,8 @@ def what_if(
             it.
         gradient: The gradient to start from, as for ``Tensor.backward``; a list for several.
         inputs: The tensors to report, or their names; None for every leaf.
+        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+            caller, and a function that wraps this one passes 2.
 
     Returns:
         The gradients before and after.
@@ -170,7 +182,7 @@ def what_if(
         >>> what_if(out, scale={"h": 10}).after["w"]
         tensor(7.0999)
     """
-    names = caller_names(None, "what_if")
+    names = caller_names(None, "what_if", stacklevel)
     captured, run = _read_run(outputs, names)
     return _what_if(captured, run, (cut, scale, replace), gradient, inputs)
 
@@ -208,7 +220,7 @@ def _what_if(
         outcome = experiment.what_if(edits)
         return WhatIf(
             **_by_name(experiment, outcome),
-            code=program_change(watched(captured), experiment, edits),
+            code=program_change(watched(captured), experiment, edits, outcome.flowed),
             notes=experiment.notes(edits),
             ran=outcome.ran,
         )

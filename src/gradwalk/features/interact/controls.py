@@ -13,9 +13,36 @@ import torch
 import traitlets
 from ipywidgets import interactive
 
-from ...graph.names import nearest
-from ...schema.updates import KnobModel
+from ...english import nearest
+from ...schema.updates import NumberInputModel
 from ...torch_api.reading import kind_without_data
+from ...widget.controllers import Controller
+from ...widget.graph_widget import GraphWidget
+
+
+class NumberInputs(Controller[GraphWidget]):
+    """Pass the numbers that the reader sets to a function."""
+
+    def __init__(
+        self, widget: GraphWidget, turned: Callable[[int, tuple[int, ...], float], None]
+    ) -> None:
+        """Begin.
+
+        Args:
+            widget: The widget.
+            turned: Called with the node, the index of the number in it, and the number.
+        """
+        super().__init__(widget)
+        self._turned = turned
+
+    def handle(self, message: dict[str, Any]) -> bool:
+        """Set the number of a message."""
+        if message.get("kind") != "turn":
+            return False
+        at = tuple(map(int, message.get("at", ())))
+        self._turned(int(message["node"]), at, float(message["value"]))
+        return True
+
 
 MOST_NUMBERS = 16
 """A tensor of more has too many controls to be set by hand."""
@@ -138,9 +165,9 @@ def put_within(control: Any, number: float) -> None:
     control.value = round(number) if is_whole(control) else number
 
 
-def knob(
+def number_input(
     node: int, name: str, at: Sequence[int], control: Any, step: float | None = None
-) -> KnobModel:
+) -> NumberInputModel:
     """A number of a leaf that can be set in the picture: how far, and how finely.
 
     Args:
@@ -225,7 +252,7 @@ def with_controls(function: Callable[..., Any], arguments: Mapping[str, Any]) ->
     left = {name: default for name, default in known.items() if name not in arguments}
     return {
         **{name: _control(name, given, known.get(name)) for name, given in arguments.items()},
-        # What cannot be set stays what it is when nobody says anything.
+        # A parameter without a control keeps its default.
         **{
             name: _made(default, None) or ipywidgets.fixed(default)
             for name, default in left.items()
@@ -261,7 +288,7 @@ def _control(name: str, given: Any, default: Any) -> Any:
     made = _made(given, default)
     if made is None:
         raise ValueError(
-            f"interact() was given {name}={given!r}, for which there is no control. Give (min, "
+            f"interact() was given {name}={given!r}, for which no control exists. Give (min, "
             "max) or (min, max, step) with min below max, a number, a bool, a text, a list or dict "
             f"to choose from, a tensor of up to {MOST_NUMBERS} numbers, a control of ipywidgets, "
             f"or {name}=fixed(...), which stays as it is."

@@ -2,36 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import FrameType
 from typing import Any
 
 import ipywidgets
 import torch
 from IPython.display import clear_output
 
-from ...graph.garbage_collector import collector_paused
+from ...graph.adjacency import collector_paused
 from ...graph.names import names_among
-from ...notebook import shell
-from ...schema.updates import DifferenceModel, KnobModel
+from ...hosts.ipython import shell
+from ...hosts.this_host import with_outer
+from ...schema.updates import DifferenceModel, NumberInputModel
 from ...sources.graph_source import GraphSource
 from ...sources.read_source import read_source
 from ...sources.snapshot import are_small
 from ...torch_api.reading import first_line
+from ...tracing.watch import watch
 from ...widget.graph_widget import GraphWidget
-from .calling import called, kind_of, tensors_in
-from .controls import TensorControl, knob, leaf_of, numbers_of, put, put_within, with_controls
-from .descent import LR, Step, check_rate, moved_by, to_move
-from .differences import Difference, differences
-from .knobs import Knobs
-from .row import Row
+from ..quiz.quiz import written
+from .controls import (
+    NumberInputs,
+    TensorControl,
+    leaf_of,
+    number_input,
+    numbers_of,
+    put,
+    put_within,
+    with_controls,
+)
+from .descent import LR, Descent, Difference, check_rate, differences, moved_by, to_move
+
+
+def called(
+    function: Callable[..., Any], arguments: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Call a function, watched.
+
+    Args:
+        function: The function.
+        arguments: By name.
+
+    Returns:
+        Its result, and the variables that its code saw at the end: its own, its module's, the
+        notebook's.
+    """
+    with _entered(function) as frames:
+        with torch.enable_grad(), watch():
+            result = function(**arguments)
+        # A frame that somebody holds keeps its variables when it returns.
+        return result, with_outer(dict(frames[0].f_locals), frames[0]) if frames else {}
+
+
+@contextmanager
+def _entered(function: Callable[..., Any]) -> Iterator[list[FrameType]]:
+    """Within it, the frame that the function first runs in is put into the list that this gives.
+
+    A debugger, or whatever else traces, is left alone: intermediate results then go without names.
+    """
+    frames: list[FrameType] = []
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None or sys.gettrace() is not None:
+        yield frames
+        return
+
+    def called_one(frame: FrameType, _: str, __: Any) -> None:
+        if frame.f_code is code:
+            frames.append(frame)
+            # What traces to the end has Python stop at every instruction, which costs twice as
+            # much as everything else that is done to watch the function.
+            sys.settrace(None)
+
+    sys.settrace(called_one)
+    try:
+        yield frames
+    finally:
+        if sys.gettrace() is called_one:
+            sys.settrace(None)
+        frames.clear()  # a frame knows its caller's, which knows this list
+
+
+def tensors_in(result: Any) -> list[torch.Tensor]:
+    """The tensors that require grad among what a function returned."""
+    if isinstance(result, torch.Tensor):
+        return [result] if result.requires_grad else []
+    items = result.values() if isinstance(result, Mapping) else result
+    if not isinstance(result, (list, tuple, Mapping)):
+        return []
+    return [tensor for item in items for tensor in tensors_in(item)]
+
+
+def only_tensors(result: Any) -> Any:
+    """Return the result of a function without the values that have no graph."""
+    if isinstance(result, Mapping):
+        return {key: only_tensors(each) for key, each in result.items() if tensors_in(each)}
+    if isinstance(result, (list, tuple)):
+        return [only_tensors(each) for each in result if tensors_in(each)]
+    return result
+
+
+def kind_of(result: Any) -> str:
+    """Describe the result of a function: "a tensor of one number", "a tuple of 2"."""
+    if isinstance(result, torch.Tensor):
+        shape = tuple(result.shape)
+        return "a tensor of one number" if result.numel() == 1 else f"a tensor of shape {shape}"
+    if isinstance(result, (list, tuple, dict)):
+        return f"a {type(result).__name__} of {len(result)}"
+    if result is None:
+        return "None"
+    name = type(result).__name__
+    return f"{'an' if name[:1].lower() in tuple('aeiou') else 'a'} {name}"
+
+
+class Row(ipywidgets.HBox):  # type: ignore[misc]
+    """Buttons for a step and for a check, and what came of the last one."""
+
+    def __init__(
+        self, step: Callable[[float], Descent], check: Callable[[], dict[str, Any]]
+    ) -> None:
+        """Make the buttons.
+
+        Args:
+            step: Takes a step with a learning rate.
+            check: Compares every gradient with a finite difference.
+        """
+        self._step, self._check = step, check
+        self._lr = ipywidgets.FloatText(value=LR, description="lr")
+        self._lr.layout.width = "160px"
+        self._status = ipywidgets.Label()
+        stepping = ipywidgets.Button(description="Step", tooltip="w ← w − lr · w.grad")
+        checking = ipywidgets.Button(
+            description="Check", tooltip="Compare each gradient with a finite difference"
+        )
+        stepping.on_click(lambda _: self._do(self._stepped))
+        checking.on_click(lambda _: self._do(self._checked))
+        super().__init__(children=[self._lr, stepping, checking, self._status])
+
+    def _do(self, what: Callable[[], str]) -> None:
+        try:
+            self._status.value = what()
+        except Exception as error:  # a button has nobody to raise to
+            self._status.value = str(error)
+
+    def _stepped(self) -> str:
+        found = self._step(self._lr.value)
+        moved = [
+            f"{name} {_short(was)} → {_short(now)}" for name, (was, now) in found.moved.items()
+        ]
+        return ", ".join([*moved, f"loss {_short(found.before)} → {_short(found.after)}"])
+
+    def _checked(self) -> str:
+        pairs = [
+            each
+            for found in self._check().values()
+            for each in (found if isinstance(found, list) else [found])
+        ]
+        finite = [pair for pair in pairs if pair.is_finite]
+        wrong = sum(not pair.agrees for pair in finite)
+        result = "agree" if not wrong else f"agree, but {wrong}"
+        rest = len(pairs) - len(finite)
+        more = f"; of {rest} more there is none that is finite" if rest else ""
+        return f"{len(finite)} gradients and finite differences {result}{more}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_short, value))}]"
+    return written(value)
 
 
 class Interact(ipywidgets.interactive):  # type: ignore[misc]
     """The controls of a function's arguments, and its graph; what `interact` returns.
 
     Attributes:
-        graph: The `GraphWidget`, which shows the last call that worked.
+        widget: The `GraphWidget`, which shows the last call that worked.
         controls: The controls by the name of their argument.
         error: A sentence when the last call did not work, or None.
         result: The result of the last call that worked.
@@ -40,7 +188,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any], /, **arguments: Any) -> None:
         """Make the controls and call the function; see `interact`."""
-        self.graph: GraphWidget | None = None
+        self.widget: GraphWidget | None = None
         self.error: str | None = None
         self.leaves: dict[str, torch.Tensor] = {}
         self._function = function
@@ -52,10 +200,10 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         # ipywidgets asks a function for its name, which a module and a partial() have not.
         named = function if hasattr(function, "__name__") else lambda **_: None
         super().__init__(named, {"manual": False}, **with_controls(function, arguments))
-        if self.graph is None:  # releases before 8 call nothing by themselves
+        if self.widget is None:  # releases before 8 call nothing by themselves
             self.update()
-        self._row = Row(self.step, self.check)
-        self.children = [*self.controls.values(), self.graph, self._row, self.out]
+        self._row = Row(self.descend, self.differences)
+        self.children = [*self.controls.values(), self.widget, self._row, self.out]
 
     @property
     def controls(self) -> dict[str, Any]:
@@ -85,7 +233,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         try:
             if error is None:
                 return
-            if self.graph is None:
+            if self.widget is None:
                 raise error
             self._say(self._sentence(error))
         finally:
@@ -104,7 +252,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 if not tensors_in(result):
                     raise ValueError(
                         f"{self._called} returned {kind}, and nothing in it requires grad, so "
-                        "there is no graph to show. Return the tensor that you would call "
+                        "no graph can be shown. Return the tensor that you would call "
                         "backward() on, computed from "
                         f"{', '.join(leaves) or 'a number among the arguments'}."
                     )
@@ -112,7 +260,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 # again. The function's own garbage is collected as usual.
                 paused.enter_context(collector_paused())
                 names = names_among({**variables, **leaves})
-                subject = read_source((result,), names, self._called)
+                subject = read_source((only_tensors(result),), names, self._called)
             except BaseException:
                 put_back()
                 raise
@@ -125,19 +273,19 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 if before in (None, kind)
                 else f"{self._called} returned {kind} now, and {before} the time before."
             )
-            assert self.graph is not None
-            with self.graph._change():
+            assert self.widget is not None
+            with self.widget._change():
                 self._backward(subject)
-                self.graph.set_trait("_knobs", self._knobs(subject))
+                self.widget.set_trait("_number_inputs", self._number_inputs(subject))
 
     def _backward(self, subject: GraphSource) -> None:
         """Run backward, unless there is nothing to start from: then a sentence says so."""
-        assert self.graph is not None
+        assert self.widget is not None
         blocked = subject.transport()["blocked"]
         if blocked is not None:
             self._say(blocked)
             return
-        self.graph.backward()
+        self.widget.backward()
 
     def _undo(self) -> Callable[[], None]:
         """Undo the last pass in every ``.grad``, so that a model's gradients do not add up.
@@ -145,7 +293,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         Returns:
             A function that restores them, for a call that fails: the picture still shows that pass.
         """
-        subject = None if self.graph is None else self.graph._open()
+        subject = None if self.widget is None else self.widget._open()
         if subject is None or not subject.transport()["owned"]:
             return lambda: None
         cursor = subject.cursor
@@ -164,36 +312,39 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         return leaves, {**values, **leaves}
 
     def _show(self, subject: GraphSource) -> None:
-        if self.graph is None:
-            self.graph = GraphWidget._of(
+        if self.widget is None:
+            self.widget = GraphWidget._of(
                 subject, direction=subject.direction, constants=are_small([subject])
             )
-            self.graph._controllers = [*self.graph._controllers, Knobs(self.graph, self._turned)]
+            self.widget._controllers = [
+                *self.widget._controllers,
+                NumberInputs(self.widget, self._turned),
+            ]
         else:
-            self.graph._updates.replace(subject)
+            self.widget._updates.replace(subject)
 
     def _say(self, sentence: str | None) -> None:
         self.error = sentence
-        if self.graph is not None:
-            self.graph._say(sentence)
+        if self.widget is not None:
+            self.widget._say(sentence)
 
     def _sentence(self, error: Exception) -> str:
         if str(error).startswith(f"{self._called} returned"):
             return f"{error} The picture shows the last call that worked."
-        said = f"{type(error).__name__}: {first_line(error)}"
+        reason = f"{type(error).__name__}: {first_line(error)}"
         at = ", ".join(f"{name} = {value!r}" for name, value in self._numbers().items())
         return (
-            f"{self._called} did not work with {at or 'these arguments'}: {said.rstrip('.')}. "
+            f"{self._called} did not work with {at or 'these arguments'}: {reason.rstrip('.')}. "
             "The picture shows the last call that worked."
         )
 
     def _numbers(self) -> dict[str, Any]:
         return {name: control.value for name, control in self.controls.items()}
 
-    def _knobs(self, subject: GraphSource) -> list[KnobModel]:
+    def _number_inputs(self, subject: GraphSource) -> list[NumberInputModel]:
         """The numbers of leaves, which can be set in the picture."""
         return [
-            knob(node["id"], name, at, control, self._steps.get(name))
+            number_input(node["id"], name, at, control, self._steps.get(name))
             for node in subject.model["nodes"]
             if node["kind"] == "leaf" and (name := node["name"]) in self.leaves
             for at, control in numbers_of(self.controls.get(name))
@@ -201,11 +352,11 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
     def _turned(self, node: int, at: tuple[int, ...], value: float) -> None:
         """The reader set a number in the picture."""
-        assert self.graph is not None
-        name = self.graph.graph["nodes"][node]["name"] or ""
+        assert self.widget is not None
+        name = self.widget.model["nodes"][node]["name"] or ""
         put_within(dict(numbers_of(self.controls[name]))[at], value)
 
-    def check(self) -> dict[str, Any]:
+    def differences(self) -> dict[str, Any]:
         """Compare every gradient with a finite difference, and show them in the picture.
 
         The function runs four times for each number, in double precision. One that draws random
@@ -224,14 +375,14 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         Example::
 
             >>> box = interact(lambda w: (w * 2 - 1) ** 2, w=(-5.0, 5.0))
-            >>> found = box.check()["w"]
+            >>> found = box.differences()["w"]
             >>> found.agrees, round(found.difference, 4)
             (True, -4.0)
         """
-        assert self.graph is not None
-        self.graph._open()
+        assert self.widget is not None
+        self.widget._open()
         found = differences(self._called, self._total, self.leaves, draws=self._draws)
-        self.graph.set_trait("_differences", self._differences(found))
+        self.widget.set_trait("_differences", self._difference_models(found))
         return found
 
     def _total(self, leaves: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -247,14 +398,14 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             ) from error
         if any(tensor.numel() != 1 for tensor in tensors):
             raise ValueError(
-                f"{self._called} returns {kind_of(self.result)}, and a finite difference is that "
-                "of one number. Return a sum or a mean."
+                f"{self._called} returns {kind_of(self.result)}, and a finite difference needs "
+                "one number. Return a sum or a mean."
             )
         return sum((tensor.sum() for tensor in tensors), torch.zeros(()))
 
-    def _differences(self, found: dict[str, Any]) -> list[DifferenceModel]:
-        assert self.graph is not None
-        model = self.graph.graph
+    def _difference_models(self, found: dict[str, Any]) -> list[DifferenceModel]:
+        assert self.widget is not None
+        model = self.widget.model
         roots = [root["name"] or self._called for root in model["roots"]]
         of = roots[0] if len(roots) == 1 else self._called
         leaves = {node["name"]: node["id"] for node in model["nodes"] if node["kind"] == "leaf"}
@@ -269,14 +420,14 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             if name in leaves and isinstance(pair, Difference) and pair.is_finite
         ]
 
-    def step(self, lr: float = LR, names: str | Iterable[str] | None = None) -> Step:
+    def descend(self, lr: float = LR, names: str | Iterable[str] | None = None) -> Descent:
         """Take a step of gradient descent: ``w ← w - lr · w.grad``, and call the function anew.
 
         Args:
             lr: The learning rate.
             names: Which arguments move, or which one. None for those that were given as a range, a
                 control or a tensor; a plain number is taken for data, unless there is nothing else.
-                What is set in whole numbers stays.
+                Whole numbers stay.
 
         Returns:
             The loss before and after, and what moved.
@@ -290,11 +441,11 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
             >>> box = interact(lambda w: (w - 1) ** 2, w=(-5.0, 5.0))
             >>> box.controls["w"].value = 3.0
-            >>> box.step(0.25)
-            Step(before=4.0, after=1.0, moved={'w': (3.0, 2.0)})
+            >>> box.descend(0.25)
+            Descent(before=4.0, after=1.0, moved={'w': (3.0, 2.0)})
         """
-        assert self.graph is not None
-        self.graph._open()
+        assert self.widget is not None
+        self.widget._open()
         check_rate(lr)
         controls = self.controls
         chosen = to_move({name: controls[name] for name in self.leaves}, self._ranged, names)
@@ -313,19 +464,26 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         finally:
             self._waits = False
         self.update()
-        return Step(before, self._loss(), moved)
+        return Descent(before, self._loss(), moved)
 
     def _loss(self) -> float:
         tensors = tensors_in(self.result)
         if any(tensor.numel() != 1 for tensor in tensors):
             raise ValueError(
-                f"{self._called} returns {kind_of(self.result)}, so there is no loss to step down. "
+                f"{self._called} returns {kind_of(self.result)}, which is not a loss. "
                 "Return one number."
             )
         return float(sum(tensor.item() for tensor in tensors))
 
     def close(self) -> None:
-        """Close the picture, the controls and the row of buttons. A second call is allowed."""
+        """Close the picture, the controls and the row of buttons. A second call is allowed.
+
+        Example::
+
+            >>> from gradwalk import interact
+            >>> box = interact(lambda w: (w - 1) ** 2, w=(-5.0, 5.0))
+            >>> box.close()
+        """
         for child in self.children:
             for inner in getattr(child, "children", ()):
                 inner.close()
@@ -349,9 +507,9 @@ def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
             layers, 2.0 a number to differentiate by.
 
     Returns:
-        A box with the controls and the picture: ``.graph`` is the `GraphWidget`, ``.controls`` has
-        the controls by name, ``.check()`` compares gradients with finite differences and
-        ``.step(lr)`` takes a step of gradient descent. Where a later call fails, ``.error`` says
+        A box with the controls and the picture: ``.widget`` is the `GraphWidget`, ``.controls`` has
+        the controls by name, ``.differences()`` compares gradients with finite differences and
+        ``.descend(lr)`` takes a step of gradient descent. Where a later call fails, ``.error`` says
         why, in the picture too, which shows the last call that worked.
 
     Raises:
@@ -370,7 +528,7 @@ def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
         >>> box.controls["w"].value = 3.0
         >>> box.leaves["w"].grad
         tensor(20.)
-        >>> box.graph
+        >>> box.widget
         GraphWidget(5 nodes, 4 edges, 2 leaves)
     """
     if not callable(function):

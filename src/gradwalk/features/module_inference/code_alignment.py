@@ -7,8 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ...graph.module_paths import common_ancestor
-from .code_steps import ANYTHING
-from .made_by import cost, makes_many
+from .code_steps import ANYTHING, cost, makes_many
 
 _STRANGE = 3.0  # that a function made a node of a class that it does not make
 _SKIPPED = 0.1  # that a function which could have made a node did not run

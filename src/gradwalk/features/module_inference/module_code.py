@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from ...graph.module_paths import OUTSIDE, ancestors, below, means
 from .code_alignment import Call
-from .code_steps import ANYTHING, Branch, Step
-from .made_by import cost
+from .code_steps import ANYTHING, Branch, Step, cost
 from .noted_modules import NotedModule
 
 
@@ -164,7 +163,7 @@ class ModuleCode:
             op: The class name of the node.
 
         Returns:
-            Place of the step -> as `gradwalk.features.module_inference.made_by.cost`, in the order
+            Place of the step -> its cost, see `code_steps.cost`, in the order
             of the code.
         """
         if (path, op) not in self._doubts:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ...sources.live_drawing import BOXES, INFER_MODULES
-from .infer_modules import inferred_namespaces
-from .outside_boxes import boxes_outside
+from .infer_modules import boxes_outside, inferred_namespaces
 
 INFER_MODULES.add(inferred_namespaces)
 BOXES.add(boxes_outside)

@@ -2,15 +2,223 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ...graph.module_paths import OUTSIDE, means
-from .anchors import Anchor
+from ...graph.capture import Capture
+from ...graph.labels import is_pass_through
+from ...graph.module_paths import OUTSIDE, ancestors, common_ancestor, innermost, means
 from .code_alignment import AGAIN, Call
-from .code_steps import ANYTHING
-from .made_by import is_layer, makes_many
-from .module_code import ModuleCode, ResolvedStep
+from .code_steps import ANYTHING, is_layer, makes_many
+from .module_code import ModuleCode, ResolvedStep, having, is_parametrization
+
+_RESHAPES = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0")
+
+
+@dataclass(frozen=True)
+class Program:
+    """The operations behind some outputs, at places numbered in the order in which they ran.
+
+    Attributes:
+        nodes: The graph node at each place.
+        ops: Its class name.
+        shapes: The shape of its first output.
+        operands: The places of the operations whose outputs it takes.
+        users: The places of the operations that take its outputs, ascending.
+        constants: Whether it has an operand that needs no grad.
+        parameters: The parameters that it takes: of each, its dotted names.
+        reshapings: Place of what computes a linear layer -> the places of what reshapes its input
+            to rows, and its result back.
+    """
+
+    nodes: list[int]
+    ops: list[str]
+    shapes: list[tuple[int, ...] | None]
+    operands: list[list[int]]
+    users: list[list[int]]
+    constants: list[bool]
+    parameters: list[list[list[str]]]
+    reshapings: dict[int, list[int]]
+
+
+def read_program(captured: Capture, parameters: Mapping[int, list[str]]) -> Program:
+    """Put the operations of a captured graph in their order.
+
+    Args:
+        captured: The graph.
+        parameters: The dotted names of each leaf that is a parameter.
+
+    Returns:
+        Its operations. torch numbers them as they are made, so this is the program's order; with
+        several threads, it is the order within each thread.
+    """
+    data, following = captured.attributes, captured.successors
+    nodes = captured.operations
+    places = {node: place for place, node in enumerate(nodes)}
+    operands = [[places[t] for t in following[node] if t in places] for node in nodes]
+    users: list[list[int]] = [[] for _ in nodes]
+    for place, taken in enumerate(operands):
+        for operand in taken:
+            users[operand].append(place)
+    program = Program(
+        nodes=nodes,
+        ops=[data[node]["op"] for node in nodes],
+        shapes=[data[node]["shape"] for node in nodes],
+        operands=operands,
+        users=users,
+        constants=[bool(data[node]["no_grad_inputs"]) for node in nodes],
+        parameters=[[parameters[t] for t in following[node] if t in parameters] for node in nodes],
+        reshapings={},
+    )
+    for place, op in enumerate(program.ops):
+        if op.startswith(("Addmm", "Mm")):
+            program.reshapings[place] = _reshapings(program, place)
+    return program
+
+
+def _reshapings(program: Program, place: int) -> list[int]:
+    """The operations with which a linear layer reshapes its input to rows, and its result back."""
+    ops, shapes, users = program.ops, program.shapes, program.users
+    found: list[int] = []
+    rows, given = shapes[place], None
+    for operand in program.operands[place]:
+        before = program.operands[operand]
+        if ops[operand] not in _RESHAPES or users[operand] != [place] or not before:
+            continue
+        shape = shapes[before[0]]
+        if shape is not None and len(shape) > 2:
+            given = shape
+            found.append(operand)
+            if ops[before[0]] == "CloneBackward0" and users[before[0]] == [operand]:
+                found += before if ops[operand] == "UnsafeViewBackward0" else []
+    after = users[place][0] if users[place] else place
+    result = shapes[after]
+    if after == place + 1 and ops[after] in _RESHAPES and result is not None and rows is not None:
+        same_rows = given[:-1] == result[:-1] if given is not None else program.constants[place]
+        if same_rows and len(result) > 2 and result[-1] == rows[-1]:
+            return [*found, after]
+    return []
+
+
+class Anchor(NamedTuple):
+    """An operation whose module is certain.
+
+    Attributes:
+        place: Its position in the program.
+        path: The module.
+        calls: The modules that run while it does, outermost first, itself at the end.
+        doubts: Step of its code that calls a function -> the cost of the step as the operation's
+            origin.
+        parameters: The parameters that it takes; none if it takes tensors computed from them.
+        before: Whether it only prepares the other operands.
+    """
+
+    place: int
+    path: str
+    calls: list[str]
+    doubts: Mapping[int, float | None]
+    parameters: tuple[str, ...]
+    before: bool = False
+
+
+def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
+    """The operations that take a module's parameters, or what was only rearranged of one."""
+    found: dict[int, Anchor] = {}
+    derived: dict[int, str] = {}  # parameters that were transposed, cast or recomputed
+    last, shared = "", _Shared(program, code)
+    for place, op in enumerate(program.ops):
+        names = [shared.name(names, op, place, last) for names in program.parameters[place]]
+        direct = {name: code.user(name.rpartition(".")[0]) for name in names}
+        earlier = [derived.get(operand) for operand in program.operands[place]]
+        given = {each for each in earlier if each is not None} | set(direct.values())
+        if not given:
+            continue
+        only = None not in earlier
+        rearranges = only and is_pass_through(op)
+        path = innermost(
+            {*direct.values(), *(having(each) for each in earlier if each is not None)}
+        )
+        source = next(iter(given))
+        if only and len(given) == 1 and is_parametrization(source):
+            if direct or not code.makes(having(source), op):
+                derived[place] = source
+                path = f"{source}.0"  # the list of them only calls the first
+        elif rearranges:
+            derived[place] = path
+        own = tuple(name for name, user in direct.items() if user == path)
+        found[place] = Anchor(place, path, code.calls_to(path), code.doubts(path, op), own)
+        last = path
+    for place, anchor in list(found.items()):
+        for reshaping in program.reshapings.get(place, ()):
+            before = reshaping < place
+            doubts = code.doubts(anchor.path, program.ops[reshaping])
+            own = anchor.parameters if before else ()
+            around = Anchor(reshaping, anchor.path, anchor.calls, doubts, own, before)
+            found.setdefault(reshaping, around)
+    return [found[place] for place in sorted(found)]
+
+
+class _Shared:
+    """Which of several modules that share a parameter runs."""
+
+    def __init__(self, program: Program, code: ModuleCode) -> None:
+        self._code = code
+        self._used: Counter[str] = Counter()
+        # At each place, the module of the next parameter that has one name only.
+        self._next = [""] * len(program.ops)
+        following = ""
+        for place in reversed(range(len(program.ops))):
+            self._next[place] = following
+            for names in program.parameters[place]:
+                if len(names) == 1:
+                    following = names[0].rpartition(".")[0]
+
+    def name(self, names: list[str], op: str, place: int, last: str) -> str:
+        """Choose the parameter name of the module that runs.
+
+        Args:
+            names: The names.
+            op: The class name of the node that takes it.
+            place: The place of that.
+            last: The module of the parameter before.
+        """
+        if len(names) == 1:
+            return names[0]
+
+        near = [last, self._next[place]]
+        holders = _holders([name.rpartition(".")[0] for name in names])
+
+        def fit(name: str) -> tuple[bool, bool, bool, int, int]:
+            path = name.rpartition(".")[0]
+            holder = holders[path]
+            return (
+                self._code.makes(path, op),
+                self._code.is_run(path),
+                any(holder in ancestors(each) for each in near),
+                sum(len(common_ancestor([each, holder])) for each in near),
+                -self._used[name],
+            )
+
+        found = max(names, key=fit)
+        self._used[found] += 1
+        return found
+
+
+def _holders(paths: list[str]) -> dict[str, str]:
+    """The modules that hold a shared one: what is in it has the same names everywhere."""
+    found = {}
+    parts = [path.split(".") for path in paths]
+    same = 0
+    while len({tuple(each[len(each) - same - 1 :]) for each in parts}) == 1 and same < min(
+        map(len, parts)
+    ):
+        same += 1
+    for path, each in zip(paths, parts, strict=True):
+        found[path] = ".".join(each[: max(len(each) - same - 1, 0)])
+    return found
+
 
 _BEFORE_LAYER = 0.3  # a layer's operations rather follow its parameters than come before them
 
@@ -45,7 +253,7 @@ class CodeWalk:
         """Go from each operation that is certain to the next, and on to the end of the program.
 
         Yields:
-            What the code does on each way, both ends included.
+            The steps of the code on each way, both ends included.
         """
         for anchor in anchors:
             yield self._go_to(anchor)
@@ -133,7 +341,10 @@ class CodeWalk:
             if i > frame.at or (i == frame.at and self._goes_on(acts[i], frame, inner, again)):
                 return i
         if 0 <= frame.at < len(acts):
-            around = set(acts[frame.at].loops)
+            loops = acts[frame.at].loops
+            goes_over = inner is not None and len(acts[frame.at].names) > 1 and frame.at in fits
+            # The innermost loop goes over these modules, each once.
+            around = set(loops[:-1] if goes_over else loops)
             return next((i for i in fits if not around.isdisjoint(acts[i].loops)), None)
         return None
 

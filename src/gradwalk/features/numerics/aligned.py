@@ -2,18 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import networkx as nx
+import torch
 
-from ...graph.adjacency import successors
-from ...matching.match import match
-from ...matching.sides import read_side
+from ...graph.adjacency import predecessors, successors
+from ...matching.match import match, read_side
+from ...torch_api.reading import tolerances
+from ...torch_api.saved_tensors import read_saved
+from ...torch_api.signatures import call_arguments
 from .known_numbers import RunNumbers
+from .tensor_distance import Number, TensorDistance, tensor_distance
+
+_DRAWN = {
+    "NativeDropoutBackward0": "result1",
+    "RreluWithNoiseBackward0": "noise",
+    "RreluWithNoiseBackward1": "noise",
+}
+"""Operations that draw random numbers -> the saved attribute that holds them."""
+
+
+def differing(both: Aligned, node: int) -> dict[str, tuple[Any, Any]]:
+    """Return the arguments without gradient that differ between the two runs, by name.
+
+    Args:
+        both: Two graphs.
+        node: A matched node of ``both.here``.
+
+    Returns:
+        Only arguments that both nodes saved for backward; none for runs read from files.
+    """
+    mine, theirs = _given(both.here, node), _given(both.there, both.pairs[node])
+    found = {
+        name: (mine[name], theirs[name])
+        for name in mine
+        if name in theirs and not _is_same(mine[name], theirs[name])
+    }
+    eps = _epsilon(both.here, node), _epsilon(both.there, both.pairs[node])
+    if max(eps) > 1.5 * min(eps):  # both are rounded
+        found["eps"] = f"about {eps[0]:.1g}", f"about {eps[1]:.1g}"
+    return found
+
+
+def may_differ(both: Aligned, node: int) -> bool:
+    """Return whether a node has operands without gradient that are not known to be equal."""
+    operands = both.here.subject.graph.nodes[node]["no_grad_inputs"]
+    if not operands:
+        return False
+    known = _given(both.here, node).keys() & _given(both.there, both.pairs[node]).keys()
+    return any(each["argument"] not in known for each in operands)
+
+
+def describe_difference(op: str, differs: dict[str, tuple[Any, Any]]) -> str:
+    """Return a sentence on the first differing argument; empty for none."""
+    if not differs:
+        return ""
+    name, (one, other) = next(iter(differs.items()))
+    if _DRAWN.get(op) == name:
+        return "It draws random numbers, which differ between the two."
+    if _is_mask(one) and _is_mask(other):
+        return (
+            f"Its argument {name} looks like a dropout mask: its random numbers differ between "
+            "the two."
+        )
+    numbers = [_one_number(each) for each in (one, other)]
+    if None not in numbers:
+        return f"Its argument {name} is {numbers[0]} in a, and {numbers[1]} in b."
+    return f"Its argument {name}, which needs no gradient, differs between the two."
+
+
+def _given(known: RunNumbers, node: int) -> dict[str, Any]:
+    """The arguments without gradient that a node saved."""
+    live = known.subject.autograd
+    if live is None:
+        return {}
+    op = known.subject.graph.nodes[node]["op"]
+    names = call_arguments(op) | {_DRAWN.get(op, "")}
+    return {
+        saved.name: saved.value
+        for saved in read_saved(live.nodes[node], names)
+        if saved.name in names and saved.value is not None and not saved.changed
+        if not (isinstance(saved.value, torch.Tensor) and saved.value.requires_grad)
+    }
+
+
+def _epsilon(known: RunNumbers, node: int) -> float:
+    """The ``eps`` of a layer norm, from its input and the saved ``1 / sqrt(variance + eps)``.
+
+    NaN for other operations, and if rounding hides it.
+    """
+    live = known.subject.autograd
+    if live is None or known.subject.graph.nodes[node]["op"] != "NativeLayerNormBackward0":
+        return math.nan
+    saved = {each.name: each.value for each in read_saved(live.nodes[node]) if not each.changed}
+    given, rstd = saved.get("input"), saved.get("result2")
+    if given is None or rstd is None:
+        return math.nan
+    normalized = given.detach().double().flatten(-len(saved["normalized_shape"]))
+    variance = normalized.var(-1, unbiased=False).flatten()
+    found = float((rstd.detach().double().flatten() ** -2 - variance).median())
+    return found if found > 1e-6 * float(variance.median()) else math.nan
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) != isinstance(other, torch.Tensor):
+        return True  # a number and a tensor cannot be compared
+    if not isinstance(one, torch.Tensor):
+        return bool(one == other) or repr(one) == repr(other) == "nan"
+    allowed = tolerances(one.dtype, other.dtype)
+    apart = tensor_distance(Number(one), Number(other), allowed)
+    return apart is None or not apart.leaves
+
+
+def _is_mask(value: Any) -> bool:
+    """Whether all numbers are 0 or one scale above 1, as in the mask of dropout."""
+    if not isinstance(value, torch.Tensor) or value.numel() < 2 or value.is_complex():
+        return False
+    most = value.max()
+    is_scaled = float(most) > 1 and math.isfinite(float(most))
+    return is_scaled and bool(((value == 0) | (value == most)).all())
+
+
+def _one_number(value: Any) -> str | None:
+    if isinstance(value, torch.Tensor):
+        return f"{value.item():.6g}" if value.numel() == 1 and not value.is_complex() else None
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
 
 _Place = tuple[int, int]
 _Inputs = dict[int, dict[int, _Place]]
-"""Node -> input_nr -> the node that produces the input, and the number of its output."""
+"""Node -> arg_nr -> the node that produces the input, and the number of its output."""
 
 
 class Aligned:
@@ -39,13 +160,18 @@ class Aligned:
         """Return the same alignment with the two graphs swapped."""
         return Aligned(self.there, self.here, {b: a for a, b in self.pairs.items()})
 
+    def without(self, nodes: Collection[int]) -> Aligned:
+        """Return the alignment without some pairs, given by their nodes of ``here``."""
+        pairs = {one: other for one, other in self.pairs.items() if one not in nodes}
+        return Aligned(self.here, self.there, pairs)
+
     def unmatched(self) -> tuple[list[int], list[int]]:
         """Return the unmatched nodes of each graph, ascending."""
         here, there = self.here.subject.graph, self.there.subject.graph
         return sorted(set(here) - self.pairs.keys()), sorted(set(there) - self._taken)
 
     def inputs(self, node: int) -> dict[int, int]:
-        """Return input_nr -> the node of ``here`` that produces it, where both graphs agree.
+        """Return arg_nr -> the node of ``here`` that produces it, where both graphs agree.
 
         Nodes in between that only one graph has, such as a cast, are skipped.
         """
@@ -91,11 +217,76 @@ def aligned(a: RunNumbers, b: RunNumbers) -> Aligned:
     return Aligned(a, b, pairs)
 
 
+Distances = tuple[TensorDistance | None, TensorDistance | None]
+"""The distance of a node's value and of its gradient."""
+
+
+_OTHER = 0.1
+"""Relative errors below this one are more likely errors than other tensors."""
+
+
+def wrongly_paired(both: Aligned, distances: Mapping[int, Distances]) -> set[int]:
+    """Return the nodes of ``here`` that are out of tolerance although all around them agree.
+
+    A part of the graph may have another structure in the other run, for example eager and fused
+    attention. If all values that it feeds agree, or all gradients that it passes on, it computes
+    the same in another way, and what is out of tolerance in it has no counterpart.
+    """
+    graph = both.here.subject.graph
+    below, above = successors(graph), predecessors(graph)
+    ends = {node for node, kind in graph.nodes(data="kind") if kind != "op"}
+    ends |= {node for node, _ in graph.graph["roots"]}
+    found: set[int] = set()
+    for which, further in enumerate((above, below)):
+        known = {node: each[which] for node, each in distances.items() if each[which] is not None}
+        apart = {n for n, each in known.items() if each and each.leaves and each.error > _OTHER}
+        free = apart | (graph.nodes - known.keys())
+        for part in nx.weakly_connected_components(graph.subgraph(free)) if apart else ():
+            is_other = any(n not in both.pairs or not both.is_aligned(n) for n in part)
+            if (
+                is_other
+                and part & apart
+                and not part & ends
+                and _agree(part, further, distances, which)
+            ):
+                found |= {
+                    node
+                    for node in part & distances.keys()
+                    if node in apart
+                    or (not both.is_aligned(node) and any(d and d.leaves for d in distances[node]))
+                }
+    return found
+
+
+def _agree(
+    part: set[int],
+    neighbours: Mapping[int, Iterable[int]],
+    distances: Mapping[int, Distances],
+    which: int,
+) -> bool:
+    """Whether the nearest known values or gradients around a part are all within tolerance."""
+    waiting = list({other for node in part for other in neighbours[node]} - part)
+    seen = {*part, *waiting}
+    while waiting:
+        node = waiting.pop()
+        known = distances.get(node, (None, None))[which]
+        if known is not None:
+            if known.leaves:
+                return False
+            continue
+        following = [other for other in neighbours[node] if other not in seen]
+        if not neighbours[node]:
+            return False
+        seen.update(following)
+        waiting += following
+    return True
+
+
 def _inputs(graph: nx.MultiDiGraph, paired: set[int]) -> _Inputs:
     """Return the nearest paired node below each input of a paired node, else the path's end."""
     edges: _Inputs = {node: {} for node in graph}
     for node, child, edge in graph.edges(data=True):
-        edges[node][edge["input_nr"]] = child, edge["output_nr"]
+        edges[node][edge["arg_nr"]] = child, edge["output_nr"]
     known: dict[int, _Place] = {}
 
     def through(place: _Place) -> _Place:

@@ -7,41 +7,36 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from ...backward.recorded_pass import find_node
 from ...comparison.compare_widget import CompareWidget, Places
-from ...graph.garbage_collector import collector_paused
-from ...graph.labels import label
+from ...graph.adjacency import collector_paused
+from ...graph.find_node import find_node
 from ...graph.names import caller_names
 from ...schema.comparison import ErrorsModel
 from ...sources.graph_source import GraphSource
-from ...sources.snapshot import are_small
+from ...sources.snapshot import Snapshot, are_small
 from ...torch_api.modes import grad_mode_kept, unseen
-from ...torch_api.tensors import dtype_of, tolerances
-from .aligned import Aligned, aligned
-from .compiled_gradients import notes_inside, rows_inside
-from .inputs import NUMERICS, read_run, read_tolerance
-from .known_numbers import RunNumbers
-from .leaf_error import added_to_leaf
-from .own_error import OwnError, Sweep
+from ...torch_api.reading import dtype_of, tolerances
+from .aligned import Aligned, Distances, aligned, wrongly_paired
+from .known_numbers import NUMERICS, RunNumbers, read_run, read_tolerance, size_of_sum
+from .own_error import Sweep, added_to_leaf
 from .rows import (
     NumericsRow,
     errors_model,
+    hooked_at,
     largest_error,
-    least_of,
     notes_about,
+    notes_inside,
     other_shapes,
+    row_of,
+    rows_inside,
     unmatched_in,
     verdict,
 )
-from .tensor_distance import Number, TensorDistance, tensor_distance
-
-_PARTS: tuple[Literal["value", "gradient"], ...] = ("value", "gradient")
-_Gaps = tuple[TensorDistance | None, TensorDistance | None]
-"""The distance of a node's value and of its gradient."""
+from .tensor_distance import Number, tensor_distance
 
 
 @dataclass(frozen=True)
@@ -121,10 +116,13 @@ class NumericsComparison:
             rows = [*self.rows, *self.inside]
             return errors_model(sides, rows, self.first, self.ranked, str(self))
 
-        widget = CompareWidget(subjects, are_small(subjects.values()), errors)
+        widget = CompareWidget._of(subjects, are_small(subjects.values()), errors)
         if widget.errors is not None:
             widget.selected = widget.errors["first"]
         return widget
+
+    def _graphs_shown(self) -> Mapping[str, Snapshot]:
+        return self.widget._graphs_shown()
 
     def _repr_mimebundle_(self, **asked: Any) -> Any:
         return self.widget._repr_mimebundle_(**asked)
@@ -146,6 +144,15 @@ class NumericsComparison:
             TypeError: ``leaf`` is neither a name nor an id.
             ValueError: The runs do not share this leaf, or its gradient is not known in full.
             RuntimeError: Neither run is live: both were read from files, or were freed.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import compare_numerics
+            >>> w = torch.tensor([1.1, 2.3], requires_grad=True)
+            >>> found = compare_numerics((w * w).sum(), (w.bfloat16() * w.bfloat16()).float().sum())
+            >>> found.contributors("w")[0].share > 0.5
+            True
         """
         a = (self._sweep.aligned if self._is_straight else self._sweep.aligned.swapped()).here
         node = find_node(a.subject.graph, leaf)
@@ -173,6 +180,7 @@ def compare_numerics(
     gradient: Any = None,
     rtol: float | None = None,
     atol: float | None = None,
+    stacklevel: int = 1,
 ) -> NumericsComparison:
     """Find where two runs of the same step diverge.
 
@@ -200,6 +208,8 @@ def compare_numerics(
             ``torch.testing.assert_close`` for the coarser of the two dtypes of a node.
         atol: The absolute tolerance. For gradients it is multiplied by the largest number in ``a``
             of the gradient and of its contributions, so that the scale of the loss does not matter.
+        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
+            caller, and a function that wraps this one passes 2.
 
     Returns:
         The comparison. It keeps the graphs alive.
@@ -223,7 +233,7 @@ def compare_numerics(
         'SoftmaxBackward0'
     """
     allowed = read_tolerance(rtol, atol)
-    called = caller_names(names, NUMERICS)
+    called = caller_names(names, NUMERICS, stacklevel)
     sides = [read_run(each, side, called, gradient) for side, each in (("a", a), ("b", b))]
     return _compare(sides, allowed)
 
@@ -235,11 +245,24 @@ def _compare(
     with collector_paused(), unseen(), torch.no_grad():
         both = aligned(*sides)
         gaps = {node: _gaps(both, node, allowed) for node in both.order}
+        wrong = wrongly_paired(both, gaps)
+        if wrong:
+            both = both.without(wrong)
+            gaps = {node: each for node, each in gaps.items() if node not in wrong}
         sweep = _sweep(both, gaps)
         own = sweep.run()
         if sweep.aligned is not both:
             own = {sweep.aligned.pairs[node]: each for node, each in own.items()}
-        rows = {node: _row(both, node, gaps[node], own.get(node), allowed) for node in gaps}
+        rows = {
+            node: row_of(
+                both.here,
+                (node, both.pairs[node]),
+                distances,
+                own.get(node),
+                allowed or _tolerance(both, node),
+            )
+            for node, distances in gaps.items()
+        }
         inside, why_not = rows_inside(both, lambda *names: allowed or _allowed(names))
     found = list(rows.values())
     only_a, only_b = both.unmatched()
@@ -256,17 +279,21 @@ def _compare(
         only_b=only_b,
         notes=[*notes_about(both, found, inside), *notes_inside(inside, why_not)],
         inside=inside,
-        _largest_error=largest_error(both, first, ranked),
+        _largest_error=[*hooked_at(both, first), *largest_error(both, first, ranked)],
         _sweep=sweep,
         _is_straight=sweep.aligned is both,
     )
 
 
-def _gaps(both: Aligned, node: int, allowed: tuple[float, float] | None) -> _Gaps:
+def _gaps(both: Aligned, node: int, allowed: tuple[float, float] | None) -> Distances:
     a, b, other = both.here, both.there, both.pairs[node]
     allowed = allowed or _tolerance(both, node)
     value, found = a.value(node), b.value(other)
-    of_value = None if value is None or found is None else tensor_distance(value, found, allowed)
+    of_value = (
+        None
+        if value is None or found is None
+        else tensor_distance(value, found, allowed, lambda: size_of_sum(a, node))
+    )
     scale = functools.partial(a.largest, node)
     of_gradients = [
         each
@@ -304,7 +331,7 @@ def _allowed(names: tuple[str | None, ...]) -> tuple[float, float]:
     return tolerances(*(dtypes or [torch.float32]))
 
 
-def _sweep(both: Aligned, gaps: Mapping[int, _Gaps]) -> Sweep:
+def _sweep(both: Aligned, gaps: Mapping[int, Distances]) -> Sweep:
     """The search for own errors; the run with the finer dtypes is the reference if it is live."""
     if _coarseness(both.there) >= _coarseness(both.here):
         return Sweep(both, gaps)
@@ -320,39 +347,8 @@ def _coarseness(known: RunNumbers) -> float:
     return sum(tolerances(dtype_of(name))[0] for name in names)
 
 
-def _row(
-    both: Aligned,
-    node: int,
-    gaps: _Gaps,
-    own: OwnError | None,
-    allowed: tuple[float, float] | None,
-) -> NumericsRow:
-    subject = both.here.subject
-    data, module = subject.drawn.nodes[node], subject.model["nodes"][node]["namespace"]
-    value, grad = gaps
-    name = next(
-        (name for name, each in zip(_PARTS, gaps, strict=True) if each and each.leaves), None
-    )
-    part = None if name is None else gaps[_PARTS.index(name)]
-    return NumericsRow(
-        nodes=(node, both.pairs[node]),
-        label=label(data),
-        op=data["op"],
-        module=module.replace("/", ".") if module else None,
-        line=data.get("source"),
-        value_error=None if value is None else value.error,
-        grad_error=None if grad is None else grad.error,
-        own_error=None if own is None else own.most,
-        is_estimate=own is not None and own.is_estimate,
-        tolerance=allowed or _tolerance(both, node),
-        leaves=name,
-        numbers=None if part is None else part.worst,
-        compared=least_of([each.compared for each in gaps if each]),
-    )
-
-
 def _first(
-    subject: GraphSource, rows: Mapping[int, NumericsRow], gaps: Mapping[int, _Gaps]
+    subject: GraphSource, rows: Mapping[int, NumericsRow], gaps: Mapping[int, Distances]
 ) -> NumericsRow | None:
     ran = [step["node"] for step in subject.steps if step["node"] in rows]
     for which, order in enumerate((rows, ran)):

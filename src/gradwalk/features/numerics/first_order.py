@@ -14,10 +14,9 @@ from typing import Any
 import torch
 
 from ...torch_api.nodes import op_name
+from ...torch_api.reading import wider
 from ...torch_api.saved_tensors import saved_value
-from ...torch_api.tensors import wider
-from ..experiments.refusal import refuse
-from ..experiments.replay import Gradient, Replay
+from ..experiments.replay import Gradient, Replay, refuse
 
 _FUSED_ATTENTION = {
     "ScaledDotProductFlashAttentionForCpuBackward0": "attn_mask",
@@ -61,7 +60,7 @@ def change_of_output(
     Args:
         replay: The graph.
         node: The node to differentiate.
-        changes: input_nr -> a small change of that input.
+        changes: arg_nr -> a small change of that input.
         output_nr: The number of the output.
 
     Returns:

@@ -10,19 +10,109 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 
-from ...graph.pass_through import CASTS, is_pass_through
-from ...torch_api.tensors import dtype_of, wider
+from ...graph.labels import CASTS, is_pass_through
+from ...torch_api.reading import dtype_of, wider
 from ..experiments.replay import Replay
-from .aligned import Aligned
-from .arguments import differing, may_differ
+from .aligned import Aligned, differing, may_differ
 from .first_order import change_of_output, passed_on
 from .tensor_distance import TensorDistance, change_between, difference, least_normal, ratio
+
+
+def added_to_leaf(sweep: Sweep, leaf: int) -> dict[int, float] | None:
+    """Return the part of a leaf's gradient error that each node adds.
+
+    Backward is linear. A node's part is the inner product of the error that it adds and the leaf's
+    error, propagated up through the Jacobians of the nodes in between. Each node runs once.
+
+    Args:
+        sweep: The comparison of two graphs.
+        leaf: A leaf of ``sweep.aligned.here``.
+
+    Returns:
+        Node -> its part of 1; None if the gradients are equal. Nodes that are unmatched or cannot
+        be followed are left out.
+
+    Raises:
+        ValueError: The gradient of the leaf is not known in full in both.
+        RuntimeError: Neither run is live.
+    """
+    replay, error = sweep.replay, _error(sweep, leaf)
+    if replay is None:
+        raise RuntimeError(
+            "Both runs were read from files, which have no nodes to follow an error through. "
+            "Compare with a live run: compute one of the losses here and give it."
+        )
+    if error is None or not replay.is_leaf(leaf):
+        raise ValueError(
+            "The gradient of this node is not known in full in both runs, or the node is not a "
+            "leaf. Give a leaf whose gradient is compared in full."
+        )
+    whole = float(torch.linalg.vector_norm(error)) ** 2
+    if not whole or not math.isfinite(whole):
+        return None
+    parts = replay.beside(lambda: _parts(sweep, replay, leaf, error))
+    return {node: part / whole for node, part in parts.items()}
+
+
+def _error(sweep: Sweep, leaf: int) -> torch.Tensor | None:
+    """The error of a leaf's gradient; None if it is not known in full."""
+    arrived = sweep.aligned.here.arrived(leaf)
+    other = sweep.aligned.there.arrived(sweep.aligned.pairs[leaf])
+    return difference(other[0], arrived[0]) if arrived and other else None
+
+
+def _parts(sweep: Sweep, replay: Replay, leaf: int, error: torch.Tensor) -> dict[int, float]:
+    """The inner product of the error that each node adds with the leaf's error there."""
+    found: dict[int, float] = {}
+    ways = {leaf: {0: error}}  # the propagated error of the leaf: node -> output -> change
+    above = replay.above([leaf])
+    waiting = {node: len(replay.takers[node]) for node in above}
+    for node in reversed(replay.order):
+        places = replay.following[node] if node in above else []
+        below = {nr: place for nr, place in enumerate(places) if place and place[0] in ways}
+        changes = {
+            nr: ways[place[0]][place[1]]
+            for nr, place in below.items()
+            if place[1] in ways[place[0]]
+        }
+        if changes:
+            added = (sweep.added(node) if node in sweep.aligned.pairs else None) or {}
+            products = [_product(added[nr], changes[nr]) for nr in changes if nr in added]
+            found[node] = sum(products)
+            ways[node] = _carried(replay, node, changes)
+        for place in below.values():
+            waiting[place[0]] -= 1
+            if not waiting[place[0]]:
+                del ways[place[0]]  # no other node needs it
+    return found
+
+
+def _product(added: torch.Tensor, way: torch.Tensor) -> float:
+    mine = added.sum_to_size(way.shape).to(way)
+    return float(torch.vdot(mine.flatten(), way.flatten()).real)
+
+
+def _carried(
+    replay: Replay, node: int, changes: dict[int, torch.Tensor]
+) -> dict[int, torch.Tensor]:
+    """The changes of a node's outputs for changes of its inputs, without unknown ones."""
+    found: dict[int, torch.Tensor] = {}
+    places = [replay.following[taker][nr] for taker, nr in replay.takers[node]]
+    for nr in {place[1] for place in places if place is not None}:
+        try:
+            change = change_of_output(replay, node, changes, nr)
+        except Exception:  # a custom Function may raise anything
+            continue
+        if bool(change.isfinite().all()):
+            found[nr] = change
+    return found
+
 
 USUAL = 100.0
 """The estimate assumes that an operation amplifies the error of its inputs at most this much."""
@@ -32,6 +122,8 @@ MOST_BEFORE = 0.1
 
 MOST_LIKELY = 16
 """The number of candidate nodes for an error seen in a later value."""
+
+_MOST_CANCELLED = 10.0  # summands over their sum: more is taken for cancellation
 
 _T = TypeVar("_T")
 
@@ -152,7 +244,12 @@ class Sweep:
         value = self.aligned.here.value(node)
         if change is not None and expected is not None and value is not None:
             assert value.tensor is not None
-            error = ratio([change - expected.to(change)], [value.tensor], self._faint(node))
+            added = change - expected.to(change)
+            error = ratio([added], [value.tensor], self._faint(node))
+            if error > self._step(node):
+                summands = self._summands(node, inputs)
+                if summands is not None:
+                    error = min(error, ratio([added], [summands], self._faint(node)))
             is_guess = False
         else:
             error, is_guess = beyond(known.error, before), True
@@ -192,19 +289,17 @@ class Sweep:
     def _source(self, node: int, likely: Mapping[int, float], error: float) -> int:
         """Choose the source of an error in a node's value.
 
-        First a candidate with a similar backward error; for more than rounding, one with differing
-        arguments; else the one with the largest expected rounding error.
+        For more than rounding, first a candidate with differing arguments. Then one with a similar
+        backward error, and then the one with the largest expected rounding error.
         """
         backward = {each: self._backward.get(each) or 0.0 for each in likely}
         worst = max(backward, key=backward.__getitem__, default=node)
-        if backward.get(worst, 0.0) > error / 10:
+        is_large = error > USUAL * max(likely.values(), default=0.0)  # too large for rounding
+        others = [each for each in likely if is_large and differing(self.aligned, each)]
+        if not others and backward.get(worst, 0.0) > error / 10:
             return worst
-        if error > USUAL * max(likely.values(), default=0.0):  # too large for rounding
-            for is_other in (differing, may_differ):
-                others = [each for each in likely if is_other(self.aligned, each)]
-                if others:
-                    return max(others, key=likely.__getitem__)
-        return max(likely, key=likely.__getitem__, default=node)
+        others = others or [each for each in likely if is_large and may_differ(self.aligned, each)]
+        return max(others or likely, key=likely.__getitem__, default=node)
 
     def _expected(self, node: int, inputs: Mapping[int, int]) -> torch.Tensor | None:
         """The change of a node's output that its inputs cause; None if unknown."""
@@ -231,6 +326,29 @@ class Sweep:
         found = _tried(lambda: change_of_output(replay, node, changes))
         return found if found is not None and bool(found.isfinite().all()) else None
 
+    def _summands(self, node: int, inputs: Mapping[int, int]) -> torch.Tensor | None:
+        """The size of the numbers that a reduction adds up, if they cancel; else None.
+
+        It is the output for inputs of the same size with random signs.
+        """
+        here = self.aligned.here
+        value = here.value(node)
+        if self.replay is None or value is None or value.tensor is None:
+            return None
+        taken: dict[int, torch.Tensor] = {}
+        for nr, child in inputs.items():
+            known, change = here.value(child), self._changes.get(child)
+            if known is not None and known.tensor is not None:
+                taken[nr] = known.tensor
+            elif change is not None and self._relative.get(child):
+                taken[nr] = change / self._relative[child]
+        if sum(each.numel() for each in taken.values()) <= value.tensor.numel():
+            return None
+        replay = self.replay
+        signed = {nr: _with_signs(each) for nr, each in taken.items() if each.is_floating_point()}
+        found = _tried(lambda: change_of_output(replay, node, signed)) if signed else None
+        return found if found is not None and _cancels([value.tensor], [found]) else None
+
     def _backwards(self, node: int, inputs: Mapping[int, int]) -> None:
         """Find the error that a node adds to its outgoing gradients."""
         values = max(self._relative.get(each, 0.0) for each in (node, *inputs.values()))
@@ -238,6 +356,10 @@ class Sweep:
         if added is not None and passed is not None:
             whole = [each for each in passed if each is not None]
             found = ratio(added.values(), whole, self._faint(node))
+            if found > self._step(node):
+                summands = self._summands_of_gradient(node)
+                if _cancels(whole, summands):
+                    found = ratio(added.values(), summands, self._faint(node))
             if not found or not hides(values, found):
                 self._backward[node] = beyond(found, values)
             return
@@ -250,6 +372,21 @@ class Sweep:
             if self._backward[node]:
                 self._guessed.add(node)
 
+    def _summands_of_gradient(self, node: int) -> list[torch.Tensor]:
+        """The outgoing gradients for incoming ones of the same size with random signs."""
+        replay, arrived = self.replay, self.aligned.here.arrived(node)
+        if replay is None or arrived is None:
+            return []
+        given = [None if each is None else _with_signs(each) for each in arrived]
+        found = _tried(lambda: passed_on(replay, node, given)) or []
+        return [each for each in found if each is not None]
+
+    def _step(self, node: int) -> float:
+        """Ten times the rounding error of the coarser dtype of a node."""
+        graph, other = self.aligned.here.subject.graph, self.aligned.there.subject.graph
+        names = graph.nodes[node]["dtype"], other.nodes[self.aligned.pairs[node]]["dtype"]
+        return 10 * max(map(_step, names))
+
     def _faint(self, node: int) -> float:
         """The smallest normal number of both dtypes: a smaller error means nothing."""
         graph, other = self.aligned.here.subject.graph, self.aligned.there.subject.graph
@@ -257,7 +394,7 @@ class Sweep:
         return least_normal(*(dtype_of(name) for name in names if name is not None))
 
     def added(self, node: int) -> dict[int, torch.Tensor] | None:
-        """Return input_nr -> the error that a node adds to that outgoing gradient.
+        """Return arg_nr -> the error that a node adds to that outgoing gradient.
 
         Call it within `Replay.beside`. None if the error is unknown.
         """
@@ -281,6 +418,20 @@ class Sweep:
             if due is not None:  # the engine sums a gradient to the shape of its input
                 went[nr] = change.sum_to_size(due.shape) - due.to(change)
         return went
+
+
+def _with_signs(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor with random signs, always the same ones."""
+    if not tensor.is_floating_point() or tensor.layout is not torch.strided:
+        return tensor
+    generator = torch.Generator().manual_seed(0)
+    signs = torch.randint(0, 2, tensor.shape, generator=generator).to(tensor.device)
+    return tensor * (2 * signs - 1)
+
+
+def _cancels(whole: Sequence[torch.Tensor], summands: Sequence[torch.Tensor]) -> bool:
+    """Whether a result is far smaller than the numbers that were added up to it."""
+    return ratio(summands, whole, 0.0) > _MOST_CANCELLED
 
 
 def _changes(

@@ -2,20 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
-import networkx as nx
+import torch
 
 from ...english import list_some, plural
 from ...graph.labels import label
 from ...schema.comparison import ErrorModel, ErrorsModel, ErrorSourceModel
+from ...schema.json_number import json_number
 from ...schema.values import JsonNumber
-from ...torch_api.json_values import json_number
-from .aligned import Aligned
-from .arguments import describe_difference, differing
-from .tensor_distance import Compared
+from ...sources.open_nodes import Opening
+from ...torch_api.reading import tolerances
+from ..compiled.counterparts import counterparts
+from .aligned import Aligned, Distances, describe_difference, differing
+from .known_numbers import RunNumbers
+from .own_error import OwnError
+from .tensor_distance import Compared, Number, TensorDistance, tensor_distance
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+Tolerance = tuple[float, float]
+
+
+def rows_inside(
+    both: Aligned, tolerance: Callable[[str | None, str | None], Tolerance]
+) -> tuple[list[NumericsRow], list[str]]:
+    """Compare the gradients of an eager run with those inside the compiled code of the other.
+
+    Args:
+        both: Two runs, of which one may be compiled.
+        tolerance: Returns the tolerance for two dtypes.
+
+    Returns:
+        A row per operation whose incoming gradient is known in both, in the order of the forward
+        pass; and sentences on why others are unknown.
+    """
+    openings = [side.subject.all_open() for side in (both.here, both.there)]
+    has_code = [opening is not None and bool(opening.inside) for opening in openings]
+    if has_code == [True, False]:
+        swapped, why = rows_inside(both.swapped(), tolerance)
+        return [replace(row, nodes=(row.nodes[1], row.nodes[0])) for row in swapped], why
+    opening = openings[1] if has_code == [False, True] else None
+    recorded = both.there.subject.recording
+    if opening is None or recorded is None:
+        return [], []
+    why = [
+        numbers
+        for node in opening.inside
+        if isinstance(numbers := opening.numbers(node, recorded), str)
+    ]
+    plain, model = both.here.subject, both.here.subject.model["nodes"]
+    drawn = opening.captured.drawn
+    found = counterparts(plain.graph, drawn, both.pairs, lambda node: model[node]["namespace"])
+    rows: list[NumericsRow] = []
+    for node, each in found.of.items():
+        if each.main is None:
+            continue
+        allowed = tolerance(plain.drawn.nodes[node]["dtype"], drawn.nodes[each.main]["dtype"])
+        apart = _gap(both.here, node, _arrived(opening, both.there, each.main, each.calls), allowed)
+        if apart is not None:
+            rows.append(row_of(both.here, (node, each.main), (None, apart), None, allowed))
+    return rows, list(dict.fromkeys(why))
+
+
+def _gap(
+    here: RunNumbers, node: int, found: Number | None, allowed: Tolerance
+) -> TensorDistance | None:
+    """The distance between the gradient of a call and the incoming gradient of an operation."""
+    arrived = [each for each in here.gradients(node) if each is not None]
+    if found is None or len(arrived) != 1:
+        return None
+    return tensor_distance(arrived[0], found, allowed, lambda: here.largest(node))
+
+
+def _arrived(
+    opening: Opening, there: RunNumbers, call: int, group: tuple[int, ...]
+) -> Number | None:
+    """The incoming gradient of an operation's calls; None unless there is exactly one."""
+    recorded, drawn = there.subject.recording, opening.captured.drawn
+    assert recorded is not None
+    found: list[Number] = []
+    for source, _, edge in drawn.in_edges(call, data=True):
+        if edge.get("kind") != "gradient" or source in group:
+            continue
+        place = opening.places.get(source)
+        if place is None:
+            step = recorded.run.steps.get(source)
+            kept = None if step is None else step.grad_outputs[edge["arg_nr"]]
+        else:
+            kept = opening.given(place, recorded, edge["arg_nr"])
+        if kept is None:
+            return None
+        found.append(
+            Number(kept.tensor) if kept.tensor is not None else Number(None, kept.summarise())
+        )
+    return found[0] if len(found) == 1 else None
+
+
+def notes_inside(rows: list[NumericsRow], why: list[str]) -> list[str]:
+    """Return sentences on the gradients inside compiled code."""
+    notes = [f"Inside compiled code: {each}" for each in why]
+    if not rows:
+        return notes
+    out = [row for row in reversed(rows) if row.leaves]
+    what = f"{plural(len(rows), 'gradient')} inside compiled code"
+    if not out:
+        return [*notes, f"{what} {'is' if len(rows) == 1 else 'are'} within tolerance, too."]
+    row = out[0]
+    where = ", ".join(filter(None, (row.module and f"in {row.module}", row.line)))
+    return [
+        *notes,
+        f"{len(out):,} of {what} {'is' if len(out) == 1 else 'are'} out of tolerance. The first in "
+        f"backward order is the gradient at {row.label}{' ' + where if where else ''}, with a "
+        f"relative error of {row.grad_error:.2g}.",
+    ]
+
 
 MOST_SOURCES = 100
 """The largest number of nodes in the table of error sources."""
@@ -65,6 +171,39 @@ class NumericsRow:
     compared: Compared | None
 
 
+def row_of(
+    here: RunNumbers,
+    nodes: tuple[int, int],
+    distances: Distances,
+    own: OwnError | None,
+    tolerance: tuple[float, float],
+) -> NumericsRow:
+    """Return the row of a node of ``here`` and its match."""
+    data = here.subject.drawn.nodes[nodes[0]]
+    module = here.subject.model["nodes"][nodes[0]]["namespace"]
+    value, grad = distances
+    out: list[tuple[Literal["value", "gradient"], TensorDistance]] = []
+    if value and value.leaves:
+        out.append(("value", value))
+    if grad and grad.leaves:
+        out.append(("gradient", grad))
+    return NumericsRow(
+        nodes=nodes,
+        label=label(data),
+        op=data["op"],
+        module=module.replace("/", ".") if module else None,
+        line=data.get("source"),
+        value_error=None if value is None else value.error,
+        grad_error=None if grad is None else grad.error,
+        own_error=None if own is None else own.most,
+        is_estimate=own is not None and own.is_estimate,
+        tolerance=tolerance,
+        leaves=out[0][0] if out else None,
+        numbers=out[0][1].worst if out else None,
+        compared=least_of([each.compared for each in distances if each]),
+    )
+
+
 def least_of(compared: Sequence[Compared]) -> Compared | None:
     """Return the least complete of several kinds of comparison; None for none."""
     return next((each for each in reversed(_MOST_FIRST) if each in compared), None)
@@ -108,6 +247,44 @@ def verdict(
     )
 
 
+def hooked_at(both: Aligned, first: NumericsRow | None) -> list[str]:
+    """Return a sentence if a hook of one run changed the first gradient that differs."""
+    if first is None or first.leaves != "gradient":
+        return []
+    nodes = dict(zip("ab", zip((both.here, both.there), first.nodes, strict=True), strict=True))
+    hooked = [name for name, (known, node) in nodes.items() if _is_hooked(known, node)]
+    if len(hooked) != 1:
+        return []
+    return [f"In {hooked[0]} a hook changed this gradient: it is not the sum of its contributions."]
+
+
+def _is_hooked(known: RunNumbers, node: int) -> bool:
+    """Whether the gradient of a node differs from the sum of its contributions."""
+    arrived, graph = known.arrived(node), known.subject.graph
+    edges = list(graph.in_edges(node, data=True))
+    passed = {source: known.passed(source) for source, _, _ in edges}
+    if arrived is None or any(node == root for root, _ in graph.graph["roots"]):
+        return False
+    for nr, grad in enumerate(arrived):
+        parts = [
+            None if (grads := passed[source]) is None else grads[edge["arg_nr"]]
+            for source, _, edge in edges
+            if edge["output_nr"] == nr
+        ]
+        given = [part for part in parts if part is not None]
+        is_known = grad is not None and given and len(given) == len(parts)
+        if grad is None or not is_known or any(part.shape != grad.shape for part in given):
+            continue
+        allowed = tolerances(grad.dtype)
+        largest = max((Number(part).largest for part in given), default=0.0)
+        scale = functools.partial(float, largest)
+        total = functools.reduce(torch.add, given)
+        found = tensor_distance(Number(total), Number(grad), allowed, scale)
+        if found is not None and found.leaves:
+            return True
+    return False
+
+
 def largest_error(
     both: Aligned, first: NumericsRow | None, ranked: Sequence[NumericsRow]
 ) -> list[str]:
@@ -118,6 +295,9 @@ def largest_error(
         return []
     row = ranked[0]
     node = row.nodes[0]
+    error = 0.0 if first is None else first.grad_error or 0.0
+    if hooked_at(both, first) and (row.own_error or 0.0) < 0.1 * error:
+        return ["No node adds an error of this size."]
     beside = "" if both.is_aligned(node) else ", or at nodes before it that differ"
     guess = ", by estimate" if row.is_estimate else ""
     given = describe_difference(row.op, differing(both, node))

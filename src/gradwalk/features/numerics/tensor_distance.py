@@ -12,9 +12,8 @@ import torch
 
 from ...schema.details import TensorSummary
 from ...schema.values import Values
-from ...torch_api.reading import PART, is_plain
+from ...torch_api.reading import PART, dtype_of, is_plain, tolerances, wider
 from ...torch_api.summary import summarise
-from ...torch_api.tensors import dtype_of, tolerances, wider
 
 Compared = Literal["all", "sample", "norm"]
 """The numbers compared: all of them, up to 64 evenly spread ones, or only the norms."""

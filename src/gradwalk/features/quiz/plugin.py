@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ...widget.graph_widget import CONTROLLERS
-from .quiz_controller import QuizController
+from .quiz import QuizController
 
 CONTROLLERS.add(QuizController)

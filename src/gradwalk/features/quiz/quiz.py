@@ -3,16 +3,207 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...english import join_words
+from ...graph.find_node import find_node
+from ...panel.blank import blank_details
 from ...schema.backward import RunModel, StepModel
 from ...schema.graph import GraphModel
 from ...schema.updates import QuestionModel, QuizModel, ScoreModel
 from ...schema.values import Values
-from .typed_numbers import NOTHING, is_near, read_number, single_number, single_numbers, written
+from ...sources.graph_source import GraphSource
+from ...widget.controllers import Controller
+from ...widget.graph_changes import values_of
+from ...widget.graph_traits import GraphTraits
+
+_MASKED = ("run", "_steps", "_findings", "_values", "_differences", "_update", "effect")
+
+
+class QuizController(Controller[GraphTraits]):
+    """Asks the reader, and masks the traits that would give an answer away."""
+
+    name = "quiz"
+
+    _asked: Quiz | None = None
+
+    def start(self, what: str | None, nodes: Iterable[int | str] | None) -> None:
+        """Start a quiz, or end it; see `GraphWidget.quiz`."""
+        widget = self.widget
+        source = widget._open()
+        if what is None:
+            self._end()
+            return
+        if not isinstance(what, str) or what not in KINDS:
+            choices = ", ".join(map(repr, KINDS))
+            raise ValueError(f"quiz() was given {what!r}; what can be asked is one of {choices}.")
+        with widget._change():
+            if what != "value":
+                widget._start()
+            asked = Quiz(
+                what,  # type: ignore[arg-type]
+                widget.model,
+                widget.run,
+                widget._steps,
+                dict(source.graph.nodes(data="dtype")),
+            )
+            given = None if nodes is None else [find_node(source.graph, node) for node in nodes]
+            asked.ask(given)
+            self._asked = asked
+            widget.selected = None
+            if what == "value":
+                widget.set_trait("_values", values_of(widget.model))
+            self._show()
+
+    def answer(self, node: int | str, text: str | float | None) -> bool:
+        """Take an answer, and return whether it is right; see `GraphWidget.answer`."""
+        asked = self._quiz_on("answer()")
+        found = asked.answer(
+            find_node(self.widget._open().graph, node), None if text is None else str(text)
+        )
+        self._show()
+        return found
+
+    def reveal(self, node: int | str | None) -> None:
+        """Give up a question, or all; see `GraphWidget.reveal`."""
+        asked = self._quiz_on("reveal()")
+        asked.reveal(None if node is None else find_node(self.widget._open().graph, node))
+        self._show()
+
+    def handle(self, message: dict[str, Any]) -> bool:
+        """Take the answer of a message, or reveal a node."""
+        kind = message.get("kind")
+        if kind == "answer":
+            self.answer(int(message["node"]), message.get("text"))
+        elif kind == "reveal":
+            self.reveal(message.get("node"))
+        else:
+            return False
+        return True
+
+    def mask(self, trait: str, value: Any) -> Any:
+        """Return what may be seen of the value of a trait while the quiz is on."""
+        asked, source = self._asked, self.widget._source
+        if asked is None:
+            return value
+        if trait == "_shares":
+            return []
+        if trait != "details":
+            return asked.mask(trait, value)
+        if source is None or not asked.hidden:
+            return value
+        return blank_details(source.drawn, value["id"], HIDDEN, HIDDEN)
+
+    def on_graph(self, source: GraphSource) -> None:  # noqa: ARG002
+        """End a quiz about another graph."""
+        if self._asked is not None:
+            self._asked = None
+            self.widget.set_trait("_quiz", None)
+            self.widget.set_trait("score", None)
+
+    def _quiz_on(self, what: str) -> Quiz:
+        _ = self.widget.model  # another graph that is still to be drawn ends the quiz
+        if self._asked is None:
+            raise ValueError(f"{what} was called, but no quiz is on. Start one with quiz().")
+        return self._asked
+
+    def _end(self) -> None:
+        if self._asked is not None:
+            self._asked = None
+            self.widget.set_trait("score", None)
+            self._show()
+
+    def _show(self) -> None:
+        """Send the questions, and what may be seen now."""
+        asked, widget = self._asked, self.widget
+        with widget.hold_sync():
+            widget.set_trait("_quiz", None if asked is None else asked.model)
+            if asked is not None:
+                widget.set_trait("score", asked.score)
+            if widget.comm is not None:
+                widget.send_state(list(_MASKED))
+        widget._refresh()
+
+
+# Relative, as torch.testing has them.
+_TOLERANCES = {"torch.float64": 1e-7, "torch.float16": 1e-3, "torch.bfloat16": 1.6e-2}
+_TOLERANCE = 1.3e-6
+NOTHING = 1e-7
+"""Less than this is left of numbers that cancel."""
+_LEAST_DIGITS = 3
+
+
+def read_number(text: str) -> float | None:
+    """A number as a reader types it; None for what is none.
+
+    Example::
+
+        >>> [read_number(text) for text in ("-24", "−2.4e1", " 1/4 ", "a")]
+        [-24.0, -24.0, 0.25, None]
+    """
+    plain = text.strip().replace("\N{MINUS SIGN}", "-").replace("\N{EN DASH}", "-")
+    try:
+        above, slash, below = plain.partition("/")
+        if slash:
+            # Of floats: a Fraction would write out every digit of 1e999999999.
+            found = float(above) / float(below)
+            return found if math.isfinite(found) and math.isfinite(float(below)) else None
+        return float(plain)
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def is_near(number: float, truth: float, dtype: str | None, text: str = "") -> bool:
+    """Whether an answer is right: as near as the dtype is exact, or the truth rounded.
+
+    Args:
+        number: The answer.
+        truth: What torch has.
+        dtype: As torch calls it, "torch.float32".
+        text: The answer as it was typed: one with three digits or more may be rounded to them.
+    """
+    if math.isnan(truth) or math.isinf(truth):
+        return math.isnan(number) if math.isnan(truth) else number == truth
+    tolerance = _TOLERANCES.get(dtype or "", _TOLERANCE)
+    if abs(number - truth) <= tolerance * abs(truth):
+        return True
+    # The rest of numbers that cancel counts as zero; but 5e-8 is not 1e-8.
+    nothing = NOTHING * min(1, tolerance / _TOLERANCE)
+    if 0 in (number, truth) and abs(number - truth) <= nothing:
+        return True
+    digits = "" if "/" in text else text.lower().partition("e")[0]
+    count = len("".join(c for c in digits if c.isdigit()).lstrip("0"))
+    if count < _LEAST_DIGITS:
+        return False
+    return float(f"{truth:.{count - 1}e}") == number
+
+
+def written(number: float) -> str:
+    """A number as on a board: four digits, a true minus sign."""
+    return f"{number:.4g}".replace("-", "\N{MINUS SIGN}")
+
+
+def single_numbers(found: Mapping[int, Values | None]) -> Iterator[tuple[int, float]]:
+    """The nodes that have one number, and the number."""
+    for node, values in found.items():
+        number = single_number(values)
+        if number is not None:
+            yield node, number
+
+
+def single_number(values: Values | None) -> float | None:
+    """The one number among values; None where there are none or several."""
+    while isinstance(values, list) and len(values) == 1:
+        values = values[0]
+    if isinstance(values, (list, bool)) or values is None:
+        return None
+    try:
+        return float(values)
+    except ValueError:  # a complex number
+        return None
+
 
 KINDS = ("grad", "value", "order")
 
@@ -51,7 +242,7 @@ class Quiz:
 
     Attributes:
         what: "grad", "value" or "order".
-        graph: The graph.
+        drawn: The drawn graph.
         run: What flowed in the pass that is asked about.
         steps: What ran in it.
         dtypes: The dtype of each node, as torch calls it.
@@ -60,7 +251,7 @@ class Quiz:
     """
 
     what: Literal["grad", "value", "order"]
-    graph: GraphModel
+    drawn: GraphModel
     run: RunModel | None
     steps: list[StepModel]
     dtypes: dict[int, str | None]
@@ -96,16 +287,16 @@ class Quiz:
         if self.what == "order":
             return {step["node"]: i for i, step in enumerate(self.steps)}
         if self.what == "value":
-            found = {node["id"]: node["value"] for node in self.graph["nodes"]}
+            found = {node["id"]: node["value"] for node in self.drawn["nodes"]}
             return dict(single_numbers(found))
-        return dict(single_numbers(gradients(self.graph, self.run)))
+        return dict(single_numbers(gradients(self.drawn, self.run)))
 
     def _not_asked(self, node: int) -> str:
         named = self._named(self.questions)
         return f"The quiz asks nothing about {self._name(node)}. {named}"
 
     def _named(self, nodes: Iterable[int]) -> str:
-        named = self.graph["nodes"]
+        named = self.drawn["nodes"]
         names = [named[node]["name"] or f"node {node}" for node in nodes]
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         return f"It can ask about {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
@@ -140,8 +331,10 @@ class Quiz:
         else:
             number = read_number(text or "")
             if number is None:
-                said = f"{(text or '').strip()!r} is no number: " if (text or "").strip() else ""
-                question.hint = f"{said}type one such as -24, 2.5e-3 or 1/3."
+                reason = (
+                    f"{(text or '').strip()!r} is not a number: " if (text or "").strip() else ""
+                )
+                question.hint = f"{reason}type one such as -24, 2.5e-3 or 1/3."
                 return False
             is_right = is_near(number, question.truth, self.dtypes.get(node), text or "")
             hint = None if is_right else self._hint(question, number)
@@ -201,12 +394,12 @@ class Quiz:
         hidden = self.hidden
         if not hidden:
             return value
-        if trait in ("findings", "_differences", "what_if"):
+        if trait in ("_findings", "_differences", "effect"):
             return None
         if self.what == "order":
-            return {"steps": [], "run": None}.get(trait, value)
+            return {"_steps": [], "run": None}.get(trait, value)
         if trait == "run" and self.what == "grad":
-            return masked_run(value, self.graph, hidden)
+            return masked_run(value, self.drawn, hidden)
         if self.what == "value":
             return _masked_values(trait, value, hidden)
         return value
@@ -219,13 +412,13 @@ class Quiz:
 
     def _order_hint(self, node: int) -> str:
         ran = {n for n in self.questions if not self.questions[n].is_hidden}
-        takers = [edge["source"] for edge in self.graph["edges"] if edge["target"] == node]
+        takers = [edge["source"] for edge in self.drawn["edges"] if edge["target"] == node]
         waits = [taker for taker in takers if taker in self.questions and taker not in ran]
         if waits:
             return f"Not yet: {self._name(node)} waits for the gradient of {self._name(waits[0])}."
         return (
-            f"Not yet: something else runs before {self._name(node)}. Of what is ready, the engine "
-            "takes leaves first, then what the forward pass made last."
+            f"Not yet: something else runs before {self._name(node)}. Among the ready nodes, the "
+            "engine takes leaves first, then those that the forward pass made last."
         )
 
     def _hint(self, question: Question, number: float) -> str:
@@ -238,10 +431,10 @@ class Quiz:
 
     def _grad_hints(self, question: Question) -> list[str]:
         run = self.run
-        grads = dict(single_numbers(gradients(self.graph, run)))
+        grads = dict(single_numbers(gradients(self.drawn, run)))
         lines = []
         for edge, values in zip(run["edges"], run["values"], strict=True) if run else ():
-            between = self.graph["edges"][edge]
+            between = self.drawn["edges"][edge]
             source, passed = between["source"], single_number(values)
             if between["target"] != question.node or passed is None:
                 continue
@@ -254,10 +447,11 @@ class Quiz:
                 lines.append(f"from {word}: the local derivative is {written(local)}")
             else:
                 came = self.questions.get(source)
-                told = f"the grad of {word}" if came and came.is_hidden else written(above or 0)
-                lines.append(f"from {word}: {told} × {written(local)}")
+                factor = f"the grad of {word}" if came and came.is_hidden else written(above or 0)
+                lines.append(f"from {word}: {factor} × {written(local)}")
         if not lines:
-            return ["backward starts here, with the derivative of the output by itself"]
+            told = f" {written(question.truth)}," if question.tries > 0 else ""
+            return [f"backward starts here, with{told} the derivative of the output by itself"]
         if len(lines) > 1:
             lines.append("add them up")
         return lines + self._besides(question)
@@ -268,7 +462,7 @@ class Quiz:
         if run is None:
             return []
         found, total = [], 0.0
-        targets = [self.graph["edges"][edge]["target"] for edge in run["edges"]]
+        targets = [self.drawn["edges"][edge]["target"] for edge in run["edges"]]
         came: list[Values | None] = [
             values for at, values in zip(targets, run["values"], strict=True) if at == node
         ]
@@ -278,8 +472,8 @@ class Quiz:
             if one["node"] == node and one["before"] is not None:
                 held = single_number(one["before"]["values"])
                 numbers.append(held)
-                told = "something" if held is None else written(held)
-                found.append(f".grad held {told} before this pass, which adds to it")
+                before = "something" if held is None else written(held)
+                found.append(f".grad held {before} before this pass, which adds to it")
         if any(number is None for number in numbers):
             return found
         total = sum(number for number in numbers if number is not None)
@@ -288,25 +482,25 @@ class Quiz:
         return found
 
     def _value_hints(self, question: Question) -> list[str]:
-        inputs = [e["target"] for e in self.graph["edges"] if e["source"] == question.node]
+        inputs = [e["target"] for e in self.drawn["edges"] if e["source"] == question.node]
         if not inputs:
             return ["it is an input: look at what its operation gives"]
-        hidden, nodes = self.hidden, self.graph["nodes"]
-        told = []
+        hidden, nodes = self.hidden, self.drawn["nodes"]
+        parts = []
         for node in inputs:
             value = single_number(nodes[node]["value"])
             is_told = question.tries > 0 and value is not None and node not in hidden
-            told.append(
+            parts.append(
                 self._name(node) + (f" = {written(value)}" if is_told and value is not None else "")
             )
-        return [f"it is {self._sign(question.node)} of {join_words(told)}"]
+        return [f"it is {self._sign(question.node)} of {join_words(parts)}"]
 
     def _sign(self, node: int) -> str:
-        found = self.graph["nodes"][node]
+        found = self.drawn["nodes"][node]
         return found["sign"] or found["label"]
 
     def _name(self, node: int) -> str:
-        nodes = self.graph["nodes"]
+        nodes = self.drawn["nodes"]
         if not 0 <= node < len(nodes):
             return f"node {node}"
         return nodes[node]["name"] or nodes[node]["sign"] or nodes[node]["label"]
@@ -338,12 +532,14 @@ def masked_run(run: RunModel | None, graph: GraphModel, hidden: set[int]) -> Run
     """What flowed, without what arrived at some nodes."""
     if run is None:
         return None
-    told = [graph["edges"][edge]["target"] not in hidden for edge in run["edges"]]
+    shown = [graph["edges"][edge]["target"] not in hidden for edge in run["edges"]]
     nothing: Any = {"values": None, "norm": None}
     return {
         **run,
-        "values": [v if is_told else None for v, is_told in zip(run["values"], told, strict=True)],
-        "norms": [n if is_told else None for n, is_told in zip(run["norms"], told, strict=True)],
+        "values": [
+            v if is_shown else None for v, is_shown in zip(run["values"], shown, strict=True)
+        ],
+        "norms": [n if is_shown else None for n, is_shown in zip(run["norms"], shown, strict=True)],
         "seeds": [{**s, **nothing} if s["node"] in hidden else s for s in run["seeds"]],
         "arrived": [{**a, **nothing} if a["node"] in hidden else a for a in run["arrived"]],
         "grads": [g for g in run["grads"] if g["node"] not in hidden],
@@ -353,7 +549,7 @@ def masked_run(run: RunModel | None, graph: GraphModel, hidden: set[int]) -> Run
 def _masked_values(trait: str, value: Any, hidden: set[int]) -> Any:
     if trait == "_values" and value is not None:
         return [None if node in hidden else each for node, each in enumerate(value)]
-    if trait == "graph":
+    if trait == "model":
         nodes = [{**n, "value": None} if n["id"] in hidden else n for n in value["nodes"]]
         return {**value, "nodes": nodes}
     if trait == "_update" and value is not None:

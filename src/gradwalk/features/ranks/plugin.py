@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...widget.load import OPENERS
+from ...export.open_file import OPENERS
 from .compare_ranks import incomplete
 from .ranked_graph import Ranked, read_ranks
 

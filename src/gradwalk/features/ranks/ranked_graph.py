@@ -14,17 +14,96 @@ from ...checks.run_checks import Limits
 from ...graph.names import Names
 from ...schema.details import DetailsModel, RankGradModel
 from ...schema.file_format import SavedGraphModel, is_autograd, unpack
+from ...schema.findings import FindingModel
 from ...schema.graph import EdgeRanksModel, GraphModel
-from ...schema.ranks import RankLeafModel, RankModel, summary_of
+from ...schema.ranks import RankLeafModel, RankModel, rank_in, summary_of
 from ...sources.saved_graph import SavedGraph
-from .bars import are_odd, ranks_model
-from .compare_ranks import about_leaf, findings_over_ranks
-from .files import RankFile, of_one_run, opened_file, read_rank_file
-from .leaf_over_ranks import LeafOverRanks, in_words, not_as_most, number_of, reduced_of
-from .replicas import are_replicas
+from .compare_ranks import about_leaf, are_replicas, findings_over_ranks
+from .leaf_over_ranks import (
+    LeafOverRanks,
+    are_odd,
+    in_words,
+    not_as_most,
+    number_of,
+    ranks_model,
+    reduced_of,
+)
 from .stage_graphs import Stage, joined
 from .stages import Tie, pipeline_of, pipelines_of, received_by, sets_of, ties_among
 from .united_graph import United
+
+
+@dataclass(frozen=True)
+class RankFile:
+    """The file of one rank.
+
+    Attributes:
+        name: Its name.
+        data: Its contents.
+        report: The rank's report.
+    """
+
+    name: str
+    data: bytes
+    report: RankModel
+
+
+def opened_file(file: RankFile, max_nodes: int | None) -> SavedGraphModel:
+    """Return the graph of a rank, with the rank's number in its findings."""
+    saved = unpack(file.data, file.name, max_nodes)
+    prefix = f"Rank {file.report['rank']}: "
+    findings: list[FindingModel] = [
+        {**found, "message": f"{prefix}{found['message']}"} for found in saved["findings"]
+    ]
+    return {**saved, "findings": findings}
+
+
+def read_rank_file(data: bytes, name: str) -> RankFile:
+    """Read the report of a rank from its file.
+
+    Raises:
+        ValueError: It is damaged, or has no rank.
+    """
+    report = rank_in(data, name)
+    if report is None:
+        raise ValueError(
+            f"{name!r} is of no rank: it was saved where torch.distributed was not initialised. "
+            "Give load() the files that the ranks of one run have saved, or this one alone."
+        )
+    return RankFile(name, data, report)
+
+
+def of_one_run(files: Sequence[RankFile]) -> dict[int, RankFile]:
+    """Sort the files by rank.
+
+    Raises:
+        ValueError: They come from different runs, or two come from one rank.
+    """
+    found: dict[int, RankFile] = {}
+    first = files[0]
+    for file in files:
+        ours, theirs = first.report, file.report
+        if ours["world_size"] != theirs["world_size"] or (
+            None not in (ours["run"], theirs["run"]) and ours["run"] != theirs["run"]
+        ):
+            raise ValueError(
+                f"{file.name!r} is of another run ({_run(theirs)}) than {first.name!r} "
+                f"({_run(ours)}). Give the files of one run."
+            )
+        other = found.setdefault(theirs["rank"], file)
+        if other is not file:
+            raise ValueError(
+                f"{other.name!r} and {file.name!r} are both of rank {theirs['rank']}. Give one "
+                "file of each rank. If a rank has several pipeline stages (an interleaved "
+                "schedule), give the file of one stage."
+            )
+    return found
+
+
+def _run(report: RankModel) -> str:
+    named = f"{report['run']}, " if report["run"] is not None else ""
+    return f"{named}{report['world_size']} ranks"
+
 
 _MOST_ROWS = 64
 """Most ranks whose gradients of every leaf go into a page or file."""
@@ -66,13 +145,13 @@ class Ranked(SavedGraph):
         self.ranks = ranks
         self.apart = alike.apart
         self.on_rank = on_rank
-        self.loaded_ranks = [said["rank"] for said in ranks]
+        self.loaded_ranks = [report["rank"] for report in ranks]
         count = sum(map(is_autograd, saved["graph"]["nodes"]))
         bars = ranks_model(rank, ranks, count, pairs, alike.ranks_at, edges=_edges(saved))
         self._model: GraphModel = {**saved["graph"], "ranks": bars}
         self._pairs = pairs
         self._alike = alike
-        self._told: dict[int, tuple[str, list[RankGradModel]]] = {}
+        self._compared: dict[int, tuple[str, list[RankGradModel]]] = {}
 
     @cached_property
     def _leaves(self) -> list[LeafOverRanks]:
@@ -99,15 +178,15 @@ class Ranked(SavedGraph):
         about = found["about"]
         if without and self.drawn.nodes[node]["kind"] in {"op", "leaf"}:
             about = f"The graph of {in_words(without)} has no such node. {about}"
-        told, rows = self._on_ranks(node)
+        sentence, rows = self._on_ranks(node)
         return {
             **found,
             "about": about,
-            "explained": " ".join(filter(None, (found["explained"], told))) or None,
+            "explained": " ".join(filter(None, (found["explained"], sentence))) or None,
             "ranks": rows,
         }
 
-    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+    def details_reader(self) -> Callable[[int, int | None], DetailsModel]:
         """Return `details`; of many ranks it lists the outliers and the first of the others."""
 
         def look(node: int, cursor: int | None = None) -> DetailsModel:
@@ -124,20 +203,20 @@ class Ranked(SavedGraph):
         leaf = self._rows.get(node)
         if leaf is None:
             return "", []
-        if node not in self._told:
-            told = about_leaf(self.ranks, leaf, self._are_copies)
-            self._told[node] = told, self._gradients(leaf)
-        return self._told[node]
+        if node not in self._compared:
+            sentence = about_leaf(self.ranks, leaf, self._are_copies)
+            self._compared[node] = sentence, self._gradients(leaf)
+        return self._compared[node]
 
     def _gradients(self, leaf: LeafOverRanks) -> list[RankGradModel]:
         found: list[RankGradModel] = []
-        for said in self.ranks:
-            on = leaf.on.get(said["rank"])
-            if on is None and said["rank"] not in leaf.among:
+        for report in self.ranks:
+            on = leaf.on.get(report["rank"])
+            if on is None and report["rank"] not in leaf.among:
                 continue  # another stage of a pipeline has other leaves
             found.append(
                 {
-                    "rank": said["rank"],
+                    "rank": report["rank"],
                     "local": None if on is None else summary_of(on["local"]),
                     "reduced": None if on is None else summary_of(on["reduced"]),
                     "difference": None if on is None else summary_of(on["difference"]),
@@ -154,7 +233,7 @@ class Ranked(SavedGraph):
 
     def findings(
         self,
-        called: Names,
+        called: Names | None = None,
         limits: Limits | None = None,
         *,
         is_explicit: bool = False,
@@ -206,7 +285,7 @@ def read_ranks(
 
     Raises:
         ValueError: A file is damaged, has no rank or comes from another run; two files come from
-            one rank; there is no file of ``rank``; or stages do not fit together.
+            one rank; no file is of ``rank``; or stages do not fit together.
     """
     ranks = of_one_run([read_rank_file(data, name) for data, name in files])
     if rank is None:
@@ -236,10 +315,10 @@ def _with_graph_of(
     rank: int, ranks: Mapping[int, RankFile], max_nodes: int | None, known: dict[str, _Laid]
 ) -> Ranked:
     """One of them shown; ``known`` has what was laid on each other for another."""
-    says = [ranks[each].says for each in sorted(ranks)]
-    pipelines = pipelines_of(says)
-    ties = ties_among(says, pipelines)
-    sets = sets_of(says)
+    reports = [ranks[each].report for each in sorted(ranks)]
+    pipelines = pipelines_of(reports)
+    ties = ties_among(reports, pipelines)
+    sets = sets_of(reports)
     chain = pipeline_of(rank, pipelines)
     graphs: dict[int, SavedGraphModel] = {}
     laid: dict[int, _Laid] = {}
@@ -250,7 +329,7 @@ def _with_graph_of(
         laid[each] = _laid(ranks[each], graphs[each], same, taken, max_nodes=max_nodes, known=known)
         whole = laid[each].whole
         if whole is not None:
-            graphs[each] = whole.showing(ranks[each].says["structure"], graphs[each])
+            graphs[each] = whole.showing(ranks[each].report["structure"], graphs[each])
     saved = graphs[rank]
     pairs: dict[int, Mapping[int, int]] = {}
     own: Mapping[int, Mapping[int, int]] = {}
@@ -278,7 +357,7 @@ def _with_graph_of(
     pairs.update({each: {} for each in apart})
     alike = Alike(sets, shown, sets[rank], apart)
     again = partial(_with_graph_of, ranks=ranks, max_nodes=max_nodes, known=known)
-    return Ranked(saved, rank, says, pairs, alike, on_rank=again)
+    return Ranked(saved, rank, reports, pairs, alike, on_rank=again)
 
 
 def _laid(
@@ -302,10 +381,10 @@ def _laid(
     """
     kinds: dict[str, RankFile] = {}
     for file in files:
-        kinds.setdefault(file.says["structure"], file)
+        kinds.setdefault(file.report["structure"], file)
     if len(kinds) == 1:
         return _Laid(None, {})
-    structure = shown.says["structure"]
+    structure = shown.report["structure"]
     drawn = [*kinds][:_MOST_KINDS]
     if structure not in drawn:
         drawn[-1] = structure
@@ -315,7 +394,7 @@ def _laid(
             kind: saved if kinds[kind] is shown else opened_file(kinds[kind], max_nodes)
             for kind in drawn
         }
-        first = {kind: file.says["rank"] for kind, file in kinds.items()}
+        first = {kind: file.report["rank"] for kind, file in kinds.items()}
         received = {kind: taken[rank] for kind, rank in first.items()}
         whole = United(graphs, {kind: first[kind] for kind in drawn}, received)
         pairs = {kind: whole.pairs(kind) for kind in drawn}
@@ -323,7 +402,7 @@ def _laid(
             if kind not in pairs:
                 there = SavedGraph(unpack(file.data, file.name, max_nodes)).graph
                 pairs[kind] = whole.matched(there, received[kind])
-        known[key] = _Laid(whole, {f.says["rank"]: pairs[f.says["structure"]] for f in files})
+        known[key] = _Laid(whole, {f.report["rank"]: pairs[f.report["structure"]] for f in files})
     return known[key]
 
 
@@ -332,7 +411,7 @@ def _at_places(tie: Tie, ranks: Mapping[int, RankFile], laid: Mapping[int, _Laid
 
     def place(rank: int, node: int) -> int:
         whole = laid[rank].whole
-        return node if whole is None else whole.place(ranks[rank].says["structure"], node)
+        return node if whole is None else whole.place(ranks[rank].report["structure"], node)
 
     return replace(tie, node=place(tie.rank, tie.node), leaf=place(tie.to_rank, tie.leaf))
 
@@ -351,10 +430,10 @@ def _side_by_side(
 ) -> list[LeafOverRanks]:
     """Return the leaves of all ranks, the shown graph's first."""
     rows: dict[int | tuple[int, str], dict[int, RankLeafModel]] = {}
-    for said in ranks:
-        rank = said["rank"]
+    for report in ranks:
+        rank = report["rank"]
         shown_of = {there: here for here, there in pairs[rank].items()} if rank in pairs else None
-        for leaf in said["leaves"]:
+        for leaf in report["leaves"]:
             node = leaf["node"] if shown_of is None else shown_of.get(leaf["node"])
             other = alike.sets[rank], leaf["name"] or f"leaf {leaf['node']}"
             rows.setdefault(other if node is None else node, {})[rank] = leaf

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ...explain.rank_nodes import box_of_stage, sent_by
 from ...schema.backward import RunModel, StateModel, StepModel
 from ...schema.file_format import SavedGraphModel, is_autograd
 from ...schema.findings import FindingModel, MemoryModel
 from ...schema.graph import EdgeModel, ModulesModel, NodeModel
 from ...schema.renumber import renumbered
 from ...sources.graph_model import modules_model
-from .stage_details import End, Part, details_of, tie_details
-from .stages import Tie
+from .stages import End, Part, Tie, details_of, tie_details
 
 _Each = TypeVar("_Each")
 
@@ -88,6 +86,7 @@ def joined(
             ],
             "derivatives": [each for part in parts for each in part.saved["graph"]["derivatives"]],
             "ranks": None,
+            "plan": None,
         },
         "network": {
             "graph": {
@@ -148,7 +147,8 @@ def _parts(stages: Sequence[Stage], ties: int) -> list[Part]:
             "checkpoints": range(next_region, next_region + regions),
         }
         saved: SavedGraphModel = renumbered(stage.saved, SavedGraphModel, places)
-        found.append(Part(stage.rank, box_of_stage(stage.number, stage.rank), saved, nodes, before))
+        box = f"stage {stage.number} on rank {stage.rank}"
+        found.append(Part(stage.rank, box, saved, nodes, before))
         next_node, next_extra = next_node + own, next_extra + extra
         next_edge, next_other = next_edge + flows, next_other + others
         next_region += regions
@@ -188,7 +188,7 @@ def _boxed(namespace: str | None, part: Part) -> str:
 
 def _received(node: NodeModel, end: End) -> NodeModel:
     """A received leaf has an edge to its sender, so it is drawn like an operation."""
-    came = sent_by(end.tie.rank)
+    came = f"from rank {end.tie.rank}"
     return {**node, "kind": "op", "label": came, "sign": came}
 
 
@@ -210,7 +210,7 @@ def _edges(parts: Sequence[Part], ends: Sequence[End]) -> tuple[list[EdgeModel],
             "source": end.leaf,
             "target": end.root,
             "argument": None,
-            "input_nr": 0,
+            "arg_nr": 0,
             "output_nr": end.tie.output_nr,
             "kind": "gradient",
             "via": None,
@@ -260,7 +260,7 @@ def finding_at(found: FindingModel, places: Sequence[int]) -> FindingModel:
 
     return {
         **found,
-        "message": _A_NODE.sub(lambda said: f"(node {node(said[1])})", found["message"]),
+        "message": _A_NODE.sub(lambda match: f"(node {node(match[1])})", found["message"]),
         "numbers": [
             {**each, "name": node(each["name"]) if each["name"].isdigit() else each["name"]}
             for each in found["numbers"]
@@ -269,7 +269,7 @@ def finding_at(found: FindingModel, places: Sequence[int]) -> FindingModel:
 
 
 def _cursor(parts: Sequence[Part]) -> int:
-    """At the end of the pass, or where the first stage stands that is not at its end."""
+    """At the end of the pass, or at the cursor of the first stage that is not at its end."""
     for part in parts:
         if part.saved["cursor"] < len(part.saved["steps"]):
             return part.before + part.saved["cursor"]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...explain.rank_nodes import about_elsewhere
-from ...graph.pass_through import PLUMBING
+from ...graph.labels import PLUMBING
 from ...matching.match import match
 from ...schema.details import StageModel
 from ...schema.file_format import SavedEdge, SavedGraphModel, SavedNode
@@ -102,13 +101,13 @@ class United:
         for edge in saved["graph"]["edges"]:
             ends = nodes[edge["source"]], nodes[edge["target"]]
             via = None if edge["via"] is None else nodes[edge["via"]]
-            what = (*ends, edge["input_nr"], edge["argument"], edge["output_nr"], edge["kind"], via)
+            what = (*ends, edge["arg_nr"], edge["argument"], edge["output_nr"], edge["kind"], via)
             key = (*what, times[what])
             times[what] += 1
             if key not in places:
                 places[key] = len(places)
                 edges[key] = {**edge, "source": ends[0], "target": ends[1]}
-                data = {name: edge[name] for name in ("input_nr", "output_nr", "kind")}
+                data = {name: edge[name] for name in ("arg_nr", "output_nr", "kind")}
                 whole.add_edge(*ends, **data)
             at.append(places[key])
         own: list[int] = []
@@ -122,7 +121,7 @@ class United:
     def matched(self, other: nx.MultiDiGraph, received: Sequence[int]) -> dict[int, int]:
         """Place -> the same node of another graph.
 
-        Of what is left over leaves of the same name are the same, and what stages received.
+        Among the remaining nodes, leaves with equal names are the same, and so are received inputs.
         """
         if not len(self._whole):
             return {}
@@ -335,8 +334,8 @@ def _network_edges(
             while (*ends, key) in known:
                 key += 1
             known.add((*ends, key))
-        told: SavedEdge = {**more, "key": key}
-        found.append(told if who is None else {**told, "ranks": who})
+        saved: SavedEdge = {**more, "key": key}
+        found.append(saved if who is None else {**saved, "ranks": who})
     return found
 
 
@@ -345,6 +344,7 @@ def _at_its_end(stages: list[StageModel] | None, cursor: int, rank: int) -> list
     if stages is None:
         return None
     details = details_at(stages, cursor)
-    about = f"{about_elsewhere(rank)} {details['about']}"
+    elsewhere = f"These values are from rank {rank}, at the end of its recorded pass."
+    about = f"{elsewhere} {details['about']}"
     # The other rank's pass has its own steps.
     return [{"from_step": 0, "fields": {**details, "about": about, "contributions": None}}]

@@ -1,0 +1,53 @@
+// @vitest-environment jsdom
+import { expect, it } from "vitest";
+import type { GradientLabel } from "../paint/gradient_label";
+import { recordingOf } from "../steps/recording";
+import { fakeRun } from "../testing/fake_run";
+import { MODELS } from "../testing/graphs";
+import type { NodeModel } from "../wire";
+import { legendEntries } from "./legend";
+
+const BARE = {
+  ...{ stubs: false, copies: false, ran: false, unreached: false, freed: false, recording: null },
+  kinds: new Set<NodeModel["kind"]>(["op", "leaf"]),
+};
+const label = (change: Partial<GradientLabel>): GradientLabel => ({
+  ...{ x: 0, y: 0, width: 40, height: 20, key: "", text: "1", alarming: false, edge: null },
+  ...{ nodes: [0], from: 0, cell: "full", ...change },
+});
+
+function told(change: Partial<Parameters<typeof legendEntries>[0]>): string[] {
+  return legendEntries({ ...BARE, ...change }).map((entry) => entry.textContent ?? "");
+}
+
+it("has different arrows for a gradient to come and for a value, before backward", () => {
+  const entries = told({ kinds: new Set(["op", "leaf", "constant"]) });
+  expect(entries).toContain("gradient will go here");
+  expect(entries).toContain("value without gradient");
+  expect(entries).not.toContain("gradient");
+});
+
+it("names zeros only if there are some, and the arrows of a whole pass at every step", () => {
+  const graph = MODELS["h = w * x + b"]();
+  const { steps, run } = fakeRun(graph, "fine");
+  const recording = recordingOf(graph, steps, run);
+  const entries = told({ ran: true, recording });
+  expect(entries.slice(3, 5)).toEqual(["gradient", "gradient will go here"]);
+  expect(entries).not.toContain("gradient is exactly 0");
+  const zero = new Set([0]);
+  expect(told({ ran: true, recording: { ...recording, zero } })).toContain("gradient is exactly 0");
+});
+
+it("explains the cells that are drawn, and no others", () => {
+  const cells = ["\u2016", "stored in", "passed", "rows"];
+  const met = (labels: GradientLabel[]) =>
+    cells.filter((words) => told({ labels }).some((entry) => entry.includes(words)));
+  expect(met([])).toEqual([]);
+  expect(met([label({ stored: true })])).toEqual(["stored in"]);
+  expect(met([label({ stored: true, none: true })])).toEqual([]);
+  expect(met([label({ text: "\u20162\u2016" })])).toEqual(["\u2016", "passed"]);
+  expect(met([label({ cell: "row" }), label({ cell: "total", stored: true })])).toEqual([
+    "stored in",
+    "rows",
+  ]);
+});

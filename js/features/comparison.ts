@@ -1,0 +1,3 @@
+/** The features of a comparison. */
+import "./numerics/comparison";
+import "./compiled/comparison";

@@ -1,0 +1,12 @@
+import { COMPARE_PARTS } from "../../compare/compare_part";
+import { compiledSigns, createCompiledTable } from "./compared";
+
+/** What the compiler did with each operation. */
+COMPARE_PARTS.push((channel, choose) => {
+  const { element, update } = createCompiledTable(choose);
+  return {
+    element,
+    update: () => update(channel.get("compiled")),
+    signs: () => compiledSigns(channel.get("compiled")),
+  };
+});

@@ -1,0 +1,134 @@
+import { svgElement } from "../../dom/element";
+import { ICONS } from "../../dom/icons";
+import { halfway, pathData } from "../../scene/curve";
+import type { Scene, SceneEdge } from "../../scene/scene";
+import type { Measure } from "../../text/measure";
+import type { EditModel, ShareModel, WhatIfModel } from "../../wire";
+import { type EdgeId, type Edges, wayTo } from "./edits";
+import { editText, gradText } from "./words";
+
+const PAD = 7;
+const TAG_HEIGHT = 18;
+/** The most tags in the picture; the panel lists them all. */
+const MOST_TAGS = 60;
+const MOST_LINES = 400;
+/** The least length of a line with words. */
+const ROOM = 150;
+/** The least height above a badge for its words. */
+const ROOM_ABOVE = 32;
+
+/** The marks in the picture. */
+interface Marked {
+  edges: Edges;
+  edits: readonly EditModel[];
+  answer: WhatIfModel | null;
+  selected: EdgeId | null;
+  lit: ShareModel | null;
+}
+
+/** Draw marks over the picture: edits, the values that they change, and the leaves before and after. */
+export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGElement[] {
+  const { edges, edits, answer, selected, lit } = marked;
+  const found: SVGElement[] = [];
+  const graph = edges.graph;
+  if (lit) {
+    const drawn = drawnAt(scene, wayTo(graph, [lit.consumer, lit.arg_nr], edges));
+    const width = 2.5 + 8 * Math.min(1, Math.abs(lit.share));
+    found.push(...drawn.map((edge) => line(edge, "gw-way", { "stroke-width": width })));
+  }
+  const reached = new Set(answer?.reached ?? []);
+  const changed = graph.edges.flatMap(({ kind, source }, place) =>
+    kind === "gradient" && reached.has(source) ? [place] : [],
+  );
+  found.push(...drawnAt(scene, changed.slice(0, MOST_LINES)).map((e) => line(e, "gw-changed")));
+  edits.forEach((edit, i) => {
+    if (edit.off || typeof edit.edge === "string") return;
+    const drawn = edges.drawn(scene, [edit.edge[0], edit.edge[1]]);
+    if (drawn) found.push(...editMark(drawn, edit, answer?.edits[i] ?? null));
+  });
+  const at = selected && edges.drawn(scene, selected);
+  if (at) found.push(line(at, "gw-picked"));
+  const leaves = (answer?.leaves ?? []).filter(({ difference }) => difference !== null);
+  for (const leaf of leaves.slice(0, MOST_TAGS)) {
+    const text = `${gradText(leaf.before)} → ${gradText(leaf.after)}`;
+    for (const index of scene.drawn[leaf.node] ?? [])
+      found.push(leafTag(scene, index, text, measure));
+  }
+  return found;
+}
+
+/** The lines of the graph's edges, each once. */
+function drawnAt(scene: Scene, places: readonly number[]): SceneEdge[] {
+  const found = places.map((place) => scene.edges[scene.edgeOf ? scene.edgeOf[place] : place]);
+  return [...new Set(found)].filter((edge) => edge !== undefined);
+}
+
+function line(edge: SceneEdge, name: string, more: Record<string, number> = {}): SVGElement {
+  return svgElement("path", { class: name, d: pathData(edge.curve), ...more });
+}
+
+function editMark(
+  drawn: SceneEdge,
+  edit: EditModel,
+  told: WhatIfModel["edits"][number] | null,
+): SVGElement[] {
+  const [x, y] = halfway(drawn.curve);
+  const { kind, value } = edit;
+  // The panel has room for several numbers.
+  const word = typeof value === "number" ? editText(edit) : "=";
+  const sign =
+    kind === "cut"
+      ? svgElement("path", { d: ICONS.scissors, transform: "translate(-8,-8)" })
+      : words(0, 4, word);
+  const wide = kind === "cut" ? 24 : Math.max(24, 8 * word.length);
+  const box = { x: -wide / 2, y: -12, width: wide, height: 24, rx: 12 };
+  const badge = svgElement(
+    "g",
+    { class: "gw-edit-badge", transform: `translate(${x},${y})` },
+    svgElement("rect", box),
+    sign,
+  );
+  const [left, top, right, bottom] = drawn.bounds;
+  // On a short line a tag would cover its ends; the panel has these words too.
+  if (told && Math.hypot(right - left, bottom - top) > ROOM) {
+    const now = kind === "cut" ? "nothing" : gradText(told.now);
+    const said = `${gradText(told.was)} → ${now}`;
+    // At the upper edge of the picture there is no room above the badge.
+    if (y < ROOM_ABOVE) badge.append(words(wide / 2 + 6, -5, said, "gw-edit-words is-beside"));
+    else badge.append(words(0, -18, said, "gw-edit-words"));
+  }
+  return [
+    line(drawn, "gw-edited-ground"),
+    line(drawn, `gw-edited${kind === "cut" ? " is-cut" : ""}`),
+    badge,
+  ];
+}
+
+/** A tag at the lower edge of a leaf. */
+function leafTag(scene: Scene, index: number, text: string, measure: Measure): SVGElement {
+  const { x, y, shape } = scene.nodes[index];
+  const width = measure(text, "gradient") + 2 * PAD;
+  const top = y + shape.height / 2 + 3;
+  // A leaf is at the edge of the picture, and a wider mark must stay inside.
+  const middle = Math.max(width / 2, Math.min(scene.width - width / 2, x));
+  const outline = {
+    x: x - shape.width / 2 - 2,
+    y: y - shape.height / 2 - 2,
+    width: shape.width + 4,
+    height: shape.height + 4,
+    rx: 14,
+  };
+  return svgElement(
+    "g",
+    "gw-leaf-change",
+    svgElement("rect", { class: "gw-leaf-changed", ...outline }),
+    svgElement("rect", { x: middle - width / 2, y: top, width, height: TAG_HEIGHT, rx: 4 }),
+    words(middle, top + 12.5, text),
+  );
+}
+
+function words(x: number, y: number, text: string, name = ""): SVGElement {
+  const made = svgElement("text", { x, y, class: name || null });
+  made.textContent = text;
+  return made;
+}

@@ -1,0 +1,182 @@
+import { element, svgElement } from "../../dom/element";
+import { edgeAt } from "../../interact/hit";
+import { halfway } from "../../scene/curve";
+import type { PartView, ViewPart } from "../../view/view_part";
+import type { EditModel, ShareModel } from "../../wire";
+import { type EdgeId, Edges } from "./edits";
+import { marksOver } from "./marks";
+import { edgeTools, whatIfView } from "./what_if_view";
+import { editedWords } from "./words";
+
+const NONE: readonly EditModel[] = [];
+
+/** Change gradients on edges: the selected edge, its edits, and their effects. */
+export class WhatIf implements ViewPart {
+  readonly traits = ["selected", "edits", "effect", "_shares"] as const;
+  readonly element = element("div");
+  readonly title = "Gradients changed on their way";
+  private readonly layer = svgElement("g", "gw-what-if-marks");
+  private readonly tools = element("div", { class: "gw-edge-bar", hidden: true });
+  private edges: Edges | null = null;
+  private edge: EdgeId | null = null;
+  private lit: ShareModel | null = null;
+  private selected: number | null = null;
+  /** The edits for which the panel was closed. */
+  private closedAt: readonly EditModel[] | null = null;
+
+  constructor(private readonly view: PartView) {
+    const { drawing, cleanup } = view;
+    drawing.overlay.append(this.layer);
+    drawing.element.append(this.tools);
+    // Runs before the drawing treats a click beside all nodes as a click on the background.
+    cleanup.listen<MouseEvent>(
+      drawing.canvas,
+      "click",
+      (event) => {
+        if (this.pickAt(event)) event.stopPropagation();
+      },
+      { capture: true },
+    );
+  }
+
+  get section(): this {
+    return this;
+  }
+
+  get isOpen(): boolean {
+    const { edits } = this;
+    return this.isOffered && edits !== this.closedAt && (this.edge !== null || edits.length > 0);
+  }
+
+  private get isOffered(): boolean {
+    return this.edges !== null && this.view.channel.get("edits") !== undefined;
+  }
+
+  private get edits(): readonly EditModel[] {
+    return this.view.channel.get("edits") ?? NONE;
+  }
+
+  /** Deselect the edge; false if none was selected. */
+  left(): boolean {
+    if (this.edge === null) return false;
+    this.edge = null;
+    this.show();
+    this.view.deselect();
+    return true;
+  }
+
+  closed(): void {
+    this.closedAt = this.edits;
+    this.left();
+  }
+
+  note(): ReturnType<NonNullable<ViewPart["note"]>> {
+    const { edits } = this;
+    const answer = this.view.channel.get("effect") ?? null;
+    return edits.length > 0 ? { of: "what if", words: editedWords(edits, answer) } : null;
+  }
+
+  update(): void {
+    const graph = this.view.graph();
+    const selected = this.view.channel.get("selected");
+    if (graph && this.edges?.graph !== graph) {
+      this.edges = graph.static ? null : new Edges(graph);
+      this.edge = this.lit = null;
+    }
+    if (selected !== this.selected) this.lit = null;
+    if (selected !== this.selected && selected !== null) this.edge = null;
+    this.selected = selected;
+    this.show();
+  }
+
+  private show(): void {
+    const { edges, edits, edge, selected, lit } = this;
+    if (!edges || !this.isOffered) {
+      this.element.replaceChildren();
+      this.layer.replaceChildren();
+      this.tools.hidden = true;
+      return;
+    }
+    const { channel, goTo } = this.view;
+    const answer = channel.get("effect") ?? null;
+    const shares = selected === null ? [] : (channel.get("_shares") ?? []);
+    const offered = edge ? [edge] : selected === null ? [] : edges.into(selected);
+    const actions = {
+      edit: (list: EditModel[]) => channel.set("edits", list),
+      light: (share: ShareModel | null) => {
+        this.lit = share;
+        this.show();
+      },
+      goTo,
+    };
+    const shown = { edges, offered, edits, answer, shares, lit };
+    keepingFocus(this.element, () =>
+      this.element.replaceChildren(
+        ...(offered.length + edits.length > 0 ? [whatIfView(shown, actions)] : []),
+      ),
+    );
+    keepingFocus(this.tools, () =>
+      this.tools.replaceChildren(...(edge ? [edgeTools(edge, shown, actions, "picked")] : [])),
+    );
+    this.drawn();
+  }
+
+  drawn(): void {
+    const { drawing, channel, measure } = this.view;
+    const { scene } = drawing;
+    if (!scene || !this.edges || !this.isOffered) return;
+    const answer = channel.get("effect") ?? null;
+    const { edges, edits, edge: selected, lit } = this;
+    const marked = { edges, edits, answer, selected, lit };
+    this.layer.replaceChildren(...marksOver(scene, marked, measure));
+    this.moved();
+  }
+
+  moved(): void {
+    const { scene, viewport } = this.view.drawing;
+    const { view, stage } = viewport;
+    const drawn = scene && this.edge && this.edges?.drawn(scene, this.edge);
+    this.tools.hidden = !drawn;
+    if (!drawn) return;
+    const [x, y] = halfway(drawn.curve);
+    const [left, top] = [view.x + view.k * x, view.y + view.k * y];
+    const above = top > 70 ? top - 52 : top + 40;
+    const inside = Math.max(80, Math.min(stage.width - 80, left));
+    this.tools.style.transform = `translate(${Math.round(inside)}px, ${Math.round(above)}px)`;
+  }
+
+  private pickAt(event: MouseEvent): boolean {
+    const { scene, canvas, viewport } = this.view.drawing;
+    const { view } = viewport;
+    if (!scene || !this.isOffered || event.button !== 0) return false;
+    // A canvas has no element per node, and is too far away to select a line.
+    if (canvas.dataset.painter === "canvas") return false;
+    const on = event.target as Element;
+    if (on.closest(".gw-node, .gw-frame-head, .gw-edge-folded, .gw-edge-bar")) return false;
+    const { left, top } = canvas.getBoundingClientRect();
+    const x = (event.clientX - left - view.x) / view.k;
+    const y = (event.clientY - top - view.y) / view.k;
+    const drawn = edgeAt(scene, x, y, view.k);
+    const edge = drawn && this.edges?.behind(drawn);
+    if (!edge) {
+      this.edge = null;
+      this.show();
+      return false;
+    }
+    this.edge = edge;
+    this.closedAt = null;
+    this.show();
+    this.view.deselect();
+    return true;
+  }
+}
+
+/** Replace an element's content; the part with the same key keeps the focus. */
+function keepingFocus(host: HTMLElement, replace: () => void): void {
+  const active = (host.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement | null;
+  const key = active && host.contains(active) ? active.dataset.focus : undefined;
+  replace();
+  if (key === undefined) return;
+  for (const part of host.querySelectorAll<HTMLElement>("[data-focus]"))
+    if (part.dataset.focus === key) part.focus({ preventScroll: true });
+}

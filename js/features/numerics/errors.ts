@@ -1,0 +1,120 @@
+import { type ColourLegend, logTicks, NOT_FINITE } from "../../colours/colouring";
+import { type LogScale, logScale, stepOn } from "../../colours/scale";
+import type { Pane } from "../../compare/united";
+import { svgElement } from "../../dom/element";
+import type { Marks } from "../../paint/marks";
+import { normOf } from "../../scene/parameters";
+import type { Scene, SceneNode } from "../../scene/scene";
+import type { ErrorModel, ErrorsModel, JsonNumber } from "../../wire";
+
+/** The most numbers to write; other nodes are still coloured. */
+const MOST_NUMBERS = 400;
+/** The width of a number: px per character, and px for both ends. */
+const CHARACTER = 5.4;
+const ENDS = 10;
+const HEIGHT = 14;
+
+/** The least range of the scale, so that similar errors have similar colours. */
+const LEAST_RANGE = 10;
+
+/** The errors between two graphs, by place, with their colours. */
+export interface Errors {
+  of: ReadonlyMap<number, ErrorModel>;
+  first: number | null;
+  scale: LogScale | null;
+}
+
+export function readErrors(model: ErrorsModel): Errors {
+  const scale = logScale(model.nodes.map(largest).filter((error) => error !== null));
+  return {
+    of: new Map(model.nodes.map((node) => [node.place, node])),
+    first: model.first,
+    scale: scale && { ...scale, least: Math.min(scale.least, scale.most / LEAST_RANGE) },
+  };
+}
+
+/** The larger of the value's and the gradient's error; null if neither is known. */
+function largest({ value, grad }: ErrorModel): number | null {
+  const known = [value, grad].filter((error) => error !== null).map(normOf);
+  return known.length > 0 ? Math.max(...known) : null;
+}
+
+/** Write an error with two digits. */
+export function errorText(error: JsonNumber | null): string {
+  if (error === null) return "–";
+  const number = normOf(error);
+  if (number === 0) return "0";
+  return Number.isFinite(number) ? number.toExponential(1).replace("e-", "e−") : "∞";
+}
+
+/** The colours of a pane's nodes and their words; empty if all nodes are equal or nothing is known. */
+export function errorTint(errors: Errors, pane: Pane, scene: Scene): Marks["tint"] {
+  const errorOf = ({ id }: SceneNode) => errors.of.get(pane.place[id]);
+  return {
+    nodes: scene.nodes.map((node) => colourOf(errorOf(node), errors.scale)),
+    edges: scene.edges.map(() => ""),
+    words: (node) => wordsOf(errorOf(node)),
+  };
+}
+
+/** The error that exceeds its tolerance, else the larger one. */
+function outOf(model: ErrorModel): JsonNumber | null {
+  const { leaves, value, grad } = model;
+  return leaves === "value" ? value : leaves === "gradient" ? grad : largest(model);
+}
+
+function colourOf(model: ErrorModel | undefined, scale: LogScale | null): string {
+  const error = model ? largest(model) : null;
+  if (error === Number.POSITIVE_INFINITY) return NOT_FINITE;
+  return error !== null && error > 0 && scale ? `is-c${stepOn(scale, error)}` : "";
+}
+
+function wordsOf(model: ErrorModel | undefined): string | null {
+  if (!model) return null;
+  const said = [
+    model.value !== null && `error of the value ${errorText(model.value)}`,
+    model.grad !== null && `of the gradient ${errorText(model.grad)}`,
+    model.own !== null &&
+      `${errorText(model.own)} arises here${model.is_estimate ? " (estimate)" : ""}`,
+    model.leaves && `its ${model.leaves} is out of tolerance`,
+  ];
+  return said.filter(Boolean).join(", ") || null;
+}
+
+export function errorLegend({ scale, of }: Errors): ColourLegend {
+  const isInfinite = [...of.values()].some((model) => largest(model) === Number.POSITIVE_INFINITY);
+  return {
+    title: "relative error, of value or gradient",
+    isNamed: true,
+    ticks: logTicks(scale, errorText),
+    entries: isInfinite ? [{ name: NOT_FINITE, text: "infinite" }] : [],
+  };
+}
+
+export function errorSigns(errors: Errors, pane: Pane, scene: Scene): SVGElement[] {
+  const signs: SVGElement[] = [];
+  for (const node of scene.nodes) {
+    const model = errors.of.get(pane.place[node.id]);
+    const error = model ? largest(model) : null;
+    if (!model || error === null || (error === 0 && model.place !== errors.first)) continue;
+    signs.push(sign(node, model, errors.first === model.place));
+    if (signs.length === MOST_NUMBERS) break;
+  }
+  return signs;
+}
+
+function sign(node: SceneNode, model: ErrorModel, isFirst: boolean): SVGElement {
+  const words = isFirst ? `first ${errorText(outOf(model))}` : errorText(largest(model));
+  const width = CHARACTER * words.length + ENDS;
+  const left = node.x - node.shape.width / 2 - 6;
+  const y = node.y - node.shape.height / 2 - node.shape.outline - 3;
+  const text = svgElement("text", { x: left + width / 2, y: y + 3.4 });
+  text.textContent = words;
+  const kind = model.leaves ? "gw-error-sign is-out" : "gw-error-sign";
+  return svgElement(
+    "g",
+    isFirst ? `${kind} is-first` : kind,
+    svgElement("rect", { x: left, y: y - HEIGHT / 2, width, height: HEIGHT, rx: 3 }),
+    text,
+  );
+}

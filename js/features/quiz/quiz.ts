@@ -1,0 +1,183 @@
+import type { Channel } from "../../channel";
+import { button, element, KEEP_KEYS } from "../../dom/element";
+import { gradSpot, type Pin, type Spot, underSpot, valueSpot } from "../../interact/pins";
+import { oneLine } from "../../text/shorten";
+import type { QuestionModel, QuizModel, ScoreModel } from "../../wire";
+
+const WORDS = { grad: "grad", value: "value", order: "order" } as const;
+
+/** Ask the reader at the nodes: a field per number, or a click on each node in turn. */
+export class Quiz {
+  readonly element = element("div", { class: "gw-quiz", hidden: true });
+  private readonly status = element("b", { role: "status" });
+  private readonly title = element("span");
+  private readonly fields = new Map<number, Field>();
+  private model: QuizModel | null = null;
+  private hint = element("p", { class: "gw-hint-text", role: "status" });
+
+  constructor(private readonly send: Channel["send"]) {
+    const all = button({ label: "Reveal all", text: "Reveal all", class: "gw-link" }, () =>
+      this.send({ kind: "reveal", node: null }),
+    );
+    this.element.append(this.title, this.status, all, this.hint);
+  }
+
+  /** Whether the reader answers by clicking nodes. */
+  get asksOrder(): boolean {
+    return this.model?.what === "order" && this.model.questions.some(isOpen);
+  }
+
+  /** Handle a click on a node; false if the quiz asks for none. */
+  click(node: number | null): boolean {
+    if (node === null || !this.asksOrder) return false;
+    this.send({ kind: "answer", node, text: null });
+    return true;
+  }
+
+  update(model: QuizModel | null, score: ScoreModel | null): void {
+    const before = this.model;
+    this.model = model;
+    this.element.hidden = model === null;
+    if (model === null || before?.what !== model.what) this.fields.clear();
+    if (model === null || score === null) return;
+    const { what } = model;
+    const next = model.questions.find(isOpen);
+    this.title.textContent =
+      what === "order"
+        ? "Quiz: click the nodes in the order in which backward runs them, or press Enter on them."
+        : next
+          ? `Quiz: what is the ${WORDS[what]} of ${oneLine(next.name)}?`
+          : "Quiz";
+    const shown = score.revealed > 0 ? `, ${score.revealed} revealed` : "";
+    this.status.textContent = `${score.right} of ${score.of} right${shown}`;
+    const hinted = what === "order" ? lastHint(before, model) : null;
+    if (hinted !== null || what !== "order") this.hint.textContent = hinted ?? "";
+    else if (score.right !== before?.questions.filter((q) => q.state === "right").length)
+      this.hint.textContent = "";
+  }
+
+  pins(): Pin[] {
+    const { model } = this;
+    if (!model) return [];
+    if (model.what === "order")
+      return model.questions.flatMap((question) => (isOpen(question) ? [] : [orderPin(question)]));
+    const spot = model.what === "grad" ? gradSpot : valueSpot;
+    return model.questions.flatMap((question) => this.questionPins(question, model.what, spot));
+  }
+
+  private questionPins(question: QuestionModel, what: QuizModel["what"], spot: Pin["spot"]): Pin[] {
+    const { node } = question;
+    const field = this.fields.get(node);
+    if (!isOpen(question)) {
+      this.fields.delete(node);
+      // Move the focus to the next question.
+      if (field?.hasFocus) queueMicrotask(() => this.nextField()?.focus());
+      return [];
+    }
+    const found = field ?? new Field(question, what, this.send);
+    this.fields.set(node, found);
+    found.update(question);
+    const within = (place: Spot): Spot => ({
+      ...place,
+      y: place.y + place.height - 34,
+      height: 30,
+    });
+    const input: Pin = {
+      node,
+      element: found.element,
+      spot: (drawn) => {
+        const place = spot(drawn);
+        return place.height > 40 ? within(place) : place;
+      },
+    };
+    return question.hint === null
+      ? [input]
+      : [input, { node, element: found.bubble, spot: bubbleSpot, mayGoAbove: true }];
+  }
+
+  private nextField(): Field | null {
+    const next = this.model?.questions.find(isOpen);
+    return next ? (this.fields.get(next.node) ?? null) : null;
+  }
+}
+
+function bubbleSpot(node: Parameters<typeof underSpot>[0]): Spot {
+  const under = underSpot(node);
+  return { x: -106, y: under.y + 8, width: 212, height: 40 };
+}
+
+function isOpen({ state }: QuestionModel): boolean {
+  return state === "open" || state === "wrong";
+}
+
+/** The hint for the last wrong click. */
+function lastHint(before: QuizModel | null, now: QuizModel): string | null {
+  const old = new Map(before?.questions.map((question) => [question.node, question.hint]));
+  const said = now.questions.find(({ node, hint }) => hint !== null && hint !== old.get(node));
+  return said?.hint ?? null;
+}
+
+function orderPin({ node, answer, state }: QuestionModel): Pin {
+  return {
+    node,
+    element: element("span", `gw-order is-${state}`, answer),
+    spot: ({ shape }) => ({
+      x: shape.width / 2 - 14,
+      y: -shape.height / 2 - 12,
+      width: 22,
+      height: 22,
+    }),
+  };
+}
+
+let fields = 0;
+
+/** A question's field and its hint. */
+class Field {
+  readonly element: HTMLInputElement;
+  readonly bubble: HTMLElement;
+  private readonly words = element("p", { class: "gw-hint-text", role: "status" });
+
+  constructor({ node, name }: QuestionModel, what: QuizModel["what"], send: Channel["send"]) {
+    const id = `gw-hint-${++fields}`;
+    this.words.id = id;
+    this.element = element("input", {
+      class: "gw-guess",
+      type: "text",
+      inputmode: "text",
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: "?",
+      "aria-label": `${WORDS[what]} of ${oneLine(name)}`,
+      "aria-describedby": id,
+      ...KEEP_KEYS,
+    });
+    this.element.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      send({ kind: "answer", node, text: this.element.value });
+    });
+    const again = button({ label: "Try again", text: "Try again", class: "gw-link" }, () =>
+      this.focus(),
+    );
+    const reveal = button({ label: `Reveal ${name}`, text: "Reveal", class: "gw-link" }, () =>
+      send({ kind: "reveal", node }),
+    );
+    this.bubble = element("div", "gw-hint", this.words, element("div", {}, again, " ", reveal));
+  }
+
+  get hasFocus(): boolean {
+    const root = this.element.getRootNode() as Document | ShadowRoot;
+    return root.activeElement === this.element;
+  }
+
+  focus(): void {
+    this.element.focus({ preventScroll: true });
+    this.element.select();
+  }
+
+  update({ hint, state }: QuestionModel): void {
+    this.element.classList.toggle("is-wrong", state === "wrong");
+    if (this.words.textContent !== (hint ?? "")) this.words.textContent = hint ?? "";
+  }
+}

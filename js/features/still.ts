@@ -1,0 +1,2 @@
+/** The features of a picture in a file. */
+import "./ranks/still";

@@ -1,0 +1,5 @@
+import { type Host, named } from "./host";
+
+export const colab = {
+  marks: [{ on: "html", attribute: "theme", theme: named }],
+} satisfies Host;

@@ -1,0 +1,68 @@
+// @vitest-environment jsdom
+import { expect, it, vi } from "vitest";
+import { svgElement } from "../dom/element";
+import type { Scene } from "../scene/scene";
+import { testPage } from "../testing/browser";
+import { Viewport } from "./viewport";
+
+testPage();
+
+/** A scene of 900 x 300 px with a node of 100 x 60 px at each end. */
+const SCENE = {
+  width: 900,
+  height: 300,
+  direction: "left",
+  nodes: [60, 840].map((x, index) => ({
+    ...{ id: index, index, x, y: 150 },
+    shape: { width: 100, height: 60, outline: 0, outerWidth: 100, outerHeight: 60, card: {} },
+  })),
+  frames: [],
+  drawn: [[0], [1]],
+} as unknown as Scene;
+
+function viewport() {
+  const svg = svgElement("svg", {}) as SVGSVGElement;
+  const canvas = document.createElement("div");
+  const made = new Viewport(svg, canvas, { moved() {}, wheelIgnored() {} });
+  made.resize({ width: 1000, height: 400 });
+  made.first(SCENE);
+  return made;
+}
+
+it("brings a node out from under what covers it, at the same scale", () => {
+  const made = viewport();
+  const before = made.view;
+  made.cover = 360;
+  expect(made.view).toBe(before);
+  made.reveal(0);
+  expect(made.view).toBe(before);
+  made.reveal(1);
+  expect(made.view.k).toBe(before.k);
+  expect(made.view.k * 890 + made.view.x).toBeLessThanOrEqual(1000 - 360);
+});
+
+it("keeps the scale of a first view when a panel has opened or a scroll bar has come", () => {
+  const made = viewport();
+  const { k } = made.view;
+  made.cover = 360;
+  made.resize({ width: 985, height: 400 });
+  expect(made.view.k).toBe(k);
+  expect(made.isUntouched).toBe(true);
+  made.resize({ width: 700, height: 400 });
+  expect(made.view.k).toBeCloseTo((700 - 32) / 900);
+});
+
+it("waits with moves while a second click may come, in their order", () => {
+  vi.useFakeTimers();
+  const made = viewport();
+  const done: number[] = [];
+  made.keepStill();
+  made.whenQuiet(() => done.push(1));
+  made.whenQuiet(() => done.push(2));
+  expect(done).toEqual([]);
+  vi.advanceTimersByTime(400);
+  expect(done).toEqual([1, 2]);
+  made.whenQuiet(() => done.push(3));
+  expect(done).toEqual([1, 2, 3]);
+  vi.useRealTimers();
+});

@@ -1,0 +1,251 @@
+"""Findings about a graph that is right, and numbers that are not what the program means."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from ..backward.kept_gradients import KeptGradient
+from ..backward.recorded_pass import contributions
+from ..english import list_some, plural
+from ..torch_api.reading import is_plain, submodules
+from ..torch_api.saved_tensors import plain_value, read_saved
+from .context import CheckContext
+from .finding import Finding
+
+_CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
+_MOST_INDICES = 2**22
+
+
+def number_findings(evidence: CheckContext) -> Iterator[Finding]:
+    """Find shared modules, a `backward` never called, changed gradients, lost writes, padding."""
+    yield from _shared_modules(evidence)
+    yield from _unused_backward(evidence)
+    yield from _changed_on_the_way(evidence)
+    yield from _lost_writes(evidence)
+    yield from _last_of_padded(evidence)
+
+
+def _shared_modules(evidence: CheckContext) -> Iterator[Finding]:
+    """Containers that hold one module several times, as `[block] * 4` makes them."""
+    for module, path in _modules(evidence):
+        if not isinstance(module, _CONTAINERS):
+            continue
+        children = [(key, each) for key, each in submodules(module).items() if each is not None]
+        counts = Counter(id(each) for _, each in children)
+        for key, times in counts.items():
+            if times == 1:
+                continue
+            names = [f"{path}.{name}".lstrip(".") for name, each in children if id(each) == key]
+            child = next(each for _, each in children if id(each) == key)
+            used = [p for p in child.parameters() if evidence.is_used(id(p))]
+            if used:
+                yield Finding(
+                    "shared-module",
+                    "info",
+                    [evidence.leaves[id(p)] for p in used if id(p) in evidence.leaves],
+                    f"{list_some(names)} are one module, so they share "
+                    f"{plural(len(used), 'parameter')}, and the gradient is the sum over all "
+                    "uses. If each should learn its own, make a new module for each, or a "
+                    "copy.deepcopy().",
+                    {"uses": times},
+                )
+
+
+def _unused_backward(evidence: CheckContext) -> Iterator[Finding]:
+    """Modules with a `backward` that takes a gradient: torch never calls it."""
+    found: dict[type, str] = {}
+    for module, path in _modules(evidence):
+        if _takes_gradient(type(module)):
+            found.setdefault(type(module), path)
+    for kind, path in found.items():
+        yield Finding(
+            "unused-backward",
+            "info",
+            [],
+            f"{kind.__name__} ({path or 'the module'}) defines backward(), but torch never calls "
+            "backward() of an nn.Module: it differentiates forward() itself. To give your own "
+            "derivative, write a torch.autograd.Function.",
+        )
+
+
+def _takes_gradient(kind: type) -> bool:
+    method = getattr(kind, "backward", None)
+    if method is None:
+        return False
+    try:
+        names = list(inspect.signature(method).parameters)
+    except (TypeError, ValueError):
+        return False
+    return any("grad" in name for name in names[:2])
+
+
+def _modules(evidence: CheckContext) -> Iterator[tuple[nn.Module, str]]:
+    """Yield the modules that take part in the graph, with their paths."""
+    for reference, variable, path in evidence.called.places.values():
+        module = reference()
+        if module is not None and variable in evidence.models:
+            yield module, path
+
+
+def _changed_on_the_way(evidence: CheckContext) -> Iterator[Finding]:
+    """Gradients that one consumer changed in place while another one received the same tensor."""
+    run = evidence.run
+    if run is None:
+        return
+    for step in run.steps.values():
+        edges = evidence.captured.successors[step.node]
+        targets = [
+            (child, edge["output_nr"])
+            for child, each in edges.items()
+            for edge in each.values()
+            if (kept := step.grad_inputs[edge["arg_nr"]]) is not None and kept.was_changed
+        ]
+        if len(targets) < 2:
+            continue
+        for node, output_nr in targets:
+            changed = _received(evidence, node, output_nr)
+            if changed is None or changed.version == 0 or changed.tensor is None:
+                continue
+            wrong = [
+                each
+                for each, nr in targets
+                if each != node and _has_received(evidence, each, nr, step.node, changed.tensor)
+            ]
+            if wrong:
+                yield Finding(
+                    "changed-gradient",
+                    "warning",
+                    [node, *wrong, step.node],
+                    f"The gradient of {evidence.place(node)} was changed in place, by a hook or "
+                    f"by its backward. {evidence.words(step.node)} passes the same tensor to "
+                    f"{list_some([evidence.words(each) for each in wrong])}, so that gradient is "
+                    "changed, too. Return a new tensor, as in g * 2 instead of g.mul_(2).",
+                )
+                return
+
+
+def _received(evidence: CheckContext, node: int, output_nr: int) -> KeptGradient | None:
+    step = None if evidence.run is None else evidence.run.steps.get(node)
+    came = [] if step is None else step.grad_outputs
+    return came[output_nr] if output_nr < len(came) else None
+
+
+def _has_received(
+    evidence: CheckContext, node: int, output_nr: int, source: int, changed: torch.Tensor
+) -> bool:
+    """Whether the changed gradient is a part of what another node received."""
+    kept = _received(evidence, node, output_nr)
+    came = None if kept is None else kept.tensor
+    if came is None or not is_plain(came) or evidence.run is None:
+        return False
+    if came is changed:
+        return True
+    total = changed
+    for each in contributions(evidence.captured.graph, evidence.run, node):
+        if each.output_nr != output_nr or each.consumer == source:
+            continue
+        if each.grad is None:
+            return False
+        total = total + each.grad
+    return total is not changed and total.shape == came.shape and torch.allclose(total, came)
+
+
+def _lost_writes(evidence: CheckContext) -> Iterator[Finding]:
+    """Writes to repeated indices, of which only one lasts: `y[index] += x`."""
+    graph, nodes = evidence.captured.graph, evidence.captured.nodes
+    for node, op in graph.nodes(data="op"):
+        if op != "IndexPutBackward0" or plain_value(nodes[node], "accumulate") is not False:
+            continue
+        index = _indices(evidence, node)
+        values = [
+            child
+            for _, child, edge in graph.out_edges(node, data=True)
+            if edge["argument"] == "values"
+        ]
+        if index is None or not values:
+            continue
+        lost = index.shape[1] - torch.unique(index, dim=1).shape[1]
+        if not lost:
+            continue
+        is_added = _adds_to_itself(evidence, node, values[0])
+        remedy = (
+            "To add all of them, use index_put(..., accumulate=True) or index_add()."
+            if is_added
+            else "backward gives all of them a gradient, as if each had been written."
+        )
+        yield Finding(
+            "repeated-index",
+            "warning" if is_added else "info",
+            [node],
+            f"{evidence.place(node)} writes to repeated indices: {lost} of {index.shape[1]} "
+            f"values are overwritten by another one. {remedy}",
+            {"overwritten": lost},
+        )
+
+
+def _adds_to_itself(evidence: CheckContext, node: int, values: int) -> bool:
+    """Whether a write is one of `y[index] += x`: it writes a sum with what it reads."""
+    graph = evidence.captured.graph
+    if graph.nodes[values]["op"] not in ("AddBackward0", "SubBackward0"):
+        return False
+    if any(graph.nodes[child]["op"] == "IndexBackward0" for child in graph.succ[values]):
+        return True
+    free = [
+        {place["argument"] for place in graph.nodes[i]["no_grad_inputs"]} for i in (node, values)
+    ]
+    return "self" in free[0] and "self" in free[1]
+
+
+def _indices(evidence: CheckContext, node: int) -> torch.Tensor | None:
+    """The indices of an `index_put`, one column for each value; None where not known."""
+    found = [
+        saved.value
+        for saved in read_saved(evidence.captured.nodes[node])
+        if saved.name.startswith("indices")
+    ]
+    tensors = [each for each in found if isinstance(each, torch.Tensor) and is_plain(each)]
+    if not tensors or len(tensors) < len(found):
+        return None
+    if any(each.dtype in (torch.bool, torch.uint8) for each in tensors):
+        return None
+    wide: list[torch.Tensor] = list(torch.broadcast_tensors(*tensors))  # type: ignore[no-untyped-call]
+    is_few = 0 < wide[0].numel() <= _MOST_INDICES
+    return torch.stack([each.flatten() for each in wide]) if is_few else None
+
+
+def _last_of_padded(evidence: CheckContext) -> Iterator[Finding]:
+    """The last step of sequences of several lengths, which is padding in the shorter ones."""
+    captured = evidence.captured
+    for node, op in captured.graph.nodes(data="op"):
+        index = plain_value(captured.nodes[node], "index") if op == "SelectBackward0" else None
+        if index not in (-1, 2**64 - 1):
+            continue
+        (source,) = captured.graph.succ[node]
+        seen = captured.annotations.get(source)
+        if seen is None or not (seen.forward or "").endswith("pad_packed_sequence"):
+            continue
+        is_turned = captured.graph.nodes[source]["op"] == "TransposeBackward0"
+        writes = next(iter(captured.graph.succ[source])) if is_turned else source
+        is_step = plain_value(captured.nodes[node], "dim") == int(is_turned)
+        # One write for each number of sequences that are still running.
+        lengths = [each for each in captured.graph.succ[writes] if _is_write(evidence, each)]
+        is_only = len(captured.graph.pred[source]) == 1
+        if is_step and is_only and lengths and _is_write(evidence, writes):
+            yield Finding(
+                "padding",
+                "warning",
+                [node],
+                f"{evidence.place(node)} takes the last step of padded sequences of several "
+                "lengths, which is padding in the shorter ones: they get no gradient through it. "
+                "Take the step at lengths - 1 of each, or the hidden state that the module "
+                "returns.",
+            )
+
+
+def _is_write(evidence: CheckContext, node: int) -> bool:
+    return bool(evidence.captured.graph.nodes[node]["op"] == "CopySlices")

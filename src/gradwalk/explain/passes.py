@@ -1,0 +1,207 @@
+"""Sentences about recorded passes: their effect on a ``.grad``, and why one stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+
+from ..backward.failures import failed_node
+from ..backward.kept_gradients import KeptGradient
+from ..backward.leaf_grads import GradTimeline, Moment
+from ..backward.recorded_run import RecordedRun
+from ..graph.labels import described
+from ..torch_api.nodes import donates_buffers, keeps_tensors
+from ..torch_api.reading import everywhere, version_of, why_unreadable
+from ..torch_api.saved_tensors import is_freed, read_saved
+from ..tracing.annotate import Annotated
+from ..tracing.annotations import Annotation
+from .constants_and_cuts import at_line
+
+
+def effect_on(run: RecordedRun, node: int | None, tensor: torch.Tensor) -> str:
+    """Classify a ``.grad`` that is set by what a recorded pass did to it.
+
+    Args:
+        run: The pass, which has ended.
+        node: The node that accumulates into the tensor or made it; None if the graph has none.
+        tensor: The tensor.
+
+    Returns:
+        A cause: "recorded" (the gradient of this pass), "accumulated" (added to an earlier one),
+        "changed" (since the pass), "differs" (from the gradient of a pass that was only watched),
+        "unread" (not comparable), "not by pass", "before step", or "stopped, set".
+    """
+    timeline = timeline_of(run, tensor)
+    if timeline is None:
+        return "stopped, set" if run.state == "stopped" else _watched_effect(run, node, tensor)
+    if run.state == "stopped":
+        return "stopped, set"
+    if len(timeline.moments) == 1:
+        return "not by pass"
+    if not timeline.is_untouched(closely=True):
+        return "changed"
+    if timeline.now == 0:
+        return "before step"
+    return "recorded" if _is_empty(timeline.moments[0]) else "accumulated"
+
+
+def timeline_of(run: RecordedRun, tensor: torch.Tensor) -> GradTimeline | None:
+    """Find the history of a tensor's ``.grad`` in a pass that gradwalk ran."""
+    if run.grads is None:
+        return None
+    timelines = (*run.grads.timelines, *run.grads.inner)
+    return next((each for each in timelines if each.tensor() is tensor), None)
+
+
+def arrived(run: RecordedRun, node: int | None, tensor: torch.Tensor) -> KeptGradient | None:
+    """Return the gradient that a recorded pass computed for a tensor."""
+    step = run.steps.get(-1 if node is None else node)
+    if step is None:
+        return None
+    number = 0 if tensor.is_leaf else tensor.output_nr
+    return step.grad_outputs[number] if number < len(step.grad_outputs) else None
+
+
+def _watched_effect(run: RecordedRun, node: int | None, tensor: torch.Tensor) -> str:
+    kept = arrived(run, node, tensor)
+    if kept is None:
+        return "not by pass"
+    grad, came = tensor.grad, kept.tensor
+    if came is None:
+        return "changed" if kept.changed else "unread"
+    if grad is None or why_unreadable(grad) is not None or why_unreadable(came) is not None:
+        return "unread"
+    try:
+        return "recorded" if torch.equal(came, grad) else "differs"
+    except RuntimeError:  # sparse, on the meta device, ...
+        return "unread"
+
+
+def _is_empty(before: Moment) -> bool:
+    """Whether a ``.grad`` was None or zero before the pass."""
+    held = before.norm if before.values is None else before.values
+    if before.grad is None or held is None:
+        return before.grad is None
+    return everywhere(held, lambda part: part == 0) is True
+
+
+def freed_part(captured: Annotated) -> tuple[int, int] | None:
+    """Find where a graph reaches into one that an earlier backward pass freed.
+
+    Returns:
+        The freed operation, and one of this graph that still has its saved tensors and leads to
+        it. None after a backward pass of the graph itself.
+    """
+    nodes, before = captured.nodes, captured.predecessors
+    came_from = {i: i for i, node in enumerate(nodes) if is_freed(node)}
+    waiting = list(came_from)
+    for node in waiting:  # grows while we walk, past operations without saved tensors
+        for user in before[node]:
+            if user in came_from:
+                continue
+            if _holds_tensors(captured, user):
+                return came_from[node], user
+            came_from[user] = came_from[node]
+            waiting.append(user)
+    return None
+
+
+def advice_on_freed(captured: Annotated, start: int) -> str:
+    """Say what to do about a freed part, in one or two sentences."""
+    seen = captured.annotations.get(start)
+    if seen is not None and seen.source is not None and _runs_again(captured, seen):
+        return (
+            f"The line{at_line(seen.source, text=True)} made it and a part of this graph, so it is "
+            "state from an earlier iteration (inferred). Keep .detach() of it."
+        )
+    return (
+        "If it is state from an earlier iteration, keep .detach() of it. If two losses share this "
+        "part, add them and call backward() once. If torch.autograd.grad() ran through it, pass "
+        "create_graph=True there."
+    )
+
+
+def why_freed(captured: Annotated, nodes: Collection[int]) -> str:
+    """Explain why backward cannot run (again)."""
+    found = freed_part(captured)
+    if found is not None:
+        where = described(captured.graph, found[0])
+        return (
+            f"Backward cannot run: this loss reaches {where}, whose saved tensors an earlier "
+            f"backward pass freed. {advice_on_freed(captured, found[0])}"
+        )
+    first = described(captured.graph, min(nodes))
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    if any(donates_buffers(captured.nodes[node]) for node in nodes):
+        again = "Compute the output again for each backward: compiled code can run only once."
+    elif _were_changed(captured):
+        again = "Compute the output again, because its parameters have changed since."
+    else:
+        again = (
+            "Compute the output again. To run two passes before optimizer.step(), pass "
+            "retain_graph=True to the first."
+        )
+    return (
+        f"Backward cannot run again: {first}{more} freed the tensors saved for it when it ran. "
+        f"{again}"
+    )
+
+
+def _runs_again(captured: Annotated, seen: Annotation) -> bool:
+    """Whether the line and module of a freed operation also made one that is not freed."""
+    return any(
+        (each.source, each.module, each.outermost) == (seen.source, seen.module, seen.outermost)
+        and _holds_tensors(captured, node)
+        for node, each in captured.annotations.items()
+    )
+
+
+def _holds_tensors(captured: Annotated, node: int) -> bool:
+    """Whether an operation has saved tensors and still has them."""
+    if not keeps_tensors(type(captured.nodes[node])):
+        return False
+    saved = list(read_saved(captured.nodes[node]))
+    return any(isinstance(each.value, torch.Tensor) for each in saved) and not any(
+        each.freed for each in saved
+    )
+
+
+def _were_changed(captured: Annotated) -> bool:
+    """Whether a leaf was changed in place since `watch` saw the graph use it."""
+    return any(
+        (leaf := taken.tensor()) is not None and version_of(leaf) != taken.version
+        for annotation in captured.annotations.values()
+        for taken in annotation.leaves
+    )
+
+
+_REMEDIES = {
+    "modified by an inplace operation": "Change that tensor after backward, or change a clone().",
+    "a second time": "Compute the output again, or pass retain_graph=True to the pass before.",
+    "not implemented": "Use another operation, or detach() its input.",
+    "incorrect number of gradients": "Return one gradient, or None, for each argument of forward.",
+    "returned an invalid gradient": "Return gradients of the shape of the inputs.",
+    "torch.utils.checkpoint": (
+        "The recomputation must do what the forward pass did: keep train() or eval(), autocast "
+        "and the inputs as they were until backward has ended."
+    ),
+    "out of memory": "Use a smaller batch, checkpointing or a lower precision.",
+}
+"""A part of torch's message -> what to do."""
+
+
+def stopped_node(captured: Annotated, run: RecordedRun) -> int | None:
+    """Return the node where a pass stopped; None where it did not, or outside of the graph."""
+    if run.state == "stopped" and run.failed is None and run.grads is None:
+        return failed_node(captured.graph, captured.nodes, run)
+    return run.failed
+
+
+def remedy_for(run: RecordedRun) -> str:
+    """Say what to do after a pass that stopped."""
+    error = run.error or ""
+    found = [remedy for part, remedy in _REMEDIES.items() if part in error]
+    first = found[0] if found else "Correct what raised it, and compute the output again."
+    partly = " Call zero_grad() first, because this pass may have filled some .grad already."
+    return first + ("" if run.grads is not None else partly)

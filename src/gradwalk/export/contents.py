@@ -1,0 +1,177 @@
+"""The contents of a file or a page: a graph and its recorded pass, with or without source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from ..checks.finding import finding_models
+from ..graph.adjacency import collector_paused
+from ..schema.columns import encode
+from ..schema.details import DetailsModel, FunctionModel, SourceModel, StageModel
+from ..schema.file_format import FORMAT, VERSION, SavedGraphModel
+from ..schema.graph_json import beyond_drawn, dtypes_model, graph_to_data
+from ..sources.graph_source import GraphSource
+from ..sources.saved_graph import undetailed
+from ..sources.snapshot import Snapshot
+
+_LINE = SourceModel.__annotations__.keys()
+_FUNCTION = FunctionModel.__annotations__.keys()
+_LEFT_OUT = "Its source is left out."
+_SOME_FILE = r"Cell In\[\d+\]|<[^<>\s]+>|[^\s`'\"(),;:]+\.\w+"
+"""Matches file names in sentences, also of files that no node names."""
+
+
+def without_source(saved: SavedGraphModel) -> SavedGraphModel:
+    """Copy a graph without file names, line numbers and text of the program.
+
+    Args:
+        saved: The graph to save.
+
+    Returns:
+        A copy, whose sentences name no lines.
+    """
+    lines = list(_lines(saved))
+    files = {line["file"] for line in lines}
+    files |= {at.rpartition(":")[0] for at in _places(saved)}
+    known = "|".join(map(re.escape, sorted(filter(None, files), key=len, reverse=True)))
+    texts = sorted({line["text"] for line in lines if line["text"]}, key=len, reverse=True)
+    said = "|".join([*map(re.escape, texts), ".*?"])
+    named = "|".join(filter(None, (known, _SOME_FILE)))
+    place = rf"(?:{named}):\d+(?: \(`(?:{said})`\))?"
+    return cast(SavedGraphModel, _stripped(saved, re.compile(rf" at {place}"), re.compile(place)))
+
+
+def _stripped(value: Any, at_place: re.Pattern[str], place: re.Pattern[str]) -> Any:
+    if isinstance(value, str):
+        return place.sub("a line that is left out", at_place.sub("", value))
+    if isinstance(value, list):
+        return [_stripped(each, at_place, place) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == _LINE:
+        return None
+    if value.keys() == _FUNCTION:
+        return {**value, "place": None, "code": "", "note": _LEFT_OUT if value["code"] else None}
+    return {
+        name: None
+        if name == "source" and isinstance(inner, str) and "code" not in value
+        else _stripped(inner, at_place, place)
+        for name, inner in value.items()
+    }
+
+
+def _lines(value: Any) -> Iterator[SourceModel]:
+    """Every line of the program in a value."""
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, list):
+            waiting += inner
+        elif isinstance(inner, dict):
+            if inner.keys() == _LINE:
+                yield cast(SourceModel, inner)
+            waiting += inner.values()
+
+
+def _places(saved: SavedGraphModel) -> Iterator[str]:
+    """The lines that the nodes of the captured graph name, "net.py:7"."""
+    for node in saved["network"]["nodes"]:
+        if node.get("source"):
+            yield str(node["source"])
+
+
+MOST_AT_EVERY_CURSOR = 500
+"""Up to this many nodes, details are saved for every cursor; above, for the current one only."""
+
+MOST_DETAILED = 2_000
+"""Most nodes whose details are saved, counted from the outputs."""
+
+
+def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> bytes:
+    """Encode `saved_graph` as the bytes of a file.
+
+    Args:
+        shown: The graph to save.
+        source: Whether to include lines of the program.
+        most: Most nodes whose details are included.
+    """
+    with collector_paused():
+        return encode(saved_graph(shown, source, most))
+
+
+def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> SavedGraphModel:
+    """Collect the contents of the file.
+
+    Args:
+        shown: The graph to save.
+        source: Whether to include lines of the program.
+        most: Most nodes whose details are included.
+
+    Returns:
+        Plain values.
+    """
+    subject = shown.subject
+    total = len(subject.drawn)
+    every = total <= MOST_AT_EVERY_CURSOR
+    details = _details(subject, min(total, most), every)
+    findings = shown.findings
+    if findings is None:
+        findings = finding_models(subject.findings())
+    saved: SavedGraphModel = {
+        "format": FORMAT,  # type: ignore[typeddict-item]
+        "version": VERSION,
+        "graph": subject.model,
+        "network": beyond_drawn(graph_to_data(subject.drawn)),  # type: ignore[typeddict-item]
+        "dtypes": dtypes_model(subject.drawn),
+        "watched": subject.is_watched,
+        "memory": subject.memory(),
+        "findings": findings,
+        "direction": shown.direction,  # type: ignore[typeddict-item]
+        "constants": shown.constants,
+        "selected": shown.selected,
+        "cursor": subject.cursor,
+        "inner": shown.inner,
+        "state": subject.state(),
+        "steps": subject.steps,
+        "run": subject.run,
+        "transport": subject.reopened(),
+        "details": [*details, *[None] * (total - len(details))],
+        "undetailed": undetailed(subject.drawn, len(details)) if len(details) < total else None,
+        "all_cursors": every,
+    }
+    return saved if source else without_source(saved)
+
+
+def _details(subject: GraphSource, nodes: int, every: bool) -> list[list[StageModel]]:
+    """Collect the details of the first nodes at every cursor, without moving the cursor.
+
+    Args:
+        subject: The graph to save.
+        nodes: The number of nodes of ``subject.drawn``.
+        every: Whether to read every cursor; otherwise the current one represents all.
+
+    Returns:
+        For each node, its details at the start, then each change with its cursor.
+    """
+    details = subject.details_reader()
+    with subject.read_once():
+        if every:
+            return [_stages(details, node, subject.changes(node)) for node in range(nodes)]
+        now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))
+        return [[{"from_step": 0, "fields": fields}] for fields in now]
+
+
+def _stages(
+    details: Callable[[int, int | None], DetailsModel], node: int, cursors: list[int]
+) -> list[StageModel]:
+    found: list[StageModel] = []
+    before: dict[str, Any] = {}
+    for cursor in cursors:
+        now = cast(dict[str, Any], details(node, cursor))
+        changed = {name: value for name, value in now.items() if before.get(name, ...) != value}
+        if changed:
+            found.append({"from_step": cursor, "fields": changed})
+        before = now
+    return found

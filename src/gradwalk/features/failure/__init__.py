@@ -1,0 +1,1 @@
+"""The call that made a watched forward pass raise."""

@@ -1,0 +1,120 @@
+"""`last_failure`: the call that made a watched forward pass raise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+
+from ...english import join_words
+from ...sources.read_source import capture
+from ...tracing import failed_call
+from ...tracing.failed_call import FailedCall, FailedInput
+from ...widget.graph_widget import GraphWidget
+
+
+class Failure:
+    """A call that raised in a block of `gradwalk.watch`.
+
+    Its text is the whole story; a notebook also shows the graph of the inputs. It keeps the inputs
+    of the call alive, and nothing else.
+
+    Attributes:
+        call: The function that raised, as "linear"; None if the user's own code raised.
+        inputs: The tensors that the call was given, each a `FailedInput`.
+        line: The user's line, as "train.py:12"; None if it is not known.
+        code: The text of that line, empty if it is not known.
+        module: The innermost running module, as "Net.fc2"; None outside of modules.
+        error: The last line of the traceback, as "RuntimeError: ...".
+        graph: The graph of the inputs up to the call, as from `gradwalk.capture`; None if no input
+            has a graph.
+    """
+
+    def __init__(self, failed: FailedCall) -> None:
+        self._failed = failed
+        self.call = failed.call
+        self.inputs: list[FailedInput] = list(failed.inputs)
+        self.line = None if failed.line is None else str(failed.line)
+        self.code = "" if failed.line is None else failed.line.text
+        self.module = failed.module
+        self.error = failed.error
+
+    def __str__(self) -> str:
+        place = f" at {self.line}" if self.line else ""
+        code = f" (`{self.code}`)" if self.code else ""
+        given = [f"{each.name or 'a tensor'} {each.shape}" for each in self.inputs]
+        call = f"{self.call}() got {join_words(given) or 'no tensor'}: " if self.call else ""
+        return f"{self.module or 'The forward pass'} failed{place}{code}: {call}{self.error}"
+
+    __repr__ = __str__
+
+    @property
+    def graph(self) -> nx.MultiDiGraph | None:
+        """The graph of the inputs up to the call."""
+        outputs = self._outputs()
+        return capture(*outputs, names=self._names()) if outputs else None
+
+    def widget(self) -> GraphWidget | None:
+        """Draw the graph up to the failing call.
+
+        Returns:
+            A widget of the inputs that were computed; None if no input has a graph.
+
+        Example::
+
+            >>> import torch, gradwalk
+            >>> a = torch.ones(3, requires_grad=True)
+            >>> try:
+            ...     with gradwalk.watch():
+            ...         b = a * 2
+            ...         c = b + torch.ones(4)
+            ... except RuntimeError:
+            ...     widget = gradwalk.last_failure().widget()
+            >>> [node["op"] for node in widget.model["nodes"]]
+            ['MulBackward0', 'AccumulateGrad', 'constant']
+        """
+        outputs = self._outputs()
+        return GraphWidget(*outputs, names=self._names()) if outputs else None
+
+    def _outputs(self) -> list[Any]:
+        given = {id(each._tensor): each._tensor for each in self.inputs}
+        return [each for each in given.values() if each.grad_fn is not None]
+
+    def _names(self) -> dict[str, Any]:
+        names: dict[str, Any] = {each.name: each._tensor for each in self.inputs if each.name}
+        model = self._failed.model and self._failed.model()
+        return {**names, "": model} if model is not None else names
+
+    def _ipython_display_(self) -> None:
+        """Show the sentence, and below it the graph."""
+        from IPython.display import display  # noqa: PLC0415  only notebooks have it
+
+        print(self)  # noqa: T201
+        shown = self.widget()
+        if shown is not None:
+            display(shown)  # type: ignore[no-untyped-call]
+
+
+def last_failure() -> Failure | None:
+    """Return the call that made this thread's latest `gradwalk.watch` block raise.
+
+    An exception that the program catches within the block does not count. The inputs of the failing
+    call stay alive until the next block begins.
+
+    Returns:
+        The failure, or None if the block ended normally.
+
+    Example::
+
+        >>> import torch, gradwalk
+        >>> x, w = torch.ones(8, 10), torch.ones(12, 5, requires_grad=True)
+        >>> try:
+        ...     with gradwalk.watch():
+        ...         y = x @ w
+        ... except RuntimeError:
+        ...     failure = gradwalk.last_failure()
+        >>> failure.call, [(each.name, each.shape) for each in failure.inputs]
+        ('matmul', [('x', (8, 10)), ('w', (12, 5))])
+    """
+    failed = failed_call.last()
+    return None if failed is None else Failure(failed)

@@ -1,0 +1,1 @@
+"""Who holds a graph: old graphs that stay alive, named."""

@@ -1,0 +1,1 @@
+"""Plan a training step without weights: its memory, FLOPs and checkpoints."""

@@ -1,0 +1,232 @@
+"""Choose the blocks to checkpoint for a budget of memory."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from ...english import plural
+from .amounts import Bytes, Flops
+from .run_step import Recorded
+from .spans import Span, Spans, Subsets, blocks_of
+
+_MOST_SUBSETS = 100_000
+_ALL_SUBSETS = 12  # blocks
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Chen's rule for n blocks: checkpoint √n segments of √n blocks each.
+
+    Attributes:
+        count: The number of segments.
+        peak: The predicted peak.
+        extra_flops: Floating-point operations that backward computes again.
+    """
+
+    count: int
+    peak: Bytes
+    extra_flops: Flops
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Which blocks to checkpoint so that a step fits a budget.
+
+    Attributes:
+        budget: The bytes that are there.
+        blocks: The names of the modules to checkpoint.
+        peak: The predicted peak with them; `Plan.apply` plans it exactly.
+        peak_before: The peak without.
+        extra_flops: Floating-point operations that backward computes again.
+        fits: Whether the predicted peak is within the budget.
+        code: The Python code that checkpoints them in a model called ``model``.
+        chen: Chen's √n rule for the same blocks; None without blocks.
+        notes: What the advice leaves alone, and what to mind.
+    """
+
+    budget: Bytes
+    blocks: tuple[str, ...]
+    peak: Bytes
+    peak_before: Bytes
+    extra_flops: Flops
+    fits: bool
+    code: str
+    chen: Segments | None
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        verdict = "fits" if self.fits else "does not fit"
+        lines = [
+            f"Peak {self.peak_before} before, {self.peak} predicted: "
+            f"it {verdict} in {self.budget}.",
+            f"Checkpoint {plural(len(self.blocks), 'block')}: {_short(self.blocks)}. "
+            f"Backward computes {self.extra_flops} again."
+            if self.blocks
+            else "No block to checkpoint.",
+        ]
+        if self.chen is not None:
+            lines.append(
+                f"Chen's √n rule: {self.chen.count} segments, peak {self.chen.peak}, "
+                f"{self.chen.extra_flops} again."
+            )
+        return "\n".join([*lines, *self.notes, *(["", self.code] if self.blocks else [])])
+
+
+def advise(model: nn.Module, recorded: Recorded, budget: Bytes) -> Advice:
+    """Choose the blocks whose recomputation costs least within a budget.
+
+    If no choice fits, it is the one with the lowest peak.
+    """
+    measured = Spans(recorded)
+    calls = blocks_of(model, recorded)
+    found = {name: measured.of([call]) for name, call in calls.items()}
+    spans = {name: span for name, span in found.items() if span is not None}
+    names = list(spans)
+    subsets = Subsets(measured.curve, list(spans.values()))
+    choices = _choices(list(spans.values()))
+    peaks, flops = subsets.peaks(choices), subsets.flops(choices)
+    fitting = peaks <= budget
+    worth = torch.where(fitting, flops, math.inf) if fitting.any() else peaks
+    # Among equals the one with the lower peak, then with fewer blocks, then with earlier ones.
+    best = min(
+        torch.nonzero(worth == worth.min())[:, 0].tolist(),
+        key=lambda i: (float(peaks[i]), float(flops[i]), int(choices[i].sum()), -i),
+    )
+    blocks = tuple(name for name, is_chosen in zip(names, choices[best], strict=True) if is_chosen)
+    return Advice(
+        budget,
+        blocks,
+        Bytes(peaks[best].item()),
+        Bytes(max(measured.curve)),
+        Flops(flops[best].item()),
+        bool(fitting[best]),
+        code_for(blocks),
+        _chen(measured, [calls[name] for name in names]) if names else None,
+        _notes(model, recorded, blocks),
+    )
+
+
+def _choices(spans: Sequence[Span]) -> torch.Tensor:
+    """Return the choices to compare: all of few blocks, else so many of each kind.
+
+    Of blocks alike the first are best: the memory that they free is free for longest.
+    """
+    if len(spans) <= _ALL_SUBSETS:
+        every = [*itertools.product((0, 1), repeat=len(spans))]
+        return torch.tensor(every).reshape(len(every), len(spans))
+    for digits in (6, 2, 1):
+        kinds: dict[tuple[str, ...], list[int]] = {}
+        for i, each in enumerate(spans):
+            kind = tuple(f"{amount:.{digits - 1}e}" for amount in (each.freed, each.flops))
+            kinds.setdefault(kind, []).append(i)
+        if math.prod(len(group) + 1 for group in kinds.values()) <= _MOST_SUBSETS:
+            break
+    else:
+        order = sorted(range(len(spans)), key=lambda i: spans[i].flops / spans[i].freed)
+        kinds = {("all",): order}
+    rows = []
+    for counts in itertools.product(*(range(len(group) + 1) for group in kinds.values())):
+        row = [0] * len(spans)
+        for group, count in zip(kinds.values(), counts, strict=True):
+            for i in group[:count]:
+                row[i] = 1
+        rows.append(row)
+    return torch.tensor(rows)
+
+
+def _chen(measured: Spans, calls: Sequence[object]) -> Segments:
+    size = math.ceil(math.sqrt(len(calls)))
+    parts = [calls[i : i + size] for i in range(0, len(calls), size)]
+    spans = [span for part in parts if (span := measured.of(part)) is not None]  # type: ignore[arg-type]
+    subsets = Subsets(measured.curve, spans)
+    every = torch.ones(1, len(spans))
+    peak, flops = subsets.peaks(every).item(), subsets.flops(every).item()
+    return Segments(len(spans), Bytes(peak), Flops(flops))
+
+
+def _notes(model: nn.Module, recorded: Recorded, blocks: Sequence[str]) -> tuple[str, ...]:
+    notes = []
+    if recorded.compiled:
+        notes.append(
+            f"Left alone: {_short(recorded.compiled)}. torch.compile chooses there what to "
+            "recompute."
+        )
+    inside = (module for name in blocks for module in model.get_submodule(name).modules())
+    if any(getattr(module, "num_batches_tracked", None) is not None for module in inside):
+        notes.append(
+            "Batch norms in these blocks update their running statistics twice in each step."
+        )
+    return tuple(notes)
+
+
+def code_for(blocks: Sequence[str]) -> str:
+    """Return Python code that checkpoints some modules of ``model``; "" for none."""
+    if not blocks:
+        return ""
+    return (
+        "from functools import partial\n"
+        "from torch.utils.checkpoint import checkpoint\n\n"
+        f"for name in {_listed(blocks)}:\n"
+        "    block = model.get_submodule(name)\n"
+        "    block.forward = partial(checkpoint, block.forward, use_reentrant=False)\n"
+    )
+
+
+def _runs(names: Sequence[str]) -> Iterator[tuple[str, list[int], str]]:
+    """Yield names that differ in one number only, as prefix, numbers and suffix."""
+    split = [re.fullmatch(r"(.*?)(\d+)((?:\.\D[^.]*)*)", name) for name in names]
+    keyed = [
+        (m[1], m[3], int(m[2])) if m else (name, "", -1)
+        for m, name in zip(split, names, strict=True)
+    ]
+    for (prefix, suffix), group in itertools.groupby(keyed, key=lambda each: each[:2]):
+        yield prefix, [number for *_, number in group], suffix
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Write names as a Python list."""
+    parts = []
+    for prefix, numbers, suffix in _runs(names):
+        if len(numbers) == 1:
+            parts.append(f'"{prefix}{numbers[0] if numbers[0] >= 0 else ""}{suffix}"')
+            continue
+        is_range = numbers == list(range(numbers[0], numbers[-1] + 1))
+        start = f"{numbers[0]}, " if numbers[0] else ""
+        where = f"range({start}{numbers[-1] + 1})" if is_range else str(tuple(numbers))
+        parts.append(f'*[f"{prefix}{{i}}{suffix}" for i in {where}]')
+    is_one = len(parts) == 1 and parts[0].startswith("*")
+    return parts[0][1:] if is_one else f"[{', '.join(parts)}]"
+
+
+def _short(names: Sequence[str]) -> str:
+    """Write many names on one line."""
+    parts = []
+    for prefix, numbers, suffix in _runs(names):
+        is_range = numbers[1:] and numbers == list(range(numbers[0], numbers[-1] + 1))
+        shown = f"{numbers[0]}…{numbers[-1]}" if is_range else ",".join(map(str, numbers))
+        parts.append(f"{prefix}{shown if numbers[0] >= 0 else ''}{suffix}")
+    return ", ".join(parts)
+
+
+@contextmanager
+def checkpointed(blocks: Sequence[str], model: nn.Module) -> Iterator[None]:
+    """Return a context in which some modules of a model are checkpointed."""
+    modules = [model.get_submodule(name) for name in blocks]
+    for module in modules:
+        forward: Callable[..., object] = partial(checkpoint, module.forward, use_reentrant=False)
+        vars(module)["forward"] = forward
+    try:
+        yield
+    finally:
+        for module in modules:
+            del vars(module)["forward"]

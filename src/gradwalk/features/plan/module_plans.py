@@ -1,0 +1,108 @@
+"""The amounts of each module of a planned step."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from torch import nn
+
+from ...english import nearest
+from .amounts import Bytes, Flops
+from .recorder import BACKWARD, FORWARD, Held
+from .run_step import Recorded
+
+
+@dataclass(frozen=True)
+class ModulePlan:
+    """The amounts of one module, with everything inside it.
+
+    Attributes:
+        name: Its name, as in ``named_modules()``.
+        kind: Its class.
+        parameters: Bytes of parameters; a shared one counts in the module that has it first.
+        saved: Bytes that its operations keep at the end of the forward pass.
+        at_peak: Bytes made in it that are live at the peak, its parameters included.
+        flops_forward: Floating-point operations of its forward pass.
+        flops_backward: Those of its backward pass, recomputation included.
+    """
+
+    name: str
+    kind: str
+    parameters: Bytes
+    saved: Bytes
+    at_peak: Bytes
+    flops_forward: Flops
+    flops_backward: Flops
+
+
+class ModulePlans(Mapping[str, ModulePlan]):
+    """The amounts of each module by its name; "model.layers.3" finds "layers.3", too."""
+
+    def __init__(self, model: nn.Module, recorded: Recorded, peak: int) -> None:
+        """Add up a recorded step by module; ``peak`` is the index of an operation."""
+        sums = _Sums(recorded, peak)
+        self._modules = {
+            name: ModulePlan(
+                name,
+                type(module).__name__,
+                Bytes(sums.amounts["parameters"][name]),
+                Bytes(sums.amounts["saved"][name]),
+                Bytes(sums.amounts["at_peak"][name]),
+                Flops(sums.amounts[FORWARD][name]),
+                Flops(sums.amounts[BACKWARD][name]),
+            )
+            for name, module in model.named_modules()
+        }
+
+    def __getitem__(self, name: str) -> ModulePlan:
+        found = self._modules.get(name)
+        if found is None and name.partition(".")[0] == "model":
+            found = self._modules.get(name.partition(".")[2])
+        if found is None:
+            close = nearest(name, self._modules)
+            raise KeyError(f"The model has no module {name!r}. {close or ''}".rstrip())
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+class _Sums:
+    """Adds amounts to a module and to all that it is in.
+
+    Attributes:
+        amounts: What is added up -> module -> amount.
+    """
+
+    def __init__(self, recorded: Recorded, peak: int) -> None:
+        self.amounts: dict[str, Counter[str]] = defaultdict(Counter)
+        self._recorder = recorded.recorder
+        for held in self._recorder.held:
+            owner = self._owner(held)
+            if held.role == "parameter":
+                self._add("parameters", owner, held.bytes)
+            self._add("at_peak", owner, held.bytes_at(peak))
+        for held, keepers in recorded.keepers:
+            first = self._recorder.module_of(min(keepers)) if keepers else None
+            module = self._owner(held) if first is None else first
+            self._add("saved", module, held.bytes_at(recorded.forward_end - 1))
+        for each in self._recorder.operations:
+            if each.flops:
+                self._add(each.phase, each.module, each.flops)
+
+    def _owner(self, held: Held) -> str:
+        if held.role in ("parameter", "buffer"):
+            return held.name.rpartition(".")[0]
+        return self._recorder.operations[held.born].module if held.born >= 0 else ""
+
+    def _add(self, what: str, module: str, amount: int) -> None:
+        while amount:
+            self.amounts[what][module] += amount
+            if not module:
+                return
+            module = module.rpartition(".")[0]

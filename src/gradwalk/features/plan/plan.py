@@ -1,0 +1,412 @@
+"""`plan`: the memory and the work of a training step, without weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from ...graph.integers import read_int
+from ...torch_api.modes import unseen
+from ...widget.graph_widget import GraphWidget
+from .advice import Advice, advise, checkpointed
+from .amounts import Bytes, Flops, read_bytes
+from .fakes import build
+from .module_plans import ModulePlan, ModulePlans
+from .picture import widget_of
+from .plan_table import plan_table
+from .recorder import BACKWARD, FORWARD, Held
+from .run_step import Recorded, StepInputs, run_step
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+NOT_COUNTED = (
+    "Not counted: allocator rounding, NCCL and cuBLAS workspaces, workspaces of fused RNNs, and "
+    "kernels that a GPU would choose instead."
+)
+"""Amounts that a plan does not count; it lists them beside its numbers."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the step something happens or was made.
+
+    Attributes:
+        phase: "forward", "backward" or "optimizer step".
+        operation: torch's operation, "aten.mm".
+        op: The class of the autograd node, "MmBackward0", that it made or that runs it; else None.
+        node: The node's id in the graph that the plan shows; None where it has none.
+        module: The module's name; "" outside of all submodules.
+        source: The line of the forward pass, "train.py:12"; None if unknown.
+        index: The index of the operation, as in `Plan.curve`.
+    """
+
+    phase: str
+    operation: str
+    op: str | None
+    node: int | None
+    module: str
+    source: str | None
+    index: int
+
+    def __str__(self) -> str:
+        parts = [self.op or self.operation]
+        parts += [f"(node {self.node})"] if self.node is not None else []
+        parts += [f"in {self.module}"] if self.module else []
+        parts += [f"at {self.source}"] if self.source else []
+        return f"{' '.join(parts)}, {self.phase}"
+
+
+@dataclass(frozen=True)
+class HeldTensor:
+    """A piece of memory that is live at the peak.
+
+    Attributes:
+        bytes: Its size.
+        role: "parameter", "buffer", "input", "gradient", "optimizer state", "saved" or "temporary".
+        name: The name of a parameter, buffer or input; "" for others.
+        shape: The shape of the first tensor on it.
+        dtype: Its dtype, "float32".
+        made: The place of the operation that made it; None if it was there before the step.
+        copy_of: The dtype of another tensor of the same numbers that is held, too; None without.
+    """
+
+    bytes: Bytes
+    role: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    made: Place | None
+    copy_of: str | None
+
+    @property
+    def node(self) -> int | None:
+        """The id of the autograd node that made it."""
+        return None if self.made is None else self.made.node
+
+    @property
+    def module(self) -> str:
+        """The module that made it or has it."""
+        return self.name.rpartition(".")[0] if self.made is None else self.made.module
+
+    @property
+    def source(self) -> str | None:
+        """The line that made it."""
+        return None if self.made is None else self.made.source
+
+    def __str__(self) -> str:
+        name = self.name or (self.made.op or self.made.operation if self.made else "")
+        place = "" if self.made is None else f" in {self.module}" * bool(self.module)
+        line = f" at {self.source}" if self.source else ""
+        same = f", also kept as {self.copy_of}" if self.copy_of else ""
+        return f"{self.bytes} {self.role} {name} {self.dtype}{list(self.shape)}{place}{line}{same}"
+
+
+class Plan:
+    """The memory and the work of one training step.
+
+    Amounts of memory are whole bytes; ``str()`` gives them a unit.
+
+    Attributes:
+        peak: The most bytes live at once: parameters, buffers, inputs, gradients, saved tensors,
+            temporaries, and optimizer state if an optimizer was given.
+        at: Where the peak is.
+        parameters: Bytes of parameters.
+        buffers: Bytes of buffers.
+        inputs: Bytes of the batch.
+        gradients: Bytes of the parameters' gradients.
+        optimizer_state: Bytes of optimizer state; 0 without an optimizer.
+        saved: Bytes that autograd keeps at the end of the forward pass, apart from parameters,
+            buffers and inputs; each storage counts once.
+        flops: Floating-point operations of forward and backward.
+        flops_forward: Those of forward.
+        flops_backward: Those of backward, recomputation included.
+        curve: Live bytes after each operation.
+        forward_end: How many operations of the curve are the forward pass.
+        modules: The amounts of each module.
+        ranks: The number of ranks, for a plan of one rank of them; else None.
+        compiled: The names of compiled modules, which were planned as if they were not compiled.
+        not_counted: The amounts that are not in these numbers.
+    """
+
+    def __init__(self, given: StepInputs, recorded: Recorded) -> None:
+        """Add up a recorded step; `plan` makes plans."""
+        self._given = given
+        self._recorded = recorded
+        self._widget: GraphWidget | None = None
+        operations = recorded.recorder.operations
+        self.curve = [each.live for each in operations]
+        self.forward_end = recorded.forward_end
+        index = max(range(len(self.curve)), key=self.curve.__getitem__)
+        self.peak = Bytes(self.curve[index])
+        self.at = self.place(index)
+        self.parameters = self._total("parameter")
+        self.buffers = self._total("buffer")
+        self.inputs = self._total("input")
+        self.gradients = self._total("gradient")
+        self.optimizer_state = self._total("optimizer state")
+        end = self.forward_end - 1
+        self.saved = Bytes(sum(held.bytes_at(end) for held, _ in recorded.keepers))
+        self.flops_forward = Flops(sum(o.flops for o in operations if o.phase == FORWARD))
+        self.flops_backward = Flops(sum(o.flops for o in operations if o.phase == BACKWARD))
+        self.flops = Flops(self.flops_forward + self.flops_backward)
+        self.ranks = given.ranks
+        self.compiled = recorded.compiled
+        self.not_counted = NOT_COUNTED
+        self.modules = ModulePlans(given.model, recorded, self.at.index)
+
+    def tensors(self, limit: int | None = 20) -> list[HeldTensor]:
+        """List the memory that is live at the peak, largest first.
+
+        Args:
+            limit: The most entries; None for all.
+
+        Returns:
+            One entry per storage.
+
+        Raises:
+            TypeError: ``limit`` is not a whole number.
+
+        Example::
+
+            >>> found = plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum)
+            >>> found.tensors(limit=1)[0].name
+            'weight'
+        """
+        if limit is not None:
+            limit = read_int(limit, "limit was given ", "Give a number of tensors, or None.")
+        at = self.at.index
+        held = [each for each in self._recorded.recorder.held if each.bytes_at(at)]
+        held.sort(key=lambda each: -each.bytes_at(at))
+        saved = {id(each) for each, _ in self._recorded.keepers}
+        twice = {id(each.copy_of): each for each in held if each.copy_of is not None}
+        return [self._held_tensor(each, id(each) in saved, twice) for each in held[:limit]]
+
+    def advise(self, budget: int | str) -> Advice:
+        """Choose the blocks to checkpoint so that the step fits a budget.
+
+        Args:
+            budget: Bytes, or a text such as "40GB" or "80 GiB".
+
+        Returns:
+            The blocks, the predicted peak, the extra work and the code.
+
+        Raises:
+            TypeError: ``budget`` is neither a number nor a text.
+            ValueError: It is not positive.
+
+        Example::
+
+            >>> blocks = [nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(4)]
+            >>> found = plan(nn.Sequential(*blocks), torch.ones(999, 64), loss=torch.sum)
+            >>> found.advise("2 MB").blocks
+            ()
+        """
+        with unseen():  # a mode of the user, such as FakeTensorMode, would see its tensors
+            return advise(self._given.model, self._recorded, read_bytes(budget))
+
+    def apply(self, advice: Advice) -> Plan:
+        """Plan the step again, with the advised blocks checkpointed.
+
+        Args:
+            advice: The result of `advise`.
+
+        Returns:
+            The new plan.
+
+        Raises:
+            Exception: The error of the step, if it fails with checkpoints.
+
+        Example::
+
+            >>> found = plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum)
+            >>> found.apply(found.advise(budget="1 GiB")).peak == found.peak
+            True
+        """
+        given = replace(self._given, patch=partial(checkpointed, advice.blocks))
+        return Plan(given, run_step(given))
+
+    def widget(self) -> GraphWidget:
+        """Return the picture of the step's graph, with the memory curve below it.
+
+        Colours show FLOPs or saved bytes. A cell that ends with the plan shows the same picture.
+
+        Returns:
+            The widget, the same each time.
+
+        Example::
+
+            >>> plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum).widget()
+            GraphWidget(5 nodes, 4 edges, 2 leaves)
+        """
+        if self._widget is None:
+            self._widget = widget_of(self, self._given, self._recorded)
+        return self._widget
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return self.widget()._repr_mimebundle_(**options)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
+        """Write the picture as an interactive page that works offline.
+
+        Args:
+            path: The file to write; None, the default, for no file.
+
+        Returns:
+            The text of the page; with a path, the path.
+
+        Raises:
+            OSError: The file cannot be written.
+
+        Example::
+
+            >>> page = plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum).to_html()
+            >>> page[:15]
+            '<!doctype html>'
+        """
+        return self.widget().to_html(path)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the amounts of each module as a pandas table.
+
+        Returns:
+            A ``pandas.DataFrame`` with a row per module, indexed by its name.
+
+        Raises:
+            ImportError: pandas is not installed.
+
+        Example::
+
+            >>> found = plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum)
+            >>> table = found.to_dataframe()  # doctest: +SKIP
+        """
+        try:
+            import pandas  # noqa: PLC0415
+        except ImportError:
+            raise ImportError("to_dataframe() needs pandas: pip install pandas.") from None
+        names = [each.name for each in fields(ModulePlan)]
+        rows = [[getattr(each, name) for name in names] for each in self.modules.values()]
+        return pandas.DataFrame(rows, columns=names).set_index("name")
+
+    def __str__(self) -> str:
+        return plan_table(self)
+
+    def __repr__(self) -> str:
+        return f"Plan(peak {self.peak} at {self.at})"
+
+    def _total(self, role: str) -> Bytes:
+        return Bytes(sum(each.bytes for each in self._recorded.recorder.held if each.role == role))
+
+    def place(self, index: int) -> Place:
+        """Return the place of an operation.
+
+        Args:
+            index: Its index in ``curve``.
+
+        Returns:
+            The phase, operation, node, module and line.
+
+        Raises:
+            IndexError: There are not so many operations.
+
+        Example::
+
+            >>> found = plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum)
+            >>> found.place(0).phase
+            'forward'
+        """
+        found = self._recorded.recorder.operations[index]
+        number = found.sequence_nr
+        node, op = (
+            (None, None) if number is None else self._recorded.nodes.get(number, (None, None))
+        )
+        return Place(
+            found.phase,
+            found.name,
+            found.node or op,
+            node,
+            found.module,
+            str(found.source) if found.source is not None else None,
+            index,
+        )
+
+    def _held_tensor(self, held: Held, is_saved: bool, twice: dict[int, Held]) -> HeldTensor:
+        at = self.at.index
+        same = held.copy_of if held.copy_of and held.copy_of.bytes_at(at) else twice.get(id(held))
+        return HeldTensor(
+            Bytes(held.bytes_at(at)),
+            held.role or ("saved" if is_saved else "temporary"),
+            held.name,
+            held.shape,
+            str(held.dtype).removeprefix("torch."),
+            self.place(held.born) if held.born >= 0 else None,
+            str(same.dtype).removeprefix("torch.") if same is not None else None,
+        )
+
+
+def plan(
+    model: nn.Module | Callable[[], nn.Module],
+    batch: Any,
+    *,
+    loss: Callable[..., torch.Tensor] | None = None,
+    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer] | None = None,
+    ranks: int | None = None,
+    shard: Callable[[nn.Module], Any] | None = None,
+) -> Plan:
+    """Plan one training step: its peak memory and FLOPs, without weights and without computing.
+
+    The step runs forward, backward and, with an optimizer, its step on tensors that have shapes
+    and no memory. Only the loss is kept while backward runs. The model, its gradients and the
+    random state do not change.
+
+    The kernels are for the device of the model's tensors; a model on meta is planned for the CPU,
+    whose attention keeps as much as a GPU's flash attention.
+
+    Args:
+        model: The model, on any device, also on meta; or a function that builds it, which runs
+            with ``torch.device("meta")``.
+        batch: The input: a tensor, a tuple of positional arguments, or a dict of keyword
+            arguments. Its numbers are not read, so tensors on meta do.
+        loss: A function of the output and, if it takes two arguments, of the batch. None if the
+            model returns the loss, or an object with an attribute ``loss``.
+        optimizer: A class such as ``torch.optim.AdamW``, or a function that makes an optimizer of a
+            list of parameters. The plan is of a later step, whose optimizer has its state already.
+        ranks: The number of ranks of a distributed run; the plan is of one of them. This process
+            must not be in a process group.
+        shard: A function that shards the model in place, such as one that calls ``fully_shard``. It
+            gets a copy of the model, in a process group without communication.
+
+    Returns:
+        The plan.
+
+    Raises:
+        RuntimeError: A line needs the values of a tensor, or this process is in a process group.
+        TypeError: An argument is of the wrong kind.
+        ValueError: The loss does not require grad or has more than one number, or only one of
+            ``ranks`` and ``shard`` was given.
+        Exception: Any error that the model raises.
+
+    Example::
+
+        >>> found = plan(nn.Linear(1000, 1000), torch.ones(64, 1000), loss=torch.sum)
+        >>> print(found.parameters, found.saved, found.flops)
+        3.82 MiB 0 B 256 MFLOP
+    """
+    if ranks is not None:
+        ranks = read_int(ranks, "ranks was given ", "Give the number of ranks, such as 64.")
+        if ranks < 1:
+            raise ValueError(f"ranks was given {ranks}. Give a number from 1.")
+    if (ranks is None) != (shard is None):
+        raise ValueError(
+            "plan() was given only one of ranks and shard. Give both: the number of ranks and the "
+            "function that shards the model."
+        )
+    given = StepInputs(build(model), batch, loss, optimizer, ranks, shard)
+    return Plan(given, run_step(given))

@@ -1,0 +1,310 @@
+"""Run one training step on fake tensors, and record it."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.graph import Node
+
+from ...graph.names import Names, read_names
+from ...graph.outputs import read_outputs
+from ...torch_api.checkpoints import frame_of, inputs_of
+from ...torch_api.fake_tensors import (
+    DATA_DEPENDENT,
+    fake_ranks,
+    is_compiled_module,
+    swapped_tensors,
+)
+from ...torch_api.modes import random_numbers_kept, unseen
+from ...torch_api.nodes import op_name, sequence_nr
+from ...torch_api.saved_tensors import read_saved
+from ...tracing.source_line import is_library, shown_file
+from ...tracing.watch import watch
+from .fakes import Fakes, unchanged
+from .recorder import BACKWARD, STEP, Held, Recorder
+
+Patch = Callable[[nn.Module], contextlib.AbstractContextManager[Any]]
+"""A change of the model for the time of a step."""
+
+
+@dataclass(frozen=True)
+class StepInputs:
+    """What a planned step runs.
+
+    Attributes:
+        model: The model, with real, meta or fake tensors.
+        batch: Its input: a tensor, a tuple of arguments, or a dict of keyword arguments.
+        loss: The function of the output, and of the batch; None if the model returns the loss.
+        optimizer: Makes the optimizer of a list of parameters; None without one.
+        ranks: The number of ranks; None for one process without a group.
+        shard: The function that shards a model in place.
+        patch: How blocks are checkpointed.
+    """
+
+    model: nn.Module
+    batch: Any
+    loss: Callable[..., Any] | None = None
+    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer] | None = None
+    ranks: int | None = None
+    shard: Callable[[nn.Module], Any] | None = None
+    patch: Patch | None = None
+
+
+@dataclass
+class Recorded:
+    """A recorded step.
+
+    Attributes:
+        recorder: Its operations and storages.
+        forward_end: The number of operations of the forward pass.
+        nodes: The id and the class of each autograd node in the graph by its sequence number.
+        kept: The storages that autograd kept at the end of the forward pass, parameters and inputs
+            included, with the sequence numbers of their nodes; none where a hook packed them.
+        compiled: The names of compiled modules, which ran without the compiler.
+    """
+
+    recorder: Recorder
+    forward_end: int = 0
+    nodes: dict[int, tuple[int, str]] = field(default_factory=dict)
+    kept: list[tuple[Held, list[int]]] = field(default_factory=list)
+    compiled: tuple[str, ...] = ()
+
+    @property
+    def keepers(self) -> list[tuple[Held, list[int]]]:
+        """Those of `kept` that the forward pass made."""
+        return [each for each in self.kept if not each[0].role]
+
+
+def run_step(given: StepInputs) -> Recorded:
+    """Run forward, backward and, with an optimizer, its step, without memory or kernels.
+
+    Raises:
+        RuntimeError: The step depends on the values of a tensor.
+        TypeError: The loss is not a tensor.
+        ValueError: It has more than one number, or does not require grad.
+    """
+    with _prepared(given) as (model, fakes):
+        compiled = tuple(n for n, m in model.named_modules() if is_compiled_module(m))
+        recorded = Recorded(Recorder(model.named_modules()), compiled=compiled)
+        batch = fakes.tree(given.batch)
+        eager = torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
+        with fakes.mode, eager:
+            _run(model, batch, given, recorded)
+    return recorded
+
+
+def loss_on_fakes(given: StepInputs) -> tuple[torch.Tensor, Names]:
+    """Return the loss of a forward pass without memory, and the names of its parameters."""
+    with _prepared(given) as (model, fakes), fakes.mode, watch():
+        loss = loss_of(model, fakes.tree(given.batch), given.loss)
+        return loss, read_names(model, "plan")
+
+
+@contextlib.contextmanager
+def _prepared(given: StepInputs) -> Iterator[tuple[nn.Module, Fakes]]:
+    """Return a context with the model, whose tensors are fake until it ends."""
+    fakes = Fakes()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(random_numbers_kept(()))
+        model = given.model
+        stack.enter_context(unchanged(model))
+        try:
+            if given.ranks is not None and given.shard is not None:
+                stack.enter_context(fake_ranks(given.ranks))
+                model = fakes.model(model)
+                given.shard(model)  # outside of the mode, in which no mesh can be made
+            else:
+                stack.enter_context(swapped_tensors(model, fakes.state(model)))
+            if given.patch is not None:
+                stack.enter_context(given.patch(model))
+            yield model, fakes
+        except DATA_DEPENDENT as error:
+            raise RuntimeError(_data_dependent(error)) from error
+
+
+def _run(model: nn.Module, batch: Any, given: StepInputs, recorded: Recorded) -> None:
+    recorder = recorded.recorder
+    parameters = [each for each in model.parameters() if each.requires_grad]
+    optimizer = None if given.optimizer is None else _optimizer(given.optimizer, parameters)
+    _note_known(recorder, model, batch, optimizer)
+    with recorder.recording():
+        loss = loss_of(model, batch, given.loss)
+        recorded.forward_end = len(recorder.operations)
+        with unseen():
+            _read_graph(loss, recorded)
+        recorder.phase = BACKWARD
+        loss.backward()  # type: ignore[no-untyped-call]
+        with unseen():
+            _note_gradients(recorder, model)
+        if optimizer is not None:
+            recorder.phase = STEP
+            optimizer.step()
+
+
+def _note_known(
+    recorder: Recorder, model: nn.Module, batch: Any, optimizer: torch.optim.Optimizer | None
+) -> None:
+    """Count what is there before the step."""
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        recorder.note("parameter", name, parameter)
+    _note_gradients(recorder, model)
+    for name, buffer in model.named_buffers():
+        recorder.note("buffer", name, buffer)
+    for name, value in named_tensors(batch):
+        recorder.note("input", name, value)
+    states = optimizer.state.values() if optimizer is not None else ()
+    for key, value in (item for state in states for item in state.items()):
+        if isinstance(value, torch.Tensor):
+            recorder.note("optimizer state", key, value)
+
+
+def _note_gradients(recorder: Recorder, model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            recorder.note("gradient", name, parameter.grad)
+
+
+def _optimizer(make: Callable[..., Any], parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """Make an optimizer with the state that it has after a first step."""
+    optimizer = make(parameters)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        kind = type(optimizer).__name__
+        raise TypeError(
+            f"optimizer returned a {kind}. Give a class such as torch.optim.AdamW, or a function "
+            "that makes an optimizer of a list of parameters."
+        )
+    before = [parameter.grad for parameter in parameters]
+    for parameter in parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.empty_like(parameter)
+    optimizer.step()
+    for parameter, grad in zip(parameters, before, strict=True):
+        parameter.grad = grad
+    return optimizer
+
+
+def loss_of(model: nn.Module, batch: Any, loss: Callable[..., Any] | None) -> torch.Tensor:
+    """Run the model on a batch, and return the loss."""
+    if isinstance(batch, dict):
+        output = model(**batch)
+    else:
+        output = model(*batch) if isinstance(batch, tuple) else model(batch)
+    if loss is not None:
+        output = loss(output, batch) if _takes_batch(loss) else loss(output)
+    elif not isinstance(output, torch.Tensor):
+        output = getattr(output, "loss", None)
+    source = "The model returned" if loss is None else "loss returned"
+    if not isinstance(output, torch.Tensor):
+        raise TypeError(
+            f"{source} a {type(output).__name__}, not a loss. Give loss=, a function of the output "
+            "and, if it takes two arguments, of the batch."
+        )
+    if output.numel() != 1 or not output.requires_grad:
+        wrong = "does not require grad" if output.numel() == 1 else "has more than one number"
+        raise ValueError(
+            f"{source} a tensor of shape {tuple(output.shape)} that {wrong}. backward() needs one "
+            "number that depends on parameters."
+        )
+    return output
+
+
+def _takes_batch(loss: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(loss).bind(None)
+    except TypeError:
+        return True
+    except ValueError:  # a builtin without a signature
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    taken = [p for p in inspect.signature(loss).parameters.values() if p.kind in kinds]
+    return len(taken) > 1 and taken[1].default is inspect.Parameter.empty
+
+
+def named_tensors(values: Any, name: str = "batch") -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors in nested values with the path that leads to each."""
+    if isinstance(values, torch.Tensor):
+        yield name, values
+        return
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(values, dict):
+        items = values.items()
+    elif isinstance(values, (tuple, list)):
+        items = enumerate(values)
+    for key, value in items:
+        yield from named_tensors(value, f"{name}[{key!r}]")
+
+
+def _read_graph(loss: torch.Tensor, recorded: Recorded) -> None:
+    """Number the nodes of the graph, and note which storages they keep."""
+    kept = _Kept(recorded.recorder)
+    root = read_outputs((loss,), "plan")[0].node
+    order = {root: 0}
+    waiting = [root]
+    for node in waiting:  # grows while we walk, breadth-first as capture() does
+        recorded.nodes.setdefault(sequence_nr(node), (order[node], op_name(node)))
+        kept.add_node(node)
+        for below, _ in node.next_functions:
+            if below is not None and below not in order:
+                order[below] = len(order)
+                waiting.append(below)
+    kept.add_packed(loss)
+    recorded.kept = list(kept.found.values())
+
+
+class _Kept:
+    """The storages that autograd keeps.
+
+    Attributes:
+        found: Each storage by its id, with the sequence numbers of the nodes that keep it.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.found: dict[int, tuple[Held, list[int]]] = {}
+        self._recorder = recorder
+        self._frames: dict[int, Any] = {}
+        self._is_packed = False
+
+    def add_node(self, node: Node) -> None:
+        for saved in read_saved(node):
+            if isinstance(saved.value, torch.Tensor):
+                self._add(self._recorder.of(saved.value), [sequence_nr(node)])
+            elif saved.value is None and saved.note is not None:
+                self._is_packed = True
+        frame = frame_of(node)
+        if frame is not None:
+            self._frames[id(frame)] = frame
+
+    def add_packed(self, loss: torch.Tensor) -> None:
+        """Add what checkpoints keep of their inputs, and what other hooks packed."""
+        for frame in self._frames.values():
+            for tensor in inputs_of(frame):
+                self._add(self._recorder.of(tensor), [])
+        if self._is_packed:
+            # What a hook packs, such as a copy, is what outlives the forward pass.
+            own = self._recorder.of(loss)
+            alive = (held for held in self._recorder.held if held.died is None)
+            self._add((held for held in alive if held not in own), [])
+
+    def _add(self, storages: Iterable[Held], keepers: list[int]) -> None:
+        for held in storages:
+            self.found.setdefault(id(held), (held, []))[1].extend(keepers)
+
+
+def _data_dependent(error: Exception) -> str:
+    """Say which line needs values, and what to do."""
+    lines = traceback.extract_tb(error.__traceback__)
+    own = [line for line in lines if not is_library(line.filename)]
+    place = f"{shown_file(own[-1].filename)}:{own[-1].lineno}" if own else "A line of torch"
+    text = f" ({own[-1].line})" if own and own[-1].line else ""
+    operation = getattr(error, "func", None) or "an operation"
+    return (
+        f"{place}{text} needs the values of a tensor for {operation}, and a plan has none. Replace "
+        "it by an operation whose result has a fixed shape, or plan the modules around it."
+    )

@@ -1,0 +1,162 @@
+"""Boxes for the steps of a loop, such as the time steps of an RNN."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+
+from ...graph.adjacency import predecessors, successors
+from ...graph.module_paths import common_ancestor
+from ...tracing.annotate import Annotated
+from .find_runs import LEAST_COUNT, Run, find_runs
+
+LEAST_OPERATIONS = 60
+"""A graph with at most as many operations is drawn operation by operation."""
+
+
+def boxes_of_steps(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, str]:
+    """Find a box for each step of each loop of the program.
+
+    A loop is a repetition in the order in which the operations ran: the same operations in the
+    same modules, in which each step uses a result of the step before. The same layers called
+    several times are a loop, too; different layers of one class are not.
+
+    Args:
+        captured: The graph.
+        spaces: Node id -> namespace, where it is inferred or a box; else it is the watched one.
+
+    Returns:
+        Node id -> the namespace with a part for the step: "cell/step 3", "step 3/cell", or
+        "loop 2 step 3" for the second loop there. The outputs stay outside. Empty for small graphs.
+    """
+    order = captured.operations
+    if len(order) <= LEAST_OPERATIONS:
+        return {}
+    watched = captured.drawn.nodes
+    paths = [spaces.get(node) or watched[node].get("namespace") or "" for node in order]
+    ops = [watched[node]["op"] for node in order]
+    tokens = list(zip(paths, ops, strict=True))
+    runs = find_runs(tokens)
+    if not runs:
+        return {}
+    uses = _uses(captured, order)
+    outputs = {node for node, _ in captured.graph.graph["roots"]}
+    boxes: dict[int, str] = {}
+    step_of: dict[int, tuple[str, int]] = {}
+    loops: Counter[str] = Counter()
+    for run in runs:
+        for steps in _wired(_with_shorter(_steps(run, tokens, uses), tokens), uses):
+            first, last = steps[0], steps[-1]
+            around = common_ancestor(paths[first.start : last.stop], "/")
+            loops[around] += 1
+            name = "step" if loops[around] == 1 else f"loop {loops[around]} step"
+            loop = f"{around}/{name}".lstrip("/")
+            for number, step in enumerate(steps):
+                for place in step:
+                    node, inner = order[place], paths[place][len(around) :].strip("/")
+                    if node not in outputs:
+                        step_of[node] = loop, number
+                        boxes[node] = f"{loop} {number}/{inner}".rstrip("/")
+    return {**boxes, **_own_leaves(captured, step_of)}
+
+
+def _own_leaves(captured: Annotated, steps: Mapping[int, tuple[str, int]]) -> dict[int, str]:
+    """The leaves that only one step uses, with its box; an initial state stays outside."""
+    users, drawn = predecessors(captured.drawn), captured.drawn.nodes
+    own: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for node, kind in drawn(data="kind"):
+        if kind == "leaf":
+            of = {steps.get(user) for user in users[node]}
+            if len(of) == 1 and (step := of.pop()) is not None:
+                own[step].append(node)
+    boxes = {}
+    for (loop, number), leaves in own.items():
+        shapes = [drawn[leaf]["shape"] for leaf in own.get((loop, 1), ())]
+        for leaf in leaves:
+            if number > 0 or drawn[leaf]["shape"] in shapes:
+                boxes[leaf] = f"{loop} {number}"
+    return boxes
+
+
+def _uses(captured: Annotated, order: Sequence[int]) -> list[list[int]]:
+    """Per operation, by its place in the order, the places of the operations that it uses."""
+    place_of = {node: place for place, node in enumerate(order)}
+    following = successors(captured.drawn)
+    return [
+        [place for used in following[node] if (place := place_of.get(used)) is not None]
+        for node in order
+    ]
+
+
+def _steps(run: Run, tokens: Sequence[Hashable], uses: Sequence[Sequence[int]]) -> list[range]:
+    """Cut a run into its steps where the fewest results pass from one to the next."""
+    start, stop, period = run
+    passing = _passing(start, stop, uses)
+    # A first step with fewer operations begins so many places before the run.
+    before = _matched(reversed(range(start)), reversed(range(start, start + period)), tokens)[1]
+
+    def cost(offset: int) -> tuple[int, int]:
+        cuts = range(offset + period, stop - start - period + 1, period)
+        passed = sum(passing[cut] for cut in cuts)
+        # A loop starts or ends with a whole step.
+        rest = min((offset + before) % period, (stop - start - offset) % period)
+        return passed // max(len(cuts), 1), rest
+
+    complete = (stop - start) // period
+    offset = min((o for o in range(period) if (stop - start - o) // period == complete), key=cost)
+    begins = range(start + offset, start + offset + complete * period, period)
+    return [range(begin, begin + period) for begin in begins]
+
+
+def _passing(start: int, stop: int, uses: Sequence[Sequence[int]]) -> list[int]:
+    """Per place of a run, the number of earlier results that it or a later place uses."""
+    last_use = list(range(start, stop))
+    for place in range(start, stop):
+        for used in uses[place]:
+            if used >= start:
+                last_use[used - start] = place
+    change = [0] * (stop - start + 1)
+    for place, use in enumerate(last_use):
+        change[place + 1] += 1
+        change[use - start + 1] -= 1
+    return list(accumulate(change))
+
+
+def _with_shorter(steps: list[range], tokens: Sequence[Hashable]) -> list[range]:
+    """Add a first and a last step with fewer operations: the first input may need no gradient."""
+    first, last = steps[0], steps[-1]
+    before, _ = _matched(reversed(range(first.start)), reversed(first), tokens)
+    after, _ = _matched(range(last.stop, len(tokens)), last, tokens)
+    if 2 * before >= len(first):
+        steps.insert(0, range(first.start - before, first.start))
+    if 2 * after >= len(last):
+        steps.append(range(last.stop, last.stop + after))
+    return steps
+
+
+def _matched(
+    places: Iterable[int], step: Iterable[int], tokens: Sequence[Hashable]
+) -> tuple[int, int]:
+    """How many places in a row have tokens of a step, and how much of the step they cover."""
+    count = covered = 0
+    tries = enumerate(step, 1)
+    for place in places:
+        found = next((size for size, at in tries if tokens[at] == tokens[place]), None)
+        if found is None:
+            break
+        count, covered = count + 1, found
+    return count, covered
+
+
+def _wired(steps: Sequence[range], uses: Sequence[Sequence[int]]) -> Iterator[list[range]]:
+    """Split steps where one uses no result of the step before; short rests are left out."""
+    chain = [steps[0]]
+    for before, step in pairwise(steps):
+        if not any(used in before for place in step for used in uses[place]):
+            if len(chain) >= LEAST_COUNT:
+                yield chain
+            chain = []
+        chain.append(step)
+    if len(chain) >= LEAST_COUNT:
+        yield chain

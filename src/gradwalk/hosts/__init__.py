@@ -1,0 +1,1 @@
+"""The programs that run gradwalk: plain Python and notebooks, one file per host."""

@@ -1,0 +1,137 @@
+"""The call that raised in a block of `watch()`, read from the traceback as the block ends."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import traceback
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..graph.capture import as_text
+from ..hosts.this_host import caller_variables, frame_locals
+from ..torch_api.modes import unseen, without_overrides
+from ..torch_api.reading import shape_of
+from .module_path import names_of_submodules
+from .operands import function_name, operands
+from .source_line import APPLY, SourceLine, SourceLines, is_library
+
+_RUNS_MODULE = nn.Module.__call__.__code__
+
+
+@dataclass(frozen=True, eq=False)
+class FailedInput:
+    """A tensor that a failing call was given, as it was then.
+
+    Attributes:
+        name: The variable on the failing line, or the parameter's name in the model; else None.
+        shape: Its shape.
+        dtype: Its dtype, as "float32".
+        device: Its device, as "cpu".
+        requires_grad: Whether it requires grad.
+    """
+
+    name: str | None
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    requires_grad: bool
+    _tensor: torch.Tensor = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class FailedCall:
+    """A call that raised; it keeps the inputs alive and no frame."""
+
+    call: str | None
+    inputs: tuple[FailedInput, ...]
+    line: SourceLine | None
+    module: str | None
+    model: weakref.ref[nn.Module] | None
+    error: str
+
+
+_local = threading.local()
+
+
+def last() -> FailedCall | None:
+    """Return the failure of this thread's latest watch."""
+    found: FailedCall | None = getattr(_local, "failed", None)
+    return found
+
+
+def clear() -> None:
+    """Forget the failure, and let go of its inputs."""
+    _local.failed = None
+
+
+def note(error: Exception, calls: CodeType) -> None:
+    """Note an exception that leaves a watch; ``calls`` is the code that ran torch's functions."""
+    with contextlib.suppress(Exception), without_overrides(), unseen():
+        _local.failed = _read(error, error.__traceback__, calls)
+
+
+def _read(error: Exception, at: TracebackType | None, calls: CodeType) -> FailedCall:
+    running: list[nn.Module] = []
+    called: dict[str, Any] = {}
+    users: TracebackType | None = None
+    while at is not None:
+        code = at.tb_frame.f_code
+        if code is _RUNS_MODULE:
+            running.append(frame_locals(at.tb_frame)["self"])
+        elif code in (calls, APPLY):
+            called = frame_locals(at.tb_frame)
+        if not is_library(code.co_filename):
+            users = at
+        at = at.tb_next
+    name = None
+    tensors: list[torch.Tensor] = []
+    if called:
+        name = called["cls"].__name__ if "cls" in called else function_name(called["func"])
+        given = operands(called["args"], called.get("kwargs") or {})
+        tensors = [each for _, each in given if isinstance(each, torch.Tensor)]
+    paths = _paths(running)
+    names = _names(tensors, users.tb_frame if users else None, running, paths)
+    line = users and SourceLines().read(users.tb_frame.f_code, users.tb_lasti, users.tb_lineno)
+    return FailedCall(
+        name,
+        tuple(_input(each, names.get(id(each))) for each in tensors),
+        line,
+        ".".join(filter(None, (type(running[0]).__name__, paths[-1]))) if running else None,
+        weakref.ref(running[0]) if running else None,
+        traceback.format_exception_only(error)[-1].strip(),
+    )
+
+
+def _input(tensor: torch.Tensor, name: str | None) -> FailedInput:
+    dtype, device = as_text(tensor.dtype), str(tensor.device)
+    return FailedInput(name, shape_of(tensor), dtype, device, tensor.requires_grad, tensor)
+
+
+def _paths(running: Sequence[nn.Module]) -> list[str]:
+    known = names_of_submodules(running[0]) if running else {}
+    inner = (known.get(id(each), [f"({type(each).__name__})"])[0] for each in running[1:])
+    return ["", *inner]
+
+
+def _names(
+    tensors: Sequence[torch.Tensor],
+    frame: FrameType | None,
+    running: Sequence[nn.Module],
+    paths: Sequence[str],
+) -> dict[int, str]:
+    """Name tensors by the parameters of running modules and the variables of a frame."""
+    wanted, found = set(map(id, tensors)), {}
+    for module, path in zip(running, paths, strict=False):
+        for name, parameter in module._parameters.items():
+            found[id(parameter)] = f"{path}.{name}" if path else name
+    for name, value in (caller_variables(frame) if frame is not None else {}).items():
+        if id(value) in wanted and not name.startswith("_"):
+            found.setdefault(id(value), name)
+    return found

@@ -1,0 +1,115 @@
+"""Selecting and playing keep the picture's scale, and a double click hits one box."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from lab import eventually, wait_until_at_rest
+from playwright.sync_api import Browser, Locator, Page, expect
+from torch import nn
+
+from gradwalk import GraphWidget, watch
+
+
+def small() -> GraphWidget:
+    """Six nodes in a row."""
+    w = torch.tensor(2.0, requires_grad=True)
+    b = torch.tensor(1.0, requires_grad=True)
+    with watch():
+        return GraphWidget((w * torch.tensor(-3.0) + b - 1) ** 2, names={"w": w, "b": b})
+
+
+def wide() -> GraphWidget:
+    """A picture over the whole width, whose last boxes lie under an open panel."""
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        *(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)) for _ in range(6))
+    )
+    with watch():
+        return GraphWidget(net(torch.randn(2, 8)).square().mean(), names=net)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder, made = tmp_path_factory.mktemp("pages"), {}
+    for make in (small, wide):
+        widget = make()
+        widget.backward()
+        made[make.__name__] = folder / f"{make.__name__}.html"
+        widget.to_html(made[make.__name__])
+        widget.close()
+    return made
+
+
+def opened(browser: Browser, file: Path, width: int) -> Page:
+    page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+    page.goto(file.as_uri())
+    expect(page.locator(".gw-node").first).to_be_visible()
+    wait_until_at_rest(page)
+    return page
+
+
+def scale(page: Page) -> float:
+    [found] = re.findall(
+        r"scale\(([\d.e-]+)\)", str(page.locator(".gw-svg > g").first.get_attribute("transform"))
+    )
+    return float(found)
+
+
+def edges(of: Locator) -> tuple[float, float, float, float]:
+    box = of.bounding_box()
+    assert box
+    return box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"]
+
+
+def is_beside(one: Locator, other: Locator) -> bool:
+    return edges(one)[2] <= edges(other)[0] + 1
+
+
+@pytest.mark.parametrize("width", [1400, 800])
+@pytest.mark.parametrize("name", ["small", "wide"])
+def test_selecting_and_playing_keep_the_scale(
+    browser: Browser, files: dict[str, Path], name: str, width: int
+) -> None:
+    page = opened(browser, files[name], width)
+    before = scale(page)
+    panel, stage = page.locator(".gw-panel"), page.locator(".gw-stage")
+    nodes = page.locator(".gw-svg .gw-node")
+    for nth in sorted({0, 1, nodes.count() // 2, nodes.count() - 1}):
+        for key in ("Escape", "Escape", "f"):
+            page.locator(".gw-canvas").press(key)
+        wait_until_at_rest(page)
+        nodes.nth(nth).click(position={"x": 12, "y": 6})
+        expect(panel).to_be_visible()
+        if width == 1400:  # beside the panel, not under it
+            eventually(partial(is_beside, nodes.nth(nth), panel))
+        else:
+            assert edges(panel)[1] >= edges(stage)[3]
+        wait_until_at_rest(page)
+        assert scale(page) == before
+    page.get_by_label("Close the details panel").click()
+    page.get_by_label("Play", exact=True).click()
+    expect(page.locator(".gw-bar-text")).to_contain_text("step 3 of")
+    page.get_by_label("Pause", exact=True).click()
+    assert scale(page) == before
+    page.context.close()
+
+
+def test_a_double_click_under_the_panel_hits_the_same_box(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    page = opened(browser, files["wide"], 1400)
+    boxes = page.locator(".gw-svg .gw-node[data-group], .gw-svg .gw-node.is-group")
+    last = max(
+        (box for box in (one.bounding_box() for one in boxes.all()) if box),
+        key=lambda box: box["x"],
+    )
+    drawn = page.locator(".gw-svg .gw-node").count()
+    page.mouse.dblclick(last["x"] + last["width"] / 2, last["y"] + 8, delay=60)
+    wait_until_at_rest(page)
+    assert page.locator(".gw-svg .gw-node").count() > drawn
+    page.context.close()

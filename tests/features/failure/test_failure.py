@@ -1,0 +1,169 @@
+"""Failing forward passes, and what `last_failure` says of each."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+import gradwalk
+from gradwalk import last_failure, watch
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(4, 10), nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = self.fc1(x)
+        return self.fc2(x)
+
+
+class Refuses(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        raise ValueError("never")
+
+
+class Multiplies(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x @ torch.ones(7, 7)
+
+
+def failed(run):
+    try:
+        with watch():
+            run()
+    except Exception:
+        return last_failure()
+
+
+def leaf(*shape):
+    return torch.ones(*shape, requires_grad=True)
+
+
+def test_a_module():
+    net = Net()
+    failure = failed(lambda: net(torch.ones(8, 4)))
+    assert (failure.call, failure.module) == ("linear", "Net.fc2")
+    assert [(each.name, each.shape) for each in failure.inputs] == [
+        ("x", (8, 10)),
+        ("fc2.weight", (5, 12)),
+        ("fc2.bias", (5,)),
+    ]
+    assert failure.inputs[0].requires_grad
+    assert failure.code == "return self.fc2(x)"
+    assert (
+        f"Net.fc2 failed at {failure.line} (`return self.fc2(x)`): linear() got x (8, 10), fc2.w"
+        in (str(failure))
+    )
+    assert "RuntimeError: mat1 and mat2 shapes cannot be multiplied" in str(failure)
+    ops = [data["op"] for _, data in failure.graph.nodes(data=True)]
+    assert ops[0] == "AddmmBackward0"
+    names = [data["name"] for _, data in failure.graph.nodes(data=True)]
+    assert "fc1.weight" in names
+    assert failure.widget().model["nodes"]
+
+
+@pytest.mark.parametrize(
+    ("run", "call", "shapes"),
+    [
+        (lambda: leaf(3).mul(2) + leaf(4), "add", [(3,), (4,)]),
+        (lambda: torch.cat([leaf(2, 3).exp(), leaf(3, 4)]), "cat", [(2, 3), (3, 4)]),
+        (lambda: leaf(6).exp().view(4, 2), "view", [(6,)]),
+        (lambda: nn.functional.cross_entropy(leaf(3, 4).exp(), torch.ones(5).long()), None, None),
+        (lambda: leaf(3).exp()[7], "__getitem__", [(3,)]),
+        (lambda: Refuses.apply(leaf(2).exp()), "Refuses", [(2,)]),
+        (lambda: Multiplies.apply(leaf(2, 2).exp()), "matmul", [(2, 2), (7, 7)]),
+        (
+            lambda: torch.einsum("ij,jk->ik", leaf(2, 3).exp(), leaf(4, 5)),
+            "einsum",
+            [(2, 3), (4, 5)],
+        ),
+    ],
+)
+def test_a_call(run, call, shapes):
+    failure = failed(run)
+    if call is not None:
+        assert failure.call == call
+        assert [each.shape for each in failure.inputs] == shapes
+    assert "test_failure.py:" in failure.line
+    assert len(failure.graph) >= 2
+    assert failure.module is None
+
+
+def test_own_code_has_no_call():
+    def run():
+        leaf(2).exp()
+        raise KeyError("missing")
+
+    failure = failed(run)
+    assert (failure.call, failure.inputs, failure.graph) == (None, [], None)
+    assert failure.widget() is None
+    assert failure.error == "KeyError: 'missing'"
+
+
+def test_without_grad_there_is_no_picture():
+    failure = failed(lambda: torch.ones(2) + torch.ones(3))
+    assert failure.graph is None
+    assert str(failure).startswith("The forward pass failed at ")
+
+
+def test_a_caught_error_does_not_count():
+    def run():
+        with pytest.raises(RuntimeError):
+            Net()(torch.ones(8, 4))
+
+    assert failed(run) is None
+    assert last_failure() is None
+
+    def again():
+        run()
+        torch.ones(1).view(2)
+
+    assert failed(again).call == "view"
+
+
+def test_nested_blocks_are_one():
+    def run():
+        with pytest.raises(RuntimeError), watch():
+            torch.ones(2) + torch.ones(3)
+
+    failed(run)
+    assert last_failure() is None
+
+
+def test_only_the_inputs_stay_alive():
+    kept = []
+
+    def run():
+        big = leaf(3).exp()
+        other = torch.ones(9)
+        kept.extend((weakref.ref(big), weakref.ref(other)))
+        return big + torch.ones(4)
+
+    gc.disable()
+    try:
+        failed(run)
+        assert kept[0]() is not None
+        assert kept[1]() is None
+        with watch():
+            pass
+        assert kept[0]() is None
+    finally:
+        gc.enable()
+    assert last_failure() is None
+
+
+def test_a_notebook_shows_the_sentence_and_the_graph(capsys, monkeypatch):
+    failure = failed(lambda: leaf(3).mul(2) + leaf(4))
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    failure._ipython_display_()
+    assert str(failure) in capsys.readouterr().out
+    assert isinstance(shown[0], gradwalk.GraphWidget)

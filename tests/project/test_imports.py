@@ -1,0 +1,76 @@
+"""What is imported, and when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from gradwalk import GraphWidget, save
+
+WITHOUT_TORCH = """
+import sys
+
+class Forbidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Forbidden())
+"""
+
+
+def run(program, *arguments, options=()):
+    done = subprocess.run(
+        [sys.executable, *options, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_the_command_line_needs_no_torch(tmp_path):
+    leaf = torch.ones(3, requires_grad=True)
+    widget = GraphWidget(leaf.exp().sum())
+    widget.backward()
+    file = save(widget, path=tmp_path / "run.gw")
+    html, svg, png = (tmp_path / f"run.{kind}" for kind in ("html", "svg", "png"))
+    shown = run(
+        WITHOUT_TORCH
+        + "from gradwalk.__main__ import main\n"
+        + "file, html, svg, png = sys.argv[1:]\n"
+        + "assert main([file, '--html', html, '--svg', svg, '--png', png]) == 0\n"
+        + "for query in ('findings', 'nodes', 'steps', 'memory', 'explain:leaf'):\n"
+        + "    assert main([file, '--json', query]) == 0\n"
+        + "assert main([file]) == main([file, '--text', '-']) == 0\n",
+        *(file, html, svg, png),
+    ).stdout
+    assert "3 nodes, 2 edges, 1 leaf" in shown
+    assert html.read_text() == widget.to_html()
+    assert svg.read_text() == widget.to_svg()
+    assert png.stat().st_size > 1000
+    widget.close()
+
+
+def test_importing_gradwalk_takes_at_most_a_tenth_of_a_second():
+    program = "import torch, gradwalk"
+    lines = run(program, options=["-X", "importtime"]).stderr.splitlines()
+    micros = [int(line.split("|")[1]) for line in lines if line.endswith("| gradwalk")]
+    assert micros
+    assert micros[0] < 100_000
+
+
+@pytest.mark.parametrize("made", ["GraphWidget(loss)", "record(loss)", "watch"])
+def test_networkx_waits_until_a_graph_is_read(made):
+    run(
+        "import sys, torch, gradwalk\n"
+        "loss = torch.ones(3, requires_grad=True).sum()\n"
+        f"made = gradwalk.{made}\n"
+        "assert 'networkx' not in sys.modules\n"
+        "gradwalk.capture(loss).nodes\n"
+        "assert 'networkx' in sys.modules"
+    )

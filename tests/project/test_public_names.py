@@ -1,0 +1,151 @@
+"""Every public function and class says what it takes, returns and raises, and shows it."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+import pytest
+import torch
+
+import gradwalk
+
+pytestmark = pytest.mark.one_python
+
+SECTIONS = ("Args", "Returns", "Raises", "Example", "Attributes", "Yields")
+THEIRS = {*dir(ipywidgets.DOMWidget), *dir(ipywidgets.interactive)}
+"""Names of ipywidgets, some of which are overridden for it alone."""
+
+FUNCTIONS = sorted(name for name in gradwalk.__all__ if inspect.isfunction(getattr(gradwalk, name)))
+CLASSES = sorted(name for name in gradwalk.__all__ if inspect.isclass(getattr(gradwalk, name)))
+
+
+def methods() -> Iterator[str]:
+    for name in CLASSES:
+        for kind in getattr(gradwalk, name).__mro__:
+            for method, value in vars(kind).items():
+                is_ours = kind.__module__.startswith("gradwalk") and inspect.isfunction(value)
+                if is_ours and not method.startswith("_") and method not in THEIRS - {"close"}:
+                    yield f"{name}.{method}"
+
+
+CALLS = [*FUNCTIONS, *methods()]
+
+
+def named(name: str) -> Any:
+    found: Any = gradwalk
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def sections(called: Callable[..., Any]) -> dict[str, str]:
+    """The sections of a docstring; the first paragraphs as ""."""
+    parts = re.split(rf"^({'|'.join(SECTIONS)}):+$", inspect.getdoc(called) or "", flags=re.M)
+    return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
+
+
+def row(name: str) -> dict[str, bool]:
+    """What is said of a function: a row of the table."""
+    called = named(name)
+    said = sections(called)
+    signature = inspect.signature(called)
+    own = [each for each in signature.parameters.values() if each.name != "self"]
+    typed = all(each.annotation is not each.empty for each in own)
+    documented = {
+        each.lstrip("*") for each in re.findall(r"^    (\*{0,2}\w+): ", said.get("Args", ""), re.M)
+    }
+    gives = signature.return_annotation not in ("None", None)
+    return {
+        "one sentence": re.match(r"[^\n]+(\n[^\n]+)?[.]\n*(\n|$)", said[""]) is not None,
+        "typed": typed and signature.return_annotation is not signature.empty,
+        "args": documented == {each.name for each in own},
+        "returns": bool({"Returns", "Yields"} & set(said)) == gives
+        or name == "watch",  # gives nothing
+        "raises": "Raises" in said or not own,
+        "example": "Example" in said,
+    }
+
+
+def test_the_table_is_all_yes():
+    table = {name: row(name) for name in CALLS}
+    missing = {
+        name: [what for what, is_there in said.items() if not is_there]
+        for name, said in table.items()
+        if not all(said.values())
+    }
+    assert missing == {}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_says_what_its_attributes_are(name):
+    said = sections(named(name))
+    assert said[""].strip().endswith(".")
+    assert "Attributes" in said
+
+
+def test_a_program_that_uses_every_function_passes_mypy_strict(tmp_path):
+    file = Path(__file__).with_name("typed_examples.py")
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        f"--cache-dir={tmp_path}",
+    ]
+    done = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    used = set(
+        re.findall(r"\bgradwalk\.(\w+)|\b(?<!def )(\w+)\(", file.read_text(encoding="utf-8"))
+    )
+    words = {word for pair in used for word in pair}
+    assert set(FUNCTIONS) - words <= {
+        "plan",
+        "to_tensorboard",
+    }  # these are shown in their own tests
+
+
+def test_nothing_public_returns_what_is_not_public():
+    for name in CALLS:
+        annotation = str(inspect.signature(named(name)).return_annotation)
+        for word in re.findall(r"\b[A-Z]\w+", annotation):
+            known = hasattr(gradwalk, word) or hasattr(torch, word)
+            assert known or word in {
+                *("Path", "Any", "MultiDiGraph", "Digraph", "None", "DataFrame"),
+                *("HeldTensor", "Place", "Iterator"),  # parts of a Plan, and of watch()
+            }, (name, word)
+
+
+def test_traits_and_functions_share_no_name():
+    functions = {*FUNCTIONS, "testing"}
+    for widget in (gradwalk.GraphWidget, gradwalk.CompareWidget):
+        assert functions & set(widget.class_trait_names()) == set()
+
+
+def test_docstrings_name_public_things():
+    for name in [*CALLS, *CLASSES]:
+        text = inspect.getdoc(named(name)) or ""
+        assert re.findall(r"[Aa]s for `to_\w+`", text) == [], name
+        assert re.findall(r"`gradwalk\.(?:[a-z_]+\.)+\w+`", text) == [], name
+
+
+@pytest.mark.parametrize("name", ["GraphWidget", "CompareWidget"])
+def test_help_shows_our_own_methods(name):
+    kind = getattr(gradwalk, name)
+    text = pydoc.plain(pydoc.render_doc(kind))
+    for method in ("to_svg", "backward", "step", "diagnose", "close"):
+        assert f"  {method}(self" in text
+    for theirs in ("add_traits", "hold_trait_notifications", "get_manager_state", "send_state"):
+        assert f"  {theirs}(" not in text
+    assert "(widget, " not in text  # it is `self`
+
+    mine: Any = type("Mine", (kind,), {})  # a subclass has all traits
+    assert set(mine.class_trait_names()) == set(kind.class_trait_names())
