@@ -65,14 +65,9 @@ class Observer:
     ) -> None:
         """Register a hook on every node.
 
-        Args:
-            nodes: The nodes, by id.
-            on_end: Called after a pass that touched the graph or one of its leaves. Held weakly if
-                it is a bound method.
-            roots: The outputs. A pass that starts at a leaf among them counts for this graph.
-            max_bytes: Bytes of large gradients to keep per run.
-            on_begin: Called when a pass through the graph starts, before it changes a ``.grad``
-                except an output's. Held like ``on_end``.
+        ``on_end``: called after a pass that touched the graph or one of its leaves. Held weakly if
+        it is a bound method. ``on_begin``: called when a pass through the graph starts, before it
+        changes a ``.grad`` except an output's. Held like ``on_end``.
         """
         self.runs = 0
         self.last: RecordedRun | None = None

@@ -43,27 +43,11 @@ def run_backward(
 ) -> RecordedRun:
     """Run ``torch.autograd.backward`` from the graph's outputs, recorded.
 
-    Args:
-        captured: The graph.
-        observer: The observer of its nodes.
-        gradient: The gradient to start from, as for ``Tensor.backward``; a list for several
-            outputs.
-        retain_graph: Whether the nodes keep their saved tensors, so that backward can run again.
-            "if_possible" keeps them unless a compiled part of the graph can run only once; None
-            follows ``create_graph``, as torch does.
-        create_graph: Whether the gradients get a graph of their own.
-        inputs: The tensors to accumulate into; None for every leaf.
-        operations: Whether to record the operations of custom backwards, which slows them down.
-
-    Returns:
-        The run, with every ``.grad`` after each step.
-
-    Raises:
-        TypeError: An argument is of the wrong kind.
-        ValueError: ``gradient`` is missing for an output that is not one real number, or does not
-            fit, or one of ``inputs`` requires no grad.
-        Exception: The error of backward itself, with a note where it happened. Every ``.grad`` is
-            then as before the pass.
+    ``gradient``: the gradient to start from, as for ``Tensor.backward``; a list for several
+    outputs. ``retain_graph``: whether the nodes keep their saved tensors, so that backward can run
+    again. "if_possible" keeps them unless a compiled part of the graph can run only once; None
+    follows ``create_graph``, as torch does. ``inputs``: the tensors to accumulate into; None for
+    every leaf.
     """
     given = read_gradient(captured, gradient)
     wanted = _read_inputs(inputs)
@@ -125,12 +109,7 @@ def _on_devices(captured: Capture) -> bool:
 
 
 def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor | None]:
-    """Return the gradients to start from; None for an output of one number without one.
-
-    Raises:
-        TypeError: It is of another kind.
-        ValueError: The number of gradients is wrong, one is missing, or one does not fit.
-    """
+    """Return the gradients to start from; None for an output of one number without one."""
     roots = captured.roots
     if gradient is None:
         given: list[Any] = [None] * len(roots)
@@ -199,12 +178,7 @@ def _described(
 
 
 def starting_gradients(captured: Capture, gradient: Any) -> list[torch.Tensor]:
-    """Return the gradients that a pass starts from, one per output, with torch's defaults.
-
-    Raises:
-        TypeError: As `read_gradient`.
-        ValueError: Likewise.
-    """
+    """Return the gradients that a pass starts from, one per output, with torch's defaults."""
     given = read_gradient(captured, gradient)
     with unseen():
         return _starts(captured, given)[1]

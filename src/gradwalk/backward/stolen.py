@@ -54,7 +54,6 @@ class StolenGrads:
     """Gradients that recently became a ``.grad``, with a copy of each."""
 
     def __init__(self) -> None:
-        """Start empty."""
         # Holding the tensor keeps its memory from being reused.
         self._copies: dict[Memory, tuple[torch.Tensor, int, torch.Tensor]] = {}
 

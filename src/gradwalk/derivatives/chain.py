@@ -183,12 +183,7 @@ class Along:
         self._derivatives: dict[Hop, torch.Tensor | None] = {}
 
     def hops(self, node: int, arrived: int) -> list[Hop]:
-        """Return the edges that lead on from a node, in the order of its inputs.
-
-        Args:
-            node: Its id.
-            arrived: Which of its outputs a path came in by.
-        """
+        """Return the edges that lead on from a node, in the order of its inputs."""
         found = self._hops.get((node, arrived))
         if found is None:
             edges = [
@@ -201,12 +196,7 @@ class Along:
         return found
 
     def formulas(self, node: int, inputs: Collection[int]) -> list[FormulaModel]:
-        """Return the formulas of a node, each worked out once, without numbers.
-
-        Args:
-            node: Its id.
-            inputs: For which of its inputs, by number.
-        """
+        """Return the formulas of a node, each worked out once, without numbers."""
         known = self._formulas.setdefault(node, {})
         missing = [nr for nr in inputs if nr not in known]
         if missing:

@@ -28,18 +28,6 @@ def fill_in(
     nothing. It is Python, with the functions of the math module by their bare names. It is None
     where a tensor has several elements or is complex, was freed, packed or changed in place, where
     the code is not gradwalk's own, and for a text of over 80 characters.
-
-    Args:
-        found: The result of ``formulas(node)``; changed.
-        node: The node they belong to.
-        grads: The gradient of each of the node's outputs.
-
-    Example:
-        >>> from gradwalk.derivatives.formulas import formulas
-        >>> x = torch.tensor(3.0, requires_grad=True)
-        >>> y = x**2
-        >>> fill_in(formulas(y.grad_fn), y.grad_fn, [torch.ones(())])[0]["numbers"]
-        '1 * (2 * 3 ** (2 - 1)) = 6'
     """
     with torch.no_grad():
         arrival = _arrival(node, grads)

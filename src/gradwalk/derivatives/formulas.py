@@ -53,14 +53,9 @@ _FACTORS = ("alpha", "beta", "value", "scale", "input_scale")
 def derivative(op: str, argument: str, case: Case) -> str | None:
     """Return the derivative for one input of one node, as Python code; None without a formula.
 
-    Args:
-        op: The node's class, ``"MulBackward0"``.
-        argument: The forward argument, ``"other"`` or ``"tensors[1]"``.
-        case: The node's saved values, inputs and outputs.
-
-    Returns:
-        Lines of Python in terms of ``grad`` (``grads`` where the node has several outputs) and the
-        names of what the node saved, the last line an expression.
+    Returns lines of Python in terms of ``grad`` (``grads`` where the node has several outputs) and
+    the names of what the node saved, the last line an expression. ``argument``: the forward
+    argument, ``"other"`` or ``"tensors[1]"``.
     """
     row = DERIVATIVES.get(op.removesuffix("_copy"), {}).get(argument.partition("[")[0])
     code = row(case) if callable(row) else row
@@ -98,20 +93,10 @@ def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaM
     Nothing of the user's is run, not even an unpack hook. Leaves, compiled code and custom
     Functions have none.
 
-    Args:
-        node: An autograd node.
-        inputs: The numbers of the inputs; None for all.
-
-    Returns:
-        One entry per input. If ``source`` is "gradwalk", ``code`` is Python in terms of ``grad``
-        (``grads`` for several outputs), saved values, ``torch`` and ``math``; if it is "torch",
-        torch's own C++. `fill_in` fills in ``numbers``.
-
-    Example:
-        >>> import torch
-        >>> x = torch.tensor(3.0, requires_grad=True)
-        >>> formulas((x**2).grad_fn)[0]["code"]
-        'grad * (exponent * self ** (exponent - 1))'
+    Returns one entry per input. If ``source`` is "gradwalk", ``code`` is Python in terms of
+    ``grad`` (``grads`` for several outputs), saved values, ``torch`` and ``math``; if it is
+    "torch", torch's own C++. `fill_in` fills in ``numbers``. ``inputs``: the numbers of the inputs;
+    None for all.
     """
     if type(node) is AccumulateGrad or is_compiled(node) or node_class(type(node)).is_function:
         return []

@@ -297,9 +297,6 @@ def capture_nodes(outputs: list[Output], names: Names, most: int | None = None) 
 
     An AccumulateGrad and its leaf tensor are one node. The walk is iterative and reads metadata
     only, so it changes nothing and works after backward has freed the saved tensors.
-
-    Raises:
-        ValueError: It has more nodes.
     """
     ids = {output.node: 0 for output in outputs}
     with collector_paused():

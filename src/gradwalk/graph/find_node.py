@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 
 def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
-    """Return a node by its id or by the name of its tensor.
-
-    Raises:
-        TypeError: ``node`` is neither.
-        ValueError: No node or several nodes match.
-    """
+    """Return a node by its id or by the name of its tensor."""
     total = len(graph)
     if isinstance(node, str):
         found: list[int] = [i for i, name in graph.nodes(data="name") if name == node]

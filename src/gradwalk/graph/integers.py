@@ -12,16 +12,7 @@ MOST_NODES = 200_000
 def read_int(value: Any, given: str, instead: str) -> int:
     """Convert any kind of integer to ``int``.
 
-    Args:
-        value: The argument.
-        given: The start of the error message, before the value: "cursor was given ".
-        instead: The end of the error message: what to pass instead.
-
-    Raises:
-        TypeError: It is not an integer.
-
-    Example::
-
+    Example:
         >>> read_int(3, "n was given ", "Give a number of steps.")
         3
         >>> read_int("3", "n was given ", "Give a number of steps.")

@@ -31,8 +31,7 @@ def label(data: dict[str, Any]) -> str:
 def short_value(values: Any) -> str | None:
     """Format values of ``tolist()``, floats to four digits: "2", "[1, 2.5]"; None if too long.
 
-    Example::
-
+    Example:
         >>> short_value([1.0, 0.33333])
         '[1, 0.3333]'
     """
@@ -102,11 +101,5 @@ PLUMBING = VIEWS | EXPANDS | COPIES | CASTS
 
 
 def is_pass_through(op: str) -> bool:
-    """Return whether a node only passes a tensor through: a view, expand, copy or cast.
-
-    Example::
-
-        >>> is_pass_through("TransposeBackward0"), is_pass_through("MulBackward0")
-        (True, False)
-    """
+    """Return whether a node only passes a tensor through: a view, expand, copy or cast."""
     return op.removesuffix("_copy") in PLUMBING

@@ -23,20 +23,7 @@ def below(path: str, name: str) -> str:
 
 
 def means(ref: str, name: str, *, around: bool = False) -> bool:
-    """Whether a dotted pattern, with "*" for any part, matches a name.
-
-    Args:
-        ref: The pattern: "blocks.*.weight".
-        name: The name: "blocks.3.weight".
-        around: Whether the pattern may also match a name below it: "blocks.3".
-
-    Example::
-
-        >>> means("blocks.*.weight", "blocks.3.weight"), means("blocks.*.weight", "blocks.3")
-        (True, False)
-        >>> means("blocks.*.weight", "blocks.3", around=True)
-        True
-    """
+    """Whether a dotted pattern, with "*" for any part, matches a name."""
     if "*" not in ref:
         return ref == name or (around and ref.startswith(f"{name}."))
     parts, others = ref.split("."), name.split(".")

@@ -131,11 +131,7 @@ class Names:
 
 
 def read_names(names: Any, caller: str) -> Names:
-    """Read the argument ``names=``: a mapping to tensors or modules, a module, or None.
-
-    Raises:
-        TypeError: ``names`` is neither, or maps a name to something else.
-    """
+    """Read the argument ``names=``: a mapping to tensors or modules, a module, or None."""
     found = Names()
     if names is None:
         return found
@@ -165,15 +161,9 @@ def caller_names(names: Any, caller: str, stacklevel: int, without: Any = None) 
 
     It counts frames from the function that calls it, so only the public function may call it.
 
-    Args:
-        names: The argument ``names=``; None for the variables of the caller.
-        caller: The public name to use in messages.
-        stacklevel: The frame to read: 1 is the public function's caller, 2 the caller's caller. The
-            outermost frame if there are fewer.
-        without: A value whose variable gives no names.
-
-    Raises:
-        TypeError: ``names`` is not what `read_names` takes, or ``stacklevel`` is not an integer.
+    ``names``: the argument ``names=``; None for the variables of the caller. ``stacklevel``: the
+    frame to read: 1 is the public function's caller, 2 the caller's caller. The outermost frame if
+    there are fewer.
     """
     level = read_int(stacklevel, f"{caller}() was given stacklevel=", _STACKLEVEL)
     if names is not None and not is_distributed():

@@ -43,12 +43,7 @@ class Output:
 
 
 def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
-    """Flatten the arguments of a public function: one output per tensor, edge or node.
-
-    Raises:
-        TypeError: Something is of a kind that has no autograd graph.
-        ValueError: Nothing was given, or a tensor that no gradient can flow from.
-    """
+    """Flatten the arguments of a public function: one output per tensor, edge or node."""
     outputs = [_read_one(value, place, caller) for place, value in _flatten(given)]
     if not outputs:
         raise ValueError(
@@ -59,12 +54,7 @@ def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
 
 
 def read_given(given: tuple[Any, ...], caller: str) -> Program | list[Output]:
-    """Read one static graph, or outputs as `read_outputs` does.
-
-    Raises:
-        TypeError: There is another value beside a static graph, or one that cannot be drawn.
-        ValueError: Nothing was given, or a tensor that no gradient can flow from.
-    """
+    """Read one static graph, or outputs as `read_outputs` does."""
     programs = [value for value in given if is_program(value)]
     if not programs:
         return read_outputs(given, caller)

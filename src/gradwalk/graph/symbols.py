@@ -115,13 +115,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 @functools.cache
 def symbol_of(op: str) -> str:
-    """Return the symbol of an operation, or a word or two, by the name of its class.
-
-    Example::
-
-        >>> symbol_of("MulBackward0"), symbol_of("aten.relu.default")
-        ('×', 'relu')
-    """
+    """Return the symbol of an operation, or a word or two, by the name of its class."""
     if op.startswith("aten."):
         words = op.split(".")[1].strip("_").split("_")
     else:
@@ -133,8 +127,7 @@ def symbol_of(op: str) -> str:
 def symbol_of_call(op: str, *, recomputed: bool = False) -> str:
     """Return the symbol of a call inside compiled code, of backward or a recomputed forward.
 
-    Example::
-
+    Example:
         >>> symbol_of_call("aten.gelu_backward.default"), symbol_of_call("aten.mm.default")
         ('gelu ∂', '@')
         >>> symbol_of_call("aten.t.default", recomputed=True)
@@ -150,26 +143,10 @@ def node_symbols(
 ) -> tuple[list[str | None], dict[int, int]]:
     """Return the symbols of the nodes of a graph.
 
-    Args:
-        graph: A graph from `gradwalk.capture`, with constants where they are known.
-        grad_fn: The autograd nodes of its first nodes, if any.
-
-    Returns:
-        The symbol of each node; None for a node that is not an operation. A symbol includes the
-        exponent of a power, the window of a convolution or pooling ("max pool 3×3 /2" with its
-        stride), and an unnamed operand of one number ("× 2"). Then a dict from each constant that
-        a symbol contains to the node with that symbol.
-
-    Example::
-
-        >>> from gradwalk.graph.capture import capture_nodes
-        >>> from gradwalk.graph.names import Names
-        >>> from gradwalk.graph.outputs import read_outputs
-        >>> import torch
-        >>> y = torch.tensor(3.0, requires_grad=True) ** 2
-        >>> captured = capture_nodes(read_outputs((y,), "capture"), Names())
-        >>> node_symbols(captured.graph, captured.nodes)
-        (['( )²', None], {})
+    Returns the symbol of each node; None for a node that is not an operation. A symbol includes the
+    exponent of a power, the window of a convolution or pooling ("max pool 3×3 /2" with its stride),
+    and an unnamed operand of one number ("× 2"). Then a dict from each constant that a symbol
+    contains to the node with that symbol.
     """
     signs: list[str | None] = []
     contained: dict[int, int] = {}

@@ -23,10 +23,8 @@ class IdleCallback:
     def __init__(self, method: Callable[[], None], longest: float = 1.0) -> None:
         """Store the method.
 
-        Args:
-            method: A bound method; held weakly.
-            longest: After this many seconds the next request calls the method directly, so that
-                it also runs during a long cell.
+        ``longest``: after this many seconds the next request calls the method directly, so that it
+        also runs during a long cell.
         """
         self._method = weakref.WeakMethod(method)
         self._longest = longest
@@ -35,11 +33,7 @@ class IdleCallback:
         self._loop = _running_loop()
 
     def ask(self) -> bool:
-        """Request a call, from any thread.
-
-        Returns:
-            Whether it will be called or just was; False without a running event loop.
-        """
+        """Request a call, from any thread."""
         waited = self._waiting
         if not self.wait():
             return False
@@ -52,11 +46,7 @@ class IdleCallback:
         return True
 
     def wait(self) -> bool:
-        """Request a call when the event loop is idle, and not before.
-
-        Returns:
-            Whether it will be called.
-        """
+        """Request a call when the event loop is idle, and not before."""
         if self._loop is None or not self._loop.is_running():
             return False
         if not self._waiting:
@@ -135,11 +125,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 def is_heard(channel: Any | None) -> bool:
     """Whether a widget's comm has a front end.
 
-    Args:
-        channel: The comm; None for a closed widget.
-
-    Returns:
-        False in a plain Python program, where messages are dropped.
+    ``channel``: the comm; None for a closed widget.
     """
     dropping = getattr(sys.modules.get("comm"), "DummyComm", None)
     return channel is not None and type(channel) is not dropping

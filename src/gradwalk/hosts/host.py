@@ -42,12 +42,6 @@ class Host:
         ipywidgets keeps every widget until ``close()``. Without this, each run of a cell would keep
         one more graph and its tensors alive. This finds those whose comm the host has closed, as
         marimo does on a cell's next run.
-
-        Args:
-            widget: The widget just created in the current cell.
-
-        Returns:
-            The widgets that nothing else refers to; the caller closes them.
         """
         left = [ref for ref in _made if _is_cut_off(ref) and not self.holds(ref)]
         _made[:] = [ref for ref in _made if ref() is not None and ref not in left]

@@ -24,14 +24,7 @@ _FRAME_AND_WE = 3  # the frame, a variable here, and the argument of getrefcount
 
 
 def caller_variables(frame: FrameType) -> dict[str, Any]:
-    """Return the variables that a piece of code sees, its own first.
-
-    Args:
-        frame: The frame of the code that called gradwalk.
-
-    Returns:
-        Name -> value: the frame's locals, then its globals, then the notebook's namespace.
-    """
+    """Return the variables that a piece of code sees, its own first."""
     return with_outer(frame_locals(frame), frame)
 
 

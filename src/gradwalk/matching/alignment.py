@@ -22,13 +22,7 @@ def align(
     This is the table of a longest common subsequence, row by row, with scored pairs. A pair right
     after one that it uses at the same argument in both sequences scores `CONTINUED` more.
 
-    Args:
-        scores: For each left item, the score of a pair with each right item; 0 for impossible.
-        following_left: For each left item, the argument at which it uses the item before it, or -1.
-        following_right: The same for the right items.
-
-    Returns:
-        Indices in the left and in the right sequence, from the last to the first.
+    ``following_left``: for each left item, the argument at which it uses the item before it, or -1.
     """
     never = integers([-(2**30)])
     following = integers(following_right)
@@ -65,13 +59,7 @@ def integers(values: Sequence[int]) -> torch.Tensor:
 
 
 def longest_rising(values: Sequence[int]) -> list[int]:
-    """Return the ascending indices of a longest strictly rising subsequence.
-
-    Example::
-
-        >>> longest_rising([3, 1, 4, 1, 5, 2])
-        [1, 2, 4]
-    """
+    """Return the ascending indices of a longest strictly rising subsequence."""
     lowest: list[int] = []  # the smallest last value of a rising run of each length
     places: list[int] = []  # its index
     before: list[int] = []

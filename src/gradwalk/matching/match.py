@@ -181,23 +181,6 @@ def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
     nodes of the same `gradwalk.matching.families.family`. The two graphs, merged at matched nodes,
     have no cycle. ``match(b, a)`` is the inverse of ``match(a, b)``, and a graph matched with
     itself gives the identity.
-
-    Args:
-        left: A graph from `gradwalk.capture`.
-        right: A graph of the other program.
-
-    Returns:
-        The matching.
-
-    Example::
-
-        >>> import torch
-        >>> from gradwalk import capture
-        >>> w = torch.tensor([4.0], requires_grad=True)
-        >>> x = torch.tensor([1.0], requires_grad=True)
-        >>> names = {"w": w, "x": x}
-        >>> match(capture(w * x + 1, names=names), capture(w * x.detach() + 1, names=names))
-        Matching(pairs={0: 0, 1: 1, 2: 2}, only_left=[3], only_right=[])
     """
     a, b = map(read_side, in_shared_words(left, right))
     if a.rank() <= b.rank():  # a fixed order makes the result symmetric

@@ -12,17 +12,7 @@ if TYPE_CHECKING:
 
 
 def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -> DetailsModel:
-    """Fill in the details that the graph alone knows; the others get their defaults.
-
-    Args:
-        graph: The drawn graph.
-        node: A node of it.
-        about: A sentence that describes the node.
-        missing: A sentence that explains why the gradient is missing.
-
-    Returns:
-        The contents of the panel.
-    """
+    """Fill in the details that the graph alone knows; the others get their defaults."""
     data = graph.nodes[node]
     same = ("kind", "op", "name", "dtype", "device", "requires_grad", "is_leaf")
     known: dict[str, Any] = {

@@ -59,11 +59,7 @@ def written_backward(custom: type[torch.autograd.Function]) -> WrittenBackward |
 
 
 def function_model(node: Node) -> FunctionModel | None:
-    """Find the source of a custom backward; None for torch's own nodes.
-
-    Args:
-        node: An autograd node. It is not run.
-    """
+    """Find the source of a custom backward; None for torch's own nodes."""
     custom = custom_function(node)
     if custom is None or is_of_torch(custom):
         return None

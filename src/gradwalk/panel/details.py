@@ -97,7 +97,6 @@ class DetailsReader:
     """
 
     def __init__(self, captured: Annotated, run: RecordedRun | None) -> None:
-        """Create an empty cache for a graph and its shown pass."""
         self.captured = captured
         self.summaries = Summaries()
         self.along = Along(captured, run)
@@ -120,17 +119,10 @@ def details(
 ) -> DetailsModel:
     """Describe one node.
 
-    Args:
-        reader: Reads the graph and the shown pass.
-        node_id: The id of the node.
-        recording: The shown pass and its cursor; None before the first pass.
-        drawn: The values in the picture.
-        without_grad: Whether to leave out ``.grad``, which the caller fills in.
-
-    Returns:
-        The contents of the panel. ``grad`` is the tensor's current ``.grad``; the other gradients
-        come from the shown pass, at the cursor. If one is None, ``grad_note`` says why. A part
-        that raises is empty, and ``failed`` says why.
+    Returns the contents of the panel. ``grad`` is the tensor's current ``.grad``; the other
+    gradients come from the shown pass, at the cursor. If one is None, ``grad_note`` says why. A
+    part that raises is empty, and ``failed`` says why. ``recording``: the shown pass and its
+    cursor; None before the first pass.
     """
     captured, summarised = reader.captured, reader.summaries.of
     if node_id >= len(captured.nodes):

@@ -42,19 +42,7 @@ class TooLargeError(ValueError):
 def encode(value: Any) -> bytes:
     """Encode plain JSON values.
 
-    Args:
-        value: Dicts with non-empty names, lists, texts, finite numbers, True, False, None.
-
-    Returns:
-        A gzip file of JSON; `decode` is the inverse.
-
-    Raises:
-        ValueError: A number is NaN or infinite.
-
-    Example::
-
-        >>> decode(encode([{"id": 0, "op": "a"}, {"id": 1, "op": "b"}]))
-        [{'id': 0, 'op': 'a'}, {'id': 1, 'op': 'b'}]
+    ``value``: dicts with non-empty names, lists, texts, finite numbers, True, False, None.
     """
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     return packer.compress(_Writer().of(value).encode("ascii")) + packer.flush()
@@ -65,15 +53,8 @@ def decode(
 ) -> Any:
     """Decode what `encode` returned.
 
-    Args:
-        data: The encoded values.
-        most: The most bytes of text to accept: a small hostile file can unpack to gigabytes.
-        most_values: The most values to accept: an empty list is three bytes of text, but takes
-            twenty times as much memory. A record counts as four values.
-
-    Raises:
-        TooLargeError: It exceeds a limit.
-        ValueError: It is damaged or cut off; the message says which.
+    ``most_values``: the most values to accept: an empty list is three bytes of text, but takes
+    twenty times as much memory. A record counts as four values.
     """
     unpacker = zlib.decompressobj(_GZIP)
     try:
@@ -99,9 +80,6 @@ def whole_length(data: bytes | memoryview) -> int:
     """Return how many bytes `encode` wrote at the start of some data, after checking them.
 
     Nothing is kept, so a large file takes no memory.
-
-    Raises:
-        ValueError: They are damaged or cut off.
     """
     unpacker = zlib.decompressobj(_GZIP)
     waiting: bytes | memoryview = data

@@ -172,15 +172,7 @@ def join_graphs(files: Mapping[str, bytes]) -> bytes:
 
 
 def split_graphs(data: bytes, name: str) -> dict[str, bytes] | None:
-    """Undo `join_graphs`; None for the file of one graph.
-
-    Args:
-        data: The contents.
-        name: The file's name, for errors.
-
-    Raises:
-        ValueError: The file is damaged.
-    """
+    """Undo `join_graphs`; None for the file of one graph."""
     if not data.endswith(_END):
         return None
     end = len(data) - len(_END) - _LENGTH
@@ -207,17 +199,7 @@ def split_graphs(data: bytes, name: str) -> dict[str, bytes] | None:
 def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphModel:
     """Read and check the contents of a file.
 
-    Args:
-        data: The contents.
-        name: The file's name, for errors.
-        max_nodes: The most nodes to accept; None for any number.
-
-    Returns:
-        The saved graph.
-
-    Raises:
-        ValueError: The file is not a gradwalk file, damaged, cut off, of an unsupported version,
-            too large or inconsistent. Nothing in a file is executed.
+    ``max_nodes``: the most nodes to accept; None for any number.
     """
     try:
         if max_nodes is None:

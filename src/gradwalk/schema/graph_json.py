@@ -19,11 +19,7 @@ DRAWN_EDGE = tuple(EdgeModel.__annotations__)
 
 
 def drawing_order(nodes: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], int]:
-    """Return the sort key of edges: between autograd nodes, inside compiled code, without gradient.
-
-    Args:
-        nodes: The nodes, each with ``id`` and ``kind``.
-    """
+    """Return the sort key of edges: autograd nodes, inside compiled code, without gradient."""
     calls = {node["id"] for node in nodes if node["kind"] == "call"}
 
     def order(edge: Mapping[str, Any]) -> int:
@@ -37,11 +33,7 @@ def drawing_order(nodes: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, 
 def graph_to_data(graph: nx.MultiDiGraph) -> dict[str, Any]:
     """Convert a graph as ``networkx.node_link_data(graph, edges="edges")``, with JSON values only.
 
-    Args:
-        graph: A graph from `gradwalk.capture`, with or without annotations.
-
-    Returns:
-        Plain values, with lists for tuples.
+    ``graph``: a graph from `gradwalk.capture`, with or without annotations.
     """
     return {
         "directed": True,
@@ -58,12 +50,8 @@ def graph_to_data(graph: nx.MultiDiGraph) -> dict[str, Any]:
 def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
     """Convert the data of `graph_to_data` back to a graph.
 
-    Args:
-        data: The data, checked.
-
-    Returns:
-        A graph with tuples for shapes and roots, as `gradwalk.capture` returns it. Other lists stay
-        lists.
+    Returns a graph with tuples for shapes and roots, as `gradwalk.capture` returns it. Other lists
+    stay lists.
     """
     import networkx as nx  # noqa: PLC0415  slow to import
 
@@ -85,14 +73,7 @@ def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
 
 
 def beyond_drawn(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of `graph_to_data` without the fields that `GraphModel` has, too.
-
-    Args:
-        data: The data.
-
-    Returns:
-        The attributes of the graph, and one record for each of the model's nodes and edges.
-    """
+    """Return the data of `graph_to_data` without the fields that `GraphModel` has, too."""
     edges = [{"kind": "gradient", **edge} for edge in data["edges"]]
     edges.sort(key=drawing_order(data["nodes"]))
     return {
@@ -103,12 +84,7 @@ def beyond_drawn(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_drawn(drawn: GraphModel, beyond: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo `beyond_drawn`, for `graph_from_data`.
-
-    Args:
-        drawn: The model of the graph.
-        beyond: The result of `beyond_drawn`, checked.
-    """
+    """Undo `beyond_drawn`, for `graph_from_data`."""
     nodes = zip(drawn["nodes"], beyond["nodes"], strict=True)
     edges = zip(drawn["edges"], beyond["edges"], strict=True)
     return {

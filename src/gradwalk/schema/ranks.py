@@ -152,16 +152,7 @@ def with_rank(graph: bytes, rank: RankModel) -> bytes:
 
 
 def rank_in(data: bytes, name: str) -> RankModel | None:
-    """Read and check the rank's data in a file; None for a file without any.
-
-    Args:
-        data: The contents of the file.
-        name: The file's name, for errors.
-
-    Raises:
-        ValueError: The file or the data is damaged, or of a version that this gradwalk does not
-            read.
-    """
+    """Read and check the rank's data in a file; None for a file without any."""
     again = "Copy the file again, or save the graph again on that rank."
     try:
         length = whole_length(data)

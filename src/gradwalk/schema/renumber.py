@@ -17,13 +17,7 @@ _Mapper = Callable[[Any, _Places], Any]
 def renumbered(value: Any, expected: Any, places: _Places) -> Any:
     """Return a value with new indices. Parts without indices are shared with the given value.
 
-    Args:
-        value: Plain values, checked against ``expected``.
-        expected: Their type, as for `gradwalk.schema.validate.check`.
-        places: For each list of `gradwalk.schema.values.Whole`, the new index of each old one.
-
-    Example::
-
+    Example:
         >>> from gradwalk.schema.graph import RootModel
         >>> root = {"node": 1, "output_nr": 0, "name": None}
         >>> renumbered(root, RootModel, {"nodes": [4, 7]})

@@ -12,11 +12,9 @@ _NO_TEXT = frozenset({int, float, bool, type(None)})  # most entries of most lis
 def well_formed(value: Any) -> Any:
     r"""Replace lone surrogates by U+FFFD, in a text or in the texts of nested values.
 
-    Args:
-        value: A text, JSON values or bytes.
+    ``value``: a text, JSON values or bytes.
 
-    Example::
-
+    Example:
         >>> well_formed({"name": "w\ud800"}) == {"name": "w\ufffd"}
         True
     """

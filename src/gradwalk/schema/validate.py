@@ -67,17 +67,9 @@ def check(value: Any, expected: Any, where: str, sizes: _Sizes | None = None) ->
     Unknown fields are removed. A missing field gets its default: None where its type allows None,
     else an empty list for a list and False for a flag.
 
-    Args:
-        value: Plain JSON values.
-        expected: A ``TypedDict``, a list or dict of types, a union, a ``Literal``, a plain type, or
-            one of those annotated with a mark of `gradwalk.schema.values`.
-        where: The value's name in the error, "the file".
-        sizes: The length of each list that `gradwalk.schema.values.Whole` names; indices of other
-            lists are not checked.
-
-    Raises:
-        ValueError: A value is of another type, out of bounds, or nested too deeply, or a field
-            without a default is missing. The message says where.
+    ``expected``: a ``TypedDict``, a list or dict of types, a union, a ``Literal``, a plain type, or
+    one of those annotated with a mark of `gradwalk.schema.values`. ``sizes``: the length of each
+    list that `gradwalk.schema.values.Whole` names; indices of other lists are not checked.
     """
     try:
         _checker(expected).one(value, sizes or {})
@@ -238,11 +230,7 @@ def _dict_checker(inner: Any) -> _Checker:
 
 
 def fill_in(record: dict[str, Any], expected: Any) -> None:
-    """Give the missing fields of a record their defaults.
-
-    Raises:
-        ValueError: A missing field has no default.
-    """
+    """Give the missing fields of a record their defaults."""
     missing = expected.__required_keys__ - record.keys()
     for name in filter(missing.__contains__, expected.__annotations__):  # always in this order
         default = _defaults(expected).get(name)

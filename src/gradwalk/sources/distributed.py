@@ -205,12 +205,7 @@ def rank_model(
 ) -> RankModel:
     """Report this rank's leaves and gradients, without communication.
 
-    Args:
-        captured: The graph.
-        details: Gives a node's details at the end of the pass.
-        shared: The sharded and replicated leaves.
-        run: The gradients of the pass; None before the first.
-        kept: The pass with its tensors.
+    ``run``: the gradients of the pass; None before the first.
     """
     graph = captured.graph
     leaves: list[RankLeafModel] = []
@@ -311,11 +306,6 @@ def run_name(environment: Mapping[str, str]) -> str | None:
     """Identify a run by the launcher's environment, the same on every rank; None if unknown.
 
     It joins the run id of ``torchrun`` and the address where the ranks meet.
-
-    Example::
-
-        >>> run_name({"MASTER_ADDR": "node7", "MASTER_PORT": "29500"})
-        'node7:29500'
     """
     run_id = environment.get("TORCHELASTIC_RUN_ID", "")
     where = ":".join(filter(None, (environment.get("MASTER_ADDR"), environment.get("MASTER_PORT"))))

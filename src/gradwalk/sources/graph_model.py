@@ -53,22 +53,12 @@ def graph_model(
 ) -> GraphModel:
     """Convert a captured graph to its wire model.
 
-    Args:
-        graph: A graph from `gradwalk.capture`, with or without annotations.
-        namespaces: The inferred modules of its nodes.
-        modules: The classes of the modules, if any are known.
-        values: The known small values of nodes.
-        behind: The autograd nodes of its first nodes, if any.
-        boxes: The boxes of operations outside of modules, in checkpointed regions and in compiled
-            code, instead of their namespaces; None draws a node beside its consumer.
-        changed: The leaves that have changed since operations used them (True), or may have (None).
-        regions: The checkpointed regions of nodes, by number.
-        checkpoints: These regions.
-        derivatives: Pairs of nodes: the first computed the derivative of the second's output.
-
-    Returns:
-        Plain JSON values; ``nodes[i]`` has id ``i``. Edges that carry gradients come first, in the
-        order of the graph without annotations.
+    Returns plain JSON values; ``nodes[i]`` has id ``i``. Edges that carry gradients come first, in
+    the order of the graph without annotations. ``graph``: a graph from `gradwalk.capture`, with or
+    without annotations. ``boxes``: the boxes of operations outside of modules, in checkpointed
+    regions and in compiled code, instead of their namespaces; None draws a node beside its
+    consumer. ``changed``: the leaves that have changed since operations used them (True), or may
+    have (None).
     """
     inferred = namespaces or {}
     spaces: dict[int, str | None] = {**inferred, **(boxes or {})}
@@ -145,15 +135,7 @@ def state_model(
     inside: Sequence[int] = (),
     held: Sequence[HeldModel] = (),
 ) -> StateModel:
-    """Summarise the observed backward passes, with a sentence for the status line.
-
-    Args:
-        observer: The observer of the graph.
-        freed: Ids of the nodes whose saved tensors are freed.
-        graph: A graph from `gradwalk.capture`.
-        inside: The open node of each edge inside that carries gradients.
-        held: The ``.grad`` of leaves that no recorded pass explains.
-    """
+    """Summarise the observed backward passes, with a sentence for the status line."""
     freed = sorted(freed)
     last, total = observer.last, len(graph)
     steps = last.steps if last else {}

@@ -34,16 +34,7 @@ class Opener(Protocol):
         """Return whether an autograd node is of this kind."""
 
     def read(self, captured: Annotated, node: int, max_bytes: int) -> Inside:
-        """Read the calls inside of a node.
-
-        Args:
-            captured: The graph with every node closed.
-            node: The id of the node.
-            max_bytes: The most bytes of large tensors inside to keep.
-
-        Raises:
-            CannotOpenError: The calls cannot be read; the message says why.
-        """
+        """Read the calls inside of a node."""
 
 
 OPENERS: Hook[Opener] = Hook()

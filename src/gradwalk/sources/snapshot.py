@@ -76,11 +76,7 @@ class HasGraphs(Protocol):
     """A widget or a comparison, of one graph or of several."""
 
     def _graphs_shown(self) -> Mapping[str, Snapshot]:
-        """Return the state of each graph that is shown, by its label.
-
-        Raises:
-            ValueError: It is closed.
-        """
+        """Return the state of each graph that is shown, by its label."""
         ...
 
 

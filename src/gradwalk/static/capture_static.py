@@ -145,12 +145,7 @@ _RUNS = {
 
 
 def about(captured: StaticCapture, node: int) -> str:
-    """Describe a node in a sentence or two.
-
-    Args:
-        captured: The static graph.
-        node: The node of ``captured.drawn``.
-    """
+    """Describe a node in a sentence or two."""
     data = captured.drawn.nodes[node]
     if data["op"] == "number" and data["kind"] == "constant":
         return f"The number {data['value']}, written into the program: the same in every call."

@@ -34,8 +34,7 @@ _WRITTEN_BY_FX = "<eval_with_key>"
 def source_line(node: Node) -> SourceLine | None:
     """Return the innermost line outside torch; None if fx kept no trace or only torch's lines.
 
-    Args:
-        node: A node of torch.export, which keeps traces, or of torch.fx, which mostly does not.
+    ``node``: a node of torch.export, which keeps traces, or of torch.fx, which mostly does not.
     """
     found = _FRAME.findall(node.stack_trace or "")
     for file, line, function, text in reversed(found):

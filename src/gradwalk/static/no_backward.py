@@ -6,8 +6,7 @@ from __future__ import annotations
 def how_to_run(made_by: str) -> str:
     """Return code that runs a static graph.
 
-    Args:
-        made_by: "torch.export" or "torch.fx".
+    ``made_by``: "torch.export" or "torch.fx".
     """
     return "program.module()(x)" if made_by == "torch.export" else "program(x)"
 
@@ -15,8 +14,7 @@ def how_to_run(made_by: str) -> str:
 def no_backward(made_by: str) -> str:
     """Say why the graph has no backward, and how to get one.
 
-    Args:
-        made_by: "torch.export" or "torch.fx".
+    ``made_by``: "torch.export" or "torch.fx".
     """
     return (
         "A static graph is the program written down before it runs: it holds no values to "

@@ -33,9 +33,6 @@ def refuse_while_compiling(what: str) -> None:
     """Raise an error inside a function that `torch.compile` compiles; ``what`` was called.
 
     Dynamo then compiles each Python function that runs, those of traitlets and gradwalk included.
-
-    Raises:
-        RuntimeError: The running code is inside such a function.
     """
     if callable(torch._C._dynamo.eval_frame.get_eval_frame_callback()):
         raise RuntimeError(
@@ -75,11 +72,7 @@ def is_compiled(node: Node) -> bool:
 
 
 def compiled_backward(node: Node) -> CompiledBackward:
-    """Return the backward program of a node of the class ``CompiledFunctionBackward``.
-
-    Raises:
-        CannotOpenError: It cannot be read; the message says why.
-    """
+    """Return the backward program of a node of the class ``CompiledFunctionBackward``."""
     if not is_compiled(node):
         raise CannotOpenError(f"{node.name()} is not a node of torch.compile.")
     try:
@@ -239,11 +232,7 @@ def adds_gradients(call: FxNode) -> bool:
 def program_arguments(
     node: Any, opened: CompiledBackward, grad_outputs: Sequence[torch.Tensor | None]
 ) -> list[Any]:
-    """Return the arguments of a node's backward program, without running it.
-
-    Raises:
-        CannotOpenError: They cannot be read; the message says why.
-    """
+    """Return the arguments of a node's backward program, without running it."""
     cls = node._forward_cls
     if getattr(cls, "clear_saved_tensors_on_access", False):
         raise CannotOpenError("Reading what this node saved would free it, so it is not read.")

@@ -96,9 +96,6 @@ def within_a_pass(work: Callable[[], _T]) -> _T:
 
     Checkpointing needs the number of the running pass: it recomputes a part once per pass, and
     keeps the result until the pass ends.
-
-    Raises:
-        Exception: The function's error.
     """
     found: list[_T] = []
     with torch.inference_mode(False), torch.enable_grad():

@@ -94,12 +94,6 @@ class OperationMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(
         self, ended: Callable[[Any, Any, Any, Any], None], resized: Callable[[Any], None]
     ) -> None:
-        """Store the callbacks.
-
-        Args:
-            ended: Called with an operation, its arguments, keyword arguments and result.
-            resized: Called with a storage after ``UntypedStorage.resize_`` (not an operation).
-        """
         super().__init__()  # type: ignore[no-untyped-call]
         self._ended = ended
         self._resized = resized
@@ -168,11 +162,7 @@ def flops_of(func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> in
 
 @contextlib.contextmanager
 def fake_ranks(ranks: int) -> Iterator[None]:
-    """Return a context in which this process is rank 0 of a process group without communication.
-
-    Raises:
-        RuntimeError: A process group is already there, or this torch has no ``torch.distributed``.
-    """
+    """Return a context in which this process is rank 0 of a process group without communication."""
     if not torch.distributed.is_available():
         raise RuntimeError("This torch was built without torch.distributed, which ranks= needs.")
     from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415

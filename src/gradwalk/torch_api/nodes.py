@@ -35,11 +35,7 @@ NextFunctions = tuple[tuple[Node | None, int], ...]
 
 
 def gradient_edge(tensor: torch.Tensor) -> Edge:
-    """Return the node and output that created a tensor, or the AccumulateGrad of a leaf.
-
-    Raises:
-        RuntimeError: It is a fake leaf on a device that this torch was built without.
-    """
+    """Return the node and output that created a tensor, or the AccumulateGrad of a leaf."""
     if tensor.grad_fn is not None:
         return tensor.grad_fn, tensor.output_nr
     kind = tensor.device.type

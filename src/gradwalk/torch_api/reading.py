@@ -192,17 +192,7 @@ def kind_without_data(tensor: torch.Tensor) -> str | None:
 
 
 def why_unreadable(tensor: torch.Tensor) -> str | None:
-    """Return, as a sentence, why the values of a tensor are not all in memory; else None.
-
-    Example::
-
-        >>> x = torch.ones(3)
-        >>> why_unreadable(x) is None
-        True
-        >>> _ = x.untyped_storage().resize_(0)
-        >>> why_unreadable(x)
-        'Its memory was freed or is smaller than its shape needs (0 of 12 bytes are there, ...'
-    """
+    """Return, as a sentence, why the values of a tensor are not all in memory; else None."""
     if type(tensor) in PLAIN and _is_whole(tensor):
         return None
     if own_part(tensor) is not None:
@@ -324,11 +314,6 @@ def distinct(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
 
     Return a view of it with the expanded dimensions, those of stride 0, one long; and how often
     each of its numbers occurs in the tensor.
-
-    Example::
-
-        >>> distinct(torch.ones(1).expand(10**9))
-        (tensor([1.]), 1000000000)
     """
     repeats = 1
     for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
@@ -362,11 +347,6 @@ def everywhere(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor
     """Return whether a test is true for every number of a dense tensor, read in parts.
 
     None if the tensor is empty, or its numbers cannot be read.
-
-    Example::
-
-        >>> everywhere(torch.zeros(1).expand(10**9), lambda part: part == 0)
-        True
     """
     with torch.no_grad():
         tensor = tensor.detach()
@@ -427,11 +407,7 @@ def version_of(tensor: torch.Tensor) -> int:
 
 
 def versions_of(*tensors: Sequence[torch.Tensor | None]) -> list[int]:
-    """Return the in-place version of each tensor, without None.
-
-    Raises:
-        RuntimeError: One is an inference tensor, which has no counter.
-    """
+    """Return the in-place version of each tensor, without None."""
     return [tensor._version for some in tensors for tensor in some if tensor is not None]
 
 
@@ -477,12 +453,7 @@ def has_hooks(leaf: torch.Tensor) -> bool:
 
 
 def two_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> list[float]:
-    """Compute the 2-norms of tensors of one device and dtype, in one call.
-
-    Raises:
-        RuntimeError: A tensor subclass refuses it, as it may any operation.
-        NotImplementedError: Likewise.
-    """
+    """Compute the 2-norms of tensors of one device and dtype, in one call."""
     found: list[float] = torch.stack(torch._foreach_norm(tensors, 2, dtype=dtype)).tolist()
     return found
 
@@ -513,8 +484,7 @@ def wider(dtype: torch.dtype) -> torch.dtype:
 def tolerances(*dtypes: torch.dtype) -> tuple[float, float]:
     """Return rtol and atol of ``torch.testing.assert_close`` for the coarsest of some dtypes.
 
-    Example::
-
+    Example:
         >>> tolerances(torch.float32, torch.bfloat16)
         (0.016, 1e-05)
     """

@@ -168,11 +168,7 @@ def is_freed(node: Node) -> bool:
 
 
 def saved_value(node: Node, name: str) -> Any:
-    """Return the unpacked value of a C++ node under a name of `saved_names`.
-
-    Raises:
-        Exception: It was freed or changed in place, or the hook that unpacks it failed.
-    """
+    """Return the unpacked value of a C++ node under a name of `saved_names`."""
     return getattr(node, f"_saved_{name}")
 
 
@@ -184,11 +180,7 @@ def plain_value(node: Node | None, name: str, otherwise: Any = None) -> Any:
 
 
 def packed_value(node: Node, name: str) -> Any:
-    """Return a saved tensor or list of tensors as packed; None for a plain value.
-
-    Raises:
-        RuntimeError: It is a freed list of tensors.
-    """
+    """Return a saved tensor or list of tensors as packed; None for a plain value."""
     return getattr(node, f"_raw_saved_{name}", None)
 
 

@@ -133,16 +133,9 @@ def watched(captured: Capture) -> dict[int, Annotation]:
 def annotate(captured: Capture, names: Names, *, infer: bool, look: bool = True) -> Annotated:
     """Add to a captured graph what `watch` recorded, and on request what can be inferred.
 
-    Args:
-        captured: The graph. Its checkpointed nodes get the number of their region.
-        names: The names of the tensors.
-        infer: Whether to look for constants among the saved tensors of unwatched nodes.
-        look: Whether to use what `watch` recorded.
-
-    Returns:
-        The graph with ``drawn``: every node's ``source``, ``namespace``, ``call`` and ``inplace``,
-        every edge's ``kind``, and nodes of the kinds "constant", "cut" and "outside" at the end.
-        If nothing was watched and nothing is to be inferred, ``drawn`` is ``graph`` itself.
+    Returns the graph with ``drawn``: every node's ``source``, ``namespace``, ``call`` and
+    ``inplace``, every edge's ``kind``, and nodes of the kinds "constant", "cut" and "outside" at
+    the end. If nothing was watched and nothing is to be inferred, ``drawn`` is ``graph`` itself.
     """
     seen = watched(captured) if look else {}
     roots = ModuleRoots(seen.values(), names)

@@ -70,23 +70,9 @@ class Annotation(NamedTuple):
 def annotation_of(node: Node, outputs: Iterable[torch.Tensor] = ()) -> Annotation | None:
     """Return the annotation of an autograd node.
 
-    Args:
-        node: An autograd node.
-        outputs: Tensors whose graph contains the node. They matter only if several threads were
-            watched: each thread numbers its nodes from 0.
-
-    Returns:
-        The annotation; None for leaves and for nodes that no watched call made.
-
-    Example::
-
-        >>> from gradwalk.tracing.watch import watch
-        >>> w = torch.tensor([4.0], requires_grad=True)
-        >>> with watch():
-        ...     y = w * w.detach()
-        >>> seen = annotation_of(y.grad_fn)
-        >>> seen.forward, [cut.how for cut in seen.cuts]
-        ('mul', ['detach'])
+    Returns the annotation; None for leaves and for nodes that no watched call made. ``outputs``:
+    tensors whose graph contains the node. They matter only if several threads were watched: each
+    thread numbers its nodes from 0.
     """
     record = find_record(node, threads_of(outputs))
     return None if record is None else _annotation(record, node)
@@ -242,17 +228,7 @@ def unrecorded_sources(tensor: Any) -> tuple[UnrecordedSource, ...]:
 
 
 def cuts_of(tensor: Any) -> tuple[Cut, ...]:
-    """Return where gradient was lost on the way to a tensor or array that needs no grad.
-
-    Example::
-
-        >>> from gradwalk.tracing.watch import watch
-        >>> w = torch.tensor([4.0], requires_grad=True)
-        >>> with watch():
-        ...     y = w.detach() * 2
-        >>> [cut.how for cut in cuts_of(y)]
-        ['detach']
-    """
+    """Return where gradient was lost on the way to a tensor or array that needs no grad."""
     found = weak_id_dict.get(tensor)
     return found.cuts if isinstance(found, Origin) else ()
 

@@ -46,29 +46,8 @@ class Region:
 def find_regions(captured: Capture, parts: Sequence[Part], watched: Container[int]) -> list[Region]:
     """Return the checkpointed regions of a graph.
 
-    Args:
-        captured: The graph.
-        parts: The checkpointed parts of the program that made it.
-        watched: The nodes that `watch` saw made. It is known which of them are in a part.
-
-    Returns:
-        The regions in program order, outer ones first. A region that backward has freed is known
-        only if it was watched.
-
-    Example::
-
-        >>> import torch
-        >>> from torch.utils.checkpoint import checkpoint
-        >>> from gradwalk.graph.capture import capture_nodes
-        >>> from gradwalk.torch_api.checkpoints import parts_in
-        >>> from gradwalk.graph.names import Names
-        >>> from gradwalk.graph.outputs import read_outputs
-        >>> x = torch.ones(2, requires_grad=True)
-        >>> y = checkpoint(lambda x: (x.sin() * 2).exp(), x, use_reentrant=False) + 1
-        >>> captured = capture_nodes(read_outputs((y,), "test"), Names())
-        >>> (region,) = find_regions(captured, parts_in(captured.nodes, {}), ())
-        >>> [captured.graph.nodes[i]["op"] for i in region.nodes]
-        ['SinBackward0', 'MulBackward0', 'ExpBackward0']
+    Returns the regions in program order, outer ones first. A region that backward has freed is
+    known only if it was watched.
     """
     if not parts:
         return []

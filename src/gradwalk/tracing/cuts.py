@@ -35,16 +35,7 @@ _NAMELESS = {"detach": "detach()", "data": ".data", "item": "item()", "numpy": "
 def how_made(hows: Sequence[str], names: Sequence[str | None], *, direct: bool) -> str:
     """Describe how an operand came to need no grad.
 
-    Args:
-        hows: `Cut.how` of each of its cuts.
-        names: The name of the tensor that each cut started from.
-        direct: Whether the operand is the result of its one cut, not computed from it.
-
-    Returns:
-        A phrase: "x.detach()", "from x under no_grad".
-
-    Example::
-
+    Example:
         >>> how_made(["detach"], ["x"], direct=True)
         'x.detach()'
         >>> how_made(["item", "detach"], ["x", None], direct=False)

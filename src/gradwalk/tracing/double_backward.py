@@ -236,21 +236,7 @@ def pairs(derivatives: Iterable[Derivative]) -> Iterator[tuple[int, int]]:
 
 
 def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
-    """Return the outputs of a graph that `watch` saw computed as derivatives.
-
-    Example::
-
-        >>> from gradwalk.tracing.watch import watch
-        >>> from gradwalk.graph.capture import capture_nodes
-        >>> from gradwalk.graph.outputs import read_outputs
-        >>> x = torch.tensor(2.0, requires_grad=True)
-        >>> with watch():
-        ...     y = x**3
-        ...     (dy,) = torch.autograd.grad(y, x, create_graph=True)
-        >>> captured = capture_nodes(read_outputs((y, dy), "capture"), Names())
-        >>> [(found.node, found.of) for found in derivatives_in(captured, Names())]
-        [(1, (0,))]
-    """
+    """Return the outputs of a graph that `watch` saw computed as derivatives."""
     numbers = {number for call in list(_known) for number in call.numbers}
     if not numbers:
         return []

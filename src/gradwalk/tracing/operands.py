@@ -131,8 +131,7 @@ def changed_by(
 ) -> Sequence[Any]:
     """Return the operands that a call visibly changed in place.
 
-    Example::
-
+    Example:
         >>> x = torch.zeros(2)
         >>> changed_by(torch.nn.functional.relu, "relu", (x,), {"inplace": True})
         (tensor([0., 0.]),)

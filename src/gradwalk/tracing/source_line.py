@@ -195,13 +195,6 @@ def branches_in(program: str) -> dict[int, int]:
     r"""Map each line of a program under a branch to the line of the branch's condition.
 
     Empty if the text is not a valid program.
-
-    Example::
-
-        >>> branches_in("def f(x, deep):\n    if deep:\n        x = g(x)\n    return x")
-        {3: 2}
-        >>> branches_in("y = f(x) if deep else x")
-        {1: 1}
     """
     try:
         tree = ast.parse(program)

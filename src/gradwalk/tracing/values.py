@@ -70,22 +70,6 @@ def used_leaf(
 
     Leaves normally change only after a backward. ``snapshots`` are looked up if they are not given;
     ``consumers`` reads what operations saved, once for several leaves.
-
-    Example::
-
-        >>> from gradwalk.tracing.annotate import annotate
-        >>> from gradwalk.tracing.watch import watch
-        >>> from gradwalk.graph.capture import capture_nodes
-        >>> from gradwalk.graph.names import Names
-        >>> from gradwalk.graph.outputs import read_outputs
-        >>> w = torch.tensor(3.0, requires_grad=True)
-        >>> with watch():
-        ...     y = w * 2
-        >>> w.data.add_(1)
-        tensor(4.)
-        >>> captured = capture_nodes(read_outputs((y,), "capture"), Names())
-        >>> used_leaf(annotate(captured, Names(), infer=False), 1, had_run=False)
-        Used(changed=True, value=3.0, several=False)
     """
     leaf = leaf_tensor(captured.nodes[node])
     assert leaf is not None, "the node is a leaf"
@@ -242,23 +226,6 @@ def value_of(captured: Annotated, node: int) -> Known | None:
 
     None if there are several outputs, or if the value may have changed. A leaf always gives its
     tensor: see `used_leaf` for changes.
-
-    Example::
-
-        >>> from gradwalk.tracing.annotate import annotate
-        >>> from gradwalk.graph.capture import capture_nodes
-        >>> from gradwalk.graph.names import Names
-        >>> from gradwalk.graph.outputs import read_outputs
-        >>> w = torch.tensor(3.0, requires_grad=True)
-        >>> y = w * 2
-        >>> captured = capture_nodes(read_outputs((y,), "capture"), Names())
-        >>> captured = annotate(captured, Names(), infer=False)
-        >>> value_of(captured, 0)
-        Known(value=tensor(6., grad_fn=<MulBackward0>), origin='The tensor itself, as it is now.')
-        >>> with torch.no_grad():
-        ...     _ = y.mul_(100)  # y no longer holds the product
-        >>> value_of(captured, 0) is None
-        True
     """
     leaf = leaf_tensor(captured.nodes[node])
     if leaf is not None:

@@ -22,7 +22,6 @@ class Controller(Generic[_W]):
     name = ""
 
     def __init__(self, widget: _W) -> None:
-        """Begin with a widget, which shows nothing yet."""
         self._widget = weakref.ref(widget)
 
     @property

@@ -18,12 +18,6 @@ class CursorController(Controller[DrawingWidget[Any]]):
     def __init__(
         self, widget: DrawingWidget[Any], move: Callable[[int, bool], None] | None = None
     ) -> None:
-        """Begin at the start.
-
-        Args:
-            widget: The widget.
-            move: Moves by a number of steps, as `move_cursor` does, which is used without it.
-        """
         super().__init__(widget)
         self._move = move or self.move_cursor
         self._running: object | None = None  # names the pass
@@ -55,12 +49,7 @@ class CursorController(Controller[DrawingWidget[Any]]):
         self.widget.cursor = 0
 
     def move_cursor(self, by: int, from_start: bool) -> None:
-        """Move by a number of steps, at most to an end.
-
-        Args:
-            by: How many; below 0 to go back.
-            from_start: Whether from the start, rather than from the cursor.
-        """
+        """Move by a number of steps, at most to an end."""
         widget = self.widget
         start = 0 if from_start else widget.cursor
         widget.cursor = max(0, min(start + by, len(widget._steps)))
@@ -91,15 +80,7 @@ class CursorController(Controller[DrawingWidget[Any]]):
                 widget._refresh()
 
     def refuse_while_running(self, what: str, *, within_others: bool = False) -> None:
-        """Raise while the widget's own backward runs, or when a hook of any pass asks.
-
-        Args:
-            what: The refused call: "step()".
-            within_others: Whether hooks of other passes may ask for it.
-
-        Raises:
-            RuntimeError: It is so.
-        """
+        """Raise while the widget's own backward runs, or when a hook of any pass asks."""
         if self.is_running:
             raise RuntimeError(
                 f"{what} was asked for while this widget's own backward pass runs, by one of its "

@@ -42,13 +42,7 @@ def pictured(subject: GraphSource) -> Pictured:
 
 
 def opened_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
-    """What became of a graph of which something was opened or closed.
-
-    Args:
-        number: How many updates there were, with this one.
-        was: The graph before.
-        now: The same graph as it is drawn now.
-    """
+    """What became of a graph of which something was opened or closed."""
     there = _by_standing(was.model)
     before = [there.get(key) for key in _by_standing(now.model)]
     return {"number": number, "before": before, "words": "", "changes": []}
@@ -69,13 +63,7 @@ def _by_standing(model: GraphModel) -> dict[tuple[str, int | None, int], int]:
 def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
     """What became of a graph.
 
-    Args:
-        number: How many updates there were, with this one.
-        was: The graph before.
-        now: The graph that takes its place.
-
-    Returns:
-        The message for the browser. ``before`` is None if the two differ in their numbers only.
+    Returns the message for the browser. ``before`` is None if the two differ in their numbers only.
     """
     if is_same_structure(was.model, now.model):
         of = {node["id"]: node["id"] for node in now.model["nodes"]}

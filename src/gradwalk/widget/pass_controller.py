@@ -17,12 +17,7 @@ class PassController(Controller[GraphTraits]):
         return source.poll() or source.recorded is not self._shown
 
     def show(self, source: GraphSource, is_other: bool) -> None:
-        """Show news of backward.
-
-        Args:
-            source: The graph.
-            is_other: Whether it has just taken the place of another one.
-        """
+        """Show news of backward."""
         widget, build = self.widget, self.widget._parts.build
         widget.set_trait("state", build("what has flowed", source.state, widget.state))
         if is_other or (source.recorded is not None and source.recorded is not self._shown):

@@ -23,12 +23,7 @@ TRAVELS = {"sync": True, "to_json": _encoded, "from_json": _decoded}
 
 
 def masked(trait: str, *, encoded: bool = True) -> dict[str, Any]:
-    """Return the tags of a trait that a controller may mask, as the quiz does.
-
-    Args:
-        trait: Its name.
-        encoded: Whether it travels as bytes.
-    """
+    """Return the tags of a trait that a controller may mask, as the quiz does."""
 
     def told(value: Any, obj: Any) -> Any:
         seen = obj._masked(trait, value)
@@ -56,7 +51,6 @@ class reacts(traitlets.ObserveHandler):  # noqa: N801  a decorator, as `traitlet
     """
 
     def __init__(self, *names: str) -> None:
-        """Run it when one of these changes."""
         super().__init__(names, type="change")
 
     def instance_init(self, inst: Any) -> None:

@@ -33,11 +33,8 @@ def drawn_regions(
 ) -> Regions:
     """Describe the checkpointed regions of a graph; no part of the program runs.
 
-    Args:
-        captured: The graph.
-        names: The user's names for modules.
-        inferred: Node id -> namespace, where these are inferred.
-        boxes: Node id -> the box of a node outside of modules.
+    ``inferred``: node id -> namespace, where these are inferred. ``boxes``: node id -> the box of a
+    node outside of modules.
     """
     found = boxes_of_regions(captured, names, inferred, boxes)
     models: list[CheckpointModel] = []
@@ -124,13 +121,8 @@ class NotKept:
 def not_kept(captured: Capture, region: Region) -> NotKept | None:
     """Count the bytes that a region saves until backward.
 
-    Args:
-        captured: The graph.
-        region: A region of it.
-
-    Returns:
-        The bytes; None if unknown: for a reentrant region, after backward, and with a selective
-        checkpoint policy.
+    Returns the bytes; None if unknown: for a reentrant region, after backward, and with a selective
+    checkpoint policy.
     """
     frame = None if region.frame is None else region.frame()
     if frame is None or is_chosen(region):

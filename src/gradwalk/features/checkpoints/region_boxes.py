@@ -35,11 +35,8 @@ def boxes_of_regions(
 ) -> RegionBoxes:
     """Find a box for each region of a graph.
 
-    Args:
-        captured: The graph.
-        names: The user's names for modules.
-        inferred: Node id -> namespace, where these are inferred; empty where they were watched.
-        boxes: Node id -> the box that it is in outside of modules.
+    ``inferred``: node id -> namespace, where these are inferred; empty where they were watched.
+    ``boxes``: node id -> the box that it is in outside of modules.
     """
     nodes = captured.drawn.nodes
     seen = {i: space for i, space in nodes(data="namespace") if space is not None}
@@ -61,11 +58,7 @@ def _with_modules(
 ) -> list[Region]:
     """The regions, those whose ends are not known grown to the module that runs again.
 
-    Args:
-        regions: The regions.
-        paths: ``id`` of a module -> its namespace.
-        tree: The nodes in their namespaces.
-        order: The operations in theirs.
+    ``paths``: ``id`` of a module -> its namespace.
     """
     regions = list(regions)
     taken: Counter[int] = Counter(i for region in regions for i in region.nodes)
@@ -89,12 +82,7 @@ def _with_modules(
 def region_boxes(regions: list[Region], tree: Tree) -> RegionBoxes:
     """Find a box for each region: the box of the module with the same operations, or a new one.
 
-    Args:
-        regions: The regions, outer ones first.
-        tree: The nodes in their namespaces; some are moved.
-
-    Example::
-
+    Example:
         >>> region = Region((1, 2), None, False, True, "f", None, None)
         >>> tree = Tree({0: "", 1: "a", 2: "b", 3: "b/c"}, [0, 1, 2])
         >>> region_boxes([region], tree).spaces
@@ -122,9 +110,7 @@ class Tree:
     def __init__(self, spaces: Mapping[int, str], operations: Collection[int]) -> None:
         """Begin with all nodes where they are.
 
-        Args:
-            spaces: Node id -> namespace.
-            operations: The nodes that are operations; without a namespace they are in none.
+        ``spaces``: node id -> namespace.
         """
         self.space: dict[int, str] = {}
         self.moved: set[int] = set()

@@ -50,16 +50,6 @@ def run_inside(
 
     No ``.grad``, no random state and no saved tensor changes. A program of which that is not
     certain is not run.
-
-    Args:
-        backward: The program.
-        inner: What its nodes are drawn as.
-        node: The compiled node.
-        max_bytes: Of large tensors to keep; beyond that only statistics are kept.
-        step: What flowed through the node in the pass that is shown.
-
-    Raises:
-        CannotOpenError: Why it cannot run, or that it ends in other gradients than flowed.
     """
     for call in backward.graph.nodes:
         _check(call)
@@ -178,11 +168,7 @@ def _keep(keeper: GradientStore, value: Any) -> KeptGradient | None:
 
 
 def _gap(backward: CompiledBackward, results: dict[Node, Any], step: Step) -> float:
-    """How far the results are from what flowed, relative to its norm.
-
-    Raises:
-        CannotOpenError: They are others.
-    """
+    """How far the results are from what flowed, relative to its norm."""
     widest = 0.0
     for nr, end in backward.gradients.items():
         kept = step.grad_inputs[nr]
@@ -220,16 +206,7 @@ _ON_SAVED = "It works on what the forward pass saved alone: no gradient flows th
 
 
 def compiled_inside(captured: Capture, node: int, max_bytes: int) -> Inside:
-    """Read the inside of a compiled node.
-
-    Args:
-        captured: The graph.
-        node: The id of the node.
-        max_bytes: Of large tensors to keep, when it is run.
-
-    Raises:
-        CannotOpenError: Why there is none to look at.
-    """
+    """Read the inside of a compiled node."""
     behind = captured.nodes[node]
     backward = compiled_backward(behind)
     graph = backward.graph
@@ -321,12 +298,7 @@ def called_of_saved(held: Node) -> str:
 
 
 def names_of_saved(captured: Capture, node: int) -> list[str]:
-    """Name the tensors that a compiled node saved, in order; an empty list if unknown.
-
-    Args:
-        captured: The graph.
-        node: The id of the node.
-    """
+    """Name the tensors that a compiled node saved, in order; an empty list if unknown."""
     if not is_compiled(captured.nodes[node]):
         return []
     try:
@@ -387,9 +359,8 @@ def _modules(
 def _stack(call: Node) -> list[tuple[tuple[str, ...], str]]:
     """The modules around a call, or around what it is the backward of, from the outside.
 
-    Returns:
-        Path and class of each. A path begins with the variable that holds the outermost module:
-        ("net", "blocks", "0") for what torch calls "L['net'].blocks.0".
+    Returns path and class of each. A path begins with the variable that holds the outermost module:
+    ("net", "blocks", "0") for what torch calls "L['net'].blocks.0".
     """
     stack = call.meta.get("fwd_nn_module_stack") or call.meta.get("nn_module_stack") or {}
     found = []

@@ -249,27 +249,7 @@ def counterparts(
 ) -> Counterparts:
     """Find the compiled counterparts of the operations of the uncompiled program.
 
-    Args:
-        graph: What `gradwalk.capture` gave of the program, not compiled.
-        compiled: The same of the compiled one, with what is inside of its compiled nodes.
-        pairs: Nodes of ``graph`` -> the same node of ``compiled``, as far as both have it.
-        module_of: The module of a node of ``graph``, beyond what the graph says.
-
-    Returns:
-        The counterparts.
-
-    Example::
-
-        >>> from gradwalk import capture
-        >>> x = torch.ones(3, requires_grad=True)
-        >>> def step(x):
-        ...     return x.sin().exp()
-        >>> compiled = capture(torch.compile(step, backend="aot_eager")(x), opened=True)
-        >>> found = counterparts(capture(step(x)), compiled, {2: 1})
-        >>> for node, each in found.of.items():
-        ...     print(node, [compiled.nodes[call]["op"] for call in each.calls])
-        1 ['aten.cos.default', 'aten.mul.Tensor']
-        0 ['aten.mul.Tensor']
+    ``pairs``: nodes of ``graph`` -> the same node of ``compiled``, as far as both have it.
     """
     data, inner = attributes(graph), attributes(compiled)
     flows = CallFlows(compiled)

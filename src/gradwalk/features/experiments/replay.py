@@ -131,7 +131,6 @@ class Replay:
     """
 
     def __init__(self, captured: Capture) -> None:
-        """Read the edges of the graph; run nothing."""
         self.captured = captured
         ids = {node: i for i, node in enumerate(captured.nodes)}
         self.following: list[list[Place | None]] = [

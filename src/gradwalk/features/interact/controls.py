@@ -26,12 +26,6 @@ class NumberInputs(Controller[GraphWidget]):
     def __init__(
         self, widget: GraphWidget, turned: Callable[[int, tuple[int, ...], float], None]
     ) -> None:
-        """Begin.
-
-        Args:
-            widget: The widget.
-            turned: Called with the node, the index of the number in it, and the number.
-        """
         super().__init__(widget)
         self._turned = turned
 
@@ -70,16 +64,6 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
     description = ""  # interactive() of ipywidgets 7 reads it; each control says its own
 
     def __init__(self, name: str, tensor: torch.Tensor) -> None:
-        """Make the controls.
-
-        Args:
-            name: The name of the tensor.
-            tensor: Its numbers are where the controls begin.
-
-        Raises:
-            ValueError: It has no numbers, more than 16, one that is not finite, or none that can be
-                read.
-        """
         missing = kind_without_data(tensor)
         if tensor.is_nested or tensor.layout is not torch.strided or missing:
             kind = "nested" if tensor.is_nested else missing or "sparse"
@@ -168,15 +152,7 @@ def put_within(control: Any, number: float) -> None:
 def number_input(
     node: int, name: str, at: Sequence[int], control: Any, step: float | None = None
 ) -> NumberInputModel:
-    """A number of a leaf that can be set in the picture: how far, and how finely.
-
-    Args:
-        node: The leaf.
-        name: The name of the leaf.
-        at: The index of the number in the leaf.
-        control: The control that sets the number.
-        step: How finely the control went at first, where it has been made finer since.
-    """
+    """A number of a leaf that can be set in the picture: how far, and how finely."""
     number = float(control.value)
     reach = max(1.0, abs(number))
     low, high = getattr(control, "min", None), getattr(control, "max", None)
@@ -205,14 +181,9 @@ def is_whole(control: Any) -> bool:
 def leaf_of(control: Any, value: Any, dtype: torch.dtype | None = None) -> torch.Tensor | None:
     """The leaf tensor that an argument reaches the function as.
 
-    Args:
-        control: The control that gave the value.
-        value: The value.
-        dtype: The leaf's dtype; None for the tensor's own, or torch's default.
-
-    Returns:
-        None for what reaches the function as it is: a bool, a text, a fixed value, a whole number
-        that was chosen from a list, as of a number of layers.
+    Returns None for what reaches the function as it is: a bool, a text, a fixed value, a whole
+    number that was chosen from a list, as of a number of layers. ``dtype``: the leaf's dtype; None
+    for the tensor's own, or torch's default.
     """
     if isinstance(control, TensorControl):
         like = control.like
@@ -228,12 +199,7 @@ def leaf_of(control: Any, value: Any, dtype: torch.dtype | None = None) -> torch
 
 
 def with_controls(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of interact(), each with what it is set with; and those with a default.
-
-    Raises:
-        ValueError: One of them has no control, the function takes no such argument, or
-            one that it needs was not given.
-    """
+    """The arguments of interact(), each with what it is set with; and those with a default."""
     takes = _taken_by(function)
     called = getattr(function, "__name__", "the function")
     if takes is not None:

@@ -44,19 +44,8 @@ def differences(
 ) -> dict[str, Any]:
     """Return the gradient of every leaf beside its finite differences.
 
-    Args:
-        called: The name of the function.
-        total: Returns the function's result for leaves of those names.
-        leaves: The leaves, with their ``.grad``.
-        draws: Whether the function draws random numbers. It runs in its own precision then: in
-            double precision torch draws others. Any other function runs in double precision.
-
-    Returns:
-        Name -> a `Difference`; of a tensor of several numbers a list of them.
-
-    Raises:
-        ValueError: The function does not give the same each time.
-        Exception: What ``total`` raises.
+    ``draws``: whether the function draws random numbers. It runs in its own precision then: in
+    double precision torch draws others. Any other function runs in double precision.
     """
     own = {leaf.dtype for leaf in leaves.values()}
     precision = SINGLE if draws and own != {torch.float64} else DOUBLE
@@ -122,11 +111,7 @@ class Descent:
 
 
 def check_rate(lr: Any) -> None:
-    """Refuse a learning rate that is not a number.
-
-    Raises:
-        TypeError: It is not a number.
-    """
+    """Refuse a learning rate that is not a number."""
     if not isinstance(lr, Real):
         raise TypeError(
             f"descend() was given lr={lr!r}, of type {type(lr).__name__}. Give a number, such as "
@@ -137,14 +122,8 @@ def check_rate(lr: Any) -> None:
 def to_move(controls: Mapping[str, Any], ranged: Collection[str], names: Any) -> list[str]:
     """Which arguments a step moves; see `Interact.descend`.
 
-    Args:
-        controls: The controls of the leaves, by name.
-        ranged: Those that were given as something to be moved.
-        names: The requested names, one or several; None if none were requested.
-
-    Raises:
-        TypeError: ``names`` is not iterable.
-        ValueError: A name is none of a number that can move.
+    ``controls``: the controls of the leaves, by name. ``names``: the requested names, one or
+    several; None if none were requested.
     """
     moving = [name for name, control in controls.items() if not is_whole(control)]
     if names is None:
@@ -167,11 +146,7 @@ def to_move(controls: Mapping[str, Any], ranged: Collection[str], names: Any) ->
 def moved_by(lr: float, leaves: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     """Where a step takes those leaves that have a gradient.
 
-    Raises:
-        ValueError: It would end at NaN or infinity.
-
-    Example::
-
+    Example:
         >>> w = torch.tensor(3.0, requires_grad=True)
         >>> (w * w).backward()
         >>> moved_by(0.1, {"w": w})

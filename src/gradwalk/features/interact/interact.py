@@ -43,13 +43,8 @@ def called(
 ) -> tuple[Any, dict[str, Any]]:
     """Call a function, watched.
 
-    Args:
-        function: The function.
-        arguments: By name.
-
-    Returns:
-        Its result, and the variables that its code saw at the end: its own, its module's, the
-        notebook's.
+    Returns its result, and the variables that its code saw at the end: its own, its module's, the
+    notebook's.
     """
     with _entered(function) as frames:
         with torch.enable_grad(), watch():
@@ -124,12 +119,6 @@ class Row(ipywidgets.HBox):  # type: ignore[misc]
     def __init__(
         self, step: Callable[[float], Descent], check: Callable[[], dict[str, Any]]
     ) -> None:
-        """Make the buttons.
-
-        Args:
-            step: Takes a step with a learning rate.
-            check: Compares every gradient with a finite difference.
-        """
         self._step, self._check = step, check
         self._lr = ipywidgets.FloatText(value=LR, description="lr")
         self._lr.layout.width = "160px"
@@ -187,7 +176,6 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
     """
 
     def __init__(self, function: Callable[..., Any], /, **arguments: Any) -> None:
-        """Make the controls and call the function; see `interact`."""
         self.widget: GraphWidget | None = None
         self.error: str | None = None
         self.leaves: dict[str, torch.Tensor] = {}
@@ -288,11 +276,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         self.widget.backward()
 
     def _undo(self) -> Callable[[], None]:
-        """Undo the last pass in every ``.grad``, so that a model's gradients do not add up.
-
-        Returns:
-            A function that restores them, for a call that fails: the picture still shows that pass.
-        """
+        """Undo the last pass in every ``.grad``, so that a model's gradients do not add up."""
         subject = None if self.widget is None else self.widget._open()
         if subject is None or not subject.transport()["owned"]:
             return lambda: None

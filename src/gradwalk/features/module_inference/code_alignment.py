@@ -27,7 +27,7 @@ class Call(NamedTuple):
         name: The name of the function.
         owner: The path of the module whose forward has the call.
         loop: The identity of the loop around it; None for none.
-        doubt: An additional cost of assigning a node to the call.
+        cost: An additional cost of assigning a node to the call.
         ran: Whether it made a certain node, so that it need not make another.
     """
 
@@ -45,16 +45,7 @@ class Aligner:
         self._known: dict[tuple[tuple[str, ...], tuple[Call, ...]], list[Places]] = {}
 
     def owners(self, ops: Sequence[str], deeds: Sequence[Call]) -> list[str]:
-        """Find the module that ran each operation.
-
-        Args:
-            ops: The class names of autograd nodes, in the order in which they were made.
-            deeds: The calls of the code, in order.
-
-        Returns:
-            For each operation, the innermost module around all those that may have run it at equal
-            doubt: what the code leaves open stays one level up.
-        """
+        """Return the innermost module around all those that may have run each operation."""
         kinds = set(ops)
         able = [d for d in deeds if any(cost(d.name, op) is not None for op in kinds)]
         if not able:

@@ -100,17 +100,7 @@ _IN_PLACE_ON_VIEW = ("CopySlices", "AsStrided")
 def cost(name: str, op: str) -> float | None:
     """Return the cost of assuming that a function made a node.
 
-    Args:
-        name: The function's name in the code: "relu", "relu_", "+", "+=".
-        op: The class name of an autograd node.
-
-    Returns:
-        0 where it makes such nodes, up to 1 where it may make any; None where it makes others.
-
-    Example::
-
-        >>> cost("relu", "ReluBackward0"), cost("relu", "AddmmBackward0")
-        (0.0, None)
+    Returns 0 where it makes such nodes, up to 1 where it may make any; None where it makes others.
     """
     if name.startswith(ANYTHING):
         return 0.6
@@ -198,13 +188,8 @@ def calls_method(step: Step) -> bool:
 def with_called(steps: Sequence[Step], called: Mapping[int, Sequence[Step]]) -> list[Step]:
     """Replace the calls of methods by the steps of these methods.
 
-    Args:
-        steps: The steps.
-        called: Index of a step -> the steps of the method that it calls.
-
-    Returns:
-        All of them as steps of the one that calls: names below it, loops and conditions numbered
-        anew.
+    Returns all of them as steps of the one that calls: names below it, loops and conditions
+    numbered anew. ``called``: index of a step -> the steps of the method that it calls.
     """
     found: list[Step] = []
     free = 1 + _highest(steps)

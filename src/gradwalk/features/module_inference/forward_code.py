@@ -413,19 +413,8 @@ def steps_of(
 ) -> tuple[Step, ...] | None:
     """Read the steps of a class's forward, or another method, in the order of its text.
 
-    Args:
-        cls: A class of modules.
-        method: The name of the method.
-        within: Whether it is read as a part of what calls it, which goes on after it.
-
-    Returns:
-        Its steps, with the steps of the methods and user functions that it calls. None if Python
-        does not have its source.
-
-    Example::
-
-        >>> [(step.name, step.given) for step in steps_of(nn.Linear) if step.name]
-        [('linear', ('weight', 'bias'))]
+    Returns its steps, with the steps of the methods and user functions that it calls. None if
+    Python does not have its source.
     """
     read, key = _steps.setdefault(cls, {}), (method, within)
     if key not in read:

@@ -37,13 +37,9 @@ def boxes_outside(captured: Annotated, inferred: Mapping[int, str]) -> dict[int,
     method of the model or a training step, which belongs around them. Where modules are inferred,
     all that follows the last one is boxed, if it leads to one output.
 
-    Args:
-        captured: The graph.
-        inferred: Node id -> namespace, where these are inferred; empty where they were watched.
-
-    Returns:
-        Node id -> "load_balancing_loss()" or "loss = …", of operations that are more than
-        `MOST_OUTSIDE` in their box; no module has such a path.
+    Returns node id -> "load_balancing_loss()" or "loss = …", of operations that are more than
+    `MOST_OUTSIDE` in their box; no module has such a path. ``inferred``: node id -> namespace,
+    where these are inferred; empty where they were watched.
     """
     spaces = inferred or dict(captured.drawn.nodes(data="namespace"))
     if not any(spaces.values()):
@@ -95,40 +91,16 @@ def _output(captured: Annotated) -> str | None:
 def infer_namespaces(captured: Capture, modules: Mapping[str, nn.Module]) -> dict[int, str]:
     """The module that each node of a graph belongs to, without having seen the forward pass.
 
-    Args:
-        captured: The graph.
-        modules: The modules by dotted path, as `gradwalk.graph.names.modules_by_path` gives them.
-
-    Returns:
-        Node id -> "encoder/layers/0/linear1"; "" for what belongs to no module or to the outermost
-        one. Parameters are in the module that owns them, other leaves in none.
-
-    Example::
-
-        >>> from gradwalk.graph.names import modules_by_path, read_names
-        >>> from gradwalk.graph.capture import capture_nodes
-        >>> from gradwalk.graph.outputs import read_outputs
-        >>> import torch
-        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
-        >>> outputs = read_outputs((net(torch.ones(1, 2)).sum(),), "capture")
-        >>> captured = capture_nodes(outputs, read_names(net, "capture"))
-        >>> inferred = infer_namespaces(captured, dict(modules_by_path({"": net})))
-        >>> [(captured.graph.nodes[i]["op"], inferred[i]) for i in range(3)]
-        [('SumBackward0', ''), ('AddmmBackward0', '1'), ('AccumulateGrad', '1')]
+    Returns node id -> "encoder/layers/0/linear1"; "" for what belongs to no module or to the
+    outermost one. Parameters are in the module that owns them, other leaves in none.
     """
     return _inferred(captured, _noted(captured, modules))
 
 
 def inferred_namespaces(captured: Annotated, names: Names) -> Callable[[], dict[int, str]]:
-    """Where no `watch` saw the modules, and some are known by name: `infer_namespaces`.
+    """Return a function that calls `infer_namespaces` once; it holds no module.
 
-    Args:
-        captured: The graph.
-        names: The user's names for tensors and modules.
-
-    Returns:
-        Works it out when it is first called, of what the modules are now, and holds none of them:
-        node id -> namespace; empty where modules were watched or none is known.
+    Its result is empty where modules were watched or none is known.
     """
     if not names.modules or any(seen.module for seen in captured.annotations.values()):
         return dict

@@ -36,12 +36,6 @@ class ModuleCode:
     """The steps of a model's modules, by path."""
 
     def __init__(self, modules: Mapping[str, NotedModule], certain: Iterable[str]) -> None:
-        """Prepare a model.
-
-        Args:
-            modules: The notes on its modules, by dotted path.
-            certain: The paths of modules whose parameters are in the graph.
-        """
         self.modules = modules
         self.certain = set[str]()
         for each in certain:
@@ -158,13 +152,7 @@ class ModuleCode:
     def doubts(self, path: str, op: str) -> dict[int, float | None]:
         """Return how doubtful it is, for each step that calls a function, that it made a node.
 
-        Args:
-            path: The module.
-            op: The class name of the node.
-
-        Returns:
-            Place of the step -> its cost, see `code_steps.cost`, in the order
-            of the code.
+        Returns place of the step -> its cost, see `code_steps.cost`, in the order of the code.
         """
         if (path, op) not in self._doubts:
             acts = enumerate(self.acts(path) or ())

@@ -60,13 +60,8 @@ def noted_modules(
 ) -> dict[str, NotedModule]:
     """Note what the modules of some models do.
 
-    Args:
-        modules: The modules, by dotted path.
-        certain: The paths of some of them.
-
-    Returns:
-        The same paths, of all models that these are in; a model of which nothing is certain is left
-        out, for its code need not be read.
+    Returns the same paths, of all models that these are in; a model of which nothing is certain is
+    left out, for its code need not be read.
     """
     models = {path.partition(".")[0] for path in certain}
     noting = _Noting(modules)
@@ -180,8 +175,7 @@ class _Noting:
     def _method(self, path: str, ref: str, depth: int) -> Sequence[Step] | None:
         """Return the steps of a submodule's method, if all submodules of ``ref`` have the same.
 
-        Returns:
-            None where that is not known, or no method is meant.
+        Returns None where that is not known, or no method is meant.
         """
         owner, _, name = ref.rpartition(".")
         if depth >= DEEPEST or (name != "forward" and hasattr(nn.Module, name)):
@@ -240,8 +234,7 @@ def _defines_forward(kind: type[nn.Module]) -> bool:
 def _forward_of(module: nn.Module) -> str | None:
     """The method that a module runs when it is called: some choose one as they are made.
 
-    Returns:
-        Its name; None where there is none, or it is none of the module's class.
+    Returns its name; None where there is none, or it is none of the module's class.
     """
     if "forward" not in vars(module):
         return "forward" if _defines_forward(type(module)) else None

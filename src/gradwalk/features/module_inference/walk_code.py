@@ -46,13 +46,8 @@ class Program:
 def read_program(captured: Capture, parameters: Mapping[int, list[str]]) -> Program:
     """Put the operations of a captured graph in their order.
 
-    Args:
-        captured: The graph.
-        parameters: The dotted names of each leaf that is a parameter.
-
-    Returns:
-        Its operations. torch numbers them as they are made, so this is the program's order; with
-        several threads, it is the order within each thread.
+    Returns its operations. torch numbers them as they are made, so this is the program's order;
+    with several threads, it is the order within each thread.
     """
     data, following = captured.attributes, captured.successors
     nodes = captured.operations
@@ -176,14 +171,7 @@ class _Shared:
                     following = names[0].rpartition(".")[0]
 
     def name(self, names: list[str], op: str, place: int, last: str) -> str:
-        """Choose the parameter name of the module that runs.
-
-        Args:
-            names: The names.
-            op: The class name of the node that takes it.
-            place: The place of that.
-            last: The module of the parameter before.
-        """
+        """Choose the parameter name of the module that runs."""
         if len(names) == 1:
             return names[0]
 
@@ -250,11 +238,7 @@ class CodeWalk:
         self._running = [_Frame(OUTSIDE)]
 
     def through(self, anchors: Iterable[Anchor]) -> Iterator[list[Call]]:
-        """Go from each operation that is certain to the next, and on to the end of the program.
-
-        Yields:
-            The steps of the code on each way, both ends included.
-        """
+        """Go from each operation that is certain to the next, and on to the end of the program."""
         for anchor in anchors:
             yield self._go_to(anchor)
         yield [deed for frame in reversed(self._running) for deed in self._tail(frame)]
@@ -293,8 +277,7 @@ class CodeWalk:
     ) -> tuple[int, int | None]:
         """The innermost running module that goes on to some calls, and where in its code it does.
 
-        Returns:
-            -1 and None where none does.
+        Returns -1 and None where none does.
         """
         running = self._running
         level = -1
@@ -319,8 +302,7 @@ class CodeWalk:
     ) -> int | None:
         """The next place where a module calls another, or uses a parameter itself.
 
-        Returns:
-            None where it has to be called once more to come there.
+        Returns None where it has to be called once more to come there.
         """
         acts = self._code.acts(frame.path)
         if not acts:
@@ -416,14 +398,10 @@ class CodeWalk:
     ) -> list[Call]:
         """The steps of a module from one place to another, with the modules that it calls.
 
-        Args:
-            path: The module.
-            first: The first place.
-            last: The last place.
-            after: The module after which the calls at ``first`` begin; None for all of them.
-            before: The module before which the calls at ``last`` end; None for all of them.
-            ran: Which places are known to run; both by default, and neither where a loop begins or
-                ends.
+        ``after``: the module after which the calls at ``first`` begin; None for all of them.
+        ``before``: the module before which the calls at ``last`` end; None for all of them.
+        ``ran``: which places are known to run; both by default, and neither where a loop begins or
+        ends.
         """
         acts = self._code.acts(path)
         if acts is None:

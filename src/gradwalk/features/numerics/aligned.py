@@ -148,7 +148,6 @@ class Aligned:
     """
 
     def __init__(self, here: RunNumbers, there: RunNumbers, pairs: Mapping[int, int]) -> None:
-        """Read the inputs of the matched nodes."""
         self.here, self.there, self.pairs = here, there, pairs
         order = read_side(here.subject.graph).order
         self.order = [node for node in order if node in pairs]

@@ -181,7 +181,6 @@ class Sweep:
         aligned: Aligned,
         errors: Mapping[int, tuple[TensorDistance | None, TensorDistance | None]],
     ) -> None:
-        """Run nothing yet."""
         self.aligned = aligned
         self.errors = errors
         self._relative: dict[int, float] = {}  # of values; an unknown one has that of its inputs

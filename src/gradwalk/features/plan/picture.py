@@ -40,7 +40,6 @@ class PlannedGraph(LiveGraph):
     """The graph of a planned step; its memory is the planned one."""
 
     def __init__(self, captured: Any, names: Names, plan: PlanModel, memory: MemoryModel) -> None:
-        """Begin with a graph on fake tensors."""
         super().__init__(captured, names, 0)
         self._planned, self._held = plan, memory
 

@@ -136,13 +136,7 @@ _LEAST_DIGITS = 3
 
 
 def read_number(text: str) -> float | None:
-    """A number as a reader types it; None for what is none.
-
-    Example::
-
-        >>> [read_number(text) for text in ("-24", "−2.4e1", " 1/4 ", "a")]
-        [-24.0, -24.0, 0.25, None]
-    """
+    """A number as a reader types it; None for what is none."""
     plain = text.strip().replace("\N{MINUS SIGN}", "-").replace("\N{EN DASH}", "-")
     try:
         above, slash, below = plain.partition("/")
@@ -158,11 +152,7 @@ def read_number(text: str) -> float | None:
 def is_near(number: float, truth: float, dtype: str | None, text: str = "") -> bool:
     """Whether an answer is right: as near as the dtype is exact, or the truth rounded.
 
-    Args:
-        number: The answer.
-        truth: What torch has.
-        dtype: As torch calls it, "torch.float32".
-        text: The answer as it was typed: one with three digits or more may be rounded to them.
+    ``text``: the answer as it was typed: one with three digits or more may be rounded to them.
     """
     if math.isnan(truth) or math.isinf(truth):
         return math.isnan(number) if math.isnan(truth) else number == truth
@@ -261,11 +251,7 @@ class Quiz:
     def ask(self, nodes: Iterable[int] | None) -> None:
         """Make the questions.
 
-        Args:
-            nodes: About which nodes; None for all about which something is known.
-
-        Raises:
-            ValueError: Nothing is known about one of them, or about any.
+        ``nodes``: about which nodes; None for all about which something is known.
         """
         known = self._known()
         asked = list(known) if nodes is None else list(nodes)
@@ -310,15 +296,7 @@ class Quiz:
     def answer(self, node: int, text: str | None) -> bool:
         """Take an answer.
 
-        Args:
-            node: The node it is about.
-            text: The typed text; None for a click in a quiz about the order.
-
-        Returns:
-            Whether it is right.
-
-        Raises:
-            ValueError: Nothing is asked about the node, or nothing any more.
+        ``text``: the typed text; None for a click in a quiz about the order.
         """
         question = self.questions.get(node)
         if question is None:

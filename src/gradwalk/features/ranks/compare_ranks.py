@@ -99,12 +99,7 @@ def _is_averaged(leaf: LeafOverRanks) -> bool:
 
 
 def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[Finding]:
-    """Find gradients that differ because they were not reduced.
-
-    Args:
-        leaves: The leaves on all ranks.
-        are_copies: Whether the ranks hold the same weights.
-    """
+    """Find gradients that differ because they were not reduced."""
     apart = [
         leaf
         for leaf in leaves
@@ -221,16 +216,7 @@ MUCH_LARGER = 100.0
 def findings_over_ranks(
     ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks], apart: Sequence[int] = ()
 ) -> list[Finding]:
-    """Find problems between the ranks of a run, the most severe first.
-
-    Args:
-        ranks: The ranks.
-        leaves: Their leaves, side by side, those nearest to the output first.
-        apart: Ranks whose graphs have nothing in common with the one that is shown.
-
-    Returns:
-        Findings; none where the ranks agree in what they must agree in.
-    """
+    """Find problems between the ranks of a run, the most severe first."""
     found = [
         *_of_leaves(ranks, leaves, are_replicas(leaves)),
         *_large(leaves),
@@ -241,13 +227,7 @@ def findings_over_ranks(
 
 
 def about_leaf(ranks: Sequence[RankModel], leaf: LeafOverRanks, are_copies: bool) -> str:
-    """Join the findings on one leaf between the ranks; "" for none.
-
-    Args:
-        ranks: The ranks.
-        leaf: The leaf on all of them.
-        are_copies: Whether they hold the same weights, see `gradwalk.features.ranks.compare_ranks`.
-    """
+    """Join the findings on one leaf between the ranks; "" for none."""
     return " ".join(each.message for each in _of_leaves(ranks, [leaf], are_copies))
 
 
@@ -263,12 +243,7 @@ def _of_leaves(
 
 
 def incomplete(ranks: Sequence[RankModel], apart: Sequence[int] = ()) -> list[str]:
-    """Describe missing files, other versions and missing passes.
-
-    Args:
-        ranks: The ranks.
-        apart: Ranks whose graphs have nothing in common with the one that is shown.
-    """
+    """Describe missing files, other versions and missing passes."""
     found = []
     world = ranks[0]["world_size"]
     missing = sorted({*range(world)} - {each["rank"] for each in ranks})

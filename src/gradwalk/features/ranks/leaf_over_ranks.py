@@ -36,17 +36,8 @@ def ranks_model(
 ) -> RanksModel:
     """Return the gradient norms of each node on the ranks.
 
-    Args:
-        shown: The rank whose numbers are drawn.
-        ranks: The reports of the ranks, ascending.
-        nodes: How many autograd nodes that has.
-        pairs: Rank -> node of the shown graph -> the same node of that rank's graph; a missing rank
-            has the same graph.
-        among: Gives the ranks that should have a node.
-        edges: The edges that some ranks lack.
-
-    Returns:
-        Plain values whose size depends on the nodes, not on the ranks.
+    ``pairs``: rank -> node of the shown graph -> the same node of that rank's graph; a missing rank
+    has the same graph.
     """
     numbers = [report["rank"] for report in ranks]
     size = max(1, math.ceil(len(ranks) / MOST_BARS))
@@ -77,18 +68,10 @@ def ranks_model(
 def are_odd(norms: Sequence[float | None]) -> list[bool]:
     """Mark the norms that differ from most of the others.
 
-    Args:
-        norms: By rank; None without a gradient.
-
-    Returns:
-        By rank, whether it is of another kind than most (finite, not finite, none at all; of kinds
-        that are as frequent the first is the usual one), or finite and, beside two others at least,
-        more than 10 times the middle one, or less than a tenth of it.
-
-    Example::
-
-        >>> are_odd([1.0, 2.0, 50.0, None])
-        [False, False, True, True]
+    Returns, by rank, whether it is of another kind than most (finite, not finite, none at all; of
+    kinds that are as frequent the first is the usual one), or finite and, beside two others at
+    least, more than 10 times the middle one, or less than a tenth of it. ``norms``: by rank; None
+    without a gradient.
     """
     finite = [norm for norm in norms if norm is not None and math.isfinite(norm)]
     none = sum(norm is None for norm in norms)

@@ -59,11 +59,7 @@ def opened_file(file: RankFile, max_nodes: int | None) -> SavedGraphModel:
 
 
 def read_rank_file(data: bytes, name: str) -> RankFile:
-    """Read the report of a rank from its file.
-
-    Raises:
-        ValueError: It is damaged, or has no rank.
-    """
+    """Read the report of a rank from its file."""
     report = rank_in(data, name)
     if report is None:
         raise ValueError(
@@ -74,11 +70,7 @@ def read_rank_file(data: bytes, name: str) -> RankFile:
 
 
 def of_one_run(files: Sequence[RankFile]) -> dict[int, RankFile]:
-    """Sort the files by rank.
-
-    Raises:
-        ValueError: They come from different runs, or two come from one rank.
-    """
+    """Sort the files by rank."""
     found: dict[int, RankFile] = {}
     first = files[0]
     for file in files:
@@ -132,14 +124,8 @@ class Ranked(SavedGraph):
     ) -> None:
         """Show the graph of one rank, or one graph of all stages of a pipeline.
 
-        Args:
-            saved: The graph.
-            rank: Its rank, or the requested one.
-            ranks: The reports of all ranks, ascending.
-            pairs: Rank -> node of the shown graph -> the same node of that rank's graph; a missing
-                rank has the same graph.
-            alike: The ranks that do the same.
-            on_rank: Returns the source that shows another rank.
+        ``rank``: its rank, or the requested one. ``pairs``: rank -> node of the shown graph -> the
+        same node of that rank's graph; a missing rank has the same graph.
         """
         super().__init__(saved)
         self.ranks = ranks
@@ -278,14 +264,8 @@ def read_ranks(
     Ranks with the same graph share one drawing. The stages of a pipeline are drawn in one graph, a
     box for each, if their files have a stage.
 
-    Args:
-        files: The contents and name of each file.
-        rank: The rank whose graph to show; None for the first one.
-        max_nodes: The largest number of nodes to open; None for no limit.
-
-    Raises:
-        ValueError: A file is damaged, has no rank or comes from another run; two files come from
-            one rank; no file is of ``rank``; or stages do not fit together.
+    ``rank``: the rank whose graph to show; None for the first one. ``max_nodes``: the largest
+    number of nodes to open; None for no limit.
     """
     ranks = of_one_run([read_rank_file(data, name) for data, name in files])
     if rank is None:
@@ -371,13 +351,7 @@ def _laid(
 ) -> _Laid:
     """Lay the graphs of ranks that do the same on each other, one of each kind and not too many.
 
-    Args:
-        shown: The file of the rank that is shown.
-        saved: Its graph.
-        files: The files of all these ranks, ascending.
-        taken: Rank -> the leaves that an earlier pipeline stage sent.
-        max_nodes: The largest number of nodes to open.
-        known: A cache of unions.
+    ``taken``: rank -> the leaves that an earlier pipeline stage sent.
     """
     kinds: dict[str, RankFile] = {}
     for file in files:

@@ -40,13 +40,8 @@ def joined(
 ) -> tuple[SavedGraphModel, dict[int, dict[int, int]]]:
     """Join the graphs of several stages.
 
-    Args:
-        stages: The stages, the last one first: in the order of backward.
-        ties: The ties between them.
-
-    Returns:
-        The joined graph, whose pass runs the stages one after the other; and rank -> node of the
-        joined graph -> node of that rank's graph.
+    Returns the joined graph, whose pass runs the stages one after the other; and rank -> node of
+    the joined graph -> node of that rank's graph.
     """
     parts = _parts(stages, len(ties))
     ends = _ends(parts, ties)
@@ -247,12 +242,7 @@ def _memory(parts: Sequence[Part]) -> MemoryModel:
 
 
 def finding_at(found: FindingModel, places: Sequence[int]) -> FindingModel:
-    """Return a rank's finding with the node numbers of the whole, in its message too.
-
-    Args:
-        found: The finding; its ``nodes`` already number the whole.
-        places: By node of that rank its place in the whole.
-    """
+    """Return a rank's finding with the node numbers of the whole, in its message too."""
 
     def node(text: str) -> str:
         place = int(text)

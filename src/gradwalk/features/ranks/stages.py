@@ -56,15 +56,7 @@ class End:
 
 
 def details_of(part: Part, ends: Sequence[End]) -> list[list[StageModel] | None]:
-    """Return the details of a stage's nodes, at the cursors of the joined pass.
-
-    Args:
-        part: The stage.
-        ends: All ties.
-
-    Returns:
-        Copies, one for each of its nodes.
-    """
+    """Return the details of a stage's nodes, at the cursors of the joined pass."""
     begin: dict[int, dict[int, End]] = {}  # node -> which of its outputs -> where it was sent
     for end in ends:
         begin.setdefault(end.root, {})[end.tie.output_nr] = end
@@ -115,13 +107,7 @@ def _waiting(notes: dict[str, str | None]) -> dict[str, str | None]:
 def tie_details(
     end: End, nodes: Sequence[NodeModel], details: Sequence[list[StageModel] | None]
 ) -> None:
-    """Add the two ends of a tie to their nodes' details.
-
-    Args:
-        end: The tie.
-        nodes: The drawn nodes of the joined graph.
-        details: Copies of the details, which are changed.
-    """
+    """Add the two ends of a tie to their nodes' details."""
     # Once, however many of its outputs went there.
     sentence = (
         f"Its output was sent to rank {end.tie.to_rank}, the next stage of the pipeline, and the "
@@ -199,17 +185,7 @@ class Tie:
 
 
 def pipelines_of(ranks: Sequence[RankModel]) -> list[list[int]]:
-    """Group ranks by pipeline; replica i of each stage is in pipeline i.
-
-    Args:
-        ranks: The reports of the ranks' files, ascending.
-
-    Returns:
-        The ranks of each pipeline, the last stage first; nothing where no file has a stage.
-
-    Raises:
-        ValueError: A stage is missing, has other replicas than the others, or is not in each file.
-    """
+    """Group ranks by pipeline; replica i of each stage is in pipeline i."""
     by_stage: dict[int | None, list[int]] = defaultdict(list)
     for report in ranks:
         by_stage[report["stage"]].append(report["rank"])
@@ -230,13 +206,6 @@ def ties_among(ranks: Sequence[RankModel], pipelines: Iterable[Sequence[int]]) -
 
     An output and an input fit where their gradients have the same shape, dtype, norm and extremes.
     Where several do, the order decides.
-
-    Args:
-        ranks: The reports of the ranks' files.
-        pipelines: As `pipelines_of` gave them.
-
-    Raises:
-        ValueError: No output of a stage fits an input of the next one.
     """
     of_rank = {report["rank"]: report for report in ranks}
     found: list[Tie] = []
@@ -288,11 +257,7 @@ def _is_close(one: JsonNumber | None, other: JsonNumber | None) -> bool:
 
 
 def sets_of(ranks: Sequence[RankModel]) -> dict[int, int]:
-    """Number the set of each rank: its stage, or the ranks whose leaves share a name with its own.
-
-    Args:
-        ranks: The reports of the ranks' files.
-    """
+    """Number the set of each rank: its stage, or the ranks with a leaf of the same name."""
     found: dict[int, int] = {}
     by_name: dict[str, int] = {}
     for report in ranks:

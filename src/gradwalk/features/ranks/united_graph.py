@@ -46,11 +46,6 @@ class United:
 
         Each is matched with what is there already, so the whole has no cycle, and what several of
         them have is there once.
-
-        Args:
-            graphs: By structure.
-            ranks: By structure, whose they are.
-            received: By structure, the leaves that an earlier stage of a pipeline sent.
         """
         import networkx as nx  # noqa: PLC0415  slow to import
 
@@ -149,15 +144,7 @@ class United:
         return {place: node for node, place in enumerate(self._places[structure].nodes)}
 
     def showing(self, structure: str, saved: SavedGraphModel) -> SavedGraphModel:
-        """The whole with the numbers of one rank, and with those of others where it lacks a node.
-
-        Args:
-            structure: That of its graph.
-            saved: Its graph.
-
-        Returns:
-            ``network`` says what not all of them have.
-        """
+        """Return the whole with one rank's numbers; from other ranks where it lacks a node."""
         shown = _moved(saved, self._places[structure])
         whole = [(shown, self._places[structure], 0)]
         for other, graph in self._graphs.items():

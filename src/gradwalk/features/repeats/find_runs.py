@@ -34,11 +34,6 @@ def find_runs(tokens: Sequence[Hashable]) -> list[Run]:
     """Find the longest runs of equal segments, which do not overlap, in order.
 
     Linear in the number of tokens. Of a loop in a loop the outer one is found.
-
-    Example::
-
-        >>> find_runs("x" + "abcd" * 5 + "y")
-        [Run(start=1, stop=21, period=4)]
     """
     numbers: dict[Hashable, int] = {}
     ids = [numbers.setdefault(token, len(numbers)) for token in tokens]

@@ -22,13 +22,9 @@ def boxes_of_steps(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, 
     same modules, in which each step uses a result of the step before. The same layers called
     several times are a loop, too; different layers of one class are not.
 
-    Args:
-        captured: The graph.
-        spaces: Node id -> namespace, where it is inferred or a box; else it is the watched one.
-
-    Returns:
-        Node id -> the namespace with a part for the step: "cell/step 3", "step 3/cell", or
-        "loop 2 step 3" for the second loop there. The outputs stay outside. Empty for small graphs.
+    Returns node id -> the namespace with a part for the step: "cell/step 3", "step 3/cell", or
+    "loop 2 step 3" for the second loop there. The outputs stay outside. Empty for small graphs.
+    ``spaces``: node id -> namespace, where it is inferred or a box; else it is the watched one.
     """
     order = captured.operations
     if len(order) <= LEAST_OPERATIONS:
