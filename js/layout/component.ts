@@ -1,58 +1,45 @@
-import { type Border, rankWithPorts, type Shifts, shiftsOf, withoutParallels } from "./border";
-import { coordinates, type Gaps } from "./coordinates";
-import { addDummies, DETOUR, type Layered } from "./dummies";
-import { type Graph, inDegree, outDegree } from "./graph";
-import { tallest } from "./hanging";
+import { coordinates } from "./coordinates";
+import { type Graph, inDegree, makeGraph, outDegree, tallest } from "./graph";
 import { drawLines } from "./lines";
 import { type Effort, orderRanks } from "./order";
-import { rank, topological } from "./rank";
-import type { Hanging, LaidOut, Reach } from "./types";
+import { addDummies, DETOUR, type Layered, rank, topological } from "./rank";
+import type { Border, Gaps, Hanging, LaidOut, Reach, Shifts } from "./types";
 import { wrapColumns } from "./wrap";
 
-interface Spacing extends Gaps {
-  rankGap: number;
-  /** The growth of a gap between ranks per crossing, px. */
-  crossGap: number;
-  aspect?: number | undefined;
-  long: number;
-  reversed: boolean;
+/** A graph to lay out: a whole picture, a box' content, or a connected component of either. */
+export interface Content {
+  /** Nodes, then ports on the border. */
+  graph: Graph;
+  /** Sizes, px; ports may have none. */
+  width: Float64Array;
+  height: Float64Array;
+  hanging?: Hanging | undefined;
+  /** Absent without boxes. */
+  border?: Border | undefined;
 }
 
 /** More crossings do not widen a gap further. */
 const MOST_CROSSINGS = 7;
 
 /** Lay out a connected component; with a border, as the content of a box. */
-export function layoutComponent(
-  graph: Graph,
-  width: Float64Array,
-  height: Float64Array,
-  spacing: Spacing,
-  border?: Border,
-  hanging?: Hanging,
-): LaidOut {
-  const part = layoutUnwrapped(graph, width, height, spacing, border, hanging);
-  if (spacing.aspect === undefined) return part;
-  const reach = reachOf(width, graph.n, border?.lean, hanging);
-  return wrapColumns(part, reach, tallest(height, hanging), spacing.aspect, spacing);
+export function layoutComponent(content: Content, gaps: Gaps): LaidOut {
+  const part = layoutUnwrapped(content, gaps);
+  if (gaps.aspect === undefined) return part;
+  const height = tallest(content.height, content.hanging);
+  return wrapColumns(part, reachOf(content, content.graph.n), height, gaps.aspect, gaps);
 }
 
-function layoutUnwrapped(
-  graph: Graph,
-  width: Float64Array,
-  height: Float64Array,
-  gaps: Spacing,
-  border?: Border,
-  hanging?: Hanging,
-): LaidOut {
+function layoutUnwrapped(content: Content, gaps: Gaps): LaidOut {
+  const { graph, width, height, hanging, border } = content;
   const { n } = graph;
   if (n === 1) {
-    const { left, right } = reachOf(width, 1, border?.lean, hanging);
+    const { left, right } = reachOf(content, 1);
     return alone(left[0], right[0], tallest(height, hanging)[0]);
   }
   const rankAll = ranking(width, height, gaps);
   const ranked = border ? cutWithBorder(graph, border, rankAll) : cut(graph, rankAll);
   const { layered, first } = ranked;
-  const reach = reachOf(width, layered.size, border?.lean, hanging);
+  const reach = reachOf(content, layered.size);
   const { order, x } = ordered(graph, ranked, reach, gaps, border);
   const right = moveToZero(x, reach);
   const detour = Uint8Array.from(first, (dummy) => (dummy === DETOUR ? 1 : 0));
@@ -67,6 +54,7 @@ function layoutUnwrapped(
     width,
     reach,
     hanging,
+    lane,
     boxTop: y.map((middle, v) => middle - height[v] / 2),
     boxBottom: y.map((middle, v) => middle + height[v] / 2),
     bandTop: bands.top,
@@ -77,7 +65,7 @@ function layoutUnwrapped(
     y,
     rank: ranks,
     detour,
-    lines: drawLines(graph, { ...layered, first }, order, placed, lane, border),
+    lines: drawLines(graph, { ...layered, first }, order, placed, border),
     width: detour.includes(1) ? lane : right,
     height: bands.bottom[bands.bottom.length - 1],
   };
@@ -88,7 +76,7 @@ function ordered(
   graph: Graph,
   { layered, first, isInRows }: Ranked,
   reach: Reach,
-  gaps: Spacing,
+  gaps: Gaps,
   border?: Border,
 ): { order: Int32Array; x: Float64Array } {
   const effort = border && effortFor(layered.size);
@@ -102,7 +90,7 @@ function ordered(
   let candidates = orders;
   if (border && orders.length > 1) {
     // In a box, the order must not depend on open boxes.
-    const nominal = reachOf(border.nominal, layered.size);
+    const nominal = reachOf({ width: border.nominal }, layered.size);
     candidates = [narrowest(layered, orders, (order) => place(order, nominal)).order];
   }
   const shifts = border && shiftsOf(graph, layered, first, border);
@@ -114,13 +102,13 @@ function leastGaps(
   layered: Layered,
   order: Int32Array,
   x: Float64Array,
-  { rankGap, crossGap }: Spacing,
+  { rankGap, crossGap, topGap, bottomGap }: Gaps,
   border?: Border,
 ): Float64Array {
   const depth = layered.ranks.start.length - 1;
   const least = new Float64Array(depth).fill(rankGap);
-  if (border?.isTop.includes(1)) least[0] = border.topGap;
-  if (border?.isTop.includes(0)) least[depth - 2] = border.bottomGap;
+  if (border?.isTop.includes(1)) least[0] = topGap;
+  if (border?.isTop.includes(0)) least[depth - 2] = bottomGap;
   if (crossGap > 0)
     for (let r = 0; r + 1 < depth; r++)
       least[r] += Math.min(MOST_CROSSINGS, crossingsBelow(layered, order, x, r)) * crossGap;
@@ -188,7 +176,7 @@ function cutWithBorder(graph: Graph, border: Border, rankAll: Ranking): Ranked {
   const layered = addDummies(simple, ranks, undefined, isInRows);
   // A port takes as much room as a line.
   return {
-    layered: { ...layered, n: border.inside },
+    layered: { ...layered, n: graph.n - border.isTop.length },
     first: standIn.map((e) => layered.first[e]),
     isInRows,
   };
@@ -197,7 +185,7 @@ function cutWithBorder(graph: Graph, border: Border, rankAll: Ranking): Ranked {
 type Ranking = (graph: Graph) => { ranks: Int32Array; isInRows: boolean };
 
 /** Rank the nodes, and break endless rows of leaves if an aspect is wanted. */
-function ranking(width: Float64Array, height: Float64Array, spacing: Spacing): Ranking {
+function ranking(width: Float64Array, height: Float64Array, spacing: Gaps): Ranking {
   return (graph) => {
     const ranks = rank(graph, topological(graph));
     const { aspect } = spacing;
@@ -207,11 +195,15 @@ function ranking(width: Float64Array, height: Float64Array, spacing: Spacing): R
   };
 }
 
-function reachOf(width: Float64Array, size: number, lean?: Float64Array, hanging?: Hanging): Reach {
+function reachOf(
+  { width, border, hanging }: Omit<Content, "graph" | "height">,
+  size: number,
+): Reach {
   const reach = { left: new Float64Array(size), right: new Float64Array(size) };
   for (let v = 0; v < width.length; v++) {
-    reach.left[v] = width[v] / 2 + (lean?.[v] ?? 0) + (hanging?.left[v] ?? 0);
-    reach.right[v] = width[v] / 2 - (lean?.[v] ?? 0) + (hanging?.right[v] ?? 0);
+    const lean = border?.lean[v] ?? 0;
+    reach.left[v] = width[v] / 2 + lean + (hanging?.left[v] ?? 0);
+    reach.right[v] = width[v] / 2 - lean + (hanging?.right[v] ?? 0);
   }
   return reach;
 }
@@ -433,4 +425,94 @@ export function spine({ size, ranks, up, down, n }: Layered): Uint8Array {
   const marked = new Uint8Array(size);
   for (let v = 0; v < n; v++) if (isLongest(v) && alone[above[v]] === 1) marked[v] = 1;
   return marked;
+}
+
+/** Use the ranks of `rankInside`, with the top ports in a rank before them and the bottom ports in one after. */
+function rankWithPorts(
+  graph: Graph,
+  { isTop }: Border,
+  rankInside: (graph: Graph) => Int32Array,
+): Int32Array {
+  const inside = graph.n - isTop.length;
+  const edges = Int32Array.from(graph.source.keys()).filter(
+    (e) => graph.source[e] < inside && graph.target[e] < inside,
+  );
+  const inner = makeGraph(
+    inside,
+    edges.map((e) => graph.source[e]),
+    edges.map((e) => graph.target[e]),
+  );
+  const shift = isTop.includes(1) ? 1 : 0;
+  const result = new Int32Array(graph.n);
+  let bottom = 0;
+  rankInside(inner).forEach((r, v) => {
+    result[v] = r + shift;
+    bottom = Math.max(bottom, result[v] + 1);
+  });
+  for (let v = inside; v < graph.n; v++) result[v] = isTop[v - inside] ? 0 : bottom;
+  return result;
+}
+
+/** Merge parallel edges; also returns, per edge, the one that replaces it. */
+function withoutParallels(graph: Graph): { simple: Graph; standIn: Int32Array } {
+  const { n, source, target } = graph;
+  const seen = new Map<number, number>();
+  const kept: number[] = [];
+  const standIn = Int32Array.from(source, (v, e) => {
+    const key = v * n + target[e];
+    let found = seen.get(key);
+    if (found === undefined) {
+      found = kept.push(e) - 1;
+      seen.set(key, found);
+    }
+    return found;
+  });
+  const pick = (ends: Int32Array) => Int32Array.from(kept, (e) => ends[e]);
+  return { simple: makeGraph(n, pick(source), pick(target)), standIn };
+}
+
+/** The shifts for lines with fixed places on their boxes; parallel edges use their mean. */
+function shiftsOf(
+  graph: Graph,
+  layered: Layered,
+  first: Int32Array,
+  { leave, arrive }: Border,
+): Shifts | undefined {
+  if (leave.every(Number.isNaN) && arrive.every(Number.isNaN)) return undefined;
+  const { rank, down, up, size } = layered;
+  const sum = new Map<number, { sum: number; count: number }>();
+  const note = (u: number, v: number, shift: number) => {
+    const key = u * size + v;
+    const known = sum.get(key);
+    if (known) {
+      known.sum += shift;
+      known.count++;
+    } else sum.set(key, { sum: shift, count: 1 });
+  };
+  for (let e = 0; e < first.length; e++) {
+    const [s, t] = [graph.source[e], graph.target[e]];
+    const out = leave[e] || 0;
+    const into = arrive[e] || 0;
+    // The lower end is aligned when its place on its box is below the upper end's place.
+    if (first[e] === -1) note(s, t, out - into);
+    else if (first[e] >= 0) {
+      note(s, first[e], out);
+      note(first[e] + rank[t] - rank[s] - 2, t, -into);
+    }
+  }
+  const result = {
+    down: new Float64Array(down.item.length),
+    up: new Float64Array(up.item.length),
+  };
+  for (let v = 0; v < size; v++) {
+    for (let j = down.start[v]; j < down.start[v + 1]; j++) {
+      const known = sum.get(v * size + down.item[j]);
+      if (known) result.down[j] = -known.sum / known.count;
+    }
+    for (let j = up.start[v]; j < up.start[v + 1]; j++) {
+      const known = sum.get(up.item[j] * size + v);
+      if (known) result.up[j] = known.sum / known.count;
+    }
+  }
+  return result;
 }

@@ -1,58 +1,12 @@
-import { layoutComponent } from "./component";
-import { type Graph, type Grouped, group, makeGraph } from "./graph";
-import { pickHanging } from "./hanging";
-import type { ContentCache, Hanging, LaidOut, Lines, PlacedContent } from "./types";
-
-/** The direct content of a box or of the whole picture: items, then ports on the border, and the lines between. */
-export interface Content {
-  /** Items and ports, in this order. */
-  graph: Graph;
-  /** Sizes of the items, px. */
-  width: Float64Array;
-  height: Float64Array;
-  /** The docked parts of the items. */
-  hanging?: Hanging | undefined;
-  /** Absent in a picture without boxes. */
-  border?: ContentBorder;
-}
-
-interface ContentBorder {
-  /** Distance from an item's middle to its x, px. */
-  lean: Float64Array;
-  /** Widths for comparing orders, which do not depend on open boxes, px. */
-  nominal: Float64Array;
-  /** Per port, 1 on the top border, 0 on the bottom border. */
-  isTop: Uint8Array;
-  /** Per line, where it leaves and arrives, px right of the items' x; NaN if free. */
-  leave: Float64Array;
-  arrive: Float64Array;
-}
-
-export interface ContentGaps {
-  nodeGap: number;
-  rankGap: number;
-  edgeGap: number;
-  crossGap: number;
-  /** Between a border's ports and the next row, px. */
-  topGap: number;
-  bottomGap: number;
-  /** Wanted width over height, if any. */
-  aspect: number | undefined;
-  /** Longer content is wrapped, px. */
-  long: number;
-  /** Whether the first column is the rightmost. */
-  reversed: boolean;
-}
+import { type Content, layoutComponent } from "./component";
+import { type Graph, type Grouped, group, makeGraph, pickHanging } from "./graph";
+import type { ContentCache, Gaps, LaidOut, Lines } from "./types";
 
 /** Larger contents are rarely alike, and comparing takes time. */
 const LARGEST_CACHED = 300;
 
 /** Like `layoutContent`, but similar blocks are laid out once. */
-export function layoutCached(
-  content: Content,
-  gaps: ContentGaps,
-  cache: ContentCache,
-): PlacedContent {
+export function layoutCached(content: Content, gaps: Gaps, cache: ContentCache): LaidOut {
   const { graph, width, height, border, hanging } = content;
   if (graph.n + graph.source.length > LARGEST_CACHED) return layoutContent(content, gaps);
   const parts: ArrayLike<number>[] = [graph.source, graph.target, width, height];
@@ -67,9 +21,9 @@ export function layoutCached(
 }
 
 /** Lay out the direct content of a box. No item is between a port and its border. */
-export function layoutContent(content: Content, gaps: ContentGaps): PlacedContent {
+export function layoutContent(content: Content, gaps: Gaps): LaidOut {
   const { graph: whole } = content;
-  const inside = content.width.length;
+  const inside = whole.n - (content.border?.isTop.length ?? 0);
   const parts = split(whole);
   const laidOut = parts.map((part) => layoutPart(part, content, gaps));
   const { left, top, width, height } = arrange(parts, laidOut, inside, gaps);
@@ -95,29 +49,27 @@ export function layoutContent(content: Content, gaps: ContentGaps): PlacedConten
   return { ...result, lines: linesOf(whole, parts, laidOut, left, top) };
 }
 
-function layoutPart({ nodes, edges, graph }: Part, content: Content, gaps: ContentGaps): LaidOut {
-  const { border } = content;
+function layoutPart({ nodes, edges, graph }: Part, content: Content, gaps: Gaps): LaidOut {
+  const { border, hanging } = content;
+  const sizes = (of: Float64Array) => Float64Array.from(nodes, (v) => of[v] ?? 0);
   const inside = content.width.length;
-  const sizes = (of: Float64Array) => {
-    const own = new Float64Array(nodes.length);
-    for (let i = 0; i < nodes.length; i++) if (nodes[i] < inside) own[i] = of[nodes[i]];
-    return own;
+  const part = {
+    graph,
+    width: sizes(content.width),
+    height: sizes(content.height),
+    hanging: hanging && pickHanging(hanging, nodes),
+    border: border && {
+      isTop: Uint8Array.from(
+        nodes.filter((v) => v >= inside),
+        (v) => border.isTop[v - inside],
+      ),
+      leave: Float64Array.from(edges, (e) => border.leave[e]),
+      arrive: Float64Array.from(edges, (e) => border.arrive[e]),
+      lean: sizes(border.lean),
+      nominal: sizes(border.nominal),
+    },
   };
-  const [width, height] = [sizes(content.width), sizes(content.height)];
-  const hanging = content.hanging && pickHanging(content.hanging, nodes);
-  if (!border) return layoutComponent(graph, width, height, gaps, undefined, hanging);
-  const own = nodes.filter((v) => v < inside);
-  const ownBorder = {
-    inside: own.length,
-    isTop: Uint8Array.from(nodes.subarray(own.length), (v) => border.isTop[v - inside]),
-    topGap: gaps.topGap,
-    bottomGap: gaps.bottomGap,
-    leave: Float64Array.from(edges, (e) => border.leave[e]),
-    arrive: Float64Array.from(edges, (e) => border.arrive[e]),
-    lean: sizes(border.lean),
-    nominal: sizes(border.nominal),
-  };
-  return layoutComponent(graph, width, height, gaps, ownBorder, hanging);
+  return layoutComponent(part, gaps);
 }
 
 /** The lines of all components at their places. */
@@ -155,7 +107,7 @@ function arrange(
   parts: Part[],
   sizes: { width: number; height: number }[],
   inside: number,
-  { nodeGap, rankGap }: ContentGaps,
+  { nodeGap, rankGap }: Gaps,
 ) {
   const gap = Math.max(nodeGap, rankGap);
   const hasPorts = parts.map(({ nodes }) => nodes[nodes.length - 1] >= inside);

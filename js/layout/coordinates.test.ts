@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { layered, layeredSketch, resnet, transformer } from "../testing/layout_graphs";
 import { spine } from "./component";
 import { coordinates } from "./coordinates";
-import type { Layered } from "./dummies";
 import { orderRanks } from "./order";
+import type { Layered } from "./rank";
 
 const gaps = { nodeGap: 20, edgeGap: 10 };
 

@@ -1,14 +1,6 @@
-import type { Shifts } from "./border";
-import type { Layered } from "./dummies";
-import { makePoolScratch, place as pool } from "./isotonic";
-import { findRuns, type Runs, runTargets, type Targets } from "./runs";
-import type { Placing, Reach } from "./types";
-
-/** The least distances, px: between two boxes, and between a line and its neighbour. */
-export interface Gaps {
-  nodeGap: number;
-  edgeGap: number;
-}
+import { group } from "./graph";
+import type { Layered } from "./rank";
+import type { Gaps, Reach, Shifts } from "./types";
 
 const SPINE_WEIGHT = 1e6;
 
@@ -22,7 +14,7 @@ const STILL = 0.01;
 function separation(
   n: number,
   { left, right }: Reach,
-  { nodeGap, edgeGap }: Gaps,
+  { nodeGap, edgeGap }: Pick<Gaps, "nodeGap" | "edgeGap">,
   a: number,
   b: number,
 ): number {
@@ -41,7 +33,7 @@ export function coordinates(
   order: Int32Array,
   reach: Reach,
   spine: Uint8Array,
-  gaps: Gaps,
+  gaps: Pick<Gaps, "nodeGap" | "edgeGap">,
   shifts?: Shifts,
 ): Float64Array {
   return new Coordinates(layered, order, reach, spine, gaps, shifts).solve();
@@ -64,7 +56,7 @@ class Coordinates {
     private readonly order: Int32Array,
     reach: Reach,
     private readonly spine: Uint8Array,
-    gaps: Gaps,
+    gaps: Pick<Gaps, "nodeGap" | "edgeGap">,
     private readonly shifts?: Shifts,
   ) {
     const { n, size, ranks } = layered;
@@ -205,7 +197,7 @@ class Coordinates {
       wish[i] = spine[v] ? 0 : total > 0 ? sum / total : from[v];
       weight[i] = total > 0 ? total : 0.01;
     }
-    if (count > 1) pool(count, wish, weight, apart.subarray(start + 1, start + count), scratch);
+    if (count > 1) isotonic(count, wish, weight, apart.subarray(start + 1, start + count), scratch);
     let moved = false;
     for (let i = 0; i < count; i++) {
       const v = order[start + i];
@@ -214,6 +206,18 @@ class Coordinates {
     }
     return moved;
   }
+}
+
+/** The data that the steps of placing share. */
+interface Placing {
+  layered: Layered;
+  /** The nodes by rank, from left to right, and each node's position. */
+  order: Int32Array;
+  place: Int32Array;
+  /** Per position, the least distance to the left neighbour, px. */
+  apart: Float64Array;
+  x: Float64Array;
+  spine: Uint8Array;
 }
 
 /** A run that would bend more than this to be straight is cut, px. */
@@ -349,4 +353,143 @@ function straighten(
     if (Number.isNaN(held) || to === held) for (let v = head; v !== end; v = next[v]) x[v] = to;
     return end;
   }
+}
+
+/** Paths to draw as vertical lines: each node and the next are each other's only or nearest neighbour. */
+export interface Runs {
+  /** The next node of the run, or -1. */
+  next: Int32Array;
+  /** First nodes of all runs, the longest run first. */
+  heads: Int32Array;
+}
+
+function findRuns(layered: Layered, x: Float64Array, shifts?: Shifts): Runs {
+  const { size, ranks } = layered;
+  const next = links(layered, x, shifts);
+  const hasPrevious = new Uint8Array(size);
+  for (const w of next) if (w >= 0) hasPrevious[w] = 1;
+  const shortness = new Int32Array(size).fill(-1);
+  const depth = ranks.start.length - 1;
+  for (let i = 0; i < size; i++) {
+    const v = ranks.item[i];
+    if (hasPrevious[v]) continue;
+    let length = 1;
+    for (let w = next[v]; w >= 0; w = next[w]) length++;
+    shortness[v] = depth - length;
+  }
+  return { next, heads: group(depth, shortness).item };
+}
+
+interface Targets {
+  x: Float64Array;
+  /** Each node's weight: a long run has more. */
+  weight: Float64Array;
+}
+
+/**
+ * Per node, the x of its vertical run: the middle of its extent, so that one fixed node draws the others; or the
+ * spine's x if the run touches it.
+ */
+function runTargets({ next, heads }: Runs, x: Float64Array, spine: Uint8Array): Targets {
+  const targets = new Float64Array(x.length);
+  const weight = new Float64Array(x.length);
+  for (const head of heads) {
+    let least = Infinity;
+    let most = -Infinity;
+    let held = Number.NaN;
+    let length = 0;
+    for (let v = head; v >= 0; v = next[v]) {
+      length++;
+      least = Math.min(least, x[v]);
+      most = Math.max(most, x[v]);
+      if (spine[v]) held = x[v];
+    }
+    const to = Number.isNaN(held) ? (least + most) / 2 : held;
+    for (let v = head; v >= 0; v = next[v]) {
+      targets[v] = to;
+      weight[v] = length > 1 ? 10 * Math.min(length, 30) : 0;
+    }
+  }
+  return { x: targets, weight };
+}
+
+/** How far apart two neighbours with a choice may be to count as aligned, px. */
+const NEAR = 16;
+
+function links(layered: Layered, x: Float64Array, shifts?: Shifts): Int32Array {
+  const { size } = layered;
+  const below = nearest(layered, layered.down, x, shifts?.down);
+  const above = nearest(layered, layered.up, x, shifts?.up);
+  for (let v = 0; v < size; v++) if (below[v] >= 0 && above[below[v]] !== v) below[v] = -1;
+  return below;
+}
+
+/** The neighbour on one side that each node aligns with: its only one, or a near one; -1 on a tie. */
+function nearest(
+  { n, size }: Layered,
+  { start, item }: Layered["up"],
+  x: Float64Array,
+  shift?: Float64Array,
+): Int32Array {
+  const result = new Int32Array(size).fill(-1);
+  for (let v = 0; v < size; v++) {
+    let least = start[v + 1] - start[v] === 1 ? Infinity : NEAR;
+    for (let j = start[v]; j < start[v + 1]; j++) {
+      const w = item[j];
+      // A line between other points than the centres is not straight when the nodes are aligned.
+      if (shift && Math.abs(shift[j]) > 0.5) continue;
+      // A long edge continues, whatever branches off.
+      const distance = v >= n && w >= n ? -1 : Math.abs(x[w] - x[v]);
+      if (Math.abs(distance - least) < 0.5 && distance > 0) result[v] = -1;
+      else if (distance < least) result[v] = w;
+      least = Math.min(least, distance);
+    }
+  }
+  return result;
+}
+
+/**
+ * Weighted isotonic regression by pool-adjacent-violators: the nearest places to the wished ones (weighted least
+ * squares) that keep the order and the gaps. `gap[i]` is the least distance from i to i + 1. Writes into `wish`.
+ */
+export function isotonic(
+  count: number,
+  wish: Float64Array,
+  weight: Float64Array,
+  gap: Float64Array,
+  scratch: PoolScratch,
+): void {
+  const { mean, mass, last } = scratch;
+  let pools = 0;
+  let offset = 0;
+  for (let i = 0; i < count; i++) {
+    if (i > 0) offset += gap[i - 1];
+    let m = wish[i] - offset;
+    let w = weight[i];
+    while (pools > 0 && mean[pools - 1] > m) {
+      pools--;
+      m = (mean[pools] * mass[pools] + m * w) / (mass[pools] + w);
+      w += mass[pools];
+    }
+    mean[pools] = m;
+    mass[pools] = w;
+    last[pools++] = i;
+  }
+  offset = 0;
+  for (let p = 0, i = 0; p < pools; p++) {
+    for (; i <= last[p]; i++) {
+      if (i > 0) offset += gap[i - 1];
+      wish[i] = mean[p] + offset;
+    }
+  }
+}
+
+interface PoolScratch {
+  mean: Float64Array;
+  mass: Float64Array;
+  last: Int32Array;
+}
+
+export function makePoolScratch(size: number): PoolScratch {
+  return { mean: new Float64Array(size), mass: new Float64Array(size), last: new Int32Array(size) };
 }

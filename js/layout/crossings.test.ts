@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { layered } from "../testing/layout_graphs";
-import { crossings } from "./crossings";
-import type { Layered } from "./dummies";
-import { positions } from "./sweep";
+import { crossings, positions } from "./order";
+import type { Layered } from "./rank";
 
 /** All pairs of segments, compared one by one. */
 function crossingsByPairs({ down, rank, size }: Layered, position: Int32Array): number {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { addDummies, DETOUR } from "./dummies";
 import { makeGraph } from "./graph";
+import { addDummies, DETOUR } from "./rank";
 
 /** A chain of n nodes, and edges from node 0 to the given ones. */
 function skips(n: number, ...to: number[]) {

@@ -1,3 +1,5 @@
+import type { Hanging } from "./types";
+
 /** Items grouped by key: those of key k are `item[start[k]] .. item[start[k + 1] - 1]`. */
 export interface Grouped {
   start: Int32Array;
@@ -36,4 +38,18 @@ export function outDegree(graph: Graph, v: number): number {
 
 export function inDegree(graph: Graph, v: number): number {
   return graph.in.start[v + 1] - graph.in.start[v];
+}
+
+/** Select the docked parts of some nodes. */
+export function pickHanging(
+  { left, right, height }: Hanging<ArrayLike<number>>,
+  nodes: ArrayLike<number>,
+): Hanging {
+  const pick = (of: ArrayLike<number>) => Float64Array.from(nodes, (v) => of[v] ?? 0);
+  return { left: pick(left), right: pick(right), height: pick(height) };
+}
+
+/** The heights of nodes with their docked parts, px. */
+export function tallest(height: Float64Array, hanging: Hanging | undefined): Float64Array {
+  return hanging ? height.map((own, v) => Math.max(own, hanging.height[v])) : height;
 }

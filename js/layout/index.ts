@@ -1,10 +1,9 @@
 import { layoutContent } from "./content";
-import { makeGraph } from "./graph";
-import { pickHanging } from "./hanging";
-import { placeInBoxes } from "./nested/nested";
+import { makeGraph, pickHanging } from "./graph";
+import { hook, routeOf } from "./lines";
+import { placeInBoxes } from "./nested";
 import { topological } from "./rank";
-import { hook, routeOf } from "./route";
-import type { DrawnGraph, Layout, LayoutInput, LayoutOptions, PlacedGraph } from "./types";
+import type { DrawnGraph, Gaps, Layout, LayoutInput, LayoutOptions, PlacedGraph } from "./types";
 
 /**
  * Layered graph layout: a pure function from node sizes and edges to positions and lines.
@@ -28,16 +27,6 @@ import type { DrawnGraph, Layout, LayoutInput, LayoutOptions, PlacedGraph } from
  * leaves its input alone, and gives the same picture for the same input. All lengths are CSS pixels, y grows downwards.
  */
 
-interface Gaps {
-  nodeGap: number;
-  rankGap: number;
-  edgeGap: number;
-  crossGap: number;
-  aspect: number | undefined;
-  long: number;
-  reversed: boolean;
-}
-
 /** Lay out a directed multigraph with edges running down. Throws an Error with a sentence on bad input. */
 export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout {
   CHECKED: check(input, options);
@@ -51,16 +40,12 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
     reversed = false,
   } = options;
   const { header = 28, padding = 16, side = 0, wrapsBoxes = true } = options;
-  const gaps = { nodeGap, rankGap, edgeGap, crossGap, aspect, long, reversed };
+  const distances = { nodeGap, rankGap, edgeGap, crossGap, topGap: 0, bottomGap: 0 };
+  const gaps: Gaps = { ...distances, aspect, long, reversed };
   const graph = drawnGraph(input);
+  const frame = { header, padding, side, wrapsBoxes };
   const placed = input.boxes
-    ? placeInBoxes(
-        graph,
-        input.boxes,
-        gaps,
-        { header, padding, side, wrapsBoxes },
-        options.cache ?? new Map(),
-      )
+    ? placeInBoxes(graph, input.boxes, gaps, frame, options.cache ?? new Map())
     : placeAlone(graph, gaps);
   const { lines, ...rest } = placed;
   const { points, pointStart, right } = withLoops(graph, placed, Math.min(10, nodeGap / 2));
@@ -75,37 +60,23 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
   };
 }
 
-function drawnGraph({
-  n,
-  source,
-  target,
-  shared,
-  width,
-  height,
-  hanging,
-}: LayoutInput): DrawnGraph {
+function drawnGraph(input: LayoutInput): DrawnGraph {
+  const { n, source, target, shared, width, height, hanging } = input;
   const { edgeTarget, owner, ofOneUse } = copyShared(n, source, target, shared);
-  const graph = {
+  return {
     owner,
     ofOneUse,
-    width: new Float64Array(owner.length),
-    height: new Float64Array(owner.length),
+    width: Float64Array.from(owner, (v) => width[v]),
+    height: Float64Array.from(owner, (v) => height[v]),
     hanging: hanging && pickHanging(hanging, owner),
     source: Int32Array.from(source),
     target: edgeTarget,
   };
-  for (let v = 0; v < owner.length; v++) {
-    graph.width[v] = width[owner[v]];
-    graph.height[v] = height[owner[v]];
-  }
-  return graph;
 }
 
 /** Lay out an acyclic graph without boxes. */
-function placeAlone(
-  { owner, width, height, hanging, source, target }: DrawnGraph,
-  gaps: Gaps,
-): PlacedGraph {
+function placeAlone(drawn: DrawnGraph, gaps: Gaps): PlacedGraph {
+  const { owner, width, height, hanging, source, target } = drawn;
   const edges = Int32Array.from(source.keys()).filter((e) => source[e] !== target[e]);
   const graph = makeGraph(
     owner.length,
@@ -113,10 +84,7 @@ function placeAlone(
     edges.map((e) => target[e]),
   );
   topological(graph); // so that a cycle is named by the caller's node numbers
-  const { lines, detour, ...placed } = layoutContent(
-    { graph, width, height, hanging },
-    { ...gaps, topGap: 0, bottomGap: 0 },
-  );
+  const { lines, detour, ...placed } = layoutContent({ graph, width, height, hanging }, gaps);
   const all = { start: new Int32Array(source.length + 1), detour: new Uint8Array(source.length) };
   edges.forEach((e, k) => {
     all.start[e + 1] = lines.start[k + 1] - lines.start[k];
@@ -124,17 +92,12 @@ function placeAlone(
   });
   for (let e = 0; e < source.length; e++) all.start[e + 1] += all.start[e];
   const none = new Float64Array(0);
+  const boxOf = new Int32Array(owner.length).fill(-1);
   return {
     ...placed,
     detour: all.detour,
     lines: { start: all.start, points: lines.points },
-    boxes: {
-      of: new Int32Array(owner.length).fill(-1),
-      left: none,
-      top: none,
-      width: none,
-      height: none,
-    },
+    boxes: { of: boxOf, left: none, top: none, width: none, height: none },
     backward: new Uint8Array(source.length),
   };
 }
@@ -168,14 +131,6 @@ function withLoops(
   return { points, pointStart, right };
 }
 
-/** The drawn node at the end of each edge, and the input node of each drawn node. */
-interface Copies {
-  edgeTarget: Int32Array;
-  owner: Int32Array;
-  /** Per drawn node, 1 for a shared leaf that is drawn for a single use. */
-  ofOneUse: Uint8Array;
-}
-
 /**
  * Give every use of a shared leaf its own copy, so that one weight used 200 times is not 200 long lines. The leaf
  * serves its first use; copies for the others are numbered from n in edge order. Nodes with outgoing edges are not
@@ -186,7 +141,7 @@ export function copyShared(
   source: ArrayLike<number>,
   target: ArrayLike<number>,
   shared?: ArrayLike<number>,
-): Copies {
+): { edgeTarget: Int32Array; owner: Int32Array; ofOneUse: Uint8Array } {
   const edgeTarget = Int32Array.from(target);
   const owner: number[] = [];
   const used = new Uint8Array(n);
@@ -200,9 +155,7 @@ export function copyShared(
       used[v] = 1;
     }
   }
-  const all = new Int32Array(n + owner.length);
-  for (let v = 0; v < n; v++) all[v] = v;
-  all.set(owner, n);
+  const all = Int32Array.from({ length: n + owner.length }, (_, v) => (v < n ? v : owner[v - n]));
   const ofOneUse = new Uint8Array(all.length);
   ofOneUse.set(used);
   ofOneUse.fill(1, n);
@@ -212,59 +165,38 @@ export function copyShared(
 /** Throw an error with one sentence for the first problem of the input. */
 function check(input: LayoutInput, options: LayoutOptions): void {
   const { n, source, target, width, height, shared } = input;
-  if (!Number.isInteger(n) || n < 0) {
-    throw new Error(`The number of nodes must be a whole number of at least 0, but it is ${n}.`);
-  }
-  if (source.length !== target.length) {
-    throw new Error(
+  const refuse = (sentence: string) => {
+    throw new Error(sentence);
+  };
+  if (!Number.isInteger(n) || n < 0)
+    refuse(`The number of nodes must be a whole number of at least 0, but it is ${n}.`);
+  if (source.length !== target.length)
+    refuse(
       `There are ${source.length} edge sources but ${target.length} edge targets; each edge needs one of both.`,
     );
-  }
-  checkLength("width", width, n);
-  checkLength("height", height, n);
-  if (shared) checkLength("shared", shared, n);
-  checkSizes("width", width);
-  checkSizes("height", height);
-  checkEnds("source", source, n);
-  checkEnds("target", target, n);
-  for (const name of ["nodeGap", "rankGap", "edgeGap", "crossGap"] as const) {
-    const value = options[name];
-    if (value !== undefined && !(value >= 0 && value < Infinity)) {
-      throw new Error(
-        `The option ${name} must be a finite number of at least 0, but it is ${value}.`,
-      );
-    }
-  }
-  const { aspect } = options;
-  if (aspect !== undefined && !(aspect > 0 && aspect < Infinity)) {
-    throw new Error(
-      `The option aspect must be a finite number above 0, width over height, but it is ${aspect}.`,
-    );
-  }
-}
-
-function checkLength(name: string, values: ArrayLike<number>, n: number): void {
-  if (values.length !== n) {
-    throw new Error(`There are ${n} nodes but ${values.length} entries in ${name}.`);
-  }
-}
-
-function checkSizes(name: string, values: ArrayLike<number>): void {
-  for (let v = 0; v < values.length; v++) {
-    if (!(values[v] >= 0 && values[v] < Infinity)) {
-      throw new Error(
+  for (const [name, values] of Object.entries({ width, height, shared }))
+    if (values && values.length !== n)
+      refuse(`There are ${n} nodes but ${values.length} entries in ${name}.`);
+  for (const [name, values] of Object.entries({ width, height })) {
+    const v = Array.from(values).findIndex((value) => !(value >= 0 && value < Infinity));
+    if (v >= 0)
+      refuse(
         `The ${name} of node ${v} must be a finite number of at least 0, but it is ${values[v]}.`,
       );
-    }
   }
-}
-
-function checkEnds(name: string, ends: ArrayLike<number>, n: number): void {
-  for (let e = 0; e < ends.length; e++) {
-    if (!(Number.isInteger(ends[e]) && ends[e] >= 0 && ends[e] < n)) {
-      throw new Error(
-        `The ${name} of edge ${e} is ${ends[e]}, which is not one of the ${n} nodes.`,
-      );
-    }
+  for (const [name, ends] of Object.entries({ source, target })) {
+    const e = Array.from(ends).findIndex((v) => !(Number.isInteger(v) && v >= 0 && v < n));
+    if (e >= 0)
+      refuse(`The ${name} of edge ${e} is ${ends[e]}, which is not one of the ${n} nodes.`);
   }
+  for (const name of ["nodeGap", "rankGap", "edgeGap", "crossGap"] as const) {
+    const { [name]: value = 0 } = options;
+    if (!(value >= 0 && value < Infinity))
+      refuse(`The option ${name} must be a finite number of at least 0, but it is ${value}.`);
+  }
+  const { aspect = 1 } = options;
+  if (!(aspect > 0 && aspect < Infinity))
+    refuse(
+      `The option aspect must be a finite number above 0, width over height, but it is ${aspect}.`,
+    );
 }

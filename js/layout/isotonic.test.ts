@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makePoolScratch, place } from "./isotonic";
+import { isotonic, makePoolScratch } from "./coordinates";
 
 function placed(wish: number[], weight: number[], gap: number[]): number[] {
   const result = Float64Array.from(wish);
-  place(
+  isotonic(
     wish.length,
     result,
     Float64Array.from(weight),

@@ -2,12 +2,9 @@ import { describe, expect, it } from "vitest";
 import * as shapes from "../testing/layout_graphs";
 import { layered, layeredSketch } from "../testing/layout_graphs";
 import { followInput } from "./component";
-import { crossings } from "./crossings";
-import type { Layered } from "./dummies";
-import { orderRanks } from "./order";
+import { crossings, greedySwitch, orderRanks, positions, sweep } from "./order";
+import type { Layered } from "./rank";
 import { reinsertRuns } from "./reinsert";
-import { positions, sweep } from "./sweep";
-import { greedySwitch } from "./switch";
 
 const count = (graph: Layered, order: Int32Array) =>
   crossings(graph, order, positions(graph, order));

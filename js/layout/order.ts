@@ -1,8 +1,5 @@
-import { type Counter, crossings, makeCounter } from "./crossings";
-import type { Layered } from "./dummies";
+import type { Layered } from "./rank";
 import { reinsertRuns } from "./reinsert";
-import { positions, sortByKey, sweep } from "./sweep";
-import { gainOn, greedySwitch } from "./switch";
 
 /** The effort for improvement. */
 export interface Effort {
@@ -332,4 +329,229 @@ export function sift(
     position[v] = to;
     return most > 0;
   }
+}
+
+/** The places of all nodes in their ranks. */
+export function positions({ ranks, size }: Layered, order: Int32Array): Int32Array {
+  const position = new Int32Array(size);
+  for (let r = 0; r + 1 < ranks.start.length; r++) {
+    for (let i = ranks.start[r]; i < ranks.start[r + 1]; i++)
+      position[order[i]] = i - ranks.start[r];
+  }
+  return position;
+}
+
+/**
+ * One barycentre sweep: sort each rank by the mean place of its neighbours in the previous rank. Nodes without such
+ * neighbours stay. Ties keep their order, or reverse it.
+ */
+export function sweep(
+  { ranks, up, down, size }: Layered,
+  order: Int32Array,
+  position: Int32Array,
+  downwards: boolean,
+  turnTies: boolean,
+): void {
+  const depth = ranks.start.length - 1;
+  const { start, item } = downwards ? up : down;
+  const key = new Float64Array(size);
+  const sorted = new Int32Array(size);
+  for (let k = 1; k < depth; k++) {
+    const r = downwards ? k : depth - 1 - k;
+    const from = ranks.start[r];
+    const to = ranks.start[r + 1];
+    let count = 0;
+    for (let i = from; i < to; i++) {
+      const v = order[i];
+      const degree = start[v + 1] - start[v];
+      if (degree === 0) continue;
+      let sum = 0;
+      for (let j = start[v]; j < start[v + 1]; j++) sum += position[item[j]];
+      key[v] = sum / degree;
+      sorted[count++] = v;
+    }
+    sortByKey(sorted, count, key, turnTies);
+    for (let i = from, next = 0; i < to; i++) {
+      const v = order[i];
+      if (start[v + 1] > start[v]) order[i] = sorted[next++];
+      position[order[i]] = i - from;
+    }
+  }
+}
+
+/** Stable sort of the first `count` items; insertion for the few, the built-in merge sort for the many. */
+function sortByKey(items: Int32Array, count: number, key: Float64Array, turnTies: boolean): void {
+  if (turnTies) items.subarray(0, count).reverse();
+  if (count > 64) {
+    const some = Array.from(items.subarray(0, count)).sort((a, b) => key[a] - key[b]);
+    for (let i = 0; i < count; i++) items[i] = some[i];
+    return;
+  }
+  for (let i = 1; i < count; i++) {
+    const v = items[i];
+    let at = i;
+    for (; at > 0 && key[items[at - 1]] > key[v]; at--) items[at] = items[at - 1];
+    items[at] = v;
+  }
+}
+
+/**
+ * Greedy switching: swap neighbours in a rank while that removes crossings, for some rounds. Pairs without gain stay,
+ * so the input's order survives where possible.
+ */
+export function greedySwitch(
+  layered: Layered,
+  order: Int32Array,
+  position: Int32Array,
+  rounds: number,
+): void {
+  const { ranks } = layered;
+  const depth = ranks.start.length - 1;
+  let dirty = new Uint8Array(depth).fill(1);
+  for (let round = 0; round < rounds; round++) {
+    const next = new Uint8Array(depth);
+    let any = false;
+    for (let r = 0; r < depth; r++) {
+      if (!dirty[r] || !switchRank(layered, order, position, r)) continue;
+      any = true;
+      next[r] = 1;
+      if (r > 0) next[r - 1] = 1;
+      if (r + 1 < depth) next[r + 1] = dirty[r + 1] = 1;
+    }
+    if (!any) break;
+    dirty = next;
+  }
+}
+
+function switchRank(layered: Layered, order: Int32Array, position: Int32Array, r: number): boolean {
+  const { ranks, up, down } = layered;
+  const from = ranks.start[r];
+  let switched = false;
+  for (let i = from; i + 1 < ranks.start[r + 1]; i++) {
+    const a = order[i];
+    const b = order[i + 1];
+    const gain = gainOn(up, position, a, b) + gainOn(down, position, a, b);
+    if (gain <= 0) continue;
+    order[i] = b;
+    order[i + 1] = a;
+    position[b] = i - from;
+    position[a] = i + 1 - from;
+    switched = true;
+  }
+  return switched;
+}
+
+/** The crossings on one side with a before b, minus those with b before a. */
+function gainOn(
+  { start, item }: Layered["up"],
+  position: Int32Array,
+  a: number,
+  b: number,
+): number {
+  let gain = 0;
+  for (let i = start[a]; i < start[a + 1]; i++) {
+    const p = position[item[i]];
+    for (let j = start[b]; j < start[b + 1]; j++) {
+      const q = position[item[j]];
+      if (p > q) gain++;
+      else if (p < q) gain--;
+    }
+  }
+  return gain;
+}
+
+/** Reusable buffers for counting, one set per layered graph. */
+interface Counter {
+  ends: Int32Array;
+  tree: Int32Array;
+}
+
+function makeCounter(layered: Layered): Counter {
+  let widest = 1;
+  const { start } = layered.ranks;
+  for (let r = 0; r + 1 < start.length; r++) widest = Math.max(widest, start[r + 1] - start[r]);
+  let leaves = 1;
+  while (leaves < widest) leaves *= 2;
+  return { ends: new Int32Array(layered.down.item.length), tree: new Int32Array(2 * leaves) };
+}
+
+/**
+ * The crossings between rank r and the next. `order` lists the nodes by rank, `position` is each node's place in its
+ * rank. Each inversion among the segments' lower ends, sorted by their upper ends, is a crossing.
+ */
+function crossingsBelow(
+  layered: Layered,
+  order: Int32Array,
+  position: Int32Array,
+  r: number,
+  { ends, tree }: Counter,
+): number {
+  const { ranks, down } = layered;
+  let k = 0;
+  for (let i = ranks.start[r]; i < ranks.start[r + 1]; i++) {
+    const v = order[i];
+    const from = k;
+    for (let j = down.start[v]; j < down.start[v + 1]; j++) ends[k++] = position[down.item[j]];
+    sortPart(ends, from, k);
+  }
+  return k <= 24
+    ? inversionsOfFew(ends, k)
+    : inversions(ends, k, ranks.start[r + 2] - ranks.start[r + 1], tree);
+}
+
+export function crossings(
+  layered: Layered,
+  order: Int32Array,
+  position: Int32Array,
+  counter = makeCounter(layered),
+): number {
+  let sum = 0;
+  for (let r = 0; r + 2 < layered.ranks.start.length; r++) {
+    sum += crossingsBelow(layered, order, position, r, counter);
+  }
+  return sum;
+}
+
+function sortPart(ends: Int32Array, from: number, to: number): void {
+  if (to - from > 32) {
+    ends.subarray(from, to).sort();
+    return;
+  }
+  for (let i = from + 1; i < to; i++) {
+    const p = ends[i];
+    let at = i;
+    for (; at > from && ends[at - 1] > p; at--) ends[at] = ends[at - 1];
+    ends[at] = p;
+  }
+}
+
+/** Count by insertion sort; fastest for few. */
+function inversionsOfFew(ends: Int32Array, k: number): number {
+  let sum = 0;
+  for (let i = 1; i < k; i++) {
+    const p = ends[i];
+    let at = i;
+    for (; at > 0 && ends[at - 1] > p; at--) ends[at] = ends[at - 1];
+    ends[at] = p;
+    sum += i - at;
+  }
+  return sum;
+}
+
+/** Barth, Mutzel and Jünger's accumulator tree. */
+function inversions(ends: Int32Array, k: number, size: number, tree: Int32Array): number {
+  let leaves = 1;
+  while (leaves < size) leaves *= 2;
+  tree.fill(0, 0, 2 * leaves);
+  let sum = 0;
+  for (let i = 0; i < k; i++) {
+    let at = ends[i] + leaves;
+    tree[at]++;
+    while (at > 1) {
+      if ((at & 1) === 0) sum += tree[at + 1];
+      at >>= 1;
+      tree[at]++;
+    }
+  }
+  return sum;
 }

@@ -1,4 +1,4 @@
-import type { Layered } from "./dummies";
+import type { Layered } from "./rank";
 
 /** The cost of a node between a hanging run and its siblings, in crossings. */
 const STRAY = 0.01;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { addPoint, ports } from "./route";
+import { addPoint, ports } from "./lines";
 
 const portsAt = (distance: number[], width: number) =>
   Array.from(ports(Float64Array.from(distance), width));

@@ -1,9 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import * as shapes from "../testing/layout_graphs";
-import { crossings } from "./crossings";
-import { sift } from "./order";
-import { positions } from "./sweep";
+import { crossings, positions, sift } from "./order";
 
 const random = fc.integer({ min: 1, max: 1000 }).map((seed) => {
   const layered = shapes.layeredSketch(shapes.randomLayered(60, 8, seed));

@@ -1,9 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import * as shapes from "../testing/layout_graphs";
-import { crossings } from "./crossings";
-import { smooth } from "./order";
-import { positions } from "./sweep";
+import { crossings, positions, smooth } from "./order";
 
 /** A strip of many ranks, each node joined to the one below and the next, with many neighbours exchanged. */
 function strip(rows: number, width: number, seed: number) {

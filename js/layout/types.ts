@@ -1,5 +1,3 @@
-import type { Layered } from "./dummies";
-
 export interface LayoutInput {
   /** Number of nodes. */
   n: number;
@@ -124,33 +122,12 @@ export interface DrawnGraph {
   target: Int32Array;
 }
 
-/** Placed nodes; a self-loop has no line yet. */
-export interface PlacedGraph
-  extends Pick<Layout, "x" | "y" | "rank" | "detour" | "width" | "height" | "boxes" | "backward"> {
-  lines: Lines;
-}
+/** The laid-out picture; a self-loop has no line yet. */
+export type PlacedGraph = LaidOut & Pick<Layout, "boxes" | "backward">;
 
-/** One connected component, its top left corner at 0, 0. Lengths in px. */
-export interface LaidOut {
-  x: Float64Array;
-  y: Float64Array;
-  rank: Int32Array;
-  detour: Uint8Array;
+/** A part of a picture with its top left corner at 0, 0: nodes, then ports on a box' border. Px. */
+export interface LaidOut extends Pick<Layout, "x" | "y" | "rank" | "detour" | "width" | "height"> {
   lines: Lines;
-  width: number;
-  height: number;
-}
-
-/** The data that the steps of placing share. */
-export interface Placing {
-  layered: Layered;
-  /** The nodes by rank, from left to right, and each node's position. */
-  order: Int32Array;
-  place: Int32Array;
-  /** Per position, the least distance to the left neighbour, px. */
-  apart: Float64Array;
-  x: Float64Array;
-  spine: Uint8Array;
 }
 
 /** How far nodes and dummies reach to either side of their x, px. */
@@ -165,16 +142,41 @@ export interface Lines {
   points: number[] | Float64Array;
 }
 
-/** The places of a content's items and ports, rows, and lines; the top left corner is at 0, 0. Px. */
-export interface PlacedContent {
-  x: Float64Array;
-  y: Float64Array;
-  rank: Int32Array;
-  lines: Lines;
-  detour: Uint8Array;
-  width: number;
-  height: number;
+/** Laid-out contents, by all their inputs. */
+export type ContentCache = Map<string, LaidOut>;
+
+/** Least distances, px; see `LayoutOptions`. */
+export interface Gaps {
+  nodeGap: number;
+  rankGap: number;
+  edgeGap: number;
+  crossGap: number;
+  /** Between a border's ports and the next row, px. */
+  topGap: number;
+  bottomGap: number;
+  aspect: number | undefined;
+  long: number;
+  reversed: boolean;
 }
 
-/** Laid-out contents, by all their inputs. */
-export type ContentCache = Map<string, PlacedContent>;
+/**
+ * The connection of a box' content to its surroundings. The graph's last nodes are ports, points on the top or bottom
+ * border through which lines pass. Nodes that are boxes have lines at fixed places.
+ */
+export interface Border {
+  /** Per port, 1 on the top border, 0 on the bottom border. */
+  isTop: Uint8Array;
+  /** Per edge, where it leaves its source and enters its target, px right of their x; NaN if free. */
+  leave: Float64Array;
+  arrive: Float64Array;
+  /** Per node, how far its x is right of its box' middle, px: a box is placed by its main line. */
+  lean: Float64Array;
+  /** Per node, a width for comparing orders, px; the same for open and closed boxes, so that opening keeps the order. */
+  nominal: Float64Array;
+}
+
+/** Per segment of `Layered.down` and `up`, the offset from the neighbour that makes its line straight, px. */
+export interface Shifts {
+  down: Float64Array;
+  up: Float64Array;
+}

@@ -1,12 +1,5 @@
-import { addPoint } from "./route";
-import type { LaidOut, Reach } from "./types";
-
-interface Gaps {
-  nodeGap: number;
-  edgeGap: number;
-  long: number;
-  reversed: boolean;
-}
+import { addPoint } from "./lines";
+import type { Gaps, LaidOut, Reach } from "./types";
 
 interface Column {
   /** Extent before it is moved. */
@@ -46,13 +39,7 @@ function mirrored(part: LaidOut): LaidOut {
   return { ...part, x: part.x.map(flip), lines };
 }
 
-function wrapped(
-  part: LaidOut,
-  reach: Reach,
-  height: Float64Array,
-  aspect: number,
-  gaps: Gaps,
-): LaidOut {
+function wrapped(part: LaidOut, reach: Reach, height: Float64Array, aspect: number, gaps: Gaps) {
   const count = Math.round(
     Math.sqrt((aspect * part.height) / (part.width + 2 * gaps.nodeGap + gaps.edgeGap)),
   );

@@ -1,5 +1,5 @@
 import { type Direction, isHorizontal } from "../layout/direction";
-import { pickHanging } from "../layout/hanging";
+import { pickHanging } from "../layout/graph";
 import { layout } from "../layout/index";
 import type { ContentCache, Layout, LayoutOptions } from "../layout/types";
 import type { Measure } from "../text/measure";

@@ -1,7 +1,6 @@
 import { copyShared } from "../layout";
-import { addDummies, type Layered } from "../layout/dummies";
 import { makeGraph } from "../layout/graph";
-import { rank, topological } from "../layout/rank";
+import { addDummies, type Layered, rank, topological } from "../layout/rank";
 import type { LayoutInput } from "../layout/types";
 
 /** A graph under construction: nodes by label, edges from a node to its inputs below. */

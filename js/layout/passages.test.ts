@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makeGraph } from "../graph";
-import { topological } from "../rank";
-import { backEdges } from "./passages";
+import { makeGraph } from "./graph";
+import { backEdges } from "./nested";
+import { topological } from "./rank";
 
 function turned(n: number, edges: [number, number][]): number[] {
   const graph = makeGraph(

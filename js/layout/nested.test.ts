@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import * as shapes from "../../testing/layout_graphs";
-import { defects, type NestedInput } from "../../testing/nested_defects";
-import { layout } from "../index";
+import * as shapes from "../testing/layout_graphs";
+import { defects, type NestedInput } from "../testing/nested_defects";
+import { layout } from "./index";
 
 /** Random graphs in random boxes; edges run from lower to higher numbers, boxes may form cycles. */
 const nested: fc.Arbitrary<NestedInput> = fc
