@@ -1,6 +1,10 @@
 import "../features";
 import { serveInWorker } from "../worker/serve";
-import { workersOfText } from "../worker/start";
+import { workersOfPage } from "../worker/start";
 import { start } from "./page";
+import { followTheme } from "./theme";
 
-if (!serveInWorker()) start(workersOfText(document.currentScript?.textContent));
+if (!serveInWorker()) {
+  followTheme();
+  start(workersOfPage(document.currentScript as HTMLScriptElement | null));
+}

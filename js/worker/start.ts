@@ -10,11 +10,14 @@ export function workersFrom(address: string): StartWorker {
   return () => start(address, "module");
 }
 
-/** Like `workersFrom`, for a script in a page; null where its text is not available. */
-export function workersOfText(text: string | null | undefined): StartWorker {
+/** Like `workersFrom`, for the script of a page, by its text or its address. */
+export function workersOfPage(script: HTMLScriptElement | null): StartWorker {
   return () => {
-    if (!text) return null;
-    const address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+    if (script?.src) return start(script.src, "classic");
+    if (!script?.textContent) return null;
+    const address = URL.createObjectURL(
+      new Blob([script.textContent], { type: "text/javascript" }),
+    );
     const worker = start(address, "classic");
     const loaded = () => URL.revokeObjectURL(address);
     for (const event of ["message", "error"])

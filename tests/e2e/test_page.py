@@ -59,6 +59,30 @@ def test_it_draws_selects_and_steps(page: Page, widget: GraphWidget) -> None:
     expect(page.locator(".gw-panel")).to_contain_text(".grad 4")  # x.grad, which torch says is 4
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_page_in_a_frame_follows_the_theme_of_the_page_around_it(
+    browser: Browser, widget: GraphWidget, tmp_path: Path, theme: str
+) -> None:
+    widget.to_html(tmp_path / "graph.html", assets="shared")
+    outer = tmp_path / "outer.html"
+    outer.write_text('<!doctype html><iframe src="graph.html" width="900" height="500"></iframe>')
+    context = browser.new_context(color_scheme="dark" if theme == "light" else "light")
+    opened, wrong = context.new_page(), []
+    opened.on("console", lambda message: wrong.append(message.text))
+    opened.goto(outer.as_uri())
+    frame = opened.frame_locator("iframe")
+    expect(frame.locator(".gw-node").first).to_be_visible()
+    opened.evaluate("theme => frames[0].postMessage({ gradwalk: { theme } }, '*')", theme)
+    ground = {"light": "rgb(255, 255, 255)", "dark": "rgb(13, 15, 17)"}[theme]
+    expect(frame.locator("body")).to_have_css("background-color", ground)
+    frame.locator("[data-kind=leaf]").click()
+    for _ in widget.steps:
+        frame.get_by_label("One step", exact=True).click()
+    expect(frame.locator(".gw-state")).to_contain_text("step 5 of 5")
+    context.close()
+    assert wrong == []
+
+
 def test_it_zooms(page: Page) -> None:
     before = page.locator(".gw-scale").inner_text()
     page.get_by_label("Zoom in").click()

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from gradwalk import GraphWidget
+from gradwalk import GraphWidget, compare
 from gradwalk.export.contents import MOST_DETAILED
 from gradwalk.export.save import save
 from gradwalk.schema.file_format import SavedGraphModel, unpack
@@ -117,3 +117,33 @@ def test_a_file_is_written(tmp_path):
     widget.close()
     with pytest.raises(ValueError, match="closed"):
         widget.to_html()
+
+
+def test_pages_of_a_folder_share_a_script(tmp_path):
+    x = torch.tensor(3.0, requires_grad=True)
+    widget = GraphWidget(x**2)
+    for name in ("a.html", "b.html"):
+        assert widget.to_html(tmp_path / name, assets="shared") == tmp_path / name
+    text = (tmp_path / "a.html").read_text()
+    (script,) = tmp_path.glob("*.js")
+    assert [each for each in Scripts(text).addresses if each != "data:,"] == [script.name]
+    assert len(text) < 10_000 < script.stat().st_size
+    assert held(text) == held(widget.to_html())
+
+
+def test_pages_of_several_graphs_share_a_script(tmp_path):
+    x = torch.tensor(3.0, requires_grad=True)
+    compare({"a": x**2, "b": x * 2}).to_html(tmp_path / "c.html", assets="shared")
+    (script,) = tmp_path.glob("*.js")
+    assert (tmp_path / "c.html").read_text().count(script.name) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "assets", "says"),
+    [(None, "shared", "Give a path"), ("a.html", "cdn", "was given 'cdn'")],
+)
+def test_a_shared_script_needs_a_place(tmp_path, monkeypatch, path, assets, says):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=says):
+        GraphWidget(torch.ones(2, requires_grad=True).sum()).to_html(path, assets=assets)
+    assert not list(tmp_path.iterdir())

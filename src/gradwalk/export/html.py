@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 from collections.abc import Mapping
+from pathlib import Path
 
 from ..bundle import bundle
 from ..english import plural
 from ..schema.surrogates import well_formed
 from ..sources.snapshot import Snapshot
 from .contents import packed_graph
+from .disk import write_file
 from .text import text_tree
 
 _MOST_LINES = 200  # of the text that is shown where scripts are off
@@ -21,7 +24,20 @@ html { color-scheme: light dark; }
 body { margin: 0 auto; padding: 16px; max-width: 1400px; color: #1c2128; background: #fff; }
 h1 { margin: 0 0 12px; font: 600 18px/1.3 Arial, Helvetica, sans-serif; overflow-wrap: anywhere; }
 pre { overflow: auto; }
-@media (prefers-color-scheme: dark) { body { color: #e6e9ee; background: #0d0f11; } }
+@media (prefers-color-scheme: dark) {
+  html:not([data-theme=light]) body { color: #e6e9ee; background: #0d0f11; }
+}
+html[data-theme=light] { color-scheme: light; }
+html[data-theme=dark] { color-scheme: dark; }
+html[data-theme=dark] body { color: #e6e9ee; background: #0d0f11; }
+"""
+
+# The style sheet of a shared script; the script also runs in workers, which have no document.
+_ADD_STYLE = """\
+if (typeof document !== "undefined")
+  document.head.append(
+    Object.assign(document.createElement("style"), { textContent: %s }),
+  );
 """
 
 _PAGE = """<!doctype html>
@@ -41,7 +57,7 @@ _PAGE = """<!doctype html>
 <noscript><p>This page draws the graph where scripts are allowed.</p><pre>{text}</pre></noscript>
 </main>
 <script type="text/plain" id="gradwalk-model">{model}</script>
-<script>{script}</script>
+{script}
 </body>
 </html>
 """
@@ -65,41 +81,69 @@ iframe {{ flex: 1; min-width: 0; border: 0; }}
 """
 
 
-def page(shown: Snapshot, title: str | None, source: bool) -> str:
+def page(shown: Snapshot, title: str | None, source: bool, shared: str | None = None) -> str:
     """Return an interactive page that works offline.
 
     Args:
         shown: The graph and its state.
         title: The title of the page; None for the size of the graph.
         source: Whether to include lines of the program.
+        shared: The file name of `shared_script`; None to include script and style sheet.
     """
     graph = shown.subject.graph
     nodes, edges = len(graph), graph.number_of_edges()
     counts = f"{plural(nodes, 'node')}, {plural(edges, 'edge')}"
     kind = "Static" if graph.graph.get("static") else "Autograd"
-    script = bundle("page.js")
+    style, policy, script = _STYLE, _SHARED_POLICY, f'<script src="{shared}"></script>'
+    if shared is None:
+        text = bundle("page.js")
+        style, policy, script = bundle("widget.css") + style, _policy(text), _inline(text)
     return _PAGE.format(
-        policy=_policy(script),
+        policy=policy,
         title=html.escape(well_formed(title or f"{kind} graph of {counts}")),
-        style=bundle("widget.css") + _STYLE,
+        style=style,
         text=html.escape(text_tree(graph, _MOST_LINES, shown.subject.model)),
         model=base64.b64encode(packed_graph(shown, source)).decode("ascii"),
         script=script,
     )
 
 
-def page_of_several(shown: Mapping[str, Snapshot], title: str | None, source: bool) -> str:
+def page_of_several(
+    shown: Mapping[str, Snapshot], title: str | None, source: bool, shared: str | None = None
+) -> str:
     """Return a page with the page of each graph in a frame, next to each other."""
     frames = "".join(
-        f'<iframe title="{name}" srcdoc="{html.escape(page(each, label, source))}"></iframe>'
+        f'<iframe title="{html.escape(well_formed(label))}" srcdoc="{html.escape(text)}"></iframe>'
         for label, each in shown.items()
-        for name in (html.escape(well_formed(label)),)
+        for text in (page(each, label, source, shared),)
     )
     return _FRAMES.format(
-        policy=_policy(bundle("page.js")),
+        policy=_policy(bundle("page.js")) if shared is None else _SHARED_POLICY,
         title=html.escape(well_formed(title or " and ".join(shown))),
         frames=frames,
     )
+
+
+def shared_script() -> tuple[str, str]:
+    """Return the name and the text of the script that the pages of one folder share.
+
+    The name changes with the text, so that pages of several releases can be in one folder.
+    """
+    script = _ADD_STYLE % json.dumps(bundle("widget.css")) + bundle("page.js")
+    return f"gradwalk-{hashlib.sha256(script.encode('utf-8')).hexdigest()[:12]}.js", script
+
+
+def write_shared_script(folder: Path) -> None:
+    """Write the shared script into a folder, unless it is there."""
+    name, script = shared_script()
+    if not (folder / name).exists():
+        write_file(folder / name, script, "to_html")
+
+
+_SHARED_POLICY = (
+    "default-src 'none'; img-src data:; script-src 'self'; worker-src 'self'; "
+    "style-src 'unsafe-inline'"
+)
 
 
 def _policy(script: str) -> str:
@@ -107,6 +151,10 @@ def _policy(script: str) -> str:
         f"default-src 'none'; img-src data:; script-src {_digest(script)}; worker-src blob:; "
         "style-src 'unsafe-inline'"
     )
+
+
+def _inline(script: str) -> str:
+    return f"<script>{script}</script>"
 
 
 def _digest(script: str) -> str:

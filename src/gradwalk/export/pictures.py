@@ -20,7 +20,7 @@ from ..schema.surrogates import escaped, well_formed
 from ..sources.snapshot import Snapshot
 from . import svg_engine as still
 from .disk import read_path, write_file
-from .html import page, page_of_several
+from .html import page, page_of_several, shared_script, write_shared_script
 from .plain_dot import dot_text
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Theme = Literal["light", "dark", "auto"]
 THEMES = ("light", "dark", "auto")
+Assets = Literal["inline", "shared"]
 
 _MOST_PIXELS = 2**27  # of a PNG: half a gigabyte while it is drawn
 _PLAIN_FONTS = {"sans": "Arial", "mono": "monospace"}
@@ -239,23 +240,53 @@ class Exports:
         text = self._drawn(theme, whole, width, **how)
         return bytes(cairo.svg2pdf(bytestring=text.encode("utf-8")))
 
-    @_to_file
-    def to_html(self, *, title: str | None = None, source: bool = True) -> str:
-        """Write what is shown as one interactive HTML file that works offline.
+    @overload
+    def to_html(
+        self,
+        path: None = None,
+        *,
+        title: str | None = None,
+        source: bool = True,
+        assets: Literal["inline"] = "inline",
+    ) -> str: ...
+    @overload
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        source: bool = True,
+        assets: Assets = "inline",
+    ) -> Path: ...
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        source: bool = True,
+        assets: Assets = "inline",
+    ) -> str | Path:
+        """Write what is shown as an interactive HTML file that works offline.
 
         Above 500 nodes the file has the details at the cursor only, and above 2,000 nodes only for
-        the first 2,000. The page's content policy forbids requests to any server.
+        the first 2,000. The page's content policy forbids requests to any other server.
+
+        A page inside another one, in an ``<iframe>``, follows the theme of a message of the outer
+        page: ``frame.contentWindow.postMessage({ gradwalk: { theme: "dark" } }, "*")``.
 
         Args:
             path: The file to write; None, the default, for no file.
             title: The title of the page; None for the size of the graph.
             source: Whether to include lines of the program, as for `gradwalk.save`.
+            assets: "inline" for one file with everything in it; "shared" for a small page beside
+                one script of 0.4 MB, which all pages of a folder share and the first one writes.
 
         Returns:
             The text of the file; with a path, the path.
 
         Raises:
-            ValueError: The widget is closed.
+            ValueError: ``assets`` is neither, or is "shared" without a path; or the widget is
+                closed.
             OSError: The file cannot be written.
 
         Example::
@@ -266,11 +297,26 @@ class Exports:
             >>> "<title>A square</title>" in GraphWidget(x**2).to_html(title="A square")
             True
         """
+        if assets not in ("inline", "shared"):
+            raise ValueError(f"assets was given {assets!r}. Give 'inline' or 'shared'.")
+        if assets == "shared" and path is None:
+            raise ValueError(
+                "to_html() was given assets='shared' and no path, but the shared script is written "
+                "beside the page. Give a path, such as 'pages/graph.html'."
+            )
+        to = None if path is None else read_path(path, "to_html")
+        shared = shared_script()[0] if assets == "shared" else None
         shown = self._graphs_shown()
         if len(shown) > 1:
-            return page_of_several(shown, title, source)
-        (only,) = shown.values()
-        return page(only, title, source)
+            text = page_of_several(shown, title, source, shared)
+        else:
+            (only,) = shown.values()
+            text = page(only, title, source, shared)
+        if to is None:
+            return text
+        if shared is not None:
+            write_shared_script(to.parent)
+        return write_file(path, text, "to_html")
 
     @_to_file
     def to_json(self, *, source: bool = True) -> str:
