@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .features.plan.advice import Advice
     from .features.plan.measure import Measurement, NodeMeasure
     from .features.plan.module_plans import ModulePlan
-    from .features.plan.plan import HeldTensor, Plan, plan
+    from .features.plan.plan import HeldTensor, Place, Plan, plan
     from .sources.diagnose import diagnose
     from .sources.read_source import capture
     from .tracing.failed_call import FailedInput
@@ -65,6 +65,7 @@ __all__ = [
     "NodeMeasure",
     "NumericsComparison",
     "NumericsRow",
+    "Place",
     "Plan",
     "RecordedStep",
     "Recording",
@@ -113,6 +114,7 @@ _PLACES = {
     "NodeMeasure": "features.plan.measure",
     "NumericsComparison": "features.numerics.compare_numerics",
     "NumericsRow": "features.numerics.rows",
+    "Place": "features.plan.plan",
     "Plan": "features.plan.plan",
     "StepContribution": "backward.recorded_pass",
     "RecordedStep": "backward.recorded_pass",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from gradwalk import GraphWidget, Recording, record
+from gradwalk.result import make
 
 
 def dense_on(layout):
@@ -199,7 +200,7 @@ class TestWhereItStarts:
             del y
         widget.backward()
         assert same(x.grad, expected)
-        (step, *_) = Recording(widget._source.recording).steps
+        (step, *_) = make(Recording, widget._source.recording).steps
         assert same(step.contributions[0].grad, torch.ones(shape, dtype=dtype))
 
     def test_an_output_that_was_changed_in_place_is_the_one_that_was_drawn(self):

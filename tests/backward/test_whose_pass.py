@@ -14,6 +14,7 @@ from engine import all_same, copies
 from torch._dynamo import compiled_autograd
 
 from gradwalk import GraphWidget, Recording, compare, record
+from gradwalk.result import make
 from gradwalk.torch_api.engine import carried, carry
 
 REFUSED = r"Do it after that pass"
@@ -166,7 +167,7 @@ class TestWhosePassItIs:
         shown = widget._source.recording
         assert widget.state["runs"] == 5
         assert shown.run.grads is not None
-        steps = Recording(shown).steps
+        steps = make(Recording, shown).steps
         assert [step.node for step in steps] == [0, 1, 2]
         assert steps[0].grad_outputs[0].item() == 1.0
         # Theirs came before its own step on x, so they belong to what it found there.

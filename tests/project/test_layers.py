@@ -19,6 +19,7 @@ ROOT = Path(gradwalk.__file__).parent
 
 LAYERS = (
     "english",
+    "result",
     "schema",
     "plugins",
     "hosts",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import pydoc
 import re
 import subprocess
@@ -149,3 +151,18 @@ def test_help_shows_our_own_methods(name):
 
     mine: Any = type("Mine", (kind,), {})  # a subclass has all traits
     assert set(mine.class_trait_names()) == set(kind.class_trait_names())
+
+
+@pytest.mark.parametrize("name", sorted(set(CLASSES) - {"GraphWidget"}))
+def test_only_functions_make_results(name):
+    kind = getattr(gradwalk, name)
+    with pytest.raises(TypeError, match=rf"^{name}\(\) makes nothing\. Call \w+\("):
+        kind()
+    with pytest.raises(TypeError, match="makes nothing"):
+        kind("kind", "error", [0])
+
+
+def test_results_can_be_copied_and_pickled():
+    x = torch.zeros(3, requires_grad=True)
+    (finding, *_) = gradwalk.diagnose(gradwalk.record(x.sqrt().sum()))
+    assert copy.deepcopy(finding) == pickle.loads(pickle.dumps(finding)) == finding

@@ -11,6 +11,7 @@ from ..graph.capture import Capture, capture_nodes
 from ..graph.integers import read_int
 from ..graph.names import Names, caller_names
 from ..graph.outputs import read_outputs
+from ..result import make, returned_by
 from ..torch_api.modes import grad_mode_kept
 from ..tracing.annotate import watched
 from .kept_gradients import DEFAULT_BUDGET
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+@returned_by("record(loss)")
 class Recording:
     """One backward pass: its steps, in the engine's order, and a cursor over them.
 
@@ -256,4 +258,4 @@ def record_captured(
         run = run_backward(captured, observer, **options, operations=noted)
     finally:
         observer.close()
-    return Recording(RecordedPass(captured, run))
+    return make(Recording, RecordedPass(captured, run))

@@ -18,6 +18,7 @@ from ..graph.adjacency import attributes, predecessors
 from ..graph.capture import Capture
 from ..graph.find_node import find_node
 from ..graph.integers import read_int
+from ..result import make, returned_by
 from ..schema.backward import MarkModel, StepModel
 from ..schema.values import NodeState
 from ..torch_api.engine import NO_TASK, current_task
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+@returned_by("record(loss)")
 @dataclass(frozen=True)
 class StepContribution:
     """One consumer's contribution to a node's incoming gradient.
@@ -52,6 +54,7 @@ class StepContribution:
     total: torch.Tensor | None
 
 
+@returned_by("record(loss)")
 @dataclass(frozen=True)
 class RecordedStep:
     """One node's backward.
@@ -86,7 +89,7 @@ class RecordedStep:
 def saved_steps(models: Iterable[StepModel]) -> list[RecordedStep]:
     """Return the steps of a saved run, without gradients."""
     return [
-        RecordedStep(**model, grad_outputs=[], grad_inputs=[], contributions=[], kept=False)
+        make(RecordedStep, **model, grad_outputs=[], grad_inputs=[], contributions=[], kept=False)
         for model in models
     ]
 
@@ -95,7 +98,8 @@ def recorded_steps(graph: nx.MultiDiGraph, run: RecordedRun) -> list[RecordedSte
     """Return the steps of a run with their gradients."""
     models = step_models(graph, run)
     return [
-        RecordedStep(
+        make(
+            RecordedStep,
             **model,
             grad_outputs=[_tensor(kept) for kept in step.grad_outputs],
             grad_inputs=[_tensor(kept) for kept in step.grad_inputs],
@@ -169,7 +173,7 @@ def contributions(
             if total is None:
                 unknown.add(output_nr)
         totals[output_nr] = total
-        yield StepContribution(step, consumer, arg_nr, output_nr, grad, total)
+        yield make(StepContribution, step, consumer, arg_nr, output_nr, grad, total)
 
 
 Arrival = tuple[int, int | None, int | None, int, KeptGradient | None]

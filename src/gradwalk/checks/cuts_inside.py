@@ -10,6 +10,7 @@ import torch
 from ..english import list_some, plural
 from ..explain.constants_and_cuts import at_line, words_for
 from ..graph.labels import described
+from ..result import make
 from ..torch_api.nodes import leaf_tensor
 from ..tracing.annotations import cuts_of
 from ..tracing.cuts import Cut
@@ -68,7 +69,8 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
             continue
         gets = "gets" if len(names) == 1 else "get"
         also = f" {list_some(sorted(names))} {gets} no gradient through it." if names else ""
-        yield Finding(
+        yield make(
+            Finding,
             "cut",
             "info",
             nodes,
@@ -104,7 +106,8 @@ def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
             names = [evidence.called.leaves[key] for key in lost if key in evidence.called.leaves]
             if not names or any(key in evidence.expected for key in lost):
                 continue
-            yield Finding(
+            yield make(
+                Finding,
                 "cut",
                 "info",
                 [node],

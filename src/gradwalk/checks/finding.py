@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ..result import make, returned_by
 from ..schema.findings import FindingKind, FindingModel, Severity
 from ..schema.json_number import json_number
 
 
+@returned_by("diagnose(loss)")
 @dataclass(frozen=True)
 class Finding:
     """Something about a graph or its gradients that may be wrong.
@@ -49,7 +51,8 @@ def finding_models(findings: Iterable[Finding]) -> list[FindingModel]:
 def findings_from(models: Iterable[FindingModel]) -> list[Finding]:
     """The findings that were made into plain JSON values."""
     return [
-        Finding(
+        make(
+            Finding,
             model["kind"],
             model["severity"],
             model["nodes"],

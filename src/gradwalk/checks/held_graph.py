@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from ..english import plural
 from ..graph.labels import in_bytes
+from ..result import returned_by
 
 
+@returned_by("held(loss)")
 @dataclass(frozen=True)
 class HeldGraph:
     """Autograd graphs that are alive, and what keeps them so.

@@ -9,6 +9,7 @@ import torch
 from ..explain.constants_and_cuts import words_of
 from ..graph.adjacency import successors
 from ..graph.labels import is_pass_through
+from ..result import make
 from ..schema.findings import FindingKind
 from ..torch_api.reading import is_plain
 from ..torch_api.saved_tensors import plain_value
@@ -41,7 +42,8 @@ def _leaf_roots(evidence: CheckContext) -> Iterator[Finding]:
         else "Compute it from the parameters, without torch.tensor() or requires_grad_() on the "
         "result."
     )
-    yield Finding(
+    yield make(
+        Finding,
         "leaf",
         "warning",
         roots,
@@ -74,7 +76,8 @@ def _spread(evidence: CheckContext) -> Iterator[Finding]:
 
 
 def _spread_finding(evidence: CheckContext, node: int, n: int) -> Finding:
-    return Finding(
+    return make(
+        Finding,
         "broadcast",
         "info",
         [node],
@@ -132,7 +135,8 @@ def _twice(evidence: CheckContext) -> Iterator[Finding]:
             before = source_of(evidence, node)
             if before is not None and graph.nodes[before]["op"] == wanted:
                 first = wanted.removesuffix("Backward0").lower()
-                yield Finding(
+                yield make(
+                    Finding,
                     kind,
                     "warning",
                     [before, node],
@@ -191,7 +195,8 @@ def _no_log_probabilities(evidence: CheckContext) -> Iterator[Finding]:
             remedy = "Take dim=1."
         else:
             continue
-        yield Finding(
+        yield make(
+            Finding,
             "no-log-probabilities",
             "info",
             [node],
@@ -218,7 +223,8 @@ def _targets(evidence: CheckContext) -> Iterator[Finding]:
             child = takes.get("target")
             is_both = len(graph.out_edges(node)) > 1
             if child is not None and is_both and graph.nodes[child]["kind"] == "op":
-                yield Finding(
+                yield make(
+                    Finding,
                     "target",
                     "info",
                     [node, child],
@@ -235,7 +241,8 @@ def _out_of_range(evidence: CheckContext, node: int) -> Iterator[Finding]:
     least, most = float(target.min()), float(target.max())
     if least < 0 or most > 1:
         is_whole = plain_value(evidence.captured.nodes[node], "reduction") == 0
-        yield Finding(
+        yield make(
+            Finding,
             "target",
             "info" if is_whole else "warning",
             [node],

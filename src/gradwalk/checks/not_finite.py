@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..explain.constants_and_cuts import at_line
 from ..explain.zero_derivatives import signed
 from ..graph.adjacency import successors
 from ..graph.labels import described
+from ..result import make, replaced
 from ..torch_api.nodes import keeps_tensors, leaf_tensor
 from ..torch_api.reading import everywhere, finite, why_unreadable
 from .context import CheckContext
@@ -86,7 +86,7 @@ def not_finite(evidence: CheckContext) -> Iterator[Finding]:
             message = f"The output is finite, but the forward pass has NaN in between. {first[1]}"
             if first[0] not in birth[0].nodes:
                 message += f" {birth[0].message}"
-            birth = [replace(birth[0], message=message, nodes=[first[0], *birth[0].nodes])]
+            birth = [replaced(birth[0], message=message, nodes=[first[0], *birth[0].nodes])]
         yield from birth
         return
     node, nr = bad[0]
@@ -96,7 +96,8 @@ def not_finite(evidence: CheckContext) -> Iterator[Finding]:
     where = f" {first[1]}" if first is not None else ""
     if first is None and birth:
         where = f" The saved tensors do not show where. In backward: {birth[0].message}"
-    yield Finding(
+    yield make(
+        Finding,
         "nan",
         "error",
         [node] if first is None else [first[0], node],
@@ -212,4 +213,4 @@ def _birth(evidence: CheckContext) -> list[Finding]:
     numbers = {what: float(count) for what, count in counts.items() if count is not None}
     line = evidence.line(node)
     made = f" That node was made{at_line(line, text=True)}." if line is not None else ""
-    return [Finding("nan", "error", [node], note + made, numbers)]
+    return [make(Finding, "nan", "error", [node], note + made, numbers)]

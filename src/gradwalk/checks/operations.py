@@ -13,6 +13,7 @@ from torch.autograd.graph import Node
 from ..english import list_some, plural
 from ..explain.constants_and_cuts import at_line
 from ..explain.passes import advice_on_freed, freed_part, remedy_for, stopped_node
+from ..result import make
 from ..torch_api.nodes import keeps_tensors, leaf_tensor, sequence_nr
 from ..torch_api.reading import base_of, everywhere, storage_id
 from ..torch_api.saved_tensors import is_freed, read_saved
@@ -37,7 +38,8 @@ def _without_derivative(evidence: CheckContext) -> Iterator[Finding]:
         if op == "NotImplemented":
             seen = evidence.captured.annotations.get(node)
             called = f"{seen.forward}, " if seen is not None and seen.forward else ""
-            yield Finding(
+            yield make(
+                Finding,
                 "no-grad",
                 "warning",
                 [node],
@@ -76,7 +78,8 @@ def _changed(evidence: CheckContext) -> Iterator[Finding]:
         if links:
             of = list_some([evidence.place(link) for link in links], 3)
             remedy = f"The graph goes on into an earlier iteration at {of}: detach() that."
-        yield Finding(
+        yield make(
+            Finding,
             "changed",
             "error",
             [node, *links, *others],
@@ -163,7 +166,8 @@ def _freed(evidence: CheckContext) -> Iterator[Finding]:
     found = freed_part(evidence.captured)
     if found is not None:
         start, user = found
-        yield Finding(
+        yield make(
+            Finding,
             "freed",
             "error",
             [start, user],
@@ -183,7 +187,8 @@ def _stopped(evidence: CheckContext) -> Iterator[Finding]:
     node = stopped_node(evidence.captured, run)
     where = f"after {plural(run.total, 'step')}" if node is None else f"at {evidence.place(node)}"
     why = f"with {run.error.rstrip('.')}" if run.error else "with the error that it raised"
-    yield Finding(
+    yield make(
+        Finding,
         "backward-failed",
         "error",
         [] if node is None else [node],
@@ -200,7 +205,8 @@ def _not_training(evidence: CheckContext) -> Iterator[Finding]:
         if op in _NORMS and evidence.saved(node).get("training") is False:
             still.append(node)
     if still:
-        yield Finding(
+        yield make(
+            Finding,
             "eval",
             "info",
             still,

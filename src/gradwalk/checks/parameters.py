@@ -11,6 +11,7 @@ from ..english import list_some, plural
 from ..explain.not_in_graph import CutOff, about_cut_off, cut_off, reason_outside
 from ..explain.reason import Asked, Reason
 from ..graph.labels import described
+from ..result import make
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere, storage_id, why_unreadable
 from .context import CheckContext
@@ -53,7 +54,8 @@ def _outside(evidence: CheckContext) -> Iterator[Finding]:
         them = "it" if len(called) == 1 else "them"
         ways = about_cut_off(found, called, them, f"{place}, " if place else "")
         ways += f" {_WAITS}" if waits else ""
-        yield Finding(
+        yield make(
+            Finding,
             "cut",
             "info" if waits else "warning",
             taken_by(evidence, first),
@@ -64,7 +66,8 @@ def _outside(evidence: CheckContext) -> Iterator[Finding]:
     for (_, meant), group in groups.items():
         names = [name for name, _ in group]
         one = len(names) == 1
-        yield Finding(
+        yield make(
+            Finding,
             "no-grad",
             "info" if meant else "warning",
             [],
@@ -141,7 +144,8 @@ def _frozen(evidence: CheckContext) -> Iterator[Finding]:
     names = [name for _, name in frozen]
     more = f" An optimizer holds {list_some(held)}." if held else ""
     one = len(names) == 1
-    yield Finding(
+    yield make(
+        Finding,
         "frozen",
         "warning" if held else "info",
         [],
@@ -165,7 +169,8 @@ def _plain_flags(evidence: CheckContext) -> Iterator[Finding]:
         others = sum(parameter.requires_grad is not flag for parameter in parameters)
         if others:
             name = path or "the module"
-            yield Finding(
+            yield make(
+                Finding,
                 "frozen",
                 "info",
                 [],
@@ -190,7 +195,8 @@ def _left_out(evidence: CheckContext) -> Iterator[Finding]:
         if i not in steps or all(kept is None for kept in steps[i].grad_outputs)
     ]
     if empty:
-        yield Finding(
+        yield make(
+            Finding,
             "no-grad",
             "warning",
             empty,
@@ -255,7 +261,8 @@ def _untied(evidence: CheckContext) -> Iterator[Finding]:
                 pairs.append((table, head, "hold the same numbers"))
     for first, second, how in pairs:
         names = evidence.name(first), evidence.name(second)
-        yield Finding(
+        yield make(
+            Finding,
             "tied",
             "info",
             [first, second],
@@ -311,7 +318,8 @@ def _unregistered(evidence: CheckContext) -> Iterator[Finding]:
     first = f" First use: {evidence.place(users[0])}." if users else ""
     whose = type(root).__name__ if root is not None else "No module that a variable holds"
     does = "does not register" if root is not None else "registers"
-    yield Finding(
+    yield make(
+        Finding,
         "unregistered",
         "warning",
         lost,
@@ -340,7 +348,8 @@ def _plain_attributes(evidence: CheckContext) -> Iterator[Finding]:
             if node is None or id(value) in evidence.held or evidence.called.name_of(value):
                 continue
             whole = f"{path}.{name}" if path else name
-            yield Finding(
+            yield make(
+                Finding,
                 "unregistered",
                 "info",
                 [node],
@@ -356,7 +365,8 @@ def _buffers(evidence: CheckContext, module: torch.nn.Module, path: str) -> Iter
         node = None if value is None else evidence.leaves.get(id(value))
         if node is None or id(value) in evidence.held:
             continue
-        yield Finding(
+        yield make(
+            Finding,
             "unregistered",
             "info",
             [node],
@@ -376,7 +386,8 @@ def _computed_attribute(
     if node is None or leaf is None or _is_held(evidence, behind[0], leaf):
         return
     if leaf.shape == value.shape:
-        yield Finding(
+        yield make(
+            Finding,
             "not-a-leaf",
             "info",
             [node, behind[0]],
@@ -412,7 +423,8 @@ def _no_leaf(evidence: CheckContext) -> Iterator[Finding]:
             continue  # one of a module that no variable holds
         if _is_held(evidence, behind[0], leaf):
             continue
-        yield Finding(
+        yield make(
+            Finding,
             "not-a-leaf",
             "info",
             [node, behind[0]],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..graph.guarded import could_not
 from ..graph.integers import read_int
 from ..graph.labels import in_bytes
 from ..plugins import Hook
+from ..result import make, replaced
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.reading import fake_mode_of
 from ..torch_api.saved_tensors import is_freed
@@ -120,7 +121,7 @@ def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
 
 
 def _limited(finding: Finding) -> Finding:
-    return replace(finding, nodes=finding.nodes[:_MOST_NODES])
+    return replaced(finding, nodes=finding.nodes[:_MOST_NODES])
 
 
 def _guarded(part: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
@@ -128,13 +129,14 @@ def _guarded(part: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     try:
         yield from part()
     except Exception as error:
-        yield Finding("failed", "info", [], could_not("a part of the diagnosis", error))
+        yield make(Finding, "failed", "info", [], could_not("a part of the diagnosis", error))
 
 
 def _no_backward(evidence: CheckContext) -> Finding:
     freed = any(map(is_freed, evidence.captured.nodes))
     anew = "compute the output anew, since a backward has freed some of this graph, and "
-    return Finding(
+    return make(
+        Finding,
         "no-backward",
         "info",
         [],
@@ -152,7 +154,8 @@ def _depth(evidence: CheckContext, run: RecordedRun, limits: Limits) -> Iterator
         threshold = limits.exploding if grows else limits.vanishing
         near, far = change.near, change.far
         gate = None if grows or not gates else nearest_of(graph, far, gates)
-        yield Finding(
+        yield make(
+            Finding,
             "exploding" if grows else "vanishing",
             "warning" if gate is None else "info",
             [far, near],
@@ -204,7 +207,8 @@ def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:
             if kept
             else ""
         )
-        yield Finding(
+        yield make(
+            Finding,
             "dead",
             "info" if kept else "error" if zero == units else "warning",
             [node],
@@ -230,7 +234,8 @@ def _memory(evidence: CheckContext, largest: int) -> Iterator[Finding]:
     unknown = f" {memory.unknown} more saved tensors are of unknown size." if memory.unknown else ""
     is_fake = fake_mode_of(leaf for _, leaf in evidence.captured.leaves()) is not None
     holds = "With real tensors, the graph would hold" if is_fake else "The graph holds"
-    yield Finding(
+    yield make(
+        Finding,
         "memory",
         "info",
         nodes,

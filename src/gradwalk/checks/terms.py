@@ -13,6 +13,7 @@ from ..backward.recorded_run import RecordedRun
 from ..explain.constants_and_cuts import words_of
 from ..explain.zero_derivatives import FLAT
 from ..graph.adjacency import predecessors, successors
+from ..result import make
 from ..tracing.cuts import Constant, Cut
 from ..tracing.operands import NO_DERIVATIVE
 from .context import CheckContext
@@ -81,7 +82,8 @@ def _constant_terms(evidence: CheckContext) -> Iterator[Finding]:
 
 
 def _constant_term(evidence: CheckContext, nodes: list[int], why: str) -> Finding:
-    return Finding(
+    return make(
+        Finding,
         "constant-term",
         "info",
         nodes,
@@ -196,7 +198,8 @@ def _dominated(evidence: CheckContext, run: RecordedRun, terms: list[_Term]) -> 
     if ratio < _DOMINATES:
         return
     big, small = terms[most].node, terms[least].node
-    yield Finding(
+    yield make(
+        Finding,
         "dominated",
         "info",
         [small, big],

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from ..english import list_some, plural
+from ..result import make
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere, is_plain
 from ..torch_api.saved_tensors import read_saved
@@ -85,7 +86,8 @@ def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
             f"{'is' if len(strays) == 1 else 'are'} neither in this graph nor in a known module. "
             "A replaced layer leaves such tensors."
         )
-    yield Finding(
+    yield make(
+        Finding,
         "optimizer",
         "warning" if is_grave else "info",
         [node for node, _ in missing],
@@ -106,7 +108,8 @@ def _of_several(evidence: CheckContext) -> Iterator[Finding]:
     if len(used) < 2:
         return
     each = "; ".join(map(list_some, used))
-    yield Finding(
+    yield make(
+        Finding,
         "optimizer",
         "info",
         [],
@@ -131,7 +134,8 @@ def _standing_still(evidence: CheckContext) -> Iterator[Finding]:
             nodes += here
             names += [evidence.name(node) for node in here]
     if names:
-        yield Finding(
+        yield make(
+            Finding,
             "optimizer",
             "info",
             nodes,
@@ -220,7 +224,7 @@ def _scaled(evidence: CheckContext, shares: list[tuple[int, float]], scale: floa
         f"{plural(len(nodes), 'parameter')} {'was' if len(nodes) == 1 else 'were'} {what}. "
         f"{remedy}"
     )
-    return [Finding("scaled", "warning", nodes, message, {"scale": scale})]
+    return [make(Finding, "scaled", "warning", nodes, message, {"scale": scale})]
 
 
 def _has_changed(evidence: CheckContext, node: int) -> bool:
@@ -259,7 +263,8 @@ def _cleared(evidence: CheckContext) -> Iterator[Finding]:
     lost = "If the optimizer has not stepped, its step() has no gradient: call"
     if not any(each is not False for each in known):
         lost = "Its values are as they were, so no step has used this gradient. To use it, call"
-    yield Finding(
+    yield make(
+        Finding,
         "cleared",
         "info",
         nodes,
@@ -283,7 +288,8 @@ def _large(evidence: CheckContext) -> Iterator[Finding]:
     if not size or not math.isfinite(gradient) or not gradient > _LARGE * size:
         return
     ratio = gradient / size
-    yield Finding(
+    yield make(
+        Finding,
         "large",
         "info",
         nodes,
@@ -334,7 +340,8 @@ def _share(came: torch.Tensor, grad: torch.Tensor, length: float) -> float | Non
 
 def _added(evidence: CheckContext, nodes: list[int], *, is_known: bool) -> Finding:
     names = [evidence.captured.graph.nodes[node]["name"] or "an unnamed leaf" for node in nodes]
-    return Finding(
+    return make(
+        Finding,
         "accumulated",
         "info",
         nodes,
@@ -353,7 +360,8 @@ def _clipped(shares: list[tuple[int, float]]) -> Iterator[Finding]:
     most = max(share for _, share in shares)
     if most > _CLIPPED or most - least > _CLOSE * most or _is_scale(1 / most):
         return  # unscaled, if by a power of two
-    yield Finding(
+    yield make(
+        Finding,
         "clipped",
         "info",
         [node for node, _ in shares],

@@ -12,6 +12,7 @@ from torch import nn
 from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_pass import contributions
 from ..english import list_some, plural
+from ..result import make
 from ..torch_api.reading import is_plain, submodules
 from ..torch_api.saved_tensors import plain_value, read_saved
 from .context import CheckContext
@@ -44,7 +45,8 @@ def _shared_modules(evidence: CheckContext) -> Iterator[Finding]:
             child = next(each for _, each in children if id(each) == key)
             used = [p for p in child.parameters() if evidence.is_used(id(p))]
             if used:
-                yield Finding(
+                yield make(
+                    Finding,
                     "shared-module",
                     "info",
                     [evidence.leaves[id(p)] for p in used if id(p) in evidence.leaves],
@@ -63,7 +65,8 @@ def _unused_backward(evidence: CheckContext) -> Iterator[Finding]:
         if _takes_gradient(type(module)):
             found.setdefault(type(module), path)
     for kind, path in found.items():
-        yield Finding(
+        yield make(
+            Finding,
             "unused-backward",
             "info",
             [],
@@ -117,7 +120,8 @@ def _changed_on_the_way(evidence: CheckContext) -> Iterator[Finding]:
                 if each != node and _has_received(evidence, each, nr, step.node, changed.tensor)
             ]
             if wrong:
-                yield Finding(
+                yield make(
+                    Finding,
                     "changed-gradient",
                     "warning",
                     [node, *wrong, step.node],
@@ -178,7 +182,8 @@ def _lost_writes(evidence: CheckContext) -> Iterator[Finding]:
             if is_added
             else "backward gives all of them a gradient, as if each had been written."
         )
-        yield Finding(
+        yield make(
+            Finding,
             "repeated-index",
             "warning" if is_added else "info",
             [node],
@@ -236,7 +241,8 @@ def _last_of_padded(evidence: CheckContext) -> Iterator[Finding]:
         lengths = [each for each in captured.graph.succ[writes] if _is_write(evidence, each)]
         is_only = len(captured.graph.pred[source]) == 1
         if is_step and is_only and lengths and _is_write(evidence, writes):
-            yield Finding(
+            yield make(
+                Finding,
                 "padding",
                 "warning",
                 [node],

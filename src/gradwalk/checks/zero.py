@@ -13,6 +13,7 @@ from ..english import list_some, plural
 from ..explain.zero_derivatives import Block, blocked_leaves, is_margin
 from ..graph.capture import Capture
 from ..graph.labels import is_pass_through
+from ..result import make
 from ..schema.findings import Severity
 from ..torch_api.nodes import custom_function
 from ..torch_api.reading import distinct, is_plain, overlaps_too_much
@@ -141,7 +142,8 @@ def _zero_finding(
     evidence: CheckContext, nodes: list[int], severity: Severity, why: str
 ) -> Finding:
     names = [evidence.name(node) for node in nodes]
-    return Finding(
+    return make(
+        Finding,
         "zero",
         severity,
         nodes,

@@ -16,6 +16,7 @@ from torch import nn
 
 from ..graph.capture import as_text
 from ..hosts.this_host import caller_variables, frame_locals
+from ..result import make, returned_by
 from ..torch_api.modes import unseen, without_overrides
 from ..torch_api.reading import shape_of
 from .module_path import names_of_submodules
@@ -25,6 +26,7 @@ from .source_line import APPLY, SourceLine, SourceLines, is_library
 _RUNS_MODULE = nn.Module.__call__.__code__
 
 
+@returned_by("last_failure()")
 @dataclass(frozen=True, eq=False)
 class FailedInput:
     """A tensor that a failing call was given, as it was then.
@@ -111,7 +113,7 @@ def _read(error: Exception, at: TracebackType | None, calls: CodeType) -> Failed
 
 def _input(tensor: torch.Tensor, name: str | None) -> FailedInput:
     dtype, device = as_text(tensor.dtype), str(tensor.device)
-    return FailedInput(name, shape_of(tensor), dtype, device, tensor.requires_grad, tensor)
+    return make(FailedInput, name, shape_of(tensor), dtype, device, tensor.requires_grad, tensor)
 
 
 def _paths(running: Sequence[nn.Module]) -> list[str]:

@@ -67,7 +67,7 @@ def test_a_module():
     assert ops[0] == "AddmmBackward0"
     names = [data["name"] for _, data in failure.graph.nodes(data=True)]
     assert "fc1.weight" in names
-    assert failure.widget().model["nodes"]
+    assert failure.widget.model["nodes"]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_own_code_has_no_call():
 
     failure = failed(run)
     assert (failure.call, failure.inputs, failure.graph) == (None, [], None)
-    assert failure.widget() is None
+    assert failure.widget is None
     assert failure.error == "KeyError: 'missing'"
 
 

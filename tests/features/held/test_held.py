@@ -14,6 +14,7 @@ from torch.autograd.graph import Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from gradwalk import GraphWidget, HeldGraph, held, record, watch
+from gradwalk.result import make
 
 
 def alive():
@@ -72,7 +73,8 @@ def test_there_are_enough_leaks():
 def test_the_graph_of_one_tensor():
     history = [one(i) for i in range(3)]
     found = held(history[1])
-    assert found == HeldGraph(
+    assert found == make(
+        HeldGraph,
         graphs=1,
         bytes=412,
         holders=["history[1] (list, local of test_the_graph_of_one_tensor())"],

@@ -13,6 +13,7 @@ from torch import nn
 from gradwalk import Advice, Plan, plan
 from gradwalk.features.plan.advice import code_for
 from gradwalk.features.plan.amounts import Bytes, Flops, read_bytes
+from gradwalk.result import make
 
 BUDGETS = (0.75, 0.5, 0.3)
 
@@ -66,7 +67,9 @@ def planned(step: Step) -> Plan:
 def chosen(blocks: tuple[str, ...]) -> Advice:
     """Advice to checkpoint given blocks."""
     nothing = Bytes(0)
-    return Advice(nothing, blocks, nothing, nothing, Flops(0), True, code_for(blocks), None, ())
+    return make(
+        Advice, nothing, blocks, nothing, nothing, Flops(0), True, code_for(blocks), None, ()
+    )
 
 
 def every_subset(before: Plan, blocks: tuple[str, ...]) -> dict[tuple[str, ...], Plan]:

@@ -21,7 +21,7 @@ def planned(name: str) -> Plan:
 )
 def test_nodes_of_the_curve_are_those_of_the_graph(name):
     found = planned(name)
-    widget = found.widget()
+    widget = found.widget
     shown = widget.model["plan"]
     ops = widget.to_networkx().nodes(data="op")
     assert shown["live"][shown["peak"]] == found.peak == max(shown["live"])
@@ -34,7 +34,7 @@ def test_nodes_of_the_curve_are_those_of_the_graph(name):
 
 def test_amounts_of_the_nodes_add_up():
     found = planned("decoder")
-    widget = found.widget()
+    widget = found.widget
     assert sum(widget.model["plan"]["flops"]) == found.flops
     memory = widget._source.memory()
     assert memory["total"] == sum(memory["bytes"]) == found.saved
@@ -43,7 +43,7 @@ def test_amounts_of_the_nodes_add_up():
 def test_the_curve_of_a_long_step_is_thinned_out():
     layers = [nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(300)]
     found = plan(nn.Sequential(*layers), torch.ones(2, 4), loss=torch.sum)
-    shown = found.widget().model["plan"]
+    shown = found.widget.model["plan"]
     assert len(found.curve) > 1000
     assert len(shown["live"]) < 300
     assert max(shown["live"]) == found.peak
@@ -52,19 +52,19 @@ def test_the_curve_of_a_long_step_is_thinned_out():
 
 def test_a_cell_a_page_and_a_file_show_it(tmp_path):
     found = planned("decoder")
-    assert found._repr_mimebundle_() == found.widget()._repr_mimebundle_()
+    assert found._repr_mimebundle_() == found.widget._repr_mimebundle_()
     assert found.to_html(tmp_path / "plan.html").read_text().startswith("<!doctype html>")
-    gradwalk.save(found.widget(), tmp_path / "plan.gw")
+    gradwalk.save(found.widget, tmp_path / "plan.gw")
     again = gradwalk.load(tmp_path / "plan.gw")
-    assert again.model["plan"] == found.widget().model["plan"]
+    assert again.model["plan"] == found.widget.model["plan"]
 
 
 def test_checkpointed_blocks_are_drawn():
     found = planned("decoder")
     advice = found.advise(1)
     after = found.apply(advice)
-    assert not found.widget().model["checkpoints"]
-    assert len(after.widget().model["checkpoints"]) == len(advice.blocks)
+    assert not found.widget.model["checkpoints"]
+    assert len(after.widget.model["checkpoints"]) == len(advice.blocks)
 
 
 def test_other_graphs_have_no_plan():

@@ -14,6 +14,7 @@ from torch.autograd.gradcheck import GradcheckError, gradcheck
 from torch.autograd.graph import Node
 
 from ...backward.recorded_pass import refuse_within_backward
+from ...result import make, returned_by
 from ...torch_api.modes import grad_mode_kept, random_numbers_kept, unseen
 from ...torch_api.nodes import custom_function, is_of_torch, op_name
 from ...torch_api.reading import first_line
@@ -60,6 +61,7 @@ class WrongDerivative:
         )
 
 
+@returned_by("check(output)")
 @dataclass(frozen=True)
 class Check:
     """The result of `check`.
@@ -189,7 +191,7 @@ class _Checker:
                 twice = self.second()
         except _FaultError as found:
             sentence = f"{name} {found.words}"
-            return Check(False, found.fault, found.wrong[:MOST_TOLD], sentence)
+            return make(Check, False, found.fault, found.wrong[:MOST_TOLD], sentence)
         size = self.call.size
         few = "" if tried == size else f" of {size:,}"
         unknown = (
@@ -203,7 +205,7 @@ class _Checker:
             f"number{'s' * (tried != 1)} of its inputs{unknown}, and with every layout of its "
             f"grad_output. {twice}"
         )
-        return Check(True, None, (), sentence)
+        return make(Check, True, None, (), sentence)
 
     def repeated(self) -> list[torch.Tensor]:
         """Return the incoming gradients, after two calls of backward with them.

@@ -16,6 +16,7 @@ from ...graph.capture import Place, capture_nodes
 from ...graph.labels import label
 from ...graph.names import Names, caller_names
 from ...graph.outputs import Output, read_outputs
+from ...result import make, returned_by
 from ...schema.what_if import ShareModel
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.reading import is_plain, own_part
@@ -100,6 +101,7 @@ _MOST_SPLITS = 256  # gradients that are split up in search of them
 _MOST_NAMED = 6  # nodes of a path
 
 
+@returned_by("contributions(tensor, loss)")
 @dataclass(frozen=True)
 class Contribution:
     """One part of a gradient.
@@ -209,7 +211,8 @@ def parts_of(experiment: Experiment, place: Place, by: By) -> list[Contribution]
     whole = _total(grads)
     square = along(whole, whole)
     found = [
-        Contribution(
+        make(
+            Contribution,
             part.label,
             part.gradient,
             along(part.gradient, whole) / square if square else 0.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from ...backward.recorded_run import RecordedRun
 from ...graph.capture import Capture, Place, capture_nodes
 from ...graph.names import Names, caller_names
 from ...graph.outputs import read_outputs
+from ...result import make, replaced, returned_by
 from ...sources.snapshot import TakesSnapshots
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...tracing.annotate import watched
@@ -24,6 +25,7 @@ from .program_change import program_change
 _BEFORE = "before"
 
 
+@returned_by("what_if(loss, ...)")
 @dataclass(frozen=True)
 class WhatIf:
     """Gradients without and with changes, from `what_if`.
@@ -74,7 +76,7 @@ class WhatIf:
                 f"named() was given {name!r}. Give a name of its own: {_BEFORE!r} is what the "
                 "gradients are called without any change."
             )
-        return replace(self, name=name)
+        return replaced(self, name=name)
 
     def beside(self, *others: WhatIf) -> dict[str, dict[str | int, torch.Tensor | None]]:
         """Return the gradients without changes and with each result's changes, as columns.
@@ -218,7 +220,8 @@ def _what_if(
         experiment = Experiment(captured, gradient, inputs, recorded=run)
         edits = read_edits(experiment, *asked)
         outcome = experiment.what_if(edits)
-        return WhatIf(
+        return make(
+            WhatIf,
             **_by_name(experiment, outcome),
             code=program_change(watched(captured), experiment, edits, outcome.flowed),
             notes=experiment.notes(edits),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import networkx as nx
 
 from ...english import join_words
+from ...result import make, returned_by
 from ...sources.read_source import capture
 from ...tracing import failed_call
 from ...tracing.failed_call import FailedCall, FailedInput
 from ...widget.graph_widget import GraphWidget
 
 
+@returned_by("last_failure()")
 class Failure:
     """A call that raised in a block of `gradwalk.watch`.
 
@@ -28,6 +31,20 @@ class Failure:
         error: The last line of the traceback, as "RuntimeError: ...".
         graph: The graph of the inputs up to the call, as from `gradwalk.capture`; None if no input
             has a graph.
+        widget: The picture of that graph, a `GraphWidget`; None if no input has a graph.
+
+    Example::
+
+        >>> import torch, gradwalk
+        >>> a = torch.ones(3, requires_grad=True)
+        >>> try:
+        ...     with gradwalk.watch():
+        ...         b = a * 2
+        ...         c = b + torch.ones(4)
+        ... except RuntimeError:
+        ...     failure = gradwalk.last_failure()
+        >>> [node["op"] for node in failure.widget.model["nodes"]]
+        ['MulBackward0', 'AccumulateGrad', 'constant']
     """
 
     def __init__(self, failed: FailedCall) -> None:
@@ -54,25 +71,9 @@ class Failure:
         outputs = self._outputs()
         return capture(*outputs, names=self._names()) if outputs else None
 
+    @functools.cached_property
     def widget(self) -> GraphWidget | None:
-        """Draw the graph up to the failing call.
-
-        Returns:
-            A widget of the inputs that were computed; None if no input has a graph.
-
-        Example::
-
-            >>> import torch, gradwalk
-            >>> a = torch.ones(3, requires_grad=True)
-            >>> try:
-            ...     with gradwalk.watch():
-            ...         b = a * 2
-            ...         c = b + torch.ones(4)
-            ... except RuntimeError:
-            ...     widget = gradwalk.last_failure().widget()
-            >>> [node["op"] for node in widget.model["nodes"]]
-            ['MulBackward0', 'AccumulateGrad', 'constant']
-        """
+        """The picture of the graph up to the failing call; None if no input has a graph."""
         outputs = self._outputs()
         return GraphWidget(*outputs, names=self._names()) if outputs else None
 
@@ -90,9 +91,8 @@ class Failure:
         from IPython.display import display  # noqa: PLC0415  only notebooks have it
 
         print(self)  # noqa: T201
-        shown = self.widget()
-        if shown is not None:
-            display(shown)  # type: ignore[no-untyped-call]
+        if self.widget is not None:
+            display(self.widget)  # type: ignore[no-untyped-call]
 
 
 def last_failure() -> Failure | None:
@@ -117,4 +117,4 @@ def last_failure() -> Failure | None:
         ('matmul', [('x', (8, 10)), ('w', (12, 5))])
     """
     failed = failed_call.last()
-    return None if failed is None else Failure(failed)
+    return None if failed is None else make(Failure, failed)

@@ -11,6 +11,7 @@ from ...checks.finding import Finding
 from ...english import list_some, plural
 from ...graph.adjacency import collector_paused
 from ...graph.labels import in_bytes
+from ...result import make
 from ...torch_api.saved_tensors import is_freed
 from .held import Group, held_graphs, number_of
 from .holders import advice_for, collapsed
@@ -65,7 +66,8 @@ def _finding(group: Group, nodes: list[int]) -> Finding:
     else:
         severity = "info"
         advice = "If backward is not meant to run through them, compute them under torch.no_grad()."
-    return Finding(
+    return make(
+        Finding,
         "held",
         severity,  # type: ignore[arg-type]
         nodes,

@@ -14,6 +14,7 @@ from ...checks.memory import freed_bytes
 from ...graph.adjacency import collector_paused
 from ...graph.names import Names, caller_names
 from ...graph.outputs import read_outputs
+from ...result import make
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.nodes import sequence_nr
 from ...tracing.records import find_record, has_watched
@@ -128,7 +129,8 @@ class Group:
 
     def result(self) -> HeldGraph:
         """Return the public object."""
-        return HeldGraph(
+        return make(
+            HeldGraph,
             len(self.graphs),
             self.bytes(),
             [*collapsed(self.holders), *dict.fromkeys(self.others)],

@@ -8,6 +8,7 @@ from typing import Any
 from ...checks.held_graph import HeldGraph
 from ...graph.adjacency import collector_paused
 from ...graph.names import Names
+from ...result import make
 from ...sources.graph_source import GraphSource
 from ...torch_api.nodes import AccumulateGrad
 from ...widget.controllers import Controller
@@ -66,7 +67,7 @@ class HeldController(Controller[GraphTraits]):
         if not numbers & self._now:
             return result
         found = len(numbers & earlier)
-        return HeldGraph(found, result.bytes, result.holders, result.line, _GROWS)
+        return make(HeldGraph, found, result.bytes, result.holders, result.line, _GROWS)
 
     def mask(self, trait: str, value: Any) -> Any:
         """Say in the panel of an output what the diagnosis has found about earlier graphs."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ...result import make, returned_by
 from ...torch_api.modes import random_numbers_kept
 from ..experiments.jacobian import DOUBLE, SINGLE, Jacobian, Precision, in_double, jacobians
 from .controls import is_whole
@@ -17,6 +18,7 @@ from .controls import is_whole
 _TOLERANCE = 1e-4
 
 
+@returned_by("interact(...).differences()")
 @dataclass(frozen=True)
 class Difference:
     """A gradient and the finite difference for the same number.
@@ -79,7 +81,7 @@ def _differences(leaf: torch.Tensor, found: Jacobian, precision: Precision) -> A
     allowed = max(_TOLERANCE, precision.relative) * size
     wrong = (found.wrong(precision) | found.is_off(given, allowed))[:, 0]
     pairs = [
-        Difference(*numbers)
+        make(Difference, *numbers)
         for numbers in zip(
             given[:, 0].tolist(),
             found.difference[:, 0].tolist(),
@@ -95,6 +97,7 @@ LR = 0.05
 """The initial learning rate in the box."""
 
 
+@returned_by("interact(...).descend()")
 @dataclass(frozen=True)
 class Descent:
     """A step against the gradient.

@@ -17,6 +17,7 @@ from ...graph.adjacency import collector_paused
 from ...graph.names import names_among
 from ...hosts.ipython import shell
 from ...hosts.this_host import with_outer
+from ...result import make, returned_by
 from ...schema.updates import DifferenceModel, NumberInputModel
 from ...sources.graph_source import GraphSource
 from ...sources.read_source import read_source
@@ -164,6 +165,7 @@ def _short(value: Any) -> str:
     return written(value)
 
 
+@returned_by("interact(function, ...)")
 class Interact(ipywidgets.interactive):  # type: ignore[misc]
     """The controls of a function's arguments, and its graph; what `interact` returns.
 
@@ -448,7 +450,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         finally:
             self._waits = False
         self.update()
-        return Descent(before, self._loss(), moved)
+        return make(Descent, before, self._loss(), moved)
 
     def _loss(self) -> float:
         tensors = tensors_in(self.result)
@@ -520,7 +522,7 @@ def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
             f"interact() was given {function!r}, of type {type(function).__name__}. Give it the "
             "function to call, and its arguments by name: interact(neuron, w=(-5.0, 5.0))."
         )
-    return Interact(function, **arguments)
+    return make(Interact, function, **arguments)
 
 
 def _is_plain(given: Any) -> bool:

@@ -15,6 +15,7 @@ from ...comparison.compare_widget import CompareWidget, Places
 from ...graph.adjacency import collector_paused
 from ...graph.find_node import find_node
 from ...graph.names import caller_names
+from ...result import make, returned_by
 from ...schema.comparison import ErrorsModel
 from ...sources.graph_source import GraphSource
 from ...sources.snapshot import Snapshot, are_small
@@ -39,6 +40,7 @@ from .rows import (
 from .tensor_distance import Number, tensor_distance
 
 
+@returned_by("compare_numerics(a, b).contributors(leaf)")
 @dataclass(frozen=True)
 class ErrorShare:
     """The part of a leaf's gradient error that one node adds.
@@ -55,6 +57,7 @@ class ErrorShare:
         return f"<ErrorShare: {self.share:.3g} at {self.row.label if self.row else 'the rest'}>"
 
 
+@returned_by("compare_numerics(a, b)")
 @dataclass(frozen=True)
 class NumericsComparison:
     """The numeric comparison of two runs, from `compare_numerics`. ``print`` shows a summary.
@@ -167,9 +170,9 @@ class NumericsComparison:
             parts = added_to_leaf(self._sweep, pair[0 if self._is_straight else 1])
         if parts is None:
             return []
-        shares = [ErrorShare(rows[each], share) for each, share in parts.items() if share]
+        shares = [make(ErrorShare, rows[each], share) for each, share in parts.items() if share]
         shares.sort(key=lambda each: -abs(each.share))
-        return [*shares, ErrorShare(None, 1 - math.fsum(each.share for each in shares))]
+        return [*shares, make(ErrorShare, None, 1 - math.fsum(each.share for each in shares))]
 
 
 def compare_numerics(
@@ -185,7 +188,7 @@ def compare_numerics(
     """Find where two runs of the same step diverge.
 
     For example the same step eager and compiled, in float32 and bfloat16, before and after a
-    change, or on two machines. The graphs are aligned by structure and names. RunNumbers values and
+    change, or on two machines. The graphs are aligned by structure and names. Values and
     gradients are compared node by node, in double precision.
 
     For a tensor, backward runs once, as in `record`: hooks run, and every ``.grad`` is restored.
@@ -271,7 +274,8 @@ def _compare(
         key=lambda row: -(row.own_error or 0.0),
     )
     first = _first(both.here.subject, rows, gaps)
-    return NumericsComparison(
+    return make(
+        NumericsComparison,
         rows=found,
         first=first,
         ranked=ranked,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
 
 from ...english import list_some, plural
 from ...graph.labels import label
+from ...result import make, replaced, returned_by
 from ...schema.comparison import ErrorModel, ErrorsModel, ErrorSourceModel
 from ...schema.json_number import json_number
 from ...schema.values import JsonNumber
@@ -46,7 +47,7 @@ def rows_inside(
     has_code = [opening is not None and bool(opening.inside) for opening in openings]
     if has_code == [True, False]:
         swapped, why = rows_inside(both.swapped(), tolerance)
-        return [replace(row, nodes=(row.nodes[1], row.nodes[0])) for row in swapped], why
+        return [replaced(row, nodes=(row.nodes[1], row.nodes[0])) for row in swapped], why
     opening = openings[1] if has_code == [False, True] else None
     recorded = both.there.subject.recording
     if opening is None or recorded is None:
@@ -129,6 +130,7 @@ MOST_SOURCES = 100
 _MOST_FIRST: list[Compared] = ["all", "sample", "norm"]
 
 
+@returned_by("compare_numerics(a, b)")
 @dataclass(frozen=True)
 class NumericsRow:
     """The same operation or leaf in both runs.
@@ -187,7 +189,8 @@ def row_of(
         out.append(("value", value))
     if grad and grad.leaves:
         out.append(("gradient", grad))
-    return NumericsRow(
+    return make(
+        NumericsRow,
         nodes=nodes,
         label=label(data),
         op=data["op"],

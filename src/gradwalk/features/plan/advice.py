@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from ...english import plural
+from ...result import make, returned_by
 from .amounts import Bytes, Flops
 from .run_step import Recorded
 from .spans import Span, Spans, Subsets, blocks_of
@@ -38,6 +39,7 @@ class Segments:
     extra_flops: Flops
 
 
+@returned_by("plan(...).advise(budget)")
 @dataclass(frozen=True)
 class Advice:
     """Which blocks to checkpoint so that a step fits a budget.
@@ -103,7 +105,8 @@ def advise(model: nn.Module, recorded: Recorded, budget: Bytes) -> Advice:
         key=lambda i: (float(peaks[i]), float(flops[i]), int(choices[i].sum()), -i),
     )
     blocks = tuple(name for name, is_chosen in zip(names, choices[best], strict=True) if is_chosen)
-    return Advice(
+    return make(
+        Advice,
         budget,
         blocks,
         Bytes(peaks[best].item()),

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
+from ...result import make, returned_by
 from ...sources.graph_source import GraphSource
 from ...torch_api.engine import remove_hooks
 from ...torch_api.modes import unseen
@@ -24,6 +25,7 @@ from .amounts import Bytes
 _REPEATS, _FASTEST = 7, 3
 
 
+@returned_by("GraphWidget(loss).measure()")
 @dataclass(frozen=True)
 class NodeMeasure:
     """What one node took.
@@ -48,6 +50,7 @@ class NodeMeasure:
         return f"{1e3 * self.seconds:.3f} ms, {self.bytes}: {self.op} (node {self.node}){place}"
 
 
+@returned_by("GraphWidget(loss).measure()")
 @dataclass(frozen=True)
 class Measurement:
     """The bytes and the time of each node, measured.
@@ -102,7 +105,8 @@ def measure(source: GraphSource) -> Measurement:
     fastest = sorted(runs, key=lambda each: each[1])[:_FASTEST]
     attributes = captured.drawn.nodes
     nodes = [
-        NodeMeasure(
+        make(
+            NodeMeasure,
             node,
             attributes[node]["op"],
             (attributes[node].get("namespace") or "").replace("/", "."),
@@ -112,7 +116,8 @@ def measure(source: GraphSource) -> Measurement:
         for node in runs[0][0]
     ]
     nodes.sort(key=lambda each: -each.seconds)
-    return Measurement(tuple(nodes), fmean(wall for _, wall in fastest), Bytes(memory["total"]))
+    wall = fmean(each for _, each in fastest)
+    return make(Measurement, tuple(nodes), wall, Bytes(memory["total"]))
 
 
 def _ones(data: Any, number: int) -> torch.Tensor:

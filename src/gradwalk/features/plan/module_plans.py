@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from torch import nn
 
 from ...english import nearest
+from ...result import make, returned_by
 from .amounts import Bytes, Flops
 from .recorder import BACKWARD, FORWARD, Held
 from .run_step import Recorded
 
 
+@returned_by("plan(model, batch)")
 @dataclass(frozen=True)
 class ModulePlan:
     """The amounts of one module, with everything inside it.
@@ -44,7 +46,8 @@ class ModulePlans(Mapping[str, ModulePlan]):
         """Add up a recorded step by module; ``peak`` is the index of an operation."""
         sums = _Sums(recorded, peak)
         self._modules = {
-            name: ModulePlan(
+            name: make(
+                ModulePlan,
                 name,
                 type(module).__name__,
                 Bytes(sums.amounts["parameters"][name]),

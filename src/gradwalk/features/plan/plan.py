@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ...graph.integers import read_int
+from ...result import make, returned_by
 from ...torch_api.modes import unseen
 from ...widget.graph_widget import GraphWidget
 from .advice import Advice, advise, checkpointed
@@ -34,6 +35,7 @@ NOT_COUNTED = (
 """Amounts that a plan does not count; it lists them beside its numbers."""
 
 
+@returned_by("plan(...).place(index)")
 @dataclass(frozen=True)
 class Place:
     """Where in the step something happens or was made.
@@ -64,6 +66,7 @@ class Place:
         return f"{' '.join(parts)}, {self.phase}"
 
 
+@returned_by("plan(...).tensors()")
 @dataclass(frozen=True)
 class HeldTensor:
     """A piece of memory that is live at the peak.
@@ -109,6 +112,7 @@ class HeldTensor:
         return f"{self.bytes} {self.role} {name} {self.dtype}{list(self.shape)}{place}{line}{same}"
 
 
+@returned_by("plan(model, batch)")
 class Plan:
     """The memory and the work of one training step.
 
@@ -117,7 +121,7 @@ class Plan:
     Attributes:
         peak: The most bytes live at once: parameters, buffers, inputs, gradients, saved tensors,
             temporaries, and optimizer state if an optimizer was given.
-        at: Where the peak is.
+        at: The operation at the peak, a `Place`.
         parameters: Bytes of parameters.
         buffers: Bytes of buffers.
         inputs: Bytes of the batch.
@@ -130,17 +134,17 @@ class Plan:
         flops_backward: Those of backward, recomputation included.
         curve: Live bytes after each operation.
         forward_end: How many operations of the curve are the forward pass.
-        modules: The amounts of each module.
+        modules: The amounts of each module, a `ModulePlan` each, by the module's name.
         ranks: The number of ranks, for a plan of one rank of them; else None.
         compiled: The names of compiled modules, which were planned as if they were not compiled.
         not_counted: The amounts that are not in these numbers.
+        widget: The picture of the step's graph, with the memory curve below it.
     """
 
     def __init__(self, given: StepInputs, recorded: Recorded) -> None:
         """Add up a recorded step; `plan` makes plans."""
         self._given = given
         self._recorded = recorded
-        self._widget: GraphWidget | None = None
         operations = recorded.recorder.operations
         self.curve = [each.live for each in operations]
         self.forward_end = recorded.forward_end
@@ -160,7 +164,7 @@ class Plan:
         self.ranks = given.ranks
         self.compiled = recorded.compiled
         self.not_counted = NOT_COUNTED
-        self.modules = ModulePlans(given.model, recorded, self.at.index)
+        self.modules: Mapping[str, ModulePlan] = ModulePlans(given.model, recorded, self.at.index)
 
     def tensors(self, limit: int | None = 20) -> list[HeldTensor]:
         """List the memory that is live at the peak, largest first.
@@ -231,27 +235,23 @@ class Plan:
             True
         """
         given = replace(self._given, patch=partial(checkpointed, advice.blocks))
-        return Plan(given, run_step(given))
+        return make(Plan, given, run_step(given))
 
+    @cached_property
     def widget(self) -> GraphWidget:
-        """Return the picture of the step's graph, with the memory curve below it.
+        """The picture of the step's graph, with the memory curve below it.
 
         Colours show FLOPs or saved bytes. A cell that ends with the plan shows the same picture.
 
-        Returns:
-            The widget, the same each time.
-
         Example::
 
-            >>> plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum).widget()
+            >>> plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum).widget
             GraphWidget(5 nodes, 4 edges, 2 leaves)
         """
-        if self._widget is None:
-            self._widget = widget_of(self, self._given, self._recorded)
-        return self._widget
+        return widget_of(self, self._given, self._recorded)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        return self.widget()._repr_mimebundle_(**options)
+        return self.widget._repr_mimebundle_(**options)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
         """Write the picture as an interactive page that works offline.
@@ -271,7 +271,7 @@ class Plan:
             >>> page[:15]
             '<!doctype html>'
         """
-        return self.widget().to_html(path)
+        return self.widget.to_html(path)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return the amounts of each module as a pandas table.
@@ -327,7 +327,8 @@ class Plan:
         node, op = (
             (None, None) if number is None else self._recorded.nodes.get(number, (None, None))
         )
-        return Place(
+        return make(
+            Place,
             found.phase,
             found.name,
             found.node or op,
@@ -340,7 +341,8 @@ class Plan:
     def _held_tensor(self, held: Held, is_saved: bool, twice: dict[int, Held]) -> HeldTensor:
         at = self.at.index
         same = held.copy_of if held.copy_of and held.copy_of.bytes_at(at) else twice.get(id(held))
-        return HeldTensor(
+        return make(
+            HeldTensor,
             Bytes(held.bytes_at(at)),
             held.role or ("saved" if is_saved else "temporary"),
             held.name,
@@ -409,4 +411,4 @@ def plan(
             "function that shards the model."
         )
     given = StepInputs(build(model), batch, loss, optimizer, ranks, shard)
-    return Plan(given, run_step(given))
+    return make(Plan, given, run_step(given))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Protocol
 
+from ...result import replaced
 from .amounts import Bytes, Flops
-from .module_plans import ModulePlan, ModulePlans
+from .module_plans import ModulePlan
 
 
 class _Planned(Protocol):
@@ -23,7 +24,7 @@ class _Planned(Protocol):
     flops: Flops
     flops_forward: Flops
     flops_backward: Flops
-    modules: ModulePlans
+    modules: Mapping[str, ModulePlan]
     ranks: int | None
     compiled: tuple[str, ...]
     not_counted: str
@@ -111,7 +112,7 @@ def _together(group: list[ModulePlan]) -> tuple[str, ModulePlan]:
         return first.name, first
     amounts = [each.name for each in fields(first) if each.name not in ("name", "kind")]
     totals = {what: sum(getattr(each, what) for each in group) for what in amounts}
-    whole = replace(first, **{what: type(getattr(first, what))(n) for what, n in totals.items()})
+    whole = replaced(first, **{what: type(getattr(first, what))(n) for what, n in totals.items()})
     return f"{first.name} … {last.name.rpartition('.')[2]} ({len(group)} together)", whole
 
 

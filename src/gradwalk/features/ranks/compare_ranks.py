@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ...checks.finding import Finding
 from ...english import list_some, plural
+from ...result import make
 from ...schema.ranks import RankModel, StatisticsModel
 from .leaf_over_ranks import (
     LeafOverRanks,
@@ -50,7 +51,8 @@ def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
     """
     apart = [leaf for leaf in leaves if leaf.is_under_ddp and differ(leaf, value_of)]
     if apart:
-        yield Finding(
+        yield make(
+            Finding,
             "drifted",
             "error",
             nodes_of(apart),
@@ -62,7 +64,8 @@ def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
         )
     apart = [leaf for leaf in leaves if any(differ(leaf, value_of, r) for r in _copies(leaf))]
     if apart:
-        yield Finding(
+        yield make(
+            Finding,
             "drifted",
             "error",
             nodes_of(apart),
@@ -74,7 +77,8 @@ def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
         )
     apart = [leaf for leaf in leaves if _is_averaged(leaf) and differ(leaf, value_of)]
     if apart:
-        yield Finding(
+        yield make(
+            Finding,
             "drifted",
             "error",
             nodes_of(apart),
@@ -132,7 +136,8 @@ def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[F
             else "wrap the model in DistributedDataParallel, or all-reduce each .grad before the "
             "optimizer's step. (If it is wrapped, no_sync() was on, or these were left out.)"
         )
-        yield Finding(
+        yield make(
+            Finding,
             "not-reduced",
             "warning" if is_wrapped else "error",
             nodes_of(group),
@@ -148,7 +153,8 @@ def not_alike(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
     """Find gradients that should be equal by their placement and differ."""
     apart = [leaf for leaf in leaves if any(differ(leaf, reduced_of, r) for r in _copies(leaf))]
     if apart:
-        yield Finding(
+        yield make(
+            Finding,
             "not-alike",
             "error",
             nodes_of(apart),
@@ -175,7 +181,8 @@ def same_batch(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
     for ranks in groups.values():
         if len(ranks) > 1:
             theirs = [leaf for leaf in ours if _arrived(leaf, ranks[0]) is not None]
-            yield Finding(
+            yield make(
+                Finding,
                 "same-batch",
                 "warning",
                 nodes_of(theirs),
@@ -221,7 +228,7 @@ def findings_over_ranks(
         *_of_leaves(ranks, leaves, are_replicas(leaves)),
         *_large(leaves),
         *same_batch(leaves),
-        *(Finding("ranks", "warning", [], sentence) for sentence in incomplete(ranks, apart)),
+        *(make(Finding, "ranks", "warning", [], sentence) for sentence in incomplete(ranks, apart)),
     ]
     return sorted(found, key=lambda each: ["error", "warning", "info"].index(each.severity))
 
@@ -297,7 +304,8 @@ def _unused(ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]) -> Iter
             if wrapped
             else ""
         )
-        yield Finding(
+        yield make(
+            Finding,
             "unused-on-rank",
             "warning",
             nodes_of(group),
@@ -332,7 +340,8 @@ def _not_finite(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
         assert local is not None
         what = f"{local['nan']} NaN" if local["nan"] else f"{local['inf']} infinite numbers"
         more = f", as have {plural(len(group) - 1, 'more gradient')} there" if group[1:] else ""
-        yield Finding(
+        yield make(
+            Finding,
             "nan-on-rank",
             "error",
             nodes_of(group),
@@ -362,7 +371,8 @@ def _large(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             (leaf for leaf in leaves if rank in leaf.on),
             key=lambda leaf: finite(norm_of(leaf.on[rank]["local"])),
         )
-        yield Finding(
+        yield make(
+            Finding,
             "large-on-rank",
             "warning",
             most.nodes,
