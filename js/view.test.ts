@@ -146,20 +146,28 @@ describe("the keyboard", () => {
 
   it("finds, counts, cycles and clears", async () => {
     const { one, node, press } = await view();
+    const all = (of: string) => [...document.querySelectorAll<HTMLElement>(of)];
     await press("/");
     const field = one<HTMLInputElement>(".gw-search-field");
     expect(document.activeElement).toBe(field);
     field.value = "backward";
     field.dispatchEvent(new Event("input"));
     await nextFrame();
-    expect(one(".gw-search-count").textContent).toBe("1 of 2");
-    expect(node(0).classList).toContain("is-current-hit");
+    expect(one(".gw-search-count").textContent).toBe("2");
+    expect(all("[role=option]").map(({ textContent }) => textContent)).toHaveLength(2);
+    expect(all(".is-current-hit")).toEqual([]);
     expect(node(2).classList).toContain("is-dim");
     await press("Enter", field);
+    expect(one(".gw-search-count").textContent).toBe("1 of 2");
+    expect(field.getAttribute("aria-activedescendant")).toBe(all("[role=option]")[0].id);
+    expect(node(0).classList).toContain("is-current-hit");
+    all("[role=option]")[1].click();
+    await nextFrame();
     expect(one(".gw-search-count").textContent).toBe("2 of 2");
     expect(node(1).classList).toContain("is-current-hit");
     await press("Escape", field);
     expect(field.value).toBe("");
+    expect(one(".gw-search-list").hidden).toBe(true);
     expect(node(2).classList).not.toContain("is-dim");
     await press("Escape", field);
     expect(document.activeElement).toBe(one(".gw-canvas"));

@@ -162,9 +162,9 @@ class GraphView {
       refit.widthIs(root.clientWidth);
     };
     cleanup.add(whenResized([root], resized));
-    shell.followFull(() => {
+    shell.followFull((full) => {
       arrangement.arrange();
-      drawing.viewport.fit(false);
+      drawing.viewport.fill(full);
     });
     const keys = {
       f: () => drawing.viewport.fit(),

@@ -263,6 +263,9 @@ describe("a hidden node", () => {
       field.value = text;
       field.dispatchEvent(new Event("input"));
       await nextFrame();
+      expect(all(".gw-svg .gw-node")).toHaveLength(drawn);
+      all(".gw-search-list li")[0]?.click();
+      await nextFrame();
     };
     await type("h30");
     expect(node("h30").classList).toContain("is-current-hit");
@@ -276,11 +279,12 @@ describe("a hidden node", () => {
   });
 
   it("stays once it is selected, when the search goes on", async () => {
-    const { channel, one, node, idOf } = await view(blocks(80));
+    const { channel, one, all, node, idOf } = await view(blocks(80));
     const field = one<HTMLInputElement>(".gw-search-field");
     const type = async (text: string) => {
       field.value = text;
       field.dispatchEvent(new Event("input"));
+      all(".gw-search-list li")[0].click();
       await nextFrame();
     };
     await type("h30");

@@ -216,6 +216,7 @@ describe("the comparison", () => {
     const field = one<HTMLInputElement>(".gw-search-field");
     field.value = "clone";
     field.dispatchEvent(new Event("input"));
+    one(".gw-search-list li").click();
     await nextFrame();
     expect(node(1, 4).classList).toContain("is-current-hit");
     expect(node(0, 0).classList).toContain("is-dim");

@@ -1,7 +1,7 @@
 import { choices } from "../controls/choices";
 import { createHelp } from "../controls/help";
 import { legendEntries } from "../controls/legend";
-import { search } from "../controls/search";
+import { matchWords, search } from "../controls/search";
 import { SearchBox } from "../controls/searchbox";
 import { Shell } from "../controls/shell";
 import { Toolbar } from "../controls/toolbar";
@@ -127,9 +127,9 @@ class Comparison {
       toolbar.tighten();
     };
     cleanup.add(whenResized([root, grid.element], resized));
-    shell.followFull(() => {
+    shell.followFull((full) => {
       this.arrange();
-      grid.first?.viewport.fit(false);
+      grid.first?.viewport.fill(full);
     });
   }
 
@@ -179,6 +179,7 @@ class Comparison {
         grid.markHits(query.trim() === "" ? null : new Set(found), null);
         return found;
       },
+      describe: (place) => matchWords(this.united?.graph.nodes[place] ?? null),
       go: (place) => grid.showHit(place),
       left: () => grid.focus(),
     });

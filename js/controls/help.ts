@@ -3,6 +3,8 @@ import { Remembered } from "../dom/remembered";
 import { DIRECTIONS } from "../layout/direction";
 import type { DirectionChoice } from "../wire";
 
+const DOCS = "https://github.com/gradwalk/gradwalk#readme";
+
 const ARROW = { down: "↓", right: "→", up: "↑", left: "←" };
 
 interface Help {
@@ -46,10 +48,19 @@ export function createHelp(
         key(["Enter"], "select, go into a box"),
         key(["Space"], "select"),
         key(["+", "−"], "open or close a box, or zoom"),
-        key(["/"], "find"),
+        key(["Home"], "first node"),
+        key(["/"], "find; Enter, Shift+Enter: next, previous match"),
         key(["f"], "fit"),
         key(["?"], "this help"),
-        key(["Esc"], "back out of a box, leave"),
+        key(["Esc"], "end a search, back out of a box, leave"),
+        element("li", "gw-key-title", "In the stepping bar"),
+        key(["←", "→"], "one step back, one step on"),
+        key(["Home", "End"], "before the first step, after the last"),
+      ),
+      element(
+        "a",
+        { href: DOCS, target: "_blank", rel: "noopener", ...KEEP_KEYS },
+        "Documentation",
       ),
       note,
     ),

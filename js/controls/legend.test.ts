@@ -51,3 +51,12 @@ it("explains the cells that are drawn, and no others", () => {
     "rows",
   ]);
 });
+
+it("names nodes of the drawn kinds only", () => {
+  const nodes = ["operation", "leaf that requires grad", "output"];
+  const met = (...kinds: NodeModel["kind"][]) =>
+    told({ kinds: new Set(kinds) }).filter((entry) => nodes.includes(entry));
+  expect(met("op", "leaf")).toEqual(nodes);
+  expect(met("op")).toEqual(["operation", "output"]);
+  expect(met()).toEqual(["output"]);
+});

@@ -37,9 +37,12 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
   const { isStatic = false } = options;
   const words = (dynamic: string, fixed: string) =>
     isStatic === "some" ? `${dynamic}, static: ${fixed}` : isStatic ? fixed : dynamic;
+  const { kinds } = options;
+  const isDrawn = (kind: NodeModel["kind"]) => kinds?.has(kind) ?? true;
+  const leaf = words("leaf that requires grad", "input or parameter");
   const entries = [
-    entry("operation", 26, box("gw-op", 3)),
-    entry(words("leaf that requires grad", "input or parameter"), 26, box("gw-leaf", 7)),
+    ...(isDrawn("op") ? [entry("operation", 26, box("gw-op", 3))] : []),
+    ...(isDrawn("leaf") ? [entry(leaf, 26, box("gw-leaf", 7))] : []),
     entry("output", 30, box("gw-root", 3)),
     ...arrowEntries(options),
     ...cellEntries(options.labels ?? []),
@@ -141,8 +144,10 @@ export function drawingEntries(
     direction: scene?.direction ?? "left",
     labels: drawing.gradients,
     isStatic: shown.static,
-    stubs: shown.nodes.some((node) => node.no_grad_inputs.length > 0),
-    kinds: new Set(shown.nodes.map((node) => node.kind)),
+    stubs: scene?.nodes.some(({ shape }) => shape.stubs.length > 0) ?? false,
+    kinds: new Set(
+      scene?.nodes.flatMap(({ id, group, gate }) => (group || gate ? [] : shown.nodes[id].kind)),
+    ),
     copies: scene?.nodes.some((node) => node.copies > 1) ?? false,
     folded: foldedIn(scene),
     ran,

@@ -1,4 +1,4 @@
-import { formatShape } from "../text/shorten";
+import { formatShape, oneLine } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 
 /**
@@ -15,6 +15,19 @@ export function search(graph: GraphModel, query: string): number[] {
   return words
     .reduce((found, word) => found.filter(matcher(word, rootNames)), graph.nodes)
     .map(({ id }) => id);
+}
+
+/** The words for a match in a list: its name or sign, then its operation, shape and module. */
+export function matchWords(node: NodeModel | null): [name: string, place: string] {
+  if (!node) return ["", ""];
+  const { label, name, sign, op, shape, namespace } = node;
+  const own = oneLine(name ?? sign ?? label);
+  const parts = [
+    op === own || op === "AccumulateGrad" ? null : oneLine(op),
+    shape && formatShape(shape),
+    namespace && oneLine(namespace.replaceAll("/", ".")),
+  ];
+  return [own, parts.filter(Boolean).join(" · ")];
 }
 
 /** Return a test of one word. Results are cached, because nodes of a large graph share most texts and shapes. */

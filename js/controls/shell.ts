@@ -13,7 +13,7 @@ export class Shell<T extends { _fault: string | null }> {
   readonly note = element("span", "gw-note-text");
   readonly status = element("div", { class: "gw-status", role: "status" }, this.note);
   private readonly inside = element("div", "gw-frame");
-  private resized = () => {};
+  private resized: (full: boolean) => void = () => {};
 
   constructor(
     private readonly channel: Pick<Channel<T, never>, "get" | "on">,
@@ -71,7 +71,7 @@ export class Shell<T extends { _fault: string | null }> {
   }
 
   /** Follow full screen, which the browser can also leave. `resized` runs when the widget's size changes. */
-  followFull(resized: () => void): void {
+  followFull(resized: (full: boolean) => void): void {
     this.resized = resized;
     this.cleanup.listen(this.root, "fullscreenchange", () => this.setFull(this.hasScreen));
   }
@@ -82,6 +82,6 @@ export class Shell<T extends { _fault: string | null }> {
 
   private setFull(full: boolean): void {
     this.root.classList.toggle("is-full", full);
-    this.resized();
+    this.resized(full);
   }
 }

@@ -187,7 +187,8 @@ function toggles(events: ToolbarEvents): Toggles {
     {
       label: "Local derivatives",
       title: "Write the incoming gradient times the local derivative on every edge",
-      icon: ICONS.derivative,
+      text: "∂",
+      class: "gw-button gw-derivative",
       pressed: false,
     },
     () => events.toggleDerivatives?.(),

@@ -64,7 +64,7 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
       return runs;
     },
     role: Uint8Array.from(graph.nodes, ({ id, kind, op }) =>
-      outputs.has(id) || kind === "call" ? OTHER : roleOfOp(kind, op),
+      kind === "call" ? OTHER : roleOfOp(kind, op, outputs.has(id)),
     ),
     source,
     target,

@@ -13,9 +13,15 @@ const OPERAND = 2;
 /** A follower that may also follow a sum. */
 const ACTIVATION = 3;
 const ADDITION = 4;
+const LOG_SOFTMAX = 5;
+/** A negative log-likelihood: of a log softmax, the cross entropy. */
+const LIKELIHOOD = 6;
 
-export function roleOfOp(kind: string, op: string): number {
+export function roleOfOp(kind: string, op: string, isOutput: boolean): number {
+  if (kind === "op" && /^NllLoss/.test(op)) return LIKELIHOOD;
+  if (isOutput) return OTHER;
   if (kind !== "op") return OPERAND;
+  if (/^LogSoftmax/.test(op)) return LOG_SOFTMAX;
   if (FOLLOWS.test(op)) return NORM.test(op) ? FOLLOWER : ACTIVATION;
   return SUM.test(op) ? ADDITION : OTHER;
 }
@@ -67,11 +73,12 @@ export function joinLayers(
 }
 
 /**
- * Has a sum take in the activation that follows it, where nothing else uses the sum. Linear in nodes and edges.
+ * Has a sum take in the activation that follows it, and a likelihood the log softmax before it, where nothing else uses
+ * the result between them. Linear in nodes and edges.
  *
  * Args: as for `joinLayers`; `operations` says how many each group holds. Absorbed nodes have no box afterwards.
  *
- * Returns per node the sum that it is drawn with; -1 for most.
+ * Returns per node the one that it is drawn with; -1 for most.
  */
 export function joinSums(
   {
@@ -95,6 +102,11 @@ export function joinSums(
   for (let v = 0; v < box.length; v++) if (role[v] === ACTIVATION) activations[tree.groupOf[v]]++;
   for (let e = 0; e < source.length; e++) {
     const [v, sum] = [source[e], target[e]];
+    if (role[v] === LIKELIHOOD && role[sum] === LOG_SOFTMAX) {
+      const areBeside = box[v] < 0 && box[sum] < 0 && tree.groupOf[v] === tree.groupOf[sum];
+      if (areBeside && uses[sum] === 1 && !keep?.has(sum)) sumOf[sum] = v;
+      continue;
+    }
     if (role[v] !== ACTIVATION || role[sum] !== ADDITION || box[sum] >= 0) continue;
     if (uses[sum] !== 1 || takes[v] !== 1 || keep?.has(v)) continue;
     // Beside the sum itself, or in a module with nothing else.

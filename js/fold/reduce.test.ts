@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { roleOfOp } from "./layers";
 import { type ReduceInput, reduce, type Visible } from "./reduce";
 import { groupTree } from "./tree";
 
@@ -156,5 +157,37 @@ describe("folding plumbing", () => {
       { plumbing: [1] },
     );
     expect([result.nodes.length, result.edges.length, result.nodeOf[1]]).toEqual([1, 0, 0]);
+  });
+});
+
+describe("a cross entropy", () => {
+  const ops = ["NllLossBackward0", "LogSoftmaxBackward0", "AddmmBackward0", "AddBackward0"];
+  const entropy = (edges: [number, number][], keep: number[] = []) =>
+    reduce({
+      source: edges.map(([a]) => a),
+      target: edges.map(([, b]) => b),
+      tree: groupTree(ops.map(() => "")),
+      open: new Set(),
+      plumbing: {
+        flag: ops.map(() => 0),
+        keep: new Set(keep),
+        layers: { role: ops.map((op, i) => roleOfOp("op", op, i === 0)), operations: [4] },
+      },
+    });
+
+  it("is one node: a likelihood and the log softmax that only it uses", () => {
+    const chain: [number, number][] = [
+      [0, 1],
+      [1, 2],
+    ];
+    const { nodes, nodeOf } = entropy(chain);
+    expect(nodes.map(({ node, also }) => [node, also])).toEqual([
+      [0, [1]],
+      [2, undefined],
+      [3, undefined],
+    ]);
+    expect([...nodeOf]).toEqual([0, 0, 1, 2]);
+    expect(entropy([...chain, [3, 1]]).nodes).toHaveLength(4);
+    expect(entropy(chain, [1]).nodes).toHaveLength(4);
   });
 });

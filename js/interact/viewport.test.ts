@@ -66,3 +66,13 @@ it("waits with moves while a second click may come, in their order", () => {
   expect(done).toEqual([1, 2, 3]);
   vi.useRealTimers();
 });
+
+it("fills a full screen with a small picture, and goes back to its largest scale on a page", () => {
+  const made = viewport();
+  made.resize({ width: 2000, height: 1000 });
+  expect(made.view.k).toBe(1.2);
+  made.fill(true);
+  expect(made.view.k).toBeGreaterThan(2);
+  made.fill(false);
+  expect(made.view.k).toBe(1.2);
+});

@@ -10,6 +10,8 @@ import {
   fitView,
   inSight,
   isWhole,
+  LARGEST_FIT,
+  LARGEST_FULL,
   revealView,
   type Size,
   type View,
@@ -21,6 +23,8 @@ export class Viewport {
   stage: Size = { width: 0, height: 0 };
   /** The width at the right that something else covers, px. Setting it moves nothing. */
   cover = 0;
+  /** The largest scale of the whole picture. */
+  private largest = LARGEST_FIT;
   /** The covered width when the first view was made. */
   private homeCover = 0;
   /** Until when moves wait, because a second click may come to the same place. */
@@ -78,7 +82,7 @@ export class Viewport {
     this.framed = width > 0;
     if (!this.framed) return false;
     this.homeCover = Math.min(this.homeCover, this.cover);
-    this.put(scene, firstView(scene, { width: width - this.homeCover, height }));
+    this.put(scene, firstView(scene, { width: width - this.homeCover, height }, this.largest));
     this.home = this.view;
     return true;
   }
@@ -109,14 +113,23 @@ export class Viewport {
     const wasHome = this.isUntouched;
     this.put(
       scene,
-      wasWhole ? fitView(scene, stage) : { k: view.k, x: view.x + dx, y: view.y + dy },
+      wasWhole
+        ? fitView(scene, stage, this.largest)
+        : { k: view.k, x: view.x + dx, y: view.y + dy },
     );
     if (wasHome) this.home = this.view;
     return "moved";
   }
 
   fit(animate = true): void {
-    if (this.scene) this.camera.go(fitView(this.scene, this.sight), animate);
+    if (this.scene) this.camera.go(fitView(this.scene, this.sight, this.largest), animate);
+  }
+
+  /** Fit the picture to a full screen, or to the page again. */
+  fill(full: boolean): void {
+    this.largest = full ? LARGEST_FULL : LARGEST_FIT;
+    this.fit(false);
+    this.home = this.view;
   }
 
   /** Show this view; `untouched` if it is still a first view, which a resize computes anew. */

@@ -45,11 +45,13 @@ export function holds({ id, group, gate, said, also }: SceneNode, node: number |
 
 /** The parts of a picture that combine several nodes or edges. */
 export function foldedIn(scene: Scene | null) {
-  const merged = (scene?.edges ?? []).map((edge) => edge.merged);
+  const signs = (scene?.edges ?? []).flatMap(({ merged }) => merged?.signs ?? []);
+  const isSeen = (kind: "count" | "folded") =>
+    signs.some((sign) => sign.kind === kind && !sign.isShy);
   return {
     boxes: scene?.nodes.some(({ group }) => group) ?? false,
-    merged: merged.some((one) => one !== undefined && one.count > 1),
-    plumbing: merged.some((one) => one !== undefined && one.folded.length > 0),
+    merged: isSeen("count"),
+    plumbing: isSeen("folded"),
   };
 }
 

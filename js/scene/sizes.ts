@@ -1,7 +1,7 @@
 import { type Direction, isHorizontal } from "../layout/direction";
 import type { Measure } from "../text/measure";
 import { oneLine } from "../text/shorten";
-import type { GraphModel } from "../wire";
+import type { GraphModel, NodeModel } from "../wire";
 import { boxWords, groupTitle } from "./box_words";
 import { cardSize } from "./card";
 import { isMarked } from "./checkpoints";
@@ -128,7 +128,7 @@ export function shapesOf(
       ? boxWords(graph, group, isParameter, flags[i], measure)
       : {
           ...wordsOf(
-            graph.nodes[id],
+            saidWith(graph, node),
             flags[i],
             times[i],
             measure,
@@ -155,6 +155,13 @@ export function shapesOf(
     );
     return isSign ? { ...shape, sign: "plain" } : shape;
   });
+}
+
+/** A node with the sign of all that is drawn with it: a log softmax and its likelihood are a cross entropy. */
+function saidWith({ nodes }: GraphModel, { id, also = [] }: PlanNode): NodeModel {
+  const node = nodes[id];
+  const isEntropy = node.sign !== null && also.some((one) => /^LogSoftmax/.test(nodes[one].op));
+  return isEntropy ? { ...node, sign: "cross entropy" } : node;
 }
 
 /** Per node of the plan, the flags of its outputs. */

@@ -25,6 +25,8 @@ export interface Room extends Size {
 export const LEGIBLE = 11 / FONTS.title.size;
 /** Small graphs are not blown up. */
 export const LARGEST_FIT = 1.2;
+/** On a full screen, which may be seen from afar, they fill it. */
+export const LARGEST_FULL = 3;
 /** The largest scale of an entered box. */
 const LARGEST_INSIDE = 1.5;
 /** Below this scale labels are illegible: a first view then shows the outputs' end. */
@@ -32,9 +34,9 @@ export const READABLE = 0.55;
 export const FIRST_SCALE = 0.85;
 export const MARGIN = 16;
 
-export function fitView(scene: Size, stage: Size): View {
+export function fitView(scene: Size, stage: Size, largest = LARGEST_FIT): View {
   const k = Math.min(
-    LARGEST_FIT,
+    largest,
     (stage.width - 2 * MARGIN) / Math.max(1, scene.width),
     (stage.height - 2 * MARGIN) / Math.max(1, scene.height),
   );
@@ -55,8 +57,8 @@ export function isWhole({ width, height }: Size, { k, x, y }: View, stage: Size)
  * The first view: everything if it is readable or was folded to be, else the end with the outputs; for a static graph,
  * with the inputs.
  */
-export function firstView(scene: Scene, stage: Size): View {
-  const fit = fitView(scene, stage);
+export function firstView(scene: Scene, stage: Size, largest = LARGEST_FIT): View {
+  const fit = fitView(scene, stage, largest);
   // A folding is chosen to be readable as a whole, and so is a board.
   if (fit.k >= READABLE || !scene.isStatic) return fit;
   const k = FIRST_SCALE;

@@ -1,7 +1,7 @@
 import type { Channel, Traits } from "../channel";
 import { choices } from "../controls/choices";
 import { createFindingsList, labelInModule } from "../controls/findings_list";
-import { search } from "../controls/search";
+import { matchWords, search } from "../controls/search";
 import { SearchBox } from "../controls/searchbox";
 import type { Shell } from "../controls/shell";
 import { Toolbar } from "../controls/toolbar";
@@ -79,6 +79,7 @@ export class GraphControls {
         picture.drawing.mark({ hits: query.trim() === "" ? null : new Set(found), hit: null });
         return found;
       },
+      describe: (id) => matchWords(picture.shown?.nodes[id] ?? null),
       go(id) {
         picture.drawing.mark({ hit: id });
         if (id !== null) {

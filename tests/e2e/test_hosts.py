@@ -143,6 +143,7 @@ def test_keys_stay_in_the_graph(host: Host) -> None:
     page.keyboard.press("/")
     expect(graph(host).locator(".gw-search-field")).to_be_focused()
     page.keyboard.type("mul")
+    page.keyboard.press("Enter")
     expect(graph(host).locator(".gw-search-count")).to_contain_text("1 of")
     for key in ("Enter", "Escape", "Escape"):
         page.keyboard.press(key)

@@ -134,7 +134,9 @@ def test_search_counts_and_highlights(watched: Watched, lab: Lab) -> None:
     widget(page).get_by_role("button", name="Find", exact=True).click()
     search = widget(page).locator(".gw-search-field")
     search.fill("backward")
-    expect(widget(page)).to_contain_text("of 2")
+    expect(widget(page).get_by_role("option")).to_have_count(2)
+    search.press("Enter")
+    expect(widget(page)).to_contain_text("1 of 2")
     search.fill("nothing like this")
     expect(widget(page)).to_contain_text("no match")
 

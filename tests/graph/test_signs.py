@@ -71,6 +71,8 @@ def x() -> torch.Tensor:
         (lambda x: x.tanh(), "tanh"),
         (lambda x: x @ torch.ones(2), "@"),
         (lambda x: x.log_softmax(0), "log softmax"),
+        (lambda x: F.pad(x, (1, 1)), "pad"),
+        (lambda x: torch.ops.aten._unsafe_view(x, (1, -1)), "view"),
     ],
 )
 def test_operations(program, sign, x):
