@@ -10,7 +10,7 @@ from engine import same
 
 from gradwalk import record
 from gradwalk.backward.observe import Observer
-from gradwalk.backward.padded_gradients import Padded
+from gradwalk.backward.recorded_run import Padded
 from gradwalk.torch_api.summary import summarise
 
 PARTS = [

@@ -13,8 +13,7 @@ from torch.export import export
 from torch.fx import symbolic_trace
 
 from gradwalk import GraphWidget, capture, compare
-from gradwalk.matching.families import family, role, without_root
-from gradwalk.matching.match import match
+from gradwalk.matching.match import family, match, role, without_root
 
 pytestmark = [  # torch's own, from run_decompositions()
     pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning"),

@@ -246,7 +246,7 @@ def test_no_line_of_another_program_is_shown_for_a_text_that_was_run():
         "import json\n"
         "import torch\n"
         "from gradwalk import GraphWidget, watch\n"
-        "from gradwalk.panel.custom_function import written_backward\n"
+        "from gradwalk.panel.details import written_backward\n"
         "inner = {}\n"
         f"exec({text!r}, inner)\n"
         "with watch():\n"

@@ -19,7 +19,7 @@ from torch.autograd.graph import GradientEdge, save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 from gradwalk.derivatives.formulas import DERIVATIVES, formulas
-from gradwalk.panel.custom_function import written_backward
+from gradwalk.panel.details import written_backward
 from gradwalk.torch_api.nodes import op_name
 from gradwalk.torch_api.signatures import signature
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gradwalk.torch_api.summary as summary_module
-from gradwalk.schema.json_number import json_number
+from gradwalk.schema.json_values import json_number
 from gradwalk.torch_api.summary import MOST_VALUES, Summaries, evenly_spread, summarise
 
 

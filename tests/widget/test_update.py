@@ -12,7 +12,7 @@ import torch
 from gradwalk import GraphWidget, capture
 from gradwalk.matching.match import match
 from gradwalk.schema.columns import decode
-from gradwalk.widget import update_controller
+from gradwalk.widget import graph_controllers
 
 
 class Heard:
@@ -43,7 +43,7 @@ class Heard:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Without a limit, so that nothing depends on how fast a test runs."""
-    monkeypatch.setattr(update_controller, "AT_MOST_EVERY", 0)
+    monkeypatch.setattr(graph_controllers, "AT_MOST_EVERY", 0)
 
 
 def program(w, *, branch=False, extra=0):
@@ -254,8 +254,8 @@ def test_many_updates_leave_nothing_behind(times):
 
 def test_a_loop_without_rest_is_shown_at_most_so_often(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(update_controller, "AT_MOST_EVERY", 0.1)
-    monkeypatch.setattr(update_controller.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(graph_controllers, "AT_MOST_EVERY", 0.1)
+    monkeypatch.setattr(graph_controllers.time, "monotonic", lambda: clock[0])
     w = leaf()
     widget = GraphWidget(program(w), names={"w": w})
     heard = Heard(widget)

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gradwalk import GraphWidget, interact, watch
 from gradwalk.schema.columns import decode
-from gradwalk.widget import update_controller
+from gradwalk.widget import graph_controllers
 
 pytestmark = pytest.mark.one_python
 
@@ -47,7 +47,7 @@ def in_a_thread(test):
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Without a limit, so that nothing depends on how fast a test runs."""
-    monkeypatch.setattr(update_controller, "AT_MOST_EVERY", 0)
+    monkeypatch.setattr(graph_controllers, "AT_MOST_EVERY", 0)
 
 
 def plain(value):

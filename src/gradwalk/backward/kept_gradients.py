@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..schema.details import TensorSummary
-from ..schema.json_number import json_number
+from ..schema.json_values import json_number
 from ..torch_api.reading import (
     PART,
     PLAIN,

@@ -36,8 +36,7 @@ from ..torch_api.modes import is_watched, unseen
 from ..torch_api.nodes import AccumulateGrad
 from ..torch_api.reading import own_part, storage_id
 from .kept_gradients import DEFAULT_BUDGET, LARGEST_COPY
-from .padded_gradients import as_padding, padding_nodes, summed_nodes
-from .recorded_run import Note, Passed, RecordedRun
+from .recorded_run import Note, Passed, RecordedRun, as_padding, padding_nodes, summed_nodes
 from .stolen import Gradients, leaf_inputs
 
 _OWNER = "gradwalk: the backward pass that it runs"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..graph.arguments import read_int
 from ..graph.capture import Capture, capture_nodes
-from ..graph.integers import read_int
 from ..graph.names import Names, caller_names
 from ..graph.outputs import read_outputs
 from ..result import make, returned_by

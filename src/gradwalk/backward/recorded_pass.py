@@ -15,9 +15,8 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.adjacency import attributes, predecessors
+from ..graph.arguments import find_node, read_int
 from ..graph.capture import Capture
-from ..graph.find_node import find_node
-from ..graph.integers import read_int
 from ..result import make, returned_by
 from ..schema.backward import MarkModel, StepModel
 from ..schema.values import NodeState

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..result import make, returned_by
 from ..schema.findings import FindingKind, FindingModel, Severity
-from ..schema.json_number import json_number
+from ..schema.json_values import json_number
 
 
 @returned_by("diagnose(loss)")

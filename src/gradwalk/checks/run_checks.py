@@ -13,8 +13,8 @@ import torch
 
 from ..backward.recorded_run import RecordedRun
 from ..explain.zero_derivatives import is_margin
+from ..graph.arguments import read_int
 from ..graph.guarded import could_not
-from ..graph.integers import read_int
 from ..graph.labels import in_bytes
 from ..plugins import Hook
 from ..result import make, replaced

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..graph.names import Names, caller_names
-from ..sources.snapshot import are_small, read_constants
+from ..sources.graph_source import are_small, read_constants
 from ..torch_api.compiled import refuse_while_compiling
 from .compare_widget import CompareWidget
 from .inputs import CompareNames, read_graphs

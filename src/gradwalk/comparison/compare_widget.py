@@ -16,7 +16,7 @@ from ..checks.finding import Finding
 from ..checks.run_checks import Limits
 from ..export.pictures import Exports
 from ..graph.adjacency import attributes
-from ..graph.integers import read_int
+from ..graph.arguments import read_int
 from ..graph.names import Names, caller_names
 from ..schema.comparison import (
     CompiledModel,
@@ -29,12 +29,11 @@ from ..schema.comparison import (
 from ..schema.details import DetailsModel
 from ..schema.graph import GraphModel
 from ..sources.diagnose import judged, read_optimizers
-from ..sources.graph_source import GraphSource
-from ..sources.snapshot import Snapshot
+from ..sources.graph_source import GraphSource, Snapshot
 from ..torch_api.modes import grad_mode_kept
 from ..widget.controllers import Controller
-from ..widget.cursor_controller import CursorController
 from ..widget.drawing import DrawingWidget, State
+from ..widget.graph_controllers import CursorController
 from ..widget.traits import TRAVELS, OfPass, OfTensors
 from .compiled_status import compiled_model
 from .difference import difference, united_graph

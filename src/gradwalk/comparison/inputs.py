@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
+from ..graph.arguments import MOST_NODES
 from ..graph.capture import capture_nodes
-from ..graph.integers import MOST_NODES
 from ..graph.names import Names, read_names
 from ..graph.outputs import Output, is_program, read_outputs
-from ..sources.graph_source import GraphSource
+from ..sources.graph_source import MOST_SHOWN, GraphSource
 from ..sources.live_graph import LiveGraph
-from ..sources.snapshot import MOST_SHOWN
 from ..sources.static_graph import StaticGraph
 from ..static.capture_static import StaticCapture, capture_static
 from ..tracing.annotate import annotate

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..export.open_file import open_graphs
-from ..graph.integers import MOST_NODES
+from ..graph.arguments import MOST_NODES
 from ..widget.graph_widget import GraphWidget
 from .compare_widget import CompareWidget
 

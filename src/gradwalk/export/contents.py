@@ -12,9 +12,8 @@ from ..schema.columns import encode
 from ..schema.details import DetailsModel, FunctionModel, SourceModel, StageModel
 from ..schema.file_format import FORMAT, VERSION, SavedGraphModel
 from ..schema.graph_json import beyond_drawn, dtypes_model, graph_to_data
-from ..sources.graph_source import GraphSource
+from ..sources.graph_source import GraphSource, Snapshot
 from ..sources.saved_graph import undetailed
-from ..sources.snapshot import Snapshot
 
 _LINE = SourceModel.__annotations__.keys()
 _FUNCTION = FunctionModel.__annotations__.keys()

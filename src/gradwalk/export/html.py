@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ..bundle import bundle
 from ..english import plural
-from ..schema.surrogates import well_formed
-from ..sources.snapshot import Snapshot
+from ..schema.json_values import well_formed
+from ..sources.graph_source import Snapshot
 from .contents import packed_graph
 from .disk import write_file
 from .text import text_tree

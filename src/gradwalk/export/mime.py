@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..sources.snapshot import Snapshot
+from ..sources.graph_source import Snapshot
 from . import pictures as export
 from . import svg_engine as still
 from .text import text_tree

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ..graph.adjacency import collector_paused
-from ..graph.integers import MOST_NODES, read_int, read_most
+from ..graph.arguments import MOST_NODES, read_int, read_most
 from ..plugins import Hook
 from ..schema.file_format import MOST_BYTES, split_graphs, unpack
+from ..sources.graph_source import Snapshot
 from ..sources.saved_graph import SavedGraph
-from ..sources.snapshot import Snapshot
 from .disk import read_file
 from .pictures import Exports
 

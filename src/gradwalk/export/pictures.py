@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 
 from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_to_data
-from ..schema.surrogates import escaped, well_formed
-from ..sources.snapshot import Snapshot
+from ..schema.json_values import escaped, well_formed
+from ..sources.graph_source import Snapshot
 from . import svg_engine as still
 from .disk import read_path, write_file
 from .html import page, page_of_several, shared_script, write_shared_script

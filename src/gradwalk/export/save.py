@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from ..graph.integers import read_int
+from ..graph.arguments import read_int
 from ..graph.names import caller_names
 from ..schema.file_format import join_graphs
 from ..schema.ranks import RankModel, with_rank
+from ..sources.graph_source import MOST_SHOWN, HasGraphs, Snapshot
 from ..sources.read_source import read_source
-from ..sources.snapshot import MOST_SHOWN, HasGraphs, Snapshot
 from .contents import MOST_DETAILED, packed_graph
 from .disk import read_path, write_file
 

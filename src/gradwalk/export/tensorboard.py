@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from ..schema.surrogates import well_formed
+from ..schema.json_values import well_formed
 from ..sources.read_source import capture
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.graph import Node
 
-from ..schema.surrogates import well_formed
+from ..schema.json_values import well_formed
 from ..torch_api.nodes import leaf_tensor, node_class, saved_names
 from ..torch_api.reading import base_of
 from ..torch_api.release import free_without_recursion

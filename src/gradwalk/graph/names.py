@@ -23,7 +23,7 @@ from ..torch_api.distributed import (
 )
 from ..torch_api.nodes import Edge, gradient_edge
 from ..torch_api.reading import own_buffers, own_parameters, submodules
-from .integers import read_int
+from .arguments import read_int
 from .module_paths import below as joined
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...

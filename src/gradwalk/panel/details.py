@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,7 +28,9 @@ from ..schema.details import (
     CutModel,
     DetailsModel,
     FormulaModel,
+    FunctionModel,
     InputModel,
+    OperationModel,
     SavedModel,
     SourceModel,
     TensorSummary,
@@ -34,16 +38,15 @@ from ..schema.details import (
 )
 from ..schema.values import Values
 from ..torch_api.compiled import is_compiled
-from ..torch_api.nodes import custom_function, leaf_tensor
+from ..torch_api.nodes import custom_function, is_of_torch, leaf_tensor
 from ..torch_api.saved_tensors import saved_models
 from ..torch_api.signatures import signature
 from ..torch_api.summary import Summaries, Summarise
 from ..tracing.annotate import Annotated
 from ..tracing.extra_nodes import Extra
-from ..tracing.source_line import SourceLine, shown_file
+from ..tracing.source_line import NO_FILE, SourceLine, shown_file
 from ..tracing.values import ITSELF, Drawn
 from .blank import blank_details
-from .custom_function import function_model, operations_of
 from .neighbours import (
     MOST_LISTED,
     arrived,
@@ -58,6 +61,97 @@ from .value import value_model, with_origin
 
 if TYPE_CHECKING:
     import networkx as nx
+
+_MOST_LINES = 60
+
+
+@dataclass(frozen=True)
+class WrittenBackward:
+    """The source code of a custom backward.
+
+    Attributes:
+        method: "backward", or "vjp", which torch takes as well.
+        code: Its source, at most the first 60 lines.
+        file: Its file.
+        line: Its first line.
+    """
+
+    method: str
+    code: str
+    file: str
+    line: int
+
+
+def written_backward(custom: type[torch.autograd.Function]) -> WrittenBackward | None:
+    """Return the source of a Function's backward, without calling it; None if Python lacks it."""
+    for method in ("backward", "vjp"):
+        written = inspect.getattr_static(custom, method, None)
+        written = inspect.unwrap(getattr(written, "__func__", written))
+        if is_of_torch(written):
+            continue  # the one that only says that it must be overridden
+        try:
+            lines, first = inspect.getsourcelines(written)
+            file = inspect.getsourcefile(written) or inspect.getfile(written)
+        except (OSError, TypeError, ValueError):
+            continue
+        if file == NO_FILE:
+            continue
+        listed = textwrap.dedent("".join(lines)).rstrip().split("\n")
+        if len(listed) > _MOST_LINES:
+            rest = len(listed) - _MOST_LINES + 1
+            listed = [*listed[: _MOST_LINES - 1], f"    # ... {rest} more lines"]
+        return WrittenBackward(method, "\n".join(listed), file, first)
+    return None
+
+
+def function_model(node: Node) -> FunctionModel | None:
+    """Find the source of a custom backward; None for torch's own nodes."""
+    custom = custom_function(node)
+    if custom is None or is_of_torch(custom):
+        return None
+    found = written_backward(custom)
+    if found is None:
+        return {
+            "method": f"{custom.__name__}.backward",
+            "place": None,
+            "code": "",
+            "note": f"The source of {custom.__name__}.backward was not found: it does not come "
+            "from a file or a cell.",
+        }
+    return {
+        "method": f"{custom.__name__}.{found.method}",
+        "place": {
+            "file": shown_file(found.file),
+            "line": found.line,
+            "text": "",
+            "function": f"{custom.__name__}.{found.method}",
+        },
+        "code": found.code,
+        "note": None,
+    }
+
+
+def operations_of(
+    run: RecordedRun | None, node: int, summarised: Summarise
+) -> tuple[list[OperationModel], int]:
+    """List the first operations that a custom backward ran, and count all of them.
+
+    The list is empty if they were not recorded.
+    """
+    found = None if run is None else run.operations.get(node)
+    if found is None:
+        return [], 0
+    return [
+        {
+            "called": each.name,
+            "behind": each.inner_node,
+            "gave": each.outputs[0].kept.summarise(summarised)
+            if each.outputs and each.outputs[0]
+            else None,
+        }
+        for each in found.listed[:MOST_LISTED]
+    ], found.count
+
 
 SAVED_NAMES: Hook[Callable[[Annotated, int], Sequence[str]]] = Hook()
 """Functions that name the tensors a node saved; they return an empty list for other nodes."""

@@ -12,9 +12,8 @@ from ..checks.finding import Finding
 from ..checks.run_checks import Limits
 from ..graph.names import Names, caller_names
 from ..static.no_backward import no_backward
-from .graph_source import GraphSource
+from .graph_source import GraphSource, TakesSnapshots
 from .read_source import read_source
-from .snapshot import TakesSnapshots
 
 
 def diagnose(

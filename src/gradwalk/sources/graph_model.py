@@ -24,7 +24,7 @@ from ..schema.graph import (
     RootModel,
 )
 from ..schema.graph_json import drawing_order
-from ..schema.json_number import json_number
+from ..schema.json_values import json_number
 from ..schema.values import Values
 from ..torch_api.summary import plain_values
 

@@ -21,7 +21,7 @@ from ..checks.memory import memory_model, saved_memory
 from ..checks.run_checks import Limits, run_checks
 from ..explain import describe_node as why
 from ..explain.passes import why_freed
-from ..graph.find_node import find_node
+from ..graph.arguments import find_node
 from ..graph.guarded import could_not
 from ..graph.names import Names
 from ..panel.blank import blank_details

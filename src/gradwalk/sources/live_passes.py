@@ -17,7 +17,7 @@ from ..backward.recorded_pass import RecordedPass
 from ..backward.recorded_run import RecordedRun
 from ..graph.capture import Capture
 from ..schema.backward import FewModel, GrownModel, HeldModel, RunModel
-from ..schema.json_number import json_number
+from ..schema.json_values import json_number
 from ..torch_api.modes import unseen
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import version_of, why_unreadable

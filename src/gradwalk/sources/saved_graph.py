@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from ..checks.finding import Finding, findings_from
-from ..graph.find_node import find_node
+from ..graph.arguments import find_node
 from ..panel.blank import blank_details
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel, StageModel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..english import plural
-from ..graph.find_node import find_node
+from ..graph.arguments import find_node
 from ..panel.blank import blank_details
 from ..panel.details import line_model
 from ..panel.neighbours import consumers_of, inputs_of, outputs_of

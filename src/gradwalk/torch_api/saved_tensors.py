@@ -13,7 +13,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..schema.details import SavedModel
-from ..schema.json_number import json_number
+from ..schema.json_values import json_number
 from .nodes import keeps_tensors, node_class, saved_names, saved_tensors
 from .reading import first_line
 from .signatures import tensor_arguments

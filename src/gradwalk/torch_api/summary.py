@@ -16,7 +16,7 @@ import torch
 
 from ..english import join_words
 from ..schema.details import TensorSummary
-from ..schema.json_number import json_number
+from ..schema.json_values import json_number
 from ..schema.values import Values
 from .modes import unwrapped, without_transforms
 from .reading import (

@@ -25,7 +25,7 @@ from ..explain import describe_node as why
 from ..graph.guarded import Guarded, could_not
 from ..hosts.event_loop import IdleCallback, MainThread, is_heard
 from ..hosts.this_host import this_host
-from ..schema.surrogates import well_formed
+from ..schema.json_values import well_formed
 from ..torch_api.compiled import refuse_while_compiling
 from ..torch_api.modes import grad_mode_kept, unseen
 from .controllers import Controller

@@ -23,28 +23,28 @@ from ..export import mime
 from ..export.pictures import Exports
 from ..export.text import size_of
 from ..graph.adjacency import collector_paused
-from ..graph.find_node import find_node
-from ..graph.integers import MOST_NODES, read_int, read_most
+from ..graph.arguments import MOST_NODES, find_node, read_int, read_most
 from ..graph.names import caller_names
 from ..plugins import Hook
 from ..schema.details import DetailsModel
 from ..sources.diagnose import read_optimizers
-from ..sources.graph_source import GraphSource
+from ..sources.graph_source import GraphSource, Snapshot, are_small, read_constants
 from ..sources.read_source import read_source
-from ..sources.snapshot import Snapshot, are_small, read_constants
 from ..torch_api.modes import grad_mode_kept
 from ..torch_api.saved_tensors import saved_read_once
 from .controllers import Controller
-from .cursor_controller import CursorController
-from .diagnosis_controller import DiagnosisController
 from .drawing import State
+from .graph_controllers import (
+    CursorController,
+    DiagnosisController,
+    OpenController,
+    PassController,
+    RankController,
+    UpdateController,
+)
 from .graph_traits import GraphTraits
 from .inner_steps import InnerController
-from .open_controller import OpenController
-from .pass_controller import PassController
-from .rank_controller import RankController
 from .traits import Direction
-from .update_controller import UpdateController
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -677,7 +677,7 @@ class GraphWidget(GraphTraits, Exports):
         return {"": self._shown()}
 
     def _shown(self) -> Snapshot:
-        """Return what is shown now; see `gradwalk.sources.snapshot.TakesSnapshots`."""
+        """Return what is shown now; see `gradwalk.sources.graph_source.TakesSnapshots`."""
         self._refresh()
         seen = self.direction, self.constants, self.selected, self._findings
         return Snapshot(self._open(), *seen, inner=self.inner)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from ..graph.integers import read_int
+from ..graph.arguments import read_int
 from ..schema.backward import StepModel
 from ..schema.graph import NodeModel
 from ..sources.graph_source import GraphSource

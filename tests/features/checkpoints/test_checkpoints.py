@@ -19,7 +19,7 @@ from torch.utils.checkpoint import (
 
 import gradwalk
 from gradwalk import GraphWidget, capture, compare, diagnose, explain_grad, record, watch
-from gradwalk.features.checkpoints.recompute_memory import not_kept
+from gradwalk.features.checkpoints.regions import not_kept
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs

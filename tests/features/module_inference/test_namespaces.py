@@ -31,7 +31,7 @@ from winding import (
 )
 
 from gradwalk import GraphWidget, explain_grad
-from gradwalk.features.module_inference import noted_modules
+from gradwalk.features.module_inference import module_code
 from gradwalk.features.module_inference.infer_modules import MOST_OUTSIDE, infer_namespaces
 from gradwalk.graph.capture import Capture, capture_nodes
 from gradwalk.graph.names import modules_by_path, read_names
@@ -302,9 +302,9 @@ def test_whoever_looks_later_sees_the_modules_as_they_were_and_none_was_held(nam
 
 def test_of_a_model_that_is_not_in_the_graph_no_code_is_read(monkeypatch):
     read = []
-    steps_of = noted_modules.steps_of
+    steps_of = module_code.steps_of
     monkeypatch.setattr(
-        noted_modules,
+        module_code,
         "steps_of",
         lambda cls, *of, **how: read.append(cls) or steps_of(cls, *of, **how),
     )

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwalk.features.repeats.find_runs import LEAST_COUNT, LEAST_COVERED, find_runs
+from gradwalk.features.repeats.step_boxes import LEAST_COUNT, LEAST_COVERED, find_runs
 
 
 def test_finds_a_repetition_and_leaves_the_rest_out():

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ...sources.live_drawing import FIND_REGIONS
-from .recompute_memory import drawn_regions
+from .regions import drawn_regions
 
 FIND_REGIONS.add(drawn_regions)

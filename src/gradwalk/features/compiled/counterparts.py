@@ -20,8 +20,7 @@ import torch
 
 from ...graph.adjacency import Neighbours, attributes, predecessors, successors
 from ...matching.alignment import align, integers, longest_rising
-from ...matching.families import called
-from ...matching.match import Counterpart, Counterparts
+from ...matching.match import Counterpart, Counterparts, called
 from ...torch_api.signatures import signature
 
 if TYPE_CHECKING:

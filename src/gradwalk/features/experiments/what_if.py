@@ -15,7 +15,7 @@ from ...graph.capture import Capture, Place, capture_nodes
 from ...graph.names import Names, caller_names
 from ...graph.outputs import read_outputs
 from ...result import make, replaced, returned_by
-from ...sources.snapshot import TakesSnapshots
+from ...sources.graph_source import TakesSnapshots
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...tracing.annotate import watched
 from .change import same

@@ -19,9 +19,8 @@ from ...hosts.ipython import shell
 from ...hosts.this_host import with_outer
 from ...result import make, returned_by
 from ...schema.updates import DifferenceModel, NumberInputModel
-from ...sources.graph_source import GraphSource
+from ...sources.graph_source import GraphSource, are_small
 from ...sources.read_source import read_source
-from ...sources.snapshot import are_small
 from ...torch_api.reading import first_line
 from ...tracing.watch import watch
 from ...widget.graph_widget import GraphWidget

@@ -21,9 +21,8 @@ from ...graph.module_paths import OUTSIDE
 from ...graph.names import Names
 from ...torch_api.compiled import is_compiled
 from ...tracing.annotate import Annotated
-from .code_alignment import Aligner
-from .module_code import ModuleCode
-from .noted_modules import NotedModule, noted_modules
+from .code_steps import Aligner
+from .module_code import ModuleCode, NotedModule, noted_modules
 from .walk_code import CodeWalk, Program, certain_operations, read_program
 
 MOST_OUTSIDE = 12

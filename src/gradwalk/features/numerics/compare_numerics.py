@@ -13,12 +13,11 @@ import torch
 
 from ...comparison.compare_widget import CompareWidget, Places
 from ...graph.adjacency import collector_paused
-from ...graph.find_node import find_node
+from ...graph.arguments import find_node
 from ...graph.names import caller_names
 from ...result import make, returned_by
 from ...schema.comparison import ErrorsModel
-from ...sources.graph_source import GraphSource
-from ...sources.snapshot import Snapshot, are_small
+from ...sources.graph_source import GraphSource, Snapshot, are_small
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.reading import dtype_of, tolerances
 from .aligned import Aligned, Distances, aligned, wrongly_paired

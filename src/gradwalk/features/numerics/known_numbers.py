@@ -24,10 +24,9 @@ from ...panel.value import as_tensor
 from ...schema.backward import RunModel
 from ...schema.details import DetailsModel, TensorSummary
 from ...schema.file_format import MOST_BYTES, unpack
-from ...sources.graph_source import GraphSource
+from ...sources.graph_source import GraphSource, TakesSnapshots
 from ...sources.read_source import read_source
 from ...sources.saved_graph import SavedGraph
-from ...sources.snapshot import TakesSnapshots
 from ...torch_api.modes import grad_mode_kept
 from ...torch_api.nodes import leaf_tensor
 from ...torch_api.reading import dtype_of

@@ -13,7 +13,7 @@ from ...english import list_some, plural
 from ...graph.labels import label
 from ...result import make, replaced, returned_by
 from ...schema.comparison import ErrorModel, ErrorsModel, ErrorSourceModel
-from ...schema.json_number import json_number
+from ...schema.json_values import json_number
 from ...schema.values import JsonNumber
 from ...sources.open_nodes import Opening
 from ...torch_api.reading import tolerances

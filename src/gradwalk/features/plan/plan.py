@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ...graph.integers import read_int
+from ...graph.arguments import read_int
 from ...result import make, returned_by
 from ...torch_api.modes import unseen
 from ...widget.graph_widget import GraphWidget

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...english import join_words
-from ...graph.find_node import find_node
+from ...graph.arguments import find_node
 from ...panel.blank import blank_details
 from ...schema.backward import RunModel, StepModel
 from ...schema.graph import GraphModel

@@ -28,8 +28,16 @@ from .leaf_over_ranks import (
     ranks_model,
     reduced_of,
 )
-from .stage_graphs import Stage, joined
-from .stages import Tie, pipeline_of, pipelines_of, received_by, sets_of, ties_among
+from .stage_graphs import (
+    Stage,
+    Tie,
+    joined,
+    pipeline_of,
+    pipelines_of,
+    received_by,
+    sets_of,
+    ties_among,
+)
 from .united_graph import United
 
 
