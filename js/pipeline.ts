@@ -1,18 +1,17 @@
 import type { Folding } from "./fold/folding";
 import { foldedPlan, type GroupedGraph } from "./fold/grouped_graph";
-import { type Direction, isHorizontal } from "./layout/direction";
+import type { Direction } from "./layout/direction";
 import type { ContentCache } from "./layout/types";
-import { type Drawn, drawn } from "./scene/curves";
-import { lensRoom, withLens } from "./scene/lens";
+import { drawn } from "./scene/curves";
 import { placeLinks } from "./scene/links";
 import { isBody } from "./scene/module_class";
 import type { CardSize, NodeShape } from "./scene/node_shape";
 import { place } from "./scene/place";
-import type { Plan, Strip } from "./scene/plan";
+import type { Plan } from "./scene/plan";
 import type { Scene } from "./scene/scene";
 import { isWork } from "./scene/shown_graph";
-import { cardIn, type Planned, type Sized, sized, WINDOW } from "./scene/sizes";
-import { fitView, type Room, type Size } from "./scene/views";
+import { cardIn, type Planned, sized, WINDOW } from "./scene/sizes";
+import { fitView, type Room } from "./scene/views";
 import type { Measure } from "./text/measure";
 import type { GraphModel } from "./wire";
 
@@ -74,8 +73,7 @@ export function makeScene(
   };
   const withSizes = sized(planned, measure, options);
   const placed = place(withSizes, measure, options);
-  const picture = drawn(withSizes, placed, measure, room ?? WINDOW);
-  const scene = withLenses(picture, withSizes, measure, options);
+  const scene = drawn(withSizes, placed, measure, room ?? WINDOW);
   placeLinks(scene, graph, measure);
   return scene;
 }
@@ -84,27 +82,6 @@ export function makeScene(
 function withoutLabels(graph: GraphModel, plan: Plan): Plan {
   const edges = plan.edges.map((edge) => ({ ...edge, argument: null }));
   return boardPlan(graph, { ...plan, edges });
-}
-
-/** Add a picture, made by the same pipeline, for each open block of a strip. */
-function withLenses(
-  { scene, first }: Drawn,
-  { graph, plan, direction }: Sized,
-  measure: Measure,
-  { cache, cards, room }: SceneOptions,
-): Scene {
-  const horizontal = isHorizontal(direction);
-  const window: Size = room ?? WINDOW;
-  return (plan.lenses ?? []).reduce((around, lens) => {
-    const inner = makeScene(graph, lens.plan, direction, measure, {
-      cache,
-      cards: cards ?? true,
-      room: { ...window, ...lensRoom(around, window, horizontal) },
-    });
-    const strip = plan.nodes[lens.strip].strip as Strip;
-    const bar = around.nodes[first[lens.strip] + lens.block];
-    return withLens(around, inner, lens, strip, bar, horizontal, measure);
-  }, scene);
 }
 
 /** Remove the frames around single operations, which become plain nodes named after their modules. */

@@ -198,23 +198,26 @@ describe("boxes", () => {
     expect(boxes()).toEqual(["net"]);
   });
 
-  it("are a strip when they are alike; a bar opens in a lens, from which the next one is reached", async () => {
-    const { one, all, choose, mouse } = await view(blocks(5));
+  it("are a strip when they are alike, where a bar opens in its place", async () => {
+    const { all, one, choose, mouse } = await view(blocks(5));
     await choose(".gw-depth", "2");
-    const bars = () => all(".gw-svg .gw-bar").map(({ dataset }) => dataset.group?.at(-1));
-    const lens = () => one(".gw-svg .gw-lens-title")?.textContent ?? null;
-    expect([bars().join(""), lens()]).toEqual(["01234", null]);
+    const bars = () =>
+      all(".gw-svg .gw-bar")
+        .map(({ dataset }) => dataset.group?.at(-1))
+        .sort();
+    const open = () =>
+      all(".gw-svg .gw-frame-heads .gw-group-frame").flatMap(
+        ({ dataset }) => /^net.block.(\d)$/.exec(dataset.path ?? "")?.[1] ?? [],
+      );
+    expect([bars().join(""), open()]).toEqual(["01234", []]);
     await mouse("dblclick", '.gw-bar[data-group="net/block/1"] .gw-box');
-    expect([bars().join(""), lens()]).toEqual(["01234", "block.1"]);
-    expect(one(".gw-svg .gw-bar.is-open").dataset.group).toBe("net/block/1");
+    expect([bars().join(""), open()]).toEqual(["234", ["1"]]);
     // One is in no box: all is seen as before.
     expect(one(".gw-crumbs").textContent).not.toContain("›");
-    const gates = () => all(".gw-svg .gw-gate .gw-text").map(({ textContent }) => textContent);
-    expect(gates().sort()).toEqual(["from block.2", "to block.0"]);
-    await mouse("click", '.gw-lens-step[data-open="net/block/2"] rect');
-    expect(lens()).toBe("block.2");
-    await mouse("click", ".gw-lens-close rect");
-    expect(lens()).toBeNull();
+    await mouse("dblclick", '.gw-bar[data-group="net/block/2"] .gw-box');
+    expect([bars().join(""), open()]).toEqual(["0134", ["2"]]);
+    await mouse("click", '.gw-group-frame[data-path="net/block/2"] .gw-frame-sign');
+    expect([bars().join(""), open()]).toEqual(["01234", []]);
     await mouse("click", '[aria-label="Fold repeats"]');
     expect(bars()).toEqual([]);
     expect(all(".gw-svg .gw-closed")).toHaveLength(5);
@@ -250,8 +253,10 @@ describe("a hidden node", () => {
     channel.change("selected", idOf("h30"));
     await nextFrame();
     expect(node("h30").classList).toContain("is-selected");
-    expect(one(".gw-svg .gw-lens-title").textContent).toBe("block.30");
-    expect(all(".gw-svg .gw-bar.is-open")).toHaveLength(1);
+    expect(one('.gw-group-frame[data-path="net/block/30"] .gw-frame-title').textContent).toBe(
+      "block.30",
+    );
+    expect(all('.gw-svg .gw-bar[data-group="net/block/30"]')).toEqual([]);
   });
 
   it("is shown by a search, one at a time, until the search ends", async () => {

@@ -145,9 +145,7 @@ export function drawingEntries(
     labels: drawing.gradients,
     isStatic: shown.static,
     stubs: scene?.nodes.some(({ shape }) => shape.stubs.length > 0) ?? false,
-    kinds: new Set(
-      scene?.nodes.flatMap(({ id, group, gate }) => (group || gate ? [] : shown.nodes[id].kind)),
-    ),
+    kinds: new Set(scene?.nodes.flatMap(({ id, group }) => (group ? [] : shown.nodes[id].kind))),
     copies: scene?.nodes.some((node) => node.copies > 1) ?? false,
     folded: foldedIn(scene),
     ran,

@@ -9,7 +9,7 @@ import { OTHER, roleOfOp } from "./layers";
 import { namespacesOf } from "./namespaces";
 import { closedBoxes, isPlumbing, type ReduceInput, reduce, type Visible } from "./reduce";
 import { repeatedBlocks } from "./repeats";
-import { plansOf, stripsIn } from "./strips";
+import { planOf, stripsIn } from "./strips";
 import { type GroupTree, groupTree } from "./tree";
 
 /** A graph with the data for folding. */
@@ -80,7 +80,7 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
   if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded, layers };
   const reduced = reduce(input);
   const visible = isBoard(grouped, reduced) ? withoutSaid(reduced, grouped.graph) : reduced;
-  return plansOf(grouped, visible, strips, open);
+  return planOf(grouped, visible, strips);
 }
 
 /** Whether the graph is drawn as a board, where an operation's sign includes its constant. */

@@ -125,62 +125,37 @@ describe("a picture with strips", () => {
   const { tree } = grouped;
   const run = grouped.runs[0];
 
-  /** All plans, including those of lenses. */
-  const plansIn = (plan: Plan): Plan[] => [
-    plan,
-    ...(plan.lenses ?? []).flatMap((lens) => plansIn(lens.plan)),
-  ];
-
-  it("accounts for every node once in each picture, and for every edge that passes a lens", () => {
+  it("opens a block between what is left of its strip, with every node and edge in its place", () => {
     fc.assert(
       fc.property(fc.nat(5), fc.nat(3), fc.boolean(), (block, levels, hides) => {
         const path = tree.path[run[block]];
         const closed = setPlumbing(toDepth(tree, firstFolding(tree), 2), hides);
         const plan = foldedPlan(grouped, openBlock(tree, closed, run, path, levels));
-        const [lens] = plan.lenses ?? [];
-        expect([lens.path, lens.block]).toEqual([path, block]);
-        const inBlock = (v: number) => tree.path[tree.groupOf[v]].startsWith(path);
-        const folded = (one: Plan) =>
-          new Set(one.edges.flatMap((edge) => edge.folded).filter((v) => one.nodeOf?.[v] === -1));
-        const strip = plan.nodes[lens.strip].strip;
+        const left = [block, 5 - block];
+        expect(plan.nodes.flatMap(({ strip }) => strip?.blocks.length ?? [])).toEqual(
+          [...left].reverse().filter((count) => count > 1),
+        );
+        const links = plan.nodes.flatMap(({ strip }) => strip?.links ?? []);
+        const folded = new Set([...plan.edges, ...links].flatMap((edge) => edge.folded));
+        const isWithin = (frame: number): boolean =>
+          frame >= 0 && (plan.frames[frame].path === path || isWithin(plan.frames[frame].parent));
         graph.nodes.forEach(({ id }) => {
-          const isThere = (lens.plan.nodeOf?.[id] ?? -1) >= 0 || folded(lens.plan).has(id);
-          expect(isThere).toBe(inBlock(id));
-          const seen = (plan.nodeOf?.[id] ?? -1) >= 0 || folded(plan).has(id);
-          const isLink = strip?.links.some((link) => link.folded.includes(id)) ?? false;
-          expect(seen || isLink).toBe(true);
-          if (inBlock(id)) expect(strip?.blocks[block].group.members).toContain(id);
+          const isInBlock = tree.path[tree.groupOf[id]].startsWith(path);
+          const at = plan.nodeOf?.[id] ?? -1;
+          expect(at >= 0 || folded.has(id)).toBe(true);
+          if (at >= 0) expect(isWithin(plan.nodes[at].frame)).toBe(isInBlock);
         });
-        const gates = lens.plan.nodes.filter(({ gate }) => gate);
-        expect(gates.map(({ gate }) => gate?.title).sort()).toEqual([
-          block < 5 ? `from layers.${block + 1}` : "from norm",
-          block > 0 ? `to layers.${block - 1}` : "to embed",
-        ]);
-        for (const one of plansIn(plan))
-          for (const { source, target } of one.edges) {
-            expect(one.nodes[source]).toBeDefined();
-            expect(one.nodes[target]).toBeDefined();
-            expect(source).not.toBe(target);
-          }
+        for (const { source, target } of plan.edges) {
+          expect(plan.nodes[source]).toBeDefined();
+          expect(plan.nodes[target]).toBeDefined();
+          expect(source).not.toBe(target);
+        }
       }),
       { numRuns: 40 },
     );
   });
 
-  it("names the gradient that passes a gate", () => {
-    const closed = toDepth(tree, firstFolding(tree), 2);
-    const { lenses } = foldedPlan(grouped, openBlock(tree, closed, run, tree.path[run[3]], 0));
-    for (const { gate } of lenses?.[0].plan.nodes ?? []) {
-      if (!gate?.carries || !("node" in gate.carries)) continue;
-      const { node } = gate.carries;
-      // The neighbour takes the sum at the end of a layer twice.
-      expect(graph.nodes[node].op).toBe("AddBackward0");
-      const layer = gate.isSource ? 3 : 2;
-      expect(graph.nodes[node].namespace).toBe(`encoder/layers/${layer}`);
-    }
-  });
-
-  it("draws what belongs to a sum with it, also in a lens", () => {
+  it("draws what belongs to a sum with it, also in an open block", () => {
     const graph = residualNet(Array(6).fill("identity"));
     const blocks = groupedGraph(graph);
     const [alike] = blocks.runs;

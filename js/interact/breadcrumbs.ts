@@ -32,12 +32,12 @@ export class Breadcrumbs {
     return this.boxes.length > 0;
   }
 
-  /** Open a closed box and enter it. A block of a strip opens in a lens, beside the rest. */
+  /** Open a closed box and enter it. A block of a strip opens in its place. */
   enter(node: SceneNode): void {
     const { drawing, folds, boxes } = this;
     const { scene, viewport } = drawing;
     if (!node.group || !scene) return;
-    if (node.bar || node.gate) {
+    if (node.bar) {
       folds.open(node);
       return;
     }

@@ -12,7 +12,7 @@ import { isAutograd, isWork } from "../scene/shown_graph";
 import { addedTo, flowedAt, type Progress, storedNow } from "../steps/recording";
 import { describeState } from "../steps/words";
 import { exactly, exactText } from "../text/gradient";
-import { counted, normText } from "../text/number";
+import { counted } from "../text/number";
 import { formatShape, oneLine } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 
@@ -175,7 +175,6 @@ export const HOW_TO_OPEN = "closed: double-click or Enter opens it, a click or S
 
 /** A drawn node's words. */
 export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks): Description {
-  if (node.gate) return describeGate(node, marks);
   const { title, lines } = node.group
     ? describeBox(graph, node.group, marks)
     : describe(graph, node.id, marks);
@@ -186,24 +185,6 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
     stripAt(node, marks)?.words,
   ].filter((words): words is string => typeof words === "string");
   return { title, lines: [...said, ...lines] };
-}
-
-/** The words of a lens' node for something outside. */
-function describeGate({ gate, group }: SceneNode, { progress }: Marks): Description {
-  const carries = gate?.carries ?? null;
-  const { gradients, run } = progress?.recording ?? { gradients: null, run: null };
-  const norm =
-    carries === null
-      ? null
-      : "node" in carries
-        ? gradients?.get(carries.node)?.norm
-        : run?.norms[run.edges.indexOf(carries.edge)];
-  const lines =
-    norm === null || norm === undefined ? [] : [`norm of the gradient ${normText(Number(norm))}`];
-  return {
-    title: `gradient ${oneLine(gate?.title ?? "")}`,
-    lines: [...lines, ...(group ? [HOW_TO_OPEN] : [])],
-  };
 }
 
 /** A closed box' words. */

@@ -178,43 +178,31 @@ export class FoldController {
     return this.wanted !== null && canFold(this.wanted.grouped);
   }
 
-  /** Open a closed box, in sight or filling the stage; a block of a strip opens in a lens, instead of another block. */
+  /** Open a closed box, in sight or filling the stage; a block of a strip opens instead of another block. */
   open({ id, group, x, y, shape }: SceneNode, how: "sight" | "into" = "sight"): void {
     const { wanted } = this;
     if (!wanted || !group) return;
-    const { grouped, folding } = wanted;
+    const { grouped, folding, direction, room } = wanted;
+    const { viewport } = this.drawing;
     const [path] = group.paths;
-    if (group.isOpen) this.close(path, [x, y]);
-    if (group.isOpen || this.openBlock(path)) return;
+    const block = openedBlock(grouped, folding, path, direction, this.measure, room, this.cache);
+    // A reader who saw the whole strip sees the whole picture again.
+    const isFitted = block !== null && viewport.isWhole;
     this.fold(
-      openGroup(grouped.tree, folding, path),
-      (after) => ({ from: [x, y - shape.height / 2], to: topOf(after, path, id) }),
+      block ?? openGroup(grouped.tree, folding, path),
+      (after) =>
+        isFitted ? null : { from: [x, y - shape.height / 2], to: topOf(after, path, id) },
       (after) => {
         const box = boxAround(after, path, group.members);
-        if (box) this.drawing.viewport.lookAt(box, how);
+        if (box) viewport.lookAt(box, how);
       },
     );
   }
 
-  /** Open a block of a strip: its bar does not move, or the view stays. False without such a strip. */
-  openBlock(path: string): boolean {
-    const { wanted, drawing, measure } = this;
-    const hold = holdBar(drawing, path);
-    if (!wanted || !hold) return false;
-    const { grouped, folding, direction, room } = wanted;
-    const next = openedBlock(grouped, folding, path, direction, measure, room, this.cache);
-    if (!next) return false;
-    this.fold(next, hold, (after) => {
-      const lens = boxAround(after, path, []);
-      if (lens) drawing.viewport.lookAt(lens, "sight");
-    });
-    return true;
-  }
-
-  /** Close an open group; its box comes to where `at` is, a place in the scene. A bar stays. */
+  /** Close an open group; its box comes to where `at` is, a place in the scene. */
   close(path: string, at: [number, number]): void {
-    const { folding, drawing } = this;
-    if (folding) this.fold(closeGroup(folding, path), holdBar(drawing, path) ?? holdBox(path, at));
+    const { folding } = this;
+    if (folding) this.fold(closeGroup(folding, path), holdBox(path, at));
   }
 
   /** Close an open group, then move to its members with `then`. */
@@ -404,19 +392,6 @@ function topOf(scene: Scene, path: string, id: number): [number, number] {
   if (frame) return [(frame.left + frame.right) / 2, frame.top];
   const node = scene.nodes[scene.drawn[id][0] ?? 0];
   return node ? [node.x, node.y - node.shape.height / 2] : [0, 0];
-}
-
-/** Hold the bar of a block, or the view if all was visible; null if the block has no bar. */
-function holdBar({ scene, viewport }: Drawing, path: string): HoldIn | null {
-  const barIn = ({ nodes }: Scene) =>
-    nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
-  const bar = scene && barIn(scene);
-  if (!bar) return null;
-  const wasWhole = viewport.isWhole;
-  return (after) => {
-    const same = barIn(after);
-    return wasWhole || !same ? null : { from: [bar.x, bar.y], to: [same.x, same.y] };
-  };
 }
 
 /** Bring a closed group to a place of the scene before. */

@@ -7,13 +7,12 @@ import type { Press } from "./press";
 export function pressToFold(
   folds: FoldController,
   breadcrumbs: Breadcrumbs,
-  { node, frame, folded, isSign, at, isDouble, opens }: Press,
+  { node, frame, folded, isSign, at, isDouble }: Press,
 ): boolean {
   if (folded) {
     folds.unfold(folded.merged?.folded ?? []);
     return true;
   }
-  if (opens !== undefined) return folds.openBlock(opens);
   // Signs take one click, everything else two.
   const isMeant = isDouble || isSign;
   if (frame !== null && isMeant) folds.close(frame, at);

@@ -14,8 +14,6 @@ export interface Hit {
   frame: string | null;
   /** The edge whose plumbing sign this is. */
   folded: SceneEdge | null;
-  /** Path of the block that this sign opens, in a lens' head. */
-  opens?: string;
   /** Whether it is a sign, which takes one click. */
   isSign: boolean;
 }
@@ -38,15 +36,13 @@ export function hitAt(
     ?.closest<SVGGElement>(".gw-group-frame");
   const sign = target.closest(".gw-edge-folded")?.closest<SVGGElement>(".gw-edge");
   const group = target.closest<SVGGElement>(".gw-node");
-  const isSign = target.closest(".gw-frame-sign, .gw-open-sign, .gw-lens-step") !== null;
-  const opens = target.closest<SVGGElement>(".gw-lens-step")?.dataset.open;
+  const isSign = target.closest(".gw-frame-sign, .gw-open-sign") !== null;
   if (frame || sign || group || !heads) {
     return {
       node: group ? scene.nodes[Number(group.dataset.index)] : null,
       frame: frame?.dataset.path ?? null,
       folded: sign ? scene.edges[Number(sign.dataset.index)] : null,
       isSign,
-      ...(opens !== undefined && { opens }),
     };
   }
   return paintedAt(scene, heads, x, y, scale);

@@ -47,9 +47,8 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [root, "gw-root"],
     [copies > 1, "gw-copy"],
     [phase !== null, PHASE_CLASS[phase ?? "reached"]],
-    [node.gate !== undefined, "gw-gate"],
     [node.bar !== undefined, barClass(node)],
-    [node.group !== undefined && !node.bar && !node.gate, "gw-closed"],
+    [node.group !== undefined && !node.bar, "gw-closed"],
     [node.shape.tile?.isLayer === true, "gw-single"],
     [node.shape.sign !== undefined, "gw-sign"],
     [node.shape.sign === "round", "gw-round"],
@@ -62,7 +61,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [isHit, "is-hit"],
     [holds(node, hit), "is-current-hit"],
     [hits !== null && !isHit, "is-dim"],
-    [tint !== "" && !node.bar && !node.gate, `is-tinted ${tint}`],
+    [tint !== "" && !node.bar, `is-tinted ${tint}`],
   ];
   return classes("gw-node", flags);
 }
@@ -70,9 +69,8 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
 /** A thinner bar would be only outline, px. */
 const THIN = 6;
 
-function barClass({ group, shape: { width, height } }: SceneNode): string {
-  const thin = Math.min(width, height) < THIN ? " is-thin" : "";
-  return `gw-bar${thin}${group?.isOpen ? " is-open" : ""}`;
+function barClass({ shape: { width, height } }: SceneNode): string {
+  return Math.min(width, height) < THIN ? "gw-bar is-thin" : "gw-bar";
 }
 
 /** Whether it is the box of the selected module. */

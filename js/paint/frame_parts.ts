@@ -1,15 +1,12 @@
-import { HEADER, type LensFrame, type SceneFrame, TITLE_LEFT } from "../scene/frame";
+import { HEADER, type SceneFrame, TITLE_LEFT } from "../scene/frame";
 import type { Text } from "../scene/node_shape";
 import { type Part, part } from "./parts";
 
 /** An open group's border, below everything else. In the scene's coordinates. */
-export function frameParts({ left, top, right, bottom, depth, lens }: SceneFrame): Part[] {
-  const kind = lens ? "is-lens" : depth % 2 === 0 ? "is-even" : "is-odd";
-  const corners = lens?.wedge.map((value, i) => `${i % 2 ? "," : i ? "L" : "M"}${value}`).join("");
+export function frameParts({ left, top, right, bottom, depth }: SceneFrame): Part[] {
   return [
-    ...(corners ? [part("path", { class: "gw-wedge", d: `${corners}Z` })] : []),
     part("rect", {
-      class: `gw-frame-box ${kind}`,
+      class: `gw-frame-box ${depth % 2 === 0 ? "is-even" : "is-odd"}`,
       x: left,
       y: top,
       width: right - left,
@@ -21,7 +18,7 @@ export function frameParts({ left, top, right, bottom, depth, lens }: SceneFrame
 
 /** An open group's head, above the lines: the sign that closes it, the title and the facts. */
 export function frameHeadParts(frame: SceneFrame): Part[] {
-  const { left, top, right, facts, lens } = frame;
+  const { left, top, right, facts } = frame;
   const said = facts.map((text) => textPart("gw-frame-fact", text));
   return [
     part("g", { class: "gw-frame-head" }, [
@@ -30,43 +27,19 @@ export function frameHeadParts(frame: SceneFrame): Part[] {
         // From afar this group is drawn larger, to stay readable.
         part("g", { class: "gw-frame-title" }, frameTitleParts(frame)),
         ...said,
-        ...(lens ? lensParts(lens) : []),
       ]),
     ]),
   ];
 }
 
 /** The sign and the title, from the frame's corner. */
-export function frameTitleParts({
-  title,
-  lens,
-  isFixed,
-}: Pick<SceneFrame, "title" | "lens" | "isFixed">): Part[] {
-  const [x, y] = lens ? [LENS_LEFT, 22] : [isFixed ? FIXED_LEFT : TITLE_LEFT, 17.5];
-  const name = lens ? "gw-text gw-lens-title" : "gw-text";
-  const sign = isFixed || lens ? [] : [signPart("gw-frame-sign", 13, 13, "M-3.5,0h7")];
-  return [...sign, part("text", { class: name, x, y }, title)];
-}
-
-/** The links from a lens to neighbouring blocks, and the sign that closes it. */
-function lensParts({ steps, close }: LensFrame): Part[] {
-  const signs = steps.map(({ path, text }) =>
-    part("g", { class: "gw-lens-step", "data-open": path }, [
-      part("title", {}, `Open ${path.replaceAll("/", ".")} instead`),
-      part("rect", { x: text.x - 34, y: text.y - 16, width: 40, height: 22, rx: 5 }),
-      textPart("", text),
-    ]),
-  );
-  const cross = part("g", { class: "gw-frame-sign gw-lens-close" }, [
-    part("title", {}, "Close"),
-    part("rect", { x: close.x - 11, y: close.y - 11, width: 22, height: 22, rx: 5 }),
-    part("path", { d: `M${close.x - 4.5},${close.y - 4.5}l9,9m0,-9l-9,9` }),
-  ]);
-  return [...signs, cross];
+export function frameTitleParts({ title, isFixed }: Pick<SceneFrame, "title" | "isFixed">): Part[] {
+  const sign = isFixed ? [] : [signPart("gw-frame-sign", 13, 13, "M-3.5,0h7")];
+  const x = isFixed ? FIXED_LEFT : TITLE_LEFT;
+  return [...sign, part("text", { class: "gw-text", x, y: 17.5 }, title)];
 }
 
 /** The start of titles without a sign, px. */
-const LENS_LEFT = 16;
 const FIXED_LEFT = 12;
 
 function textPart(name: string, { text, style, x, y, anchor }: Text): Part {

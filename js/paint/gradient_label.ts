@@ -19,7 +19,7 @@ export interface GradientLabel extends Place {
   from: number;
   until?: number;
   /** The kind of cell that contains it. */
-  cell?: CardSize | "row" | "sum" | "total" | "gate" | "lens";
+  cell?: CardSize | "row" | "sum" | "total";
   /** Whether a long text is set smaller. */
   small?: boolean;
   /** Whether it is a `.grad`, and whether that is None. */

@@ -3,7 +3,6 @@ import { flow, isHorizontal } from "../layout/direction";
 import { edgesOf } from "../scene/members";
 import type { CardParts } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
-import { parametersGradient } from "../scene/parameters";
 import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import {
   addedTo,
@@ -16,7 +15,6 @@ import {
 } from "../steps/recording";
 import { boardNumber, exactly, exactText, gradientTexts } from "../text/gradient";
 import type { Measure } from "../text/measure";
-import { normText } from "../text/number";
 import type { FewModel, JsonNumber, RunModel, Values } from "../wire";
 import { asAdded, fewOf, type GradientLabel, isAlarming, totalWord } from "./gradient_label";
 import { type Marks, NO_MARKS } from "./marks";
@@ -92,10 +90,8 @@ class LabelPlacer {
         cellLabel(node, recording, measure),
         beforeLabel(node, recording, measure),
         sumLabel(scene, node, recording, measure),
-        gateLabel(node, recording),
       ])
         if (label) labels.push(label);
-    labels.push(...lensLabels(scene, recording));
   }
 
   /** Place gradients in leaves' rows; returns those for edges, by their indices in the run. */
@@ -108,7 +104,6 @@ class LabelPlacer {
       if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
       // A number is written once: a card shows the gradient of its only arrow.
       const target = scene.nodes[edge.target];
-      if (target.gate || scene.nodes[edge.source].gate) return;
       if (recording.alone.has(index) && target.shape.card?.grad) return;
       const row = target.shape.card?.rows[edge.row ?? -1];
       if (row) this.labels.push(this.rowLabel(i, target, edge.row ?? 0, row));
@@ -247,42 +242,6 @@ function obstaclesOf(scene: Scene): Obstacles {
   const known = knownObstacles.get(scene.edges) ?? new Obstacles(scene, RING);
   knownObstacles.set(scene.edges, known);
   return known.bare();
-}
-
-/** The gradient between a lens and an outside node. */
-function gateLabel(
-  { id, index, x, y, gate, shape: { width } }: SceneNode,
-  { gradients, ready, run, flows }: Recording,
-): GradientLabel | null {
-  if (!gate?.carries) return null;
-  const { carries } = gate;
-  const at = "edge" in carries ? (run?.edges.indexOf(carries.edge) ?? -1) : -1;
-  const norm = "node" in carries ? gradients.get(carries.node)?.norm : run?.norms[at];
-  if (norm === null || norm === undefined) return null;
-  return {
-    ...{ x, y: y - 8, width, height: TEXT_HEIGHT, key: `gate ${index}`, text: normWords(norm) },
-    ...{ alarming: typeof norm === "string", edge: null, nodes: [id], cell: "gate" },
-    from: "node" in carries ? ready[carries.node] : flows[carries.edge],
-  };
-}
-
-/** The gradient of each lens' parameters, in its head. */
-function lensLabels({ frames }: Scene, recording: Recording): GradientLabel[] {
-  return frames.flatMap(({ lens, left, top, path }) => {
-    if (!lens) return [];
-    const { norm, from } = parametersGradient(lens.leaves, recording);
-    if (Number.isNaN(norm)) return [];
-    const place = { x: left + lens.gradient.x, y: top + lens.gradient.y, width: 0, height: 0 };
-    const text = normWords(norm);
-    const alarming = norm === Number.POSITIVE_INFINITY;
-    return [
-      { ...place, key: `lens ${path}`, text, alarming, edge: null, nodes: [], from, cell: "lens" },
-    ];
-  });
-}
-
-function normWords(norm: JsonNumber): string {
-  return `\u2016grad\u2016 ${normText(Number(norm))}`;
 }
 
 /** The labels that are visible at the cursor. */

@@ -38,8 +38,6 @@ export function gradientParts(label: GradientLabel): Part[] {
   const { x, y, width, height, text, cell, changed, added, exact } = label;
   const title = exact === undefined || exact === text ? [] : [part("title", {}, exact)];
   if (!cell) return [...title, ...labelParts(label)];
-  if (cell === "gate") return [part("text", { class: "gw-gate-grad", x, y: y + 4 }, text)];
-  if (cell === "lens") return [part("text", { class: "gw-lens-grad", x, y }, text)];
   if (cell === "sum") return [part("text", { x, y: y + 3 }, text)];
   if (cell === "row") return [...title, part("text", { x: x + width / 2 - 8, y: y + 4.5 }, text)];
   const ground = part("path", { class: "gw-cell-ground", d: cellData(label) });

@@ -31,7 +31,7 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
       rx: rounded,
     });
   // The ring is first, so that it covers no stub.
-  const isClosed = node.group && !node.bar && !node.gate;
+  const isClosed = node.group && !node.bar;
   const sheets = isClosed && !shape.tile?.isLayer ? closedParts(width, height) : [];
   const ground =
     node.only === undefined ? [] : [box("gw-only-ground", outline + HALO, radius + HALO)];
@@ -79,7 +79,7 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   if (isClosed) parts.push(openSign(width, height));
   // A sign in a circle has no free side; its background shows it.
   if (node.only !== undefined && !node.isTold && !shape.sign) parts.push(onlyPart(node, node.only));
-  return node.quiet || node.bar || node.gate ? parts : [...parts, ...badges(node)];
+  return node.quiet || node.bar ? parts : [...parts, ...badges(node)];
 }
 
 /** A sign with the ranks that have a node. */

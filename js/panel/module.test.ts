@@ -132,7 +132,7 @@ describe("a module in the panel", () => {
     await click('.gw-svg .gw-bar[data-group="net/2"] .gw-box');
     expect([title(), selected()]).toEqual(["net.2", ["net/2"]]);
     await action("Open");
-    expect(one('.gw-svg .gw-group-frame[data-path="net/2"] .gw-lens-title').textContent).toBe(
+    expect(one('.gw-svg .gw-group-frame[data-path="net/2"] .gw-frame-title').textContent).toBe(
       "net.2",
     );
     expect(new Set(selected())).toEqual(new Set(["net/2"]));

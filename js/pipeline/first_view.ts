@@ -167,7 +167,7 @@ function withinBlocks({ tree, runs }: GroupedGraph): Uint8Array {
 }
 
 /**
- * Open a block of a strip in a lens with as many levels as are readable, at least one. Null if it is not such a block.
+ * Open a block of a strip with as many levels as are readable, at least one. Null if it is not such a block.
  */
 export function openedBlock(
   grouped: GroupedGraph,
@@ -199,11 +199,12 @@ export function openedBlock(
   return opened(least);
 }
 
-/** The number of items in a block's lens. */
+/** The number of items in an open block. */
 function contentOf(grouped: GroupedGraph, folding: Folding, path: string): number {
-  const { lenses = [] } = foldedPlan(grouped, folding);
-  const nodes = lenses.find((lens) => lens.path === path)?.plan.nodes ?? [];
-  return nodes.filter(({ gate }) => !gate).length;
+  const { nodes, frames } = foldedPlan(grouped, folding);
+  const isWithin = (f: number): boolean =>
+    f >= 0 && (frames[f].path === path || isWithin(frames[f].parent));
+  return nodes.filter(({ frame }) => isWithin(frame)).length;
 }
 
 /** The direction with the largest board: left to right by default, like a formula; modules too. */

@@ -17,14 +17,8 @@ import { nameSkips, skipsIn } from "./skips";
 import { edgesOnBars, placeStrip } from "./strip";
 import type { Size } from "./views";
 
-/** A scene, and per layout node the index of its first drawn node. */
-export interface Drawn {
-  scene: Scene;
-  first: Int32Array;
-}
-
 /** Draw a laid-out picture: frames, nodes, curves, and their words. */
-export function drawn(sized: Sized, placed: Placement, measure: Measure, window: Size): Drawn {
+export function drawn(sized: Sized, placed: Placement, measure: Measure, window: Size): Scene {
   const { graph, plan, shapes, direction } = sized;
   const horizontal = isHorizontal(direction);
   const frames = sceneFrames(graph, plan, placed, direction, measure);
@@ -46,10 +40,10 @@ export function drawn(sized: Sized, placed: Placement, measure: Measure, window:
   placeLabels(scene, plan.edges, measure);
   nameSkips(scene, skipsIn(graph, plan), measure);
   if (plan.nodes.some(({ strip }) => strip)) joinBars(scene, graph, plan, first);
-  return { scene, first };
+  return scene;
 }
 
-/** The placed nodes; a strip becomes a frame with a bar per block. */
+/** The placed nodes, and per layout node the index of its first drawn node. A strip is a frame with a bar per block. */
 function sceneNodes(
   { graph, plan, shapes, times, direction }: Sized,
   placed: Placement,
@@ -64,7 +58,7 @@ function sceneNodes(
   const first = new Int32Array(placed.owner.length);
   const nodes: SceneNode[] = [];
   placed.owner.forEach((owner, index) => {
-    const { id, group, strip, gate, frame, said, also } = plan.nodes[owner];
+    const { id, group, strip, frame, said, also } = plan.nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
     const only = onlyOn(graph, plan.nodes[owner]);
     const isTold = frames[frame]?.isTold;
@@ -86,7 +80,6 @@ function sceneNodes(
       leaf: isLeaf(graph, plan.nodes[owner]),
       root: flags[owner].length > 0,
       copies: times[owner],
-      ...(gate && { gate }),
       ...(said && { said }),
       ...(group ? { group } : quietPart(graph.nodes[id])),
       ...(also && { also }),

@@ -40,7 +40,6 @@ export function docksOf(
     uses[v] === 1 &&
     times[v] === 1 &&
     operands[v].length === 0 &&
-    !nodes[v].gate &&
     !works(v) &&
     !roots.has(nodes[v].id) &&
     nodes[v].frame === nodes[user].frame;

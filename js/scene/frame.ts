@@ -18,20 +18,6 @@ export interface SceneFrame extends Box {
   isTold?: boolean;
   /** Whether it cannot be closed alone. */
   isFixed?: boolean;
-  /** The parts of a lens. */
-  lens?: LensFrame;
-}
-
-/** An open block below its strip. */
-export interface LensFrame {
-  /** Corners of the wedge to its bar, x and y in turn. */
-  wedge: readonly number[];
-  /** Signs that open neighbouring blocks: "‹ 6", "8 ›". */
-  steps: readonly { path: string; text: Text }[];
-  /** The place of the sign that closes it, and of its gradient. From the upper left corner. */
-  close: { x: number; y: number };
-  gradient: { x: number; y: number };
-  leaves: readonly number[];
 }
 
 /** Room inside the top border for the title, px. */

@@ -2,8 +2,7 @@ import type { EdgeModel } from "../wire";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 /** The graph nodes of a drawn node. */
-export function membersOf({ id, group, gate, also }: SceneNode): readonly number[] {
-  if (gate) return [];
+export function membersOf({ id, group, also }: SceneNode): readonly number[] {
   if (group) return group.members;
   return also ? [id, ...also] : [id];
 }
@@ -16,9 +15,7 @@ export function allIn(node: SceneNode): readonly number[] {
 /** Per graph node, up to `count`, the indices of its drawn nodes. */
 export function drawnFor(nodes: readonly SceneNode[], count: number): number[][] {
   const drawn: number[][] = Array.from({ length: count }, () => []);
-  // Nodes in an open block of a strip are drawn themselves.
-  for (const node of nodes)
-    if (!node.group?.isOpen) for (const member of allIn(node)) drawn[member].push(node.index);
+  for (const node of nodes) for (const member of allIn(node)) drawn[member].push(node.index);
   return drawn;
 }
 
@@ -37,8 +34,8 @@ export function foldedAt({ edges }: Scene, node: number): { x: number; y: number
 }
 
 /** Whether a drawn node is or contains a graph node. */
-export function holds({ id, group, gate, said, also }: SceneNode, node: number | null): boolean {
-  if (node === null || gate) return false;
+export function holds({ id, group, said, also }: SceneNode, node: number | null): boolean {
+  if (node === null) return false;
   if (group) return group.members.includes(node);
   return id === node || said?.includes(node) === true || also?.includes(node) === true;
 }

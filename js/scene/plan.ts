@@ -10,8 +10,6 @@ export interface Plan {
   nodeOf: Int32Array | null;
   /** Per graph edge, its index in `edges`; -1 if it is hidden. Null if they are the same. */
   edgeOf: Int32Array | null;
-  /** The open blocks of strips, with their own pictures. */
-  lenses?: readonly Lens[];
 }
 
 export interface PlanNode {
@@ -25,8 +23,6 @@ export interface PlanNode {
   frame: number;
   /** Drawn instead: repeated blocks, side by side. */
   strip?: Strip;
-  /** In a lens: the node represents something outside. */
-  gate?: Gate;
   /** Path of a module with only this operation, if no frame shows it. */
   module?: string;
   /** Constants in its sign, which are not drawn. */
@@ -41,8 +37,6 @@ export interface ClosedGroup {
   members: readonly number[];
   /** Its parameters; ids of leaves. */
   leaves: readonly number[];
-  /** Whether it is a block that is also open in a lens. */
-  isOpen?: boolean;
 }
 
 /** Similar blocks in a row. */
@@ -70,28 +64,6 @@ interface StripBlock {
   group: ClosedGroup;
   /** Its name in the row, "7". */
   name: string;
-}
-
-/** A node for something outside that a lens' content is connected to. */
-export interface Gate {
-  /** Whether gradients come from it. */
-  isSource: boolean;
-  title: string;
-  /** The graph node or edge whose whole gradient passes; null for several. */
-  carries: { node: number } | { edge: number } | null;
-}
-
-/** An open block of a strip. */
-export interface Lens {
-  path: string;
-  kind: string | null;
-  /** Its parameters, and their number of elements. */
-  leaves: readonly number[];
-  numbers: number;
-  /** Index of the strip in the outer plan's nodes, and of the block in the strip. */
-  strip: number;
-  block: number;
-  plan: Plan;
 }
 
 export interface PlanEdge {

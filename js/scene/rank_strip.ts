@@ -104,8 +104,8 @@ export function onlyIn(
 }
 
 /** The graph nodes of a plan's node. */
-function membersOf({ id, group, gate, also = [] }: PlanNode): readonly number[] {
-  return gate ? [] : (group?.members ?? [id, ...also]);
+function membersOf({ id, group, also = [] }: PlanNode): readonly number[] {
+  return group?.members ?? [id, ...also];
 }
 
 /** The place of this sign, at the lower left corner of a node, from its centre: badges are at the right. */

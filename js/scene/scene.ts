@@ -2,7 +2,7 @@ import type { Direction } from "../layout/direction";
 import type { EdgeModel, NodeModel } from "../wire";
 import type { SceneFrame } from "./frame";
 import type { NodeShape } from "./node_shape";
-import type { ClosedGroup, Gate } from "./plan";
+import type { ClosedGroup } from "./plan";
 
 /** A graph with every place known: plain numbers and strings, for any painter. */
 export interface Scene {
@@ -51,8 +51,6 @@ export interface SceneNode {
   group?: ClosedGroup;
   /** For a block in a strip, its bar. */
   bar?: Bar;
-  /** In a lens: the node represents something outside. */
-  gate?: Gate;
   /** Its ranks, unless all have it: "only on rank 0". */
   only?: string;
   /** Whether an outer head states them. */

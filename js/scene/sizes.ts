@@ -5,7 +5,6 @@ import type { GraphModel, NodeModel } from "../wire";
 import { boxWords, groupTitle } from "./box_words";
 import { cardSize } from "./card";
 import { isMarked } from "./checkpoints";
-import { gateShape } from "./lens";
 import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
 import { parametersIn } from "./parameters";
@@ -116,9 +115,8 @@ export function shapesOf(
   /** Leaves and outputs among signs are cards. */
   const cards = card ?? (isBoard ? "near" : null);
   return plan.nodes.map((node, i) => {
-    const { id, group, strip, gate } = node;
+    const { id, group, strip } = node;
     if (strip) return stripShape(strip, isHorizontal(direction), measure, room);
-    if (gate) return gateShape(gate, measure);
     const { sign } = graph.nodes[id];
     if ((hasBoxes || asSigns) && !group && flags[i].length === 0 && ROUND.test(sign ?? "")) {
       const after = (node.also ?? []).map((other) => graph.nodes[other].sign).join(" · ");
@@ -175,8 +173,8 @@ export function flagsIn(graph: GraphModel, { nodes, nodeOf }: Plan): (readonly s
   return found;
 }
 
-export function isLeaf(graph: GraphModel, { id, group, gate }: PlanNode): boolean {
-  return !group && !gate && graph.nodes[id].kind === "leaf";
+export function isLeaf(graph: GraphModel, { id, group }: PlanNode): boolean {
+  return !group && graph.nodes[id].kind === "leaf";
 }
 
 /** Name an operation after its module if it is alone there and its name does not describe it. */

@@ -32,8 +32,7 @@ export function skipsIn(graph: GraphModel, { nodes, edges }: Plan): Skip[] {
     out[source].push(e);
   });
   const tensorOf = (e: number) => `${graph.edges[e].target} ${graph.edges[e].output_nr}`;
-  const isSum = (v: number) =>
-    !nodes[v].group && !nodes[v].gate && SUM.test(graph.nodes[nodes[v].id].op);
+  const isSum = (v: number) => !nodes[v].group && SUM.test(graph.nodes[nodes[v].id].op);
   /** Whether a path from these edges through a box ends with the same tensor. */
   const arrives = (first: readonly number[], tensor: string) => {
     const next: [edge: number, pastBox: boolean][] = first.map((e) => [e, false]);

@@ -290,7 +290,7 @@ export const TABLE: readonly Row[] = [
     "gw-single.is-selected gw-open-sign",
   ],
 
-  // Strips: a bar for each block, with its name and, once it is known, its gradient; an open block in a lens below
+  // Strips: a bar for each block, with its name and, once it is known, its gradient
   [{ ...fill("dim"), "font-weight": "400" }, "gw-bar gw-text-title"],
   [area("op", "op-rule", 1), "gw-bar gw-box"],
   [{ ...fill("stage"), ...BROKEN }, "gw-bar.is-unreached gw-box"],
@@ -299,23 +299,12 @@ export const TABLE: readonly Row[] = [
   [stroke("grad", 2.6), "gw-bar.is-running gw-box"],
   [stroke("accent", 2), "gw-bar.is-near gw-box", "gw-bar.is-hovered gw-box"],
   [stroke("hit", 3), "gw-bar.is-hit gw-box"],
-  [stroke("accent", 2.5), "gw-bar.is-open gw-box", "gw-bar.is-selected gw-box"],
-  [{ ...fill("accent"), "font-weight": "700" }, "gw-bar.is-open gw-text-title"],
+  [stroke("accent", 2.5), "gw-bar.is-selected gw-box"],
   [{ ...fill("tint"), stroke: "none" }, "gw-bar-fill"],
   [fill("rule"), "gw-bar-fill.is-plain"],
   [{ ...fill("text"), ...fontOf("name") }, "gw-bar-number"],
   [{ ...fill("dim"), stroke: "none" }, "gw-frame-fact"],
   [{ ...fill("accent") }, "gw-frame-fact.gw-text-title"],
-  [{ ...area("stage", "accent", 1.6) }, "gw-frame-box.is-lens"],
-  [{ ...fill("accent-soft"), opacity: "0.35" }, "gw-wedge"],
-  [{ ...fill("accent"), ...font(700, 14) }, "gw-lens-title"],
-  [fill("transparent"), "gw-lens-step rect", "gw-lens-close rect"],
-  [{ ...fill("dim"), stroke: "none" }, "gw-lens-step text"],
-  [{ stroke: "none" }, "gw-lens-close rect"],
-  [area("none", "none"), "gw-gate gw-box"],
-  [{ ...fill("grad-strong"), ...fontOf("name") }, "gw-cell gw-gate-grad"],
-  [{ ...fill("grad-strong"), ...fontOf("name"), "text-anchor": "start" }, "gw-cell gw-lens-grad"],
-  [fill("alarm"), "gw-cell.is-alarming gw-gate-grad", "gw-cell.is-alarming gw-lens-grad"],
 
   // Strips over ranks: shapes distinguish the ranks, then colours
   [area("op", "none"), "gw-rank-ground"],

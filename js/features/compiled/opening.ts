@@ -29,7 +29,7 @@ export class Opening implements ViewPart {
   }
 
   private open(graph: GraphModel, node: SceneNode | null): boolean {
-    if (!node || node.group || node.gate || !this.openable.includes(node.id)) return false;
+    if (!node || node.group || !this.openable.includes(node.id)) return false;
     if (isOpened(graph, node.id)) return false;
     this.channel.send({ kind: "expand", node: node.id });
     return true;
