@@ -35,14 +35,14 @@ widget
 """
 
 LARGE = """
+import random
 import torch
 from gradwalk import GraphWidget
 
-torch.manual_seed(0)
-value = torch.randn(4, requires_grad=True)
-weight = torch.randn(4, requires_grad=True)
-for _ in range(2500):
-    value = (value * weight).tanh().add(weight).sin()
+random.seed(0)  # a loop of equal steps would be a strip
+value = torch.ones(4, requires_grad=True)
+for _ in range(10_000):
+    value = random.choice((torch.tanh, torch.sin))(value)
 GraphWidget(value.sum())
 """
 
@@ -168,12 +168,12 @@ def test_ten_thousand_nodes_are_all_saved(watched: Watched, lab: Lab) -> None:
     page = watched.page
     shown(lab, page, "large.ipynb", LARGE)
     counts = page.locator(f"{WIDGET} .gw-counts").inner_text()
-    assert counts == "10,003 nodes"
+    assert counts == "10,002 nodes"
     page.wait_for_selector(f"{WIDGET} .gw-canvas[data-painter]")
     _, content = saved(page, "SVG")
     root = ET.fromstring(content)
     titles = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
-    assert titles.count("TanhBackward0") == titles.count("SinBackward0") == 2500
+    assert titles.count("tanh") + titles.count("sin") == 10_000
     assert float(root.attrib["width"]) > 1000
 
 
