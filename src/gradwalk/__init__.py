@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import testing
+    from . import testing, types
     from .backward.record import Recording, record
     from .backward.recorded_pass import RecordedStep, StepContribution
     from .checks.finding import Finding
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
     from .features.numerics.rows import NumericsRow
     from .features.plan.advice import Advice
-    from .features.plan.measure import Measurement, NodeMeasure
     from .features.plan.module_plans import ModulePlan
     from .features.plan.plan import HeldTensor, Place, Plan, plan
     from .sources.diagnose import diagnose
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from .tracing.failed_call import FailedInput
     from .tracing.watch import watch
     from .widget.graph_widget import GraphWidget
+    from .widget.measurement import Measurement, NodeMeasure
 
 __version__ = "0.1.0"
 
@@ -88,6 +88,7 @@ __all__ = [
     "save",
     "testing",
     "to_tensorboard",
+    "types",
     "watch",
     "what_if",
 ]
@@ -109,9 +110,9 @@ _PLACES = {
     "HeldGraph": "checks.held_graph",
     "HeldTensor": "features.plan.plan",
     "Interact": "features.interact.interact",
-    "Measurement": "features.plan.measure",
+    "Measurement": "widget.measurement",
     "ModulePlan": "features.plan.module_plans",
-    "NodeMeasure": "features.plan.measure",
+    "NodeMeasure": "widget.measurement",
     "NumericsComparison": "features.numerics.compare_numerics",
     "NumericsRow": "features.numerics.rows",
     "Place": "features.plan.plan",
@@ -142,8 +143,8 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "testing":
-        return importlib.import_module(".testing", __name__)
+    if name in ("testing", "types"):
+        return importlib.import_module(f".{name}", __name__)
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)

@@ -19,7 +19,9 @@ ROOT = Path(gradwalk.__file__).parent
 
 LAYERS = (
     "english",
+    "amounts",
     "result",
+    "types",
     "schema",
     "plugins",
     "hosts",

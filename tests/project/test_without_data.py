@@ -250,7 +250,7 @@ def _real_loss():
 def test_experiments_name_what_they_need(made):
     loss = made.loss()
     for ask in (
-        lambda: what_if(loss, cut=[1]),
+        lambda: what_if(loss, cut=[1]),  # type: ignore[list-item]
         lambda: contributions(made.net.out.weight, loss),
     ):
         with pytest.raises(RuntimeError, match=r"holds no values. Run the program on real ten"):

@@ -313,7 +313,7 @@ def test_what_cannot_be_drawn_together_is_refused():
     with pytest.raises(TypeError, match=r"which has names of its own\. Leave them out"):
         GraphWidget(program, names={"x": loss})
     with pytest.raises(TypeError, match=r"as \[0\], a LeNet|a static graph, which is no autograd"):
-        GraphWidget([program])
+        GraphWidget([program])  # type: ignore[list-item]
 
 
 def test_who_needs_an_autograd_graph_says_where_static_ones_go():

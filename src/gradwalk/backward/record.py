@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from ..graph.arguments import read_int
 from ..graph.capture import Capture, capture_nodes
@@ -14,6 +11,8 @@ from ..graph.outputs import read_outputs
 from ..result import make, returned_by
 from ..torch_api.modes import grad_mode_kept
 from ..tracing.annotate import watched
+from ..types import Gradient, Inputs, Outputs, RetainGraph
+from ..types import Names as TensorNames
 from .kept_gradients import DEFAULT_BUDGET
 from .observe import Observer
 from .recorded_pass import (
@@ -24,7 +23,7 @@ from .recorded_pass import (
     read_max_bytes,
     refuse_within_backward,
 )
-from .run_backward import IF_POSSIBLE, Gradient, Inputs, RetainGraph, run_backward
+from .run_backward import IF_POSSIBLE, run_backward
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -175,12 +174,12 @@ class Recording:
 
 
 def record(
-    *outputs: Any,
+    *outputs: Outputs,
     gradient: Gradient | None = None,
     retain_graph: RetainGraph = IF_POSSIBLE,
     create_graph: bool = False,
     inputs: Inputs | None = None,
-    names: Mapping[str, Any] | torch.nn.Module | None = None,
+    names: TensorNames | None = None,
     max_bytes: int = DEFAULT_BUDGET,
     stacklevel: int = 1,
 ) -> Recording:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 from torch.autograd.graph import GradientEdge
@@ -14,6 +14,7 @@ from ..graph.capture import Capture
 from ..torch_api.modes import unseen
 from ..torch_api.nodes import donates_buffers, leaf_tensor, outputs_metadata
 from ..torch_api.reading import fake_mode_of, has_data
+from ..types import Gradient, Inputs, RetainGraph
 from .failures import error_note, failed_node
 from .function_calls import record_operations
 from .leaf_grads import LeafGrads
@@ -21,12 +22,6 @@ from .observe import Observer
 from .recorded_run import RecordedRun
 
 IF_POSSIBLE: Final = "if_possible"
-Gradient = torch.Tensor | Sequence[torch.Tensor | None]
-"""What backward starts from, one tensor per output."""
-Inputs = torch.Tensor | GradientEdge | Iterable[torch.Tensor | GradientEdge]
-"""What backward accumulates into."""
-RetainGraph = bool | Literal["if_possible"] | None
-"""Whether backward keeps the saved tensors; None as in torch."""
 
 _UNNAMED = "the output"
 
@@ -35,10 +30,10 @@ def run_backward(
     captured: Capture,
     observer: Observer,
     *,
-    gradient: Any = None,
+    gradient: Gradient | None = None,
     retain_graph: RetainGraph = IF_POSSIBLE,
     create_graph: bool = False,
-    inputs: Any = None,
+    inputs: Inputs | None = None,
     operations: bool = False,
 ) -> RecordedRun:
     """Run ``torch.autograd.backward`` from the graph's outputs, recorded.

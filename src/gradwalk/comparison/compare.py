@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..graph.names import Names, caller_names
 from ..sources.graph_source import are_small, read_constants
 from ..torch_api.compiled import refuse_while_compiling
+from ..types import CompareNames, Graphs
 from .compare_widget import CompareWidget
-from .inputs import CompareNames, read_graphs
+from .inputs import read_graphs
 
 
 def compare(
-    *graphs: Any,
+    *graphs: Graphs,
     names: CompareNames | None = None,
     constants: bool | None = None,
     opened: bool = False,

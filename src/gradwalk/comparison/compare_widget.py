@@ -10,7 +10,7 @@ import torch
 import traitlets
 
 from ..backward.recorded_pass import RecordedStep
-from ..backward.run_backward import IF_POSSIBLE, Gradient, RetainGraph
+from ..backward.run_backward import IF_POSSIBLE
 from ..bundle import bundle
 from ..checks.finding import Finding
 from ..checks.run_checks import Limits
@@ -31,13 +31,14 @@ from ..schema.graph import GraphModel
 from ..sources.diagnose import judged, read_optimizers
 from ..sources.graph_source import GraphSource, Snapshot
 from ..torch_api.modes import grad_mode_kept
+from ..types import CompareNames, Gradient, Graphs, RetainGraph
 from ..widget.controllers import Controller
 from ..widget.drawing import DrawingWidget, State
 from ..widget.graph_controllers import CursorController
 from ..widget.traits import TRAVELS, OfPass, OfTensors
 from .compiled_status import compiled_model
 from .difference import difference, united_graph
-from .inputs import CompareNames, read_graphs
+from .inputs import read_graphs
 from .leaf_table import LeafColumn, rows_shown, table_model
 from .linked_passes import LinkedPasses
 
@@ -162,7 +163,7 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
 
     def update(
         self,
-        *graphs: Any,
+        *graphs: Graphs,
         names: CompareNames | None = None,
         stacklevel: int = 1,
     ) -> None:

@@ -18,10 +18,6 @@ from ..sources.static_graph import StaticGraph
 from ..static.capture_static import StaticCapture, capture_static
 from ..tracing.annotate import annotate
 
-TensorNames = Mapping[str, torch.Tensor | torch.nn.Module] | torch.nn.Module
-CompareNames = TensorNames | Mapping[str, TensorNames]
-"""Names of tensors, or such for each label."""
-
 MOST_GRAPHS = 4
 """Most graphs that fit side by side."""
 

@@ -13,6 +13,7 @@ from ..graph.names import Names, caller_names, read_names
 from ..torch_api.modes import grad_mode_kept
 from ..torch_api.nodes import leaf_tensor
 from ..tracing.annotate import Annotated
+from ..types import Outputs, RecordedGraph
 from .causes import reason_of
 from .explanation import Explanation
 from .loss_graph import LossGraph, graph_of, read_loss
@@ -50,7 +51,7 @@ class _Showing(Protocol):
 
 
 def explain_grad(
-    tensor: torch.Tensor | nn.Module | str, *outputs: Any, stacklevel: int = 1
+    tensor: torch.Tensor | nn.Module | str, *outputs: Outputs | RecordedGraph, stacklevel: int = 1
 ) -> Explanation:
     """Explain why the ``.grad`` of a tensor is None, zero or set.
 
@@ -93,12 +94,12 @@ x.requires_grad_() before the forward pass.
             f"explain_grad() was given a {type(tensor).__name__}, which has no .grad. Pass a "
             "tensor, or a module to learn about all its parameters."
         )
-    widget = next((each for each in outputs if isinstance(each, _Showing)), None)
+    widget: Any = next((each for each in outputs if isinstance(each, _Showing)), None)
     if widget is not None and len(outputs) > 1:
         raise TypeError(
             "explain_grad() was given a widget and more. Pass only the widget whose graph has it."
         )
-    if isinstance(tensor, str) and widget is not None:
+    if isinstance(tensor, str) and widget is not None and widget._shown().subject.autograd is None:
         sentence = widget._shown().explain(tensor)
         return Explanation._of(sentence, "saved", tensor=tensor)
     names = caller_names(None, "explain_grad", stacklevel)

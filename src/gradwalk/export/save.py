@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from ..graph.arguments import read_int
 from ..graph.names import caller_names
@@ -15,6 +12,7 @@ from ..schema.file_format import join_graphs
 from ..schema.ranks import RankModel, with_rank
 from ..sources.graph_source import MOST_SHOWN, HasGraphs, Snapshot
 from ..sources.read_source import read_source
+from ..types import Names, Outputs, Program, RecordedGraph
 from .contents import MOST_DETAILED, packed_graph
 from .disk import read_path, write_file
 
@@ -28,10 +26,10 @@ _STAGE = (
 
 
 def save(
-    obj: Any,
+    obj: Outputs | Program | RecordedGraph | HasGraphs,
     path: str | os.PathLike[str],
     *,
-    names: Mapping[str, Any] | torch.nn.Module | None = None,
+    names: Names | None = None,
     source: bool = True,
     stage: int | None = None,
     stacklevel: int = 1,

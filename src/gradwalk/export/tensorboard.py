@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..schema.json_values import well_formed
 from ..sources.read_source import capture
+from ..types import Outputs
 
 if TYPE_CHECKING:
     import networkx as nx
-
-if TYPE_CHECKING:
     from tensorboard.compat.proto.attr_value_pb2 import AttrValue
     from tensorboard.compat.proto.graph_pb2 import GraphDef
     from tensorboard.compat.proto.node_def_pb2 import NodeDef
@@ -22,7 +21,9 @@ _PLUGIN, _PLUGIN_VERSION = "graph_run_metadata_graph", b"1"  # TensorBoard's kin
 _GRAPH_DEF_VERSION = 22  # as torch's own SummaryWriter.add_graph writes
 
 
-def to_tensorboard(writer: SummaryWriter, *outputs: Any, tag: str = "autograd") -> None:
+def to_tensorboard(
+    writer: SummaryWriter, *outputs: Outputs | nx.MultiDiGraph, tag: str = "autograd"
+) -> None:
     """Write the autograd graph behind some tensors for TensorBoard's graph tab.
 
     Each autograd node becomes a node with its shapes and device, in the scope of its module if

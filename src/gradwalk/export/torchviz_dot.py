@@ -19,6 +19,7 @@ from ..torch_api.nodes import leaf_tensor, node_class, saved_names
 from ..torch_api.reading import base_of
 from ..torch_api.release import free_without_recursion
 from ..torch_api.saved_tensors import packed_value, saved_value
+from ..types import Outputs
 
 if TYPE_CHECKING:
     import graphviz
@@ -38,7 +39,7 @@ _INCHES_PER_STATEMENT, _LEAST_INCHES = 0.15, 12
 
 
 def make_dot(
-    var: Any,
+    var: Outputs,
     params: Mapping[str, torch.Tensor] | None = None,
     show_attrs: bool = False,
     show_saved: bool = False,

@@ -14,10 +14,9 @@ from torch.fx import GraphModule
 from ..english import plural
 from ..torch_api.modes import has_tangents, is_transformed, transforms_around
 from ..torch_api.nodes import gradient_edge, holder_of, is_gone, op_name
+from ..types import Program
 
 _MOST_STEPS = 40  # steps of a nested place in a message
-
-Program = GraphModule | ExportedProgram
 
 
 def is_program(value: Any) -> TypeGuard[Program]:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 from ..checks.finding import Finding
 from ..checks.run_checks import Limits
 from ..graph.names import Names, caller_names
 from ..static.no_backward import no_backward
+from ..types import Names as TensorNames
+from ..types import Outputs, RecordedGraph
 from .graph_source import GraphSource, TakesSnapshots
 from .read_source import read_source
 
 
 def diagnose(
-    *outputs: Any,
-    names: Mapping[str, Any] | nn.Module | None = None,
+    *outputs: Outputs | RecordedGraph,
+    names: TensorNames | None = None,
     optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
     vanishing: float = 1e-4,
     exploding: float = 1e4,
@@ -66,7 +67,7 @@ def diagnose(
     limits = Limits(vanishing, exploding, dead, largest)
     optimizers = read_optimizers(optimizer)
     called = caller_names(names, "diagnose", stacklevel)
-    only = outputs[0] if len(outputs) == 1 else None
+    only: Any = outputs[0] if len(outputs) == 1 else None
     if isinstance(only, TakesSnapshots):
         subject = only._shown().subject
     else:

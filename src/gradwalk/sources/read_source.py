@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from ..backward.function_calls import is_recorded
 from ..backward.kept_gradients import DEFAULT_BUDGET
@@ -20,6 +17,8 @@ from ..torch_api.compiled import CannotOpenError
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..tracing.annotate import MOST_INFERRED, Annotated, annotate
 from ..tracing.double_backward import pairs
+from ..types import Names as TensorNames
+from ..types import Outputs, Program
 from .graph_source import GraphSource
 from .inner_graph import Inside, tied, with_inside
 from .live_graph import LiveGraph
@@ -81,8 +80,8 @@ def read_source(
 
 
 def capture(
-    *outputs: Any,
-    names: Mapping[str, Any] | torch.nn.Module | None = None,
+    *outputs: Outputs | Program | Recording,
+    names: TensorNames | None = None,
     opened: bool = False,
 ) -> nx.MultiDiGraph:
     """Return the autograd graph behind some tensors, as a networkx graph.

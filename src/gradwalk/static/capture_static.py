@@ -12,8 +12,8 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ..graph.labels import label
-from ..graph.outputs import Program
 from ..tracing.source_line import SourceLine
+from ..types import Program
 from .control_flow import enter
 from .fx_graph import capture_program, held_by, source_line
 

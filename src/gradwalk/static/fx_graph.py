@@ -17,9 +17,9 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.operator_schemas import get_signature_for_torch_op
 from torch.fx.passes.shape_prop import TensorMetadata
 
-from ..graph.outputs import Program
 from ..torch_api.signatures import Operator, declared_arguments
 from ..tracing.source_line import SourceLine, is_library
+from ..types import Program
 from .control_flow import Entered
 
 if TYPE_CHECKING:

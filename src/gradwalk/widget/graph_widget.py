@@ -14,7 +14,7 @@ import traitlets
 
 from ..backward.kept_gradients import DEFAULT_BUDGET
 from ..backward.recorded_pass import RecordedStep, read_max_bytes, saved_steps
-from ..backward.run_backward import IF_POSSIBLE, Gradient, Inputs, RetainGraph
+from ..backward.run_backward import IF_POSSIBLE
 from ..bundle import bundle
 from ..checks.finding import Finding, findings_from
 from ..checks.held_graph import HeldGraph
@@ -32,6 +32,7 @@ from ..sources.graph_source import GraphSource, Snapshot, are_small, read_consta
 from ..sources.read_source import read_source
 from ..torch_api.modes import grad_mode_kept
 from ..torch_api.saved_tensors import saved_read_once
+from ..types import Gradient, Inputs, Names, Outputs, Program, RetainGraph
 from .controllers import Controller
 from .drawing import State
 from .graph_controllers import (
@@ -44,6 +45,7 @@ from .graph_controllers import (
 )
 from .graph_traits import GraphTraits
 from .inner_steps import InnerController
+from .measurement import Measurement
 from .traits import Direction
 
 if TYPE_CHECKING:
@@ -130,8 +132,8 @@ class GraphWidget(GraphTraits, Exports):
 
     def __init__(
         self,
-        *outputs: Any,
-        names: Mapping[str, Any] | torch.nn.Module | None = None,
+        *outputs: Outputs | Program,
+        names: Names | None = None,
         direction: str | None = None,
         max_bytes: int = DEFAULT_BUDGET,
         constants: bool | None = None,
@@ -350,8 +352,8 @@ class GraphWidget(GraphTraits, Exports):
 
     def update(
         self,
-        *outputs: Any,
-        names: Mapping[str, Any] | torch.nn.Module | None = None,
+        *outputs: Outputs | Program,
+        names: Names | None = None,
         stacklevel: int = 1,
     ) -> None:
         """Show another graph in the same picture, as of the next iteration of a training loop.
@@ -458,7 +460,7 @@ class GraphWidget(GraphTraits, Exports):
     def diagnose(
         self,
         *,
-        names: Mapping[str, Any] | torch.nn.Module | None = None,
+        names: Names | None = None,
         optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
         vanishing: float = 1e-4,
         exploding: float = 1e4,
@@ -504,7 +506,7 @@ class GraphWidget(GraphTraits, Exports):
         )
 
     @grad_mode_kept
-    def measure(self) -> Any:
+    def measure(self) -> Measurement:
         """Measure the time and the bytes of each node of this graph.
 
         It runs backward eight times with ``torch.autograd.grad``, and changes no ``.grad``. The
@@ -512,7 +514,7 @@ class GraphWidget(GraphTraits, Exports):
         node; that was not tried on a GPU.
 
         Returns:
-            A `gradwalk.Measurement`: ``nodes``, the slowest first, ``wall`` in seconds, ``bytes``.
+            A `Measurement`: ``nodes``, the slowest first, ``wall`` in seconds, ``bytes``.
 
         Raises:
             ValueError: The graph is of a file or of fake tensors, or the widget is closed.
@@ -520,11 +522,14 @@ class GraphWidget(GraphTraits, Exports):
 
         Example::
 
+            >>> import torch
+            >>> from gradwalk import GraphWidget
             >>> w = torch.ones(100, 100, requires_grad=True)
-            >>> [each.op for each in GraphWidget((w @ w).sum()).measure().nodes]  # doctest: +SKIP
+            >>> sorted(each.op for each in GraphWidget((w @ w).sum()).measure().nodes)
             ['MmBackward0', 'SumBackward0']
         """
-        return self._feature("measure").measure()
+        measured: Measurement = self._feature("measure").measure()
+        return measured
 
     def grows(self, *, stacklevel: int = 1) -> list[HeldGraph]:
         """Find which graphs of earlier updates are still alive, and through what.

@@ -11,8 +11,8 @@ from planned_steps import STEPS, Decoder, Step, next_tokens, squares, tokens
 from torch import nn
 
 from gradwalk import Advice, Plan, plan
+from gradwalk.amounts import Bytes, Flops, read_bytes
 from gradwalk.features.plan.advice import code_for
-from gradwalk.features.plan.amounts import Bytes, Flops, read_bytes
 from gradwalk.result import make
 
 BUDGETS = (0.75, 0.5, 0.3)

@@ -92,7 +92,7 @@ class _FaultError(Exception):
 
 
 @grad_mode_kept
-def check(node: Node | torch.Tensor, *inputs: Any) -> Check:
+def check(node: Node | torch.Tensor, *inputs: object) -> Check:
     """Check the backward of a custom ``autograd.Function``.
 
     ``torch.autograd.gradcheck`` compares first and second derivatives with finite differences, in

@@ -20,6 +20,7 @@ from ...result import make, returned_by
 from ...schema.what_if import ShareModel
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.reading import is_plain, own_part
+from ...types import Outputs
 from .change import Edits
 from .experiment import Experiment, called, find_place
 from .replay import Flow, Gradient, Replay
@@ -123,7 +124,7 @@ class Contribution:
 
 
 def contributions(
-    tensor_or_name: torch.Tensor | str, *outputs: Any, by: By = "edge", stacklevel: int = 1
+    tensor_or_name: torch.Tensor | str, *outputs: Outputs, by: By = "edge", stacklevel: int = 1
 ) -> list[Contribution]:
     """Split the gradient of a tensor into its parts.
 

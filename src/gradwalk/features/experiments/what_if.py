@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from ...result import make, replaced, returned_by
 from ...sources.graph_source import TakesSnapshots
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...tracing.annotate import watched
+from ...types import Edge, Gradient, Outputs, RecordedGraph
 from .change import same
 from .experiment import Experiment, Outcome, place_name, read_edits
 from .program_change import program_change
@@ -135,12 +136,13 @@ class WhatIf:
 
 
 def what_if(
-    *outputs: Any,
-    cut: Any = (),
-    scale: Mapping[Any, Any] | None = None,
-    replace: Mapping[Any, Any] | None = None,
-    gradient: Any = None,
-    inputs: Any = None,
+    *outputs: Outputs | RecordedGraph,
+    cut: Edge | Iterable[Edge] = (),
+    scale: Mapping[Edge, float | torch.Tensor] | None = None,
+    replace: Mapping[Edge, torch.Tensor | Callable[[torch.Tensor], torch.Tensor | None]]
+    | None = None,
+    gradient: Gradient | None = None,
+    inputs: torch.Tensor | str | Iterable[torch.Tensor | str] | None = None,
     stacklevel: int = 1,
 ) -> WhatIf:
     """Compute the gradients that backward would give with changes.

@@ -18,6 +18,7 @@ from ...result import make
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.nodes import sequence_nr
 from ...tracing.records import find_record, has_watched
+from ...types import Outputs
 from .holders import Holder, advice_for, collapsed, holders_of, unnamed
 from .living import LivingGraph, living_graphs
 from .referrers import Referrers
@@ -29,8 +30,8 @@ Number = tuple[str, int | None]
 @overload
 def held(*, stacklevel: int = ...) -> list[HeldGraph]: ...
 @overload
-def held(loss: Any, *, stacklevel: int = ...) -> HeldGraph: ...
-def held(loss: Any = None, *, stacklevel: int = 1) -> list[HeldGraph] | HeldGraph:
+def held(loss: Outputs, *, stacklevel: int = ...) -> HeldGraph: ...
+def held(loss: Outputs | None = None, *, stacklevel: int = 1) -> list[HeldGraph] | HeldGraph:
     """Find who holds autograd graphs, and how much memory they keep.
 
     Holders are found through Python's collector, up to a name: a variable, an attribute, an item of

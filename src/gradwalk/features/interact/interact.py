@@ -23,6 +23,7 @@ from ...sources.graph_source import GraphSource, are_small
 from ...sources.read_source import read_source
 from ...torch_api.reading import first_line
 from ...tracing.watch import watch
+from ...types import Outputs
 from ...widget.graph_widget import GraphWidget
 from ..quiz.quiz import written
 from .controls import (
@@ -195,7 +196,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         self.children = [*self.controls.values(), self.widget, self._row, self.out]
 
     @property
-    def controls(self) -> dict[str, Any]:
+    def controls(self) -> dict[str, ipywidgets.Widget]:
         """The controls by the name of their argument, without what is fixed."""
         return {
             widget._kwarg: widget
@@ -341,7 +342,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         name = self.widget.model["nodes"][node]["name"] or ""
         put_within(dict(numbers_of(self.controls[name]))[at], value)
 
-    def differences(self) -> dict[str, Any]:
+    def differences(self) -> dict[str, Difference | list[Difference]]:
         """Compare every gradient with a finite difference, and show them in the picture.
 
         The function runs four times for each number, in double precision. One that draws random
@@ -476,7 +477,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         super().close()
 
 
-def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
+def interact(function: Callable[..., Outputs], /, **arguments: object) -> Interact:
     """Controls for the arguments of a function, above its autograd graph, which follows them.
 
     With every change the function is called anew, backward runs, and the picture shows both; where

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from ...schema.comparison import ErrorsModel
 from ...sources.graph_source import GraphSource, Snapshot, are_small
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.reading import dtype_of, tolerances
+from ...types import Gradient, Outputs, RecordedGraph
+from ...types import Names as TensorNames
 from .aligned import Aligned, Distances, aligned, wrongly_paired
 from .known_numbers import NUMERICS, RunNumbers, read_run, read_tolerance, size_of_sum
 from .own_error import Sweep, added_to_leaf
@@ -175,11 +178,11 @@ class NumericsComparison:
 
 
 def compare_numerics(
-    a: Any,
-    b: Any,
+    a: Outputs | RecordedGraph | str | os.PathLike[str],
+    b: Outputs | RecordedGraph | str | os.PathLike[str],
     *,
-    names: Mapping[str, Any] | torch.nn.Module | None = None,
-    gradient: Any = None,
+    names: TensorNames | None = None,
+    gradient: Gradient | None = None,
     rtol: float | None = None,
     atol: float | None = None,
     stacklevel: int = 1,

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from ...amounts import Bytes, Flops
 from ...english import plural
 from ...result import make, returned_by
-from .amounts import Bytes, Flops
 from .run_step import Recorded
 from .spans import Span, Spans, Subsets, blocks_of
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from ...amounts import read_bytes
 from ...export.text import printable
 from .advice import Advice
-from .amounts import read_bytes
 from .plan import Plan, plan
 
 _DONE, _FAILED, _TOO_LARGE = 0, 1, 2

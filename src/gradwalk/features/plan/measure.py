@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from ...result import make, returned_by
+from ...amounts import Bytes
+from ...result import make
 from ...sources.graph_source import GraphSource
 from ...torch_api.engine import remove_hooks
 from ...torch_api.modes import unseen
@@ -20,55 +20,9 @@ from ...torch_api.nodes import leaf_tensor
 from ...torch_api.reading import has_data
 from ...widget.controllers import Controller
 from ...widget.graph_traits import GraphTraits
-from .amounts import Bytes
+from ...widget.measurement import Measurement, NodeMeasure
 
 _REPEATS, _FASTEST = 7, 3
-
-
-@returned_by("GraphWidget(loss).measure()")
-@dataclass(frozen=True)
-class NodeMeasure:
-    """What one node took.
-
-    Attributes:
-        node: Its id.
-        op: Its class.
-        module: Its module, "layers.0"; "" outside of any or if unknown.
-        bytes: Bytes that it holds for backward, and nothing else does.
-        seconds: Its time in backward, with what the engine does after it; the mean of the three
-            fastest of seven passes. A recomputation is in the node that asks for it first.
-    """
-
-    node: int
-    op: str
-    module: str
-    bytes: Bytes
-    seconds: float
-
-    def __str__(self) -> str:
-        place = f" in {self.module}" if self.module else ""
-        return f"{1e3 * self.seconds:.3f} ms, {self.bytes}: {self.op} (node {self.node}){place}"
-
-
-@returned_by("GraphWidget(loss).measure()")
-@dataclass(frozen=True)
-class Measurement:
-    """The bytes and the time of each node, measured.
-
-    Attributes:
-        nodes: One entry for each node that ran, the slowest first.
-        wall: Seconds of the whole backward pass, the mean of the same three.
-        bytes: Bytes that the graph holds for backward.
-    """
-
-    nodes: tuple[NodeMeasure, ...]
-    wall: float
-    bytes: Bytes
-
-    def __str__(self) -> str:
-        most = 10
-        lines = [f"backward {1e3 * self.wall:.3f} ms, {self.bytes} held", *self.nodes[:most]]
-        return "\n".join(map(str, lines))
 
 
 class MeasureController(Controller[GraphTraits]):

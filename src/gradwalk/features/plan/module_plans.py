@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from ...amounts import Bytes, Flops
 from ...english import nearest
 from ...result import make, returned_by
-from .amounts import Bytes, Flops
 from .recorder import BACKWARD, FORWARD, Held
 from .run_step import Recorded
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from ...amounts import Bytes
 from ...graph.capture import capture_nodes
 from ...graph.names import Names
 from ...graph.outputs import read_outputs
@@ -16,7 +17,6 @@ from ...sources.live_graph import LiveGraph
 from ...torch_api.modes import unseen
 from ...tracing.annotate import annotate
 from ...widget.graph_widget import GraphWidget
-from .amounts import Bytes
 from .run_step import Recorded, StepInputs, loss_on_fakes
 
 _POINTS = 240

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from ...amounts import Bytes, Flops, read_bytes
 from ...graph.arguments import read_int
 from ...result import make, returned_by
 from ...torch_api.modes import unseen
 from ...widget.graph_widget import GraphWidget
 from .advice import Advice, advise, checkpointed
-from .amounts import Bytes, Flops, read_bytes
 from .fakes import build
 from .module_plans import ModulePlan, ModulePlans
 from .picture import widget_of
@@ -355,12 +355,12 @@ class Plan:
 
 def plan(
     model: nn.Module | Callable[[], nn.Module],
-    batch: Any,
+    batch: torch.Tensor | tuple[object, ...] | Mapping[str, object],
     *,
     loss: Callable[..., torch.Tensor] | None = None,
     optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer] | None = None,
     ranks: int | None = None,
-    shard: Callable[[nn.Module], Any] | None = None,
+    shard: Callable[[nn.Module], object] | None = None,
 ) -> Plan:
     """Plan one training step: its peak memory and FLOPs, without weights and without computing.
 

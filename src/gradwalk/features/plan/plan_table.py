@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
+from ...amounts import Bytes, Flops
 from ...result import replaced
-from .amounts import Bytes, Flops
 from .module_plans import ModulePlan
 
 

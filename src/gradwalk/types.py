@@ -1,0 +1,60 @@
+"""Types of arguments that many functions share, for annotations of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union
+
+import torch
+from torch import nn
+from torch.autograd.graph import GradientEdge, Node
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Outputs: TypeAlias = Union[  # noqa: UP007  it names itself
+    torch.Tensor, GradientEdge, Node, Sequence["Outputs"], Mapping[str, "Outputs"]
+]
+"""Where backward starts: a tensor, a ``GradientEdge`` or a ``Node``, or lists, tuples and dicts."""
+
+Program: TypeAlias = GraphModule | ExportedProgram
+"""A static graph: what ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned."""
+
+Names: TypeAlias = Mapping[str, torch.Tensor | nn.Module] | nn.Module
+"""Names of tensors: a mapping from names to tensors or modules, or one module."""
+
+Graphs: TypeAlias = (
+    Outputs | Program | Sequence[Outputs | Program] | Mapping[str, Outputs | Program]
+)
+"""Graphs to compare: a mapping from labels to graphs, or graphs one by one or in a list."""
+
+CompareNames: TypeAlias = Names | Mapping[str, Names]
+"""Names of tensors for all graphs of a comparison, or such for each label."""
+
+Gradient: TypeAlias = torch.Tensor | Sequence[torch.Tensor | None]
+"""What backward starts from: a tensor, or one per output."""
+
+Inputs: TypeAlias = torch.Tensor | GradientEdge | Iterable[torch.Tensor | GradientEdge]
+"""What backward accumulates into."""
+
+RetainGraph: TypeAlias = bool | Literal["if_possible"] | None
+"""Whether backward keeps the saved tensors; None follows ``create_graph``, as in torch."""
+
+Edge: TypeAlias = tuple[int, int] | torch.Tensor | str
+"""An edge, (consumer id, arg_nr); or a tensor or its name, for all edges that flow to it."""
+
+
+class RecordedGraph(Protocol):
+    """A graph with its backward pass: a `GraphWidget` or a `Recording`."""
+
+    @property
+    def graph(self) -> nx.MultiDiGraph:
+        """The graph as networkx."""
+        ...
+
+    @property
+    def cursor(self) -> int:
+        """The number of completed steps."""
+        ...
