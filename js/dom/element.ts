@@ -91,7 +91,7 @@ interface ButtonOptions {
   pressed?: boolean;
 }
 
-export function button(options: ButtonOptions, clicked: () => void): HTMLButtonElement {
+export function button(options: ButtonOptions, clicked?: () => void): HTMLButtonElement {
   const made = element(
     "button",
     {
@@ -105,7 +105,7 @@ export function button(options: ButtonOptions, clicked: () => void): HTMLButtonE
     options.icon && icon(options.icon),
     options.text,
   );
-  made.addEventListener("click", clicked);
+  if (clicked) made.addEventListener("click", clicked);
   return made;
 }
 

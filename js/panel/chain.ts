@@ -3,33 +3,29 @@ import { compactNumber, compactValues } from "../text/gradient";
 import { counted } from "../text/number";
 import type { ChainModel, FactorModel, GraphModel, PathModel } from "../wire";
 import { readable } from "./formula";
-import { type GoTo, nodeLink } from "./links";
-import { type Opened, section } from "./sections";
+import { nodeLink } from "./links";
+import { section } from "./sections";
 
 /** The number of paths that are open at first, and their greatest length. */
 const OPEN_PATHS = 3;
 const OPEN_FACTORS = 6;
 
 /** The chain rule at a leaf: a product along each path, and the sum over paths. */
-export function chainSection(
-  chain: ChainModel | null,
-  graph: GraphModel,
-  opened: Opened,
-  go: GoTo,
-): HTMLElement | null {
+export function chainSection(chain: ChainModel | null, graph: GraphModel): HTMLElement | null {
   if (chain === null) return null;
   const { paths, total_paths, written, sum, note } = chain;
   const total = typeof total_paths === "number" ? total_paths : Number.POSITIVE_INFINITY;
   return section(
-    "chain",
-    "Chain rule",
-    paths.length < total
-      ? `${paths.length} of ${compactNumber(total_paths)} paths`
-      : counted(paths.length, "path"),
-    opened,
-    true,
+    {
+      key: "chain",
+      title: "Chain rule",
+      hint:
+        paths.length < total
+          ? `${paths.length} of ${compactNumber(total_paths)} paths`
+          : counted(paths.length, "path"),
+    },
     element("p", "gw-note", note),
-    ...paths.map((path, i) => pathView(path, i, paths.length, graph, opened, go)),
+    ...paths.map((path, i) => pathView(path, i, paths.length, graph)),
     ...Array.from(
       new Set(paths.flatMap(({ factors }) => factors.map((factor) => factor.note))),
       (one) => one !== null && element("p", "gw-small", one),
@@ -50,14 +46,12 @@ function pathView(
   i: number,
   count: number,
   graph: GraphModel,
-  opened: Opened,
-  go: GoTo,
 ): HTMLElement {
   const key = `chain.${i}`;
-  const open = opened.get(key) ?? (i < OPEN_PATHS && factors.length <= OPEN_FACTORS);
-  const fold = element(
+  const open = i < OPEN_PATHS && factors.length <= OPEN_FACTORS;
+  return element(
     "details",
-    { class: "gw-path", open },
+    { class: "gw-path", "data-section": key, open },
     element(
       "summary",
       { "data-focus": `${key}.heading`, ...KEEP_KEYS },
@@ -68,22 +62,19 @@ function pathView(
     element(
       "ol",
       "gw-rows",
-      ...factors.map((factor, k) => factorRow(factor, `${key}.${k}`, graph, go)),
+      ...factors.map((factor, k) => factorRow(factor, `${key}.${k}`, graph)),
     ),
     written === null ? null : element("code", "gw-code", equation(written, product)),
   );
-  fold.addEventListener("toggle", () => opened.set(key, fold.open));
-  return fold;
 }
 
 function factorRow(
   { node, target, code, value }: FactorModel,
   key: string,
   graph: GraphModel,
-  go: GoTo,
 ): HTMLElement {
   const link = (id: number, end: string) =>
-    nodeLink(id, graph.nodes[id]?.label ?? `node ${id}`, `${key}.${end}`, go);
+    nodeLink(id, graph.nodes[id]?.label ?? `node ${id}`, `${key}.${end}`);
   return element(
     "li",
     {},

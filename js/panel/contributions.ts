@@ -3,45 +3,41 @@ import { boardValues, fewText, hasNotFinite } from "../text/gradient";
 import { counted, fullNumber } from "../text/number";
 import { formatShape } from "../text/shorten";
 import type { ContributionModel, DetailsModel, TensorSummary } from "../wire";
-import { argumentName, type GoTo, nodeLink } from "./links";
-import { type Opened, section } from "./sections";
+import { argumentName, nodeLink } from "./links";
+import { section } from "./sections";
 import { isFew } from "./tensor";
 
 const MOST_ROWS = 50;
 
 /** The contributions to a node's gradient, with the sum after each. */
-export function contributionsSection(
-  {
-    contributions,
-    contribution_count,
-    consumers,
-  }: Pick<DetailsModel, "contributions" | "contribution_count" | "consumers">,
-  opened: Opened,
-  go: GoTo,
-): HTMLElement | null {
+export function contributionsSection({
+  contributions,
+  contribution_count,
+  consumers,
+}: Pick<DetailsModel, "contributions" | "contribution_count" | "consumers">): HTMLElement | null {
   if (contributions === null || contributions.length === 0) return null;
   if (contributions.length + consumers.length < 3) return null;
   const several = new Set(contributions.map((part) => part.output_nr)).size > 1;
   const rest = contribution_count - MOST_ROWS;
   return section(
-    "contributions",
-    "How the gradient adds up",
-    counted(contribution_count, "share"),
-    opened,
-    true,
+    {
+      key: "contributions",
+      title: "How the gradient adds up",
+      hint: counted(contribution_count, "share"),
+    },
     element(
       "div",
       "gw-shares",
       table(
         ["step", "from", "share", "sum"],
-        contributions.slice(0, MOST_ROWS).map((part, i) => row(part, i, several, go)),
+        contributions.slice(0, MOST_ROWS).map((part, i) => row(part, i, several)),
       ),
     ),
     rest > 0 && element("p", "gw-small", `and ${counted(rest, "more share")}`),
   );
 }
 
-function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HTMLElement {
+function row(part: ContributionModel, i: number, several: boolean): HTMLElement {
   const { consumer, label, argument, arg_nr, output_nr, step } = part;
   return element(
     "tr",
@@ -50,7 +46,7 @@ function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HT
     element(
       "td",
       {},
-      consumer === null ? label : nodeLink(consumer, label, `contribution.${i}`, go),
+      consumer === null ? label : nodeLink(consumer, label, `contribution.${i}`),
       consumer !== null &&
         arg_nr !== null &&
         element("span", "gw-dim", ` as ${argumentName(argument, arg_nr)}`),

@@ -1,7 +1,7 @@
 import { element } from "../dom/element";
 import { formatShape } from "../text/shorten";
 import type { DetailsModel, OutputModel } from "../wire";
-import { andMore, type Opened, section } from "./sections";
+import { andMore, section } from "./sections";
 import { shortDtype } from "./tensor";
 
 /** Attributes of the node's tensor, as torch calls them. */
@@ -28,18 +28,10 @@ export function factList(rows: readonly [string, string][]): HTMLElement {
 }
 
 /** The tensors that a node made, if there is more to show than the facts. */
-export function outputsSection(
-  outputs: readonly OutputModel[],
-  count: number,
-  opened: Opened,
-): HTMLElement | null {
+export function outputsSection(outputs: readonly OutputModel[], count: number): HTMLElement | null {
   if (outputs.length < 2) return null;
   return section(
-    "outputs",
-    "Outputs",
-    String(count),
-    opened,
-    true,
+    { key: "outputs", title: "Outputs", hint: String(count) },
     element(
       "ul",
       "gw-rows",

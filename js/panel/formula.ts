@@ -2,8 +2,8 @@ import { element } from "../dom/element";
 import { boardNumber, fewText } from "../text/gradient";
 import { formatShape } from "../text/shorten";
 import type { DetailsModel, FormulaModel, InputModel, TensorSummary } from "../wire";
-import { argumentName, type GoTo, moreInputs, nodeLink } from "./links";
-import { type Opened, section } from "./sections";
+import { argumentName, moreInputs, nodeLink } from "./links";
+import { section } from "./sections";
 import { isFew } from "./tensor";
 
 /** Per input, the incoming gradient and the local derivative, if both are single numbers. */
@@ -12,8 +12,6 @@ export type Locals = ReadonlyMap<number, readonly [came: number, local: number]>
 /** The incoming gradient, the derivative for each input as code, and the outgoing gradients. */
 export function formulaSection(
   details: DetailsModel,
-  opened: Opened,
-  go: GoTo,
   locals: Locals = new Map(),
 ): HTMLElement | null {
   const { formula, inputs, grad_input, grad_output } = details;
@@ -22,19 +20,19 @@ export function formulaSection(
   const items = formula.map((one) => {
     const found = passed.find(({ input }) => input.arg_nr === one.arg_nr);
     const local = one.arg_nr === null ? undefined : locals.get(one.arg_nr);
-    return formulaItem(one, found?.input, found?.gradient ?? null, go, local);
+    return formulaItem(one, found?.input, found?.gradient ?? null, local);
   });
   const others = passed
     .filter(({ input }) => !formula.some(({ arg_nr }) => arg_nr === input.arg_nr))
     .filter(({ gradient }) => gradient !== null)
-    .map(({ input, gradient }) => formulaItem(null, input, gradient, go));
+    .map(({ input, gradient }) => formulaItem(null, input, gradient));
   const [came] = grad_output ?? [];
   return section(
-    "formula",
-    "Derivative",
-    came && grad_output?.length === 1 ? `came in ${briefly(came)}` : null,
-    opened,
-    true,
+    {
+      key: "formula",
+      title: "Derivative",
+      hint: came && grad_output?.length === 1 ? `came in ${briefly(came)}` : null,
+    },
     ...items,
     ...others,
     ...Array.from(new Set(formula.map(({ note }) => note)), (note) =>
@@ -56,7 +54,6 @@ function formulaItem(
   formula: FormulaModel | null,
   input: InputModel | undefined,
   gradient: TensorSummary | null,
-  go: GoTo,
   local?: readonly [number, number],
 ): HTMLElement {
   const nr = formula?.arg_nr ?? input?.arg_nr ?? null;
@@ -68,7 +65,7 @@ function formulaItem(
       "div",
       "gw-item-head",
       element("span", "gw-argument", argumentName(argument, nr)),
-      ...(input ? ["→", nodeLink(input.node, input.label, `formula.${nr}`, go)] : []),
+      ...(input ? ["→", nodeLink(input.node, input.label, `formula.${nr}`)] : []),
       gradient && passedOn(gradient, local),
       formula?.source === "torch" &&
         element(

@@ -16,7 +16,7 @@ const details = (more: Partial<DetailsModel>) =>
   ({ function: null, operations: [], operation_count: 0, ...more }) as DetailsModel;
 
 it("shows the source of a backward as text, and where it stands", () => {
-  expect(functionSection(details({}), new Map())).toBeNull();
+  expect(functionSection(details({}))).toBeNull();
   const found = functionSection(
     details({
       function: {
@@ -26,21 +26,20 @@ it("shows the source of a backward as text, and where it stands", () => {
         note: null,
       },
     }),
-    new Map(),
   );
   expect(found?.textContent).toBe("<b>.backwardnet.py:7<script>");
   expect(found?.querySelector("script")).toBeNull();
 });
 
 it("lists what a backward ran, with the nodes of a pass within it, and how many more", () => {
-  expect(operationsSection(details({}), new Map())).toBeNull();
+  expect(operationsSection(details({}))).toBeNull();
   const operations = [
     operation("aten.mul.Tensor"),
     operation("aten.detach.default", "ReluBackward0"),
     operation("aten.neg.default", "ReluBackward0"),
     operation("mine.op.default", "torch::autograd::AccumulateGrad"),
   ];
-  const found = operationsSection(details({ operations, operation_count: 1234 }), new Map());
+  const found = operationsSection(details({ operations, operation_count: 1234 }));
   expect([...(found?.querySelectorAll("li") ?? [])].map((row) => row.textContent)).toEqual([
     "mul.Tensor",
     "ReluBackward0 ran",
@@ -64,12 +63,12 @@ it("checks a backward when it is asked to, where somebody can", () => {
     id: 3,
     function: { method: "f.backward", place: null, code: "", note: null },
   });
-  expect(functionSection(of, new Map())?.querySelector("button")).toBeNull();
-  functionSection(of, new Map(), checks)?.querySelector("button")?.click();
+  expect(functionSection(of)?.querySelector("button")).toBeNull();
+  functionSection(of, checks)?.querySelector("button")?.click();
   expect(asked).toEqual([3]);
   found = { node: 3, agrees: false, sentence: "It is wrong." };
-  const note = functionSection(of, new Map(), checks)?.querySelector(".gw-note");
+  const note = functionSection(of, checks)?.querySelector(".gw-note");
   expect([note?.textContent, note?.className]).toEqual(["It is wrong.", "gw-note is-wrong"]);
   found = { node: 4, agrees: true, sentence: "Of another." };
-  expect(functionSection(of, new Map(), checks)?.textContent).not.toContain("another");
+  expect(functionSection(of, checks)?.textContent).not.toContain("another");
 });

@@ -3,23 +3,18 @@ import { formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { DetailsModel, OperationModel } from "../wire";
 import { briefly } from "./formula";
-import { type Opened, type SectionContext, section, sentence } from "./sections";
+import { type SectionContext, section, sentence } from "./sections";
 import { lineView } from "./source";
 
 /** The source of a custom Function's backward, with a button that checks it if Python can. */
 export function functionSection(
   { id, function: found }: DetailsModel,
-  opened: Opened,
   channel: SectionContext["channel"] = null,
 ): HTMLElement | null {
   if (found === null) return null;
   const checked = channel?.get("_checked");
   return section(
-    "function",
-    oneLine(found.method),
-    null,
-    opened,
-    true,
+    { key: "function", title: oneLine(found.method) },
     found.place && lineView(found.place),
     found.code !== "" && element("code", "gw-code", found.code),
     sentence(found.note),
@@ -40,10 +35,10 @@ export function functionSection(
 }
 
 /** The operations that a backward ran, with their results. */
-export function operationsSection(
-  { operations, operation_count }: DetailsModel,
-  opened: Opened,
-): HTMLElement | null {
+export function operationsSection({
+  operations,
+  operation_count,
+}: DetailsModel): HTMLElement | null {
   if (operation_count === 0) return null;
   const rest = operation_count - operations.length;
   const rows = operations.flatMap((operation, i) => {
@@ -53,11 +48,7 @@ export function operationsSection(
   });
   if (rest > 0) rows.push(element("li", "gw-dim", `and ${formatCount(rest)} more`));
   return section(
-    "operations",
-    "What its backward ran",
-    formatCount(operation_count),
-    opened,
-    true,
+    { key: "operations", title: "What its backward ran", hint: formatCount(operation_count) },
     element("ul", "gw-rows", ...rows),
   );
 }

@@ -2,8 +2,8 @@ import { element } from "../dom/element";
 import type { Progress } from "../steps/recording";
 import type { DetailsModel, TensorSummary } from "../wire";
 import { facts, outputsSection } from "./facts";
-import { argumentName, type GoTo, moreInputs, nodeLink } from "./links";
-import { andMore, type Opened, section, sentence } from "./sections";
+import { argumentName, moreInputs, nodeLink } from "./links";
+import { andMore, section, sentence } from "./sections";
 import { isFew, tensorHead, tensorView } from "./tensor";
 
 /** Explain an empty gradient cell in one sentence; null if there is a gradient or the value explains itself. */
@@ -29,15 +29,11 @@ function reasonOf(details: DetailsModel, progress: Progress | null): string | nu
 }
 
 /** The node's tensor in full: its numbers, and their source. */
-export function tensorSection(details: DetailsModel, opened: Opened): HTMLElement {
+export function tensorSection(details: DetailsModel): HTMLElement {
   const { value, value_note, shape, dtype, device, grad, grad_note, kind } = details;
   const known = shape && dtype && device ? tensorHead({ shape, dtype, device }) : null;
   return section(
-    "tensor",
-    "Tensor",
-    known,
-    opened,
-    false,
+    { key: "tensor", title: "Tensor", hint: known, open: false },
     facts(details),
     value && element("div", { "data-section": "value" }, tensorView(value, "value")),
     sentence(value?.origin ?? (kind === "leaf" ? null : value_note)),
@@ -49,32 +45,25 @@ export function tensorSection(details: DetailsModel, opened: Opened): HTMLElemen
         tensorView(grad, "grad"),
       ),
     kind === "op" && grad === null && sentence(grad_note.grad),
-    outputsSection(details.outputs, details.output_count, opened),
+    outputsSection(details.outputs, details.output_count),
   );
 }
 
 /** The incoming and outgoing gradients in full, if they have more than a few numbers. */
-export function flowSections(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement[] {
+export function flowSections(details: DetailsModel): HTMLElement[] {
   const { grad_output, grad_input } = details;
   const isMore = (all: (TensorSummary | null)[] | null) =>
     all !== null && (all.length > 1 || all.some((one) => one && !isFew(one)));
   const found: HTMLElement[] = [];
-  if (isMore(grad_output)) found.push(gradOutput(details, opened));
-  if (grad_input?.some((one) => one && !isFew(one))) found.push(gradInput(details, opened, go));
+  if (isMore(grad_output)) found.push(gradOutput(details));
+  if (grad_input?.some((one) => one && !isFew(one))) found.push(gradInput(details));
   return found;
 }
 
-function gradOutput(
-  { grad_output, outputs, output_count }: DetailsModel,
-  opened: Opened,
-): HTMLElement {
+function gradOutput({ grad_output, outputs, output_count }: DetailsModel): HTMLElement {
   const all = grad_output ?? [];
   return section(
-    "grad_output",
-    "Gradient that flowed in",
-    null,
-    opened,
-    all.length > 1,
+    { key: "grad_output", title: "Gradient that flowed in", open: all.length > 1 },
     ...all.map((gradient, i) =>
       element(
         "div",
@@ -89,15 +78,11 @@ function gradOutput(
   );
 }
 
-function gradInput(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement {
+function gradInput(details: DetailsModel): HTMLElement {
   const { grad_input, inputs } = details;
   return section(
-    "grad_input",
-    "Gradients passed on",
-    null,
-    opened,
-    false,
-    ...(grad_input ?? []).map((gradient, i) => passedOn(gradient, inputs[i], i, go)),
+    { key: "grad_input", title: "Gradients passed on", open: false },
+    ...(grad_input ?? []).map((gradient, i) => passedOn(gradient, inputs[i], i)),
     moreInputs(details),
   );
 }
@@ -106,7 +91,6 @@ function passedOn(
   gradient: TensorSummary | null,
   input: DetailsModel["inputs"][number] | undefined,
   i: number,
-  go: GoTo,
 ): HTMLElement {
   return element(
     "div",
@@ -117,7 +101,7 @@ function passedOn(
         "gw-item-head",
         element("span", "gw-argument", argumentName(input.argument, input.arg_nr)),
         "→",
-        nodeLink(input.node, input.label, `grad_input.${i}`, go),
+        nodeLink(input.node, input.label, `grad_input.${i}`),
       ),
     gradient === null
       ? sentence("None was passed on here.")

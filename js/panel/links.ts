@@ -3,24 +3,11 @@ import { formatShape, oneLine } from "../text/shorten";
 import type { ConstantModel, ConsumerModel, DetailsModel, InputModel, NoGradInput } from "../wire";
 import { andMore } from "./sections";
 
-export type GoTo = (id: number) => void;
-
-/** A button that selects another node. */
-export function nodeLink(id: number, label: string, key: string, go: GoTo): HTMLElement {
-  const link = element(
-    "button",
-    {
-      type: "button",
-      class: "gw-link",
-      "data-goto": id,
-      "data-focus": key,
-      title: `Select ${oneLine(label)}`,
-      ...KEEP_KEYS,
-    },
-    oneLine(label),
-  );
-  link.addEventListener("click", () => go(id));
-  return link;
+/** A button that selects another node; the panel listens. */
+export function nodeLink(id: number, label: string, key: string): HTMLElement {
+  const title = `Select ${oneLine(label)}`;
+  const attributes = { type: "button", class: "gw-link", title, ...KEEP_KEYS };
+  return element("button", { ...attributes, "data-goto": id, "data-focus": key }, oneLine(label));
 }
 
 export function argumentName(argument: string | null, argNr: number | null): string {
@@ -30,7 +17,6 @@ export function argumentName(argument: string | null, argNr: number | null): str
 export function inputRows(
   inputs: readonly InputModel[],
   noGrad: readonly NoGradInput[],
-  go: GoTo,
   constants: readonly ConstantModel[] = [],
 ): HTMLElement {
   const rows: { nr: number | null; argument: string | null; content: (Node | false)[] }[] = [
@@ -38,7 +24,7 @@ export function inputRows(
       nr: input.arg_nr,
       argument: input.argument,
       content: [
-        nodeLink(input.node, input.label, `input.${input.arg_nr}`, go),
+        nodeLink(input.node, input.label, `input.${input.arg_nr}`),
         input.output_nr > 0 && element("span", "gw-dim", `output ${input.output_nr}`),
         input.shape !== null && element("span", "gw-mono gw-dim", formatShape(input.shape)),
       ],
@@ -52,7 +38,7 @@ export function inputRows(
       nr: constant.arg_nr,
       argument: constant.argument,
       content: [
-        nodeLink(constant.node, constant.label, `constant.${i}`, go),
+        nodeLink(constant.node, constant.label, `constant.${i}`),
         constant.shape !== null && element("span", "gw-mono gw-dim", formatShape(constant.shape)),
         element("span", "gw-dim gw-no-grad", "no gradient"),
       ],
@@ -77,11 +63,7 @@ export function moreInputs(details: DetailsModel): HTMLElement | null {
 const MOST_CONSUMERS = 50;
 
 /** The first consumers. */
-export function consumerRows(
-  consumers: readonly ConsumerModel[],
-  count: number,
-  go: GoTo,
-): HTMLElement {
+export function consumerRows(consumers: readonly ConsumerModel[], count: number): HTMLElement {
   const rest = count - MOST_CONSUMERS;
   return element(
     "ul",
@@ -92,7 +74,7 @@ export function consumerRows(
         element(
           "li",
           {},
-          nodeLink(consumer.node, consumer.label, `consumer.${i}`, go),
+          nodeLink(consumer.node, consumer.label, `consumer.${i}`),
           element("span", "gw-dim", `as ${argumentName(consumer.argument, consumer.arg_nr)}`),
         ),
       ),

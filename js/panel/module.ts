@@ -11,9 +11,9 @@ import { counted, formatBytes, formatCount, formatNumber } from "../text/number"
 import { formatShape, oneLine } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { factList } from "./facts";
-import { type GoTo, nodeLink } from "./links";
+import { nodeLink } from "./links";
 import { type ModuleFacts, moduleFacts } from "./module_facts";
-import { type Opened, section, sentence } from "./sections";
+import { section, sentence } from "./sections";
 
 /** A module that is selected in the drawing, and its actions. */
 export interface SelectedModule {
@@ -31,8 +31,6 @@ const MOST_LISTED = 40;
 export function moduleView(
   graph: GraphModel,
   { paths, facts, actions }: SelectedModule,
-  opened: Opened,
-  go: GoTo,
 ): (HTMLElement | null)[] {
   const { kind, isInferred, operations, parameters } = facts;
   const known = isInferred ? "inferred" : "watched";
@@ -40,13 +38,16 @@ export function moduleView(
     const rows = items.map((item) => element("li", {}, ...item));
     if (rest > 0) rows.push(element("li", "gw-dim", `and ${formatCount(rest)} more`));
     const body = element("ul", "gw-rows", ...rows);
-    return section(`module ${title}`, title, formatCount(count), opened, count > 0, body);
+    return section(
+      { key: `module ${title}`, title, hint: formatCount(count), open: count > 0 },
+      body,
+    );
   };
   const nodes = (title: string, ids: readonly number[]) => {
     const items = ids.slice(0, MOST_LISTED).map((id) => {
       const { label, shape } = graph.nodes[id];
       const size = element("span", "gw-mono gw-dim", shape && formatShape(shape));
-      return [nodeLink(id, label, `${title}.${id}`, go), size];
+      return [nodeLink(id, label, `${title}.${id}`), size];
     });
     return list(title, ids.length, items, ids.length - MOST_LISTED);
   };

@@ -13,22 +13,15 @@ import { facts, outputsSection } from "./facts";
 import { formulaSection, type Locals } from "./formula";
 import { functionSection, operationsSection } from "./function";
 import { flowSections, tensorSection, whyChanged, whyNone } from "./gradients";
-import { consumerRows, type GoTo, inputRows, moreInputs } from "./links";
+import { consumerRows, inputRows, moreInputs } from "./links";
 import { moduleView, type SelectedModule } from "./module";
 import { savedSection } from "./saved";
-import {
-  failedSection,
-  type Opened,
-  PANEL_SECTIONS,
-  type SectionContext,
-  section,
-  sentence,
-} from "./sections";
+import { failedSection, PANEL_SECTIONS, type SectionContext, section, sentence } from "./sections";
 import { cutsSection, isSameLine, sourceSection } from "./source";
 import { tensorView } from "./tensor";
 
 interface PanelEvents {
-  goTo: GoTo;
+  goTo(id: number): void;
   goToModule(path: string): void;
   close(): void;
 }
@@ -56,14 +49,15 @@ export class Panel {
   });
   /** Fixed while the body scrolls. */
   private readonly bar = element("div", "gw-chips");
-  private readonly opened: Opened = new Map();
+  /** The sections that the reader opened or closed, by their keys. */
+  private readonly opened = new Map<string, boolean>();
   /** The shown node or module. */
   private shown: number | string | null = null;
   private module: SelectedModule | null = null;
   private timer = 0;
 
   constructor(
-    private readonly events: PanelEvents,
+    readonly events: PanelEvents,
     /** Shown without a selection, below the graph's size. */
     private readonly help: HTMLElement = element("div"),
     /** Parts below a node's gradient, or alone. */
@@ -81,6 +75,16 @@ export class Panel {
       element("div", "gw-panel-bar", this.bar, close),
       this.body,
     );
+    this.body.addEventListener("click", ({ target }) => {
+      const link = (target as Element).closest<HTMLElement>("[data-goto], [data-module]");
+      if (link?.dataset.goto) events.goTo(Number(link.dataset.goto));
+      else if (link?.dataset.module) events.goToModule(link.dataset.module);
+    });
+    const noteOpened = ({ target }: Event) => {
+      const { dataset, open } = target as HTMLDetailsElement;
+      if (dataset.section) this.opened.set(dataset.section, open);
+    };
+    this.body.addEventListener("toggle", noteOpened, true);
   }
 
   /** Show the selected node's details, a note that they are coming, or a summary of the graph. */
@@ -98,7 +102,7 @@ export class Panel {
     if (module) {
       const chip = element("span", "gw-chip", "module");
       this.bar.replaceChildren(chip);
-      this.fill(module.paths.join(), moduleView(graph, module, this.opened, this.events.goTo));
+      this.fill(module.paths.join(), moduleView(graph, module));
       return;
     }
     const alone = this.parts.find(({ isOpen }) => isOpen);
@@ -145,37 +149,33 @@ export class Panel {
     details: DetailsModel,
     progress: Progress | null,
   ): (Node | null)[] {
-    const { opened, channel } = this;
-    const go = this.events.goTo;
-    if (graph.static || !isAutograd(details))
-      return quietView(graph, details, opened, go, this.events.goToModule);
-    const of = (part: keyof DetailsModel, title: string) =>
-      failedSection(details, part, title, opened);
+    const { channel } = this;
+    if (graph.static || !isAutograd(details)) return quietView(graph, details);
+    const of = (part: keyof DetailsModel, title: string) => failedSection(details, part, title);
     return [
-      heading(graph, details.id, details.name, details.module, this.events.goToModule),
+      heading(graph, details.id, details.name, details.module),
       cells(graph.nodes[details.id], details, progress),
       whyChanged(details),
       sentence(details.checkpoint),
       whyNone(details, progress),
-      contributionsSection(details, opened, go) ?? of("contributions", "How the gradient adds up"),
+      contributionsSection(details) ?? of("contributions", "How the gradient adds up"),
       ...this.parts.map((part) => part.element),
-      ...PANEL_SECTIONS.map((added) => added(details, { graph, opened, channel })),
-      of("formula", "Derivative") ??
-        formulaSection(details, opened, go, localsOf(graph, details.id, progress)),
-      functionSection(details, opened, channel),
-      operationsSection(details, opened),
-      chainSection(details.chain, graph, opened, go) ?? of("chain", "Chain rule"),
+      ...PANEL_SECTIONS.map((added) => added(details, { graph, channel })),
+      of("formula", "Derivative") ?? formulaSection(details, localsOf(graph, details.id, progress)),
+      functionSection(details, channel),
+      operationsSection(details),
+      chainSection(details.chain, graph) ?? of("chain", "Chain rule"),
       of("explained", "Why"),
       sourceSection(details),
-      tensorSection(details, opened),
-      ...flowSections(details, opened, go),
+      tensorSection(details),
+      ...flowSections(details),
       of("saved", "Saved for backward") ??
         (details.kind === "op" || details.saved.length > 0
-          ? savedSection(details.saved, details.saved_count, opened)
+          ? savedSection(details.saved, details.saved_count)
           : null),
-      inputsSection(details, opened, go),
-      consumersSection(details, opened, go),
-      aboutSection(details, opened),
+      inputsSection(details),
+      consumersSection(details),
+      aboutSection(details),
     ];
   }
 
@@ -196,6 +196,8 @@ export class Panel {
     // A lost focus goes to the page, which would take the next key as a command.
     if (hadFocus) this.focus();
     body.replaceChildren(...children.filter((child) => child !== null));
+    for (const part of body.querySelectorAll<HTMLDetailsElement>("details[data-section]"))
+      part.open = this.opened.get(part.dataset.section ?? "") ?? part.open;
     body.scrollTop = same ? top : 0;
     if (!same) return;
     for (const part of body.querySelectorAll<HTMLElement>("[data-scroll]")) {
@@ -222,15 +224,9 @@ function localsOf(graph: GraphModel, node: number, progress: Progress | null): L
 }
 
 /** The details of a constant, a cut or an outside tensor, and of a static graph's node. */
-function quietView(
-  graph: GraphModel,
-  details: DetailsModel,
-  opened: Opened,
-  go: GoTo,
-  goToModule: (path: string) => void,
-): (Node | null)[] {
+function quietView(graph: GraphModel, details: DetailsModel): (Node | null)[] {
   return [
-    heading(graph, details.id, details.name, details.module, goToModule),
+    heading(graph, details.id, details.name, details.module),
     element("p", "gw-about", details.about),
     details.forward === null
       ? null
@@ -238,47 +234,47 @@ function quietView(
     details.cuts.some(({ line }) => isSameLine(line, details.source))
       ? null
       : sourceSection(details),
-    valueSection(details, opened),
-    cutsSection(details.cuts, opened, go),
+    valueSection(details),
+    cutsSection(details.cuts),
     facts(details),
-    outputsSection(details.outputs, details.output_count, opened),
-    graph.static && isAutograd(details) ? noGradient(details, opened) : null,
-    inputsSection(details, opened, go),
-    consumersSection(details, opened, go),
+    outputsSection(details.outputs, details.output_count),
+    graph.static && isAutograd(details) ? noGradient(details) : null,
+    inputsSection(details),
+    consumersSection(details),
   ];
 }
 
 /** The numbers; for a call their source, or why they are unknown. */
-function valueSection(details: DetailsModel, opened: Opened): HTMLElement | null {
+function valueSection(details: DetailsModel): HTMLElement | null {
   const { value, value_note, kind } = details;
   const said = kind !== "call" ? null : sentence(value ? value.origin : value_note);
   if (!value && !said) return null;
   const view = value && tensorView(value, "value");
-  return section("value", "Value", value ? null : "not known", opened, true, view, said);
+  return section({ key: "value", title: "Value", hint: value ? null : "not known" }, view, said);
 }
 
 /** Why a static graph has no gradients. */
-function noGradient({ grad_note }: DetailsModel, opened: Opened): HTMLElement {
-  return section("grad", "Gradients", "None", opened, true, sentence(grad_note.grad));
+function noGradient({ grad_note }: DetailsModel): HTMLElement {
+  return section({ key: "grad", title: "Gradients", hint: "None" }, sentence(grad_note.grad));
 }
 
-function inputsSection(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement | null {
+function inputsSection(details: DetailsModel): HTMLElement | null {
   const { inputs, no_grad_inputs, constants, input_count } = details;
   if (input_count === 0) return null;
-  const rows = inputRows(inputs, no_grad_inputs, go, constants);
+  const rows = inputRows(inputs, no_grad_inputs, constants);
   const count = String(input_count);
-  return section("inputs", "Inputs", count, opened, false, rows, moreInputs(details));
+  return section(
+    { key: "inputs", title: "Inputs", hint: count, open: false },
+    rows,
+    moreInputs(details),
+  );
 }
 
-function consumersSection(
-  { consumers, consumer_count, kind }: DetailsModel,
-  opened: Opened,
-  go: GoTo,
-): HTMLElement | null {
+function consumersSection({ consumers, consumer_count, kind }: DetailsModel): HTMLElement | null {
   if (consumers.length === 0) return null;
   const title = kind === "outside" ? "Values taken by" : "Used by";
-  const rows = consumerRows(consumers, consumer_count, go);
-  return section("consumers", title, String(consumer_count), opened, false, rows);
+  const rows = consumerRows(consumers, consumer_count);
+  return section({ key: "consumers", title, hint: String(consumer_count), open: false }, rows);
 }
 
 function chips(graph: GraphModel, id: number): HTMLElement[] {
@@ -298,12 +294,12 @@ function chips(graph: GraphModel, id: number): HTMLElement[] {
 }
 
 /** A module's name: a button that selects it, if it is drawn. */
-function moduleLink(path: string | null, name: string, go: (path: string) => void): HTMLElement {
-  if (!path) return element("b", {}, oneLine(name));
-  return button(
-    { label: `Select the module ${oneLine(name)}`, text: oneLine(name), class: "gw-link" },
-    () => go(path),
-  );
+function moduleLink(path: string | null, name: string): HTMLElement {
+  const text = oneLine(name);
+  if (!path) return element("b", {}, text);
+  const link = button({ label: `Select the module ${text}`, text, class: "gw-link" });
+  link.dataset.module = path;
+  return link;
 }
 
 function heading(
@@ -311,7 +307,6 @@ function heading(
   id: number,
   known?: string | null,
   module?: string | null,
-  goToModule: (path: string) => void = () => {},
 ): HTMLElement {
   const node = graph.nodes[id];
   const isConstant = node?.kind === "constant" && node.label !== node.op;
@@ -332,7 +327,6 @@ function heading(
         moduleLink(
           node?.namespace,
           /^\d+$/.test(module) ? groupTitle(node?.namespace ?? module, graph) : module,
-          goToModule,
         ),
         (node?.kind === "op" || node?.kind === "leaf") && node.inferred ? " (inferred)" : null,
       ),
@@ -358,13 +352,9 @@ function graphSummary(graph: GraphModel): HTMLElement {
 }
 
 /** The explanation of a node, with its operation's schema. */
-function aboutSection({ about, forward, op }: DetailsModel, opened: Opened): HTMLElement {
+function aboutSection({ about, forward, op }: DetailsModel): HTMLElement {
   return section(
-    "about",
-    `About ${oneLine(op)}`,
-    null,
-    opened,
-    false,
+    { key: "about", title: `About ${oneLine(op)}`, open: false },
     element("p", "gw-about", about),
     forward !== null &&
       element("code", { class: "gw-forward", title: "The forward operation" }, forward),

@@ -1,22 +1,19 @@
 import { element } from "../dom/element";
 import { counted } from "../text/number";
 import type { SavedModel } from "../wire";
-import { andMore, type Opened, section } from "./sections";
+import { andMore, section } from "./sections";
 import { tensorView } from "./tensor";
 
 /** The tensors and values that the node saves for backward. */
-export function savedSection(
-  saved: readonly SavedModel[],
-  count: number,
-  opened: Opened,
-): HTMLElement {
+export function savedSection(saved: readonly SavedModel[], count: number): HTMLElement {
   const freed = saved.some((item) => item.freed);
   return section(
-    "saved",
-    "Saved for backward",
-    saved.length === 0 ? "nothing" : freed ? "freed" : counted(count, "value"),
-    opened,
-    false,
+    {
+      key: "saved",
+      title: "Saved for backward",
+      hint: saved.length === 0 ? "nothing" : freed ? "freed" : counted(count, "value"),
+      open: false,
+    },
     ...(saved.length === 0
       ? [element("p", "gw-note", "This node needs no values of the forward pass.")]
       : saved.map(savedItem)),

@@ -2,13 +2,9 @@ import type { Channel } from "../channel";
 import { element, KEEP_KEYS } from "../dom/element";
 import type { DetailsModel, GraphModel } from "../wire";
 
-/** The sections that the reader opened or closed; kept while details change. */
-export type Opened = Map<string, boolean>;
-
 /** What a section of a feature can use. */
 export interface SectionContext {
   graph: GraphModel;
-  opened: Opened;
   /** Null in a panel without a widget. */
   channel: Pick<Channel, "get" | "set" | "send"> | null;
 }
@@ -19,48 +15,39 @@ export const PANEL_SECTIONS: ((
   context: SectionContext,
 ) => HTMLElement | null)[] = [];
 
+interface SectionHead {
+  /** The panel keeps the sections with this key open or closed while details change. */
+  key: string;
+  title: string;
+  hint?: string | null;
+  /** Whether it is open at first. */
+  open?: boolean;
+}
+
 /** A section with a heading that opens and closes it. */
 export function section(
-  key: string,
-  title: string,
-  hint: string | null,
-  opened: Opened,
-  open: boolean,
+  { key, title, hint = null, open = true }: SectionHead,
   ...children: (Node | string | null | false)[]
 ): HTMLElement {
-  const body = element("details", {
-    class: "gw-section",
-    "data-section": key,
-    open: opened.get(key) ?? open,
-  });
   const heading = element(
     "summary",
     { "data-focus": `${key}.heading`, ...KEEP_KEYS },
     element("span", "gw-section-title", title),
     hint !== null && element("span", "gw-section-hint", hint),
   );
-  body.append(
-    heading,
-    element(
-      "div",
-      "gw-section-body",
-      ...(children.filter((child) => child !== false && child !== null) as Node[]),
-    ),
-  );
-  body.addEventListener("toggle", () => opened.set(key, body.open));
-  return body;
+  const body = element("div", "gw-section-body", ...children);
+  return element("details", { class: "gw-section", "data-section": key, open }, heading, body);
 }
 
-/** The reason why a part could not be computed; null if it was. */
+/** A section that says why a part could not be computed; null if it was. */
 export function failedSection(
   details: DetailsModel,
   part: keyof DetailsModel,
   title: string,
-  opened: Opened,
 ): HTMLElement | null {
   const found = details.failed.find((each) => each.part === part);
   if (found === undefined) return null;
-  return section(part, title, "not known", opened, true, sentence(found.sentence));
+  return section({ key: part, title, hint: "not known" }, sentence(found.sentence));
 }
 
 /** "and 900 more", below the first of many; null if all are shown. */

@@ -1,8 +1,8 @@
 import { element } from "../dom/element";
 import { oneLine } from "../text/shorten";
 import type { CutModel, DetailsModel, SourceModel } from "../wire";
-import { type GoTo, nodeLink } from "./links";
-import { type Opened, section } from "./sections";
+import { nodeLink } from "./links";
+import { section } from "./sections";
 
 /** The program line that made a node, with its function. */
 export function sourceSection(details: DetailsModel): HTMLElement | null {
@@ -54,18 +54,10 @@ function lastParts(file: string): string {
 }
 
 /** The places where the gradient of an operand was cut. */
-export function cutsSection(
-  cuts: readonly CutModel[],
-  opened: Opened,
-  go: GoTo,
-): HTMLElement | null {
+export function cutsSection(cuts: readonly CutModel[]): HTMLElement | null {
   if (cuts.length === 0) return null;
   return section(
-    "cuts",
-    "Cut off from",
-    cuts.length > 1 ? String(cuts.length) : null,
-    opened,
-    true,
+    { key: "cuts", title: "Cut off from", hint: cuts.length > 1 ? String(cuts.length) : null },
     ...cuts.map(({ how, node, label, line, region }, i) =>
       element(
         "div",
@@ -73,7 +65,7 @@ export function cutsSection(
         element(
           "div",
           "gw-item-head",
-          nodeLink(node, label, `cut.${i}`, go),
+          nodeLink(node, label, `cut.${i}`),
           element("span", "gw-chip gw-chip-cut", how === "alias" ? "inferred" : how),
         ),
         line !== null && lineView(line),

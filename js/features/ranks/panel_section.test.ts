@@ -21,7 +21,7 @@ function rows(count: number): RankGradModel[] {
 }
 
 function table(given: RankGradModel[], at?: ShownRank) {
-  const section = ranksSection({ ranks: given }, new Map(), at) as HTMLElement;
+  const section = ranksSection({ ranks: given }, at) as HTMLElement;
   document.body.replaceChildren(section);
   const numbers = () =>
     [...section.querySelectorAll("tbody tr")].map(({ children }) =>
@@ -34,7 +34,7 @@ function table(given: RankGradModel[], at?: ShownRank) {
 
 describe("the table of ranks", () => {
   it("is nothing for nothing", () => {
-    expect(ranksSection({ ranks: [] }, new Map())).toBeNull();
+    expect(ranksSection({ ranks: [] })).toBeNull();
   });
 
   it("shows what is not as most first, then by what is asked, and says why", () => {

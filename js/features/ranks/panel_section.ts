@@ -1,6 +1,6 @@
 import { button, element } from "../../dom/element";
 import { amount } from "../../panel/contributions";
-import { type Opened, section } from "../../panel/sections";
+import { section } from "../../panel/sections";
 import { formatCount } from "../../text/number";
 import type { DetailsModel, RankGradModel, RanksModel, TensorSummary } from "../../wire";
 
@@ -35,7 +35,6 @@ export interface ShownRank {
 /** A leaf's gradient on each rank: its own, and the reduced one. */
 export function ranksSection(
   { ranks }: Pick<DetailsModel, "ranks">,
-  opened: Opened,
   at: ShownRank = { ranks: null, shown: null, show: null },
 ): HTMLElement | null {
   if (ranks.length === 0) return null;
@@ -75,11 +74,11 @@ export function ranksSection(
   ].filter((words) => words !== false);
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body);
   return section(
-    "ranks",
-    "On each rank",
-    `${formatCount(count)} ${count === 1 ? "rank" : "ranks"}`,
-    opened,
-    true,
+    {
+      key: "ranks",
+      title: "On each rank",
+      hint: `${formatCount(count)} ${count === 1 ? "rank" : "ranks"}`,
+    },
     element("div", { class: "gw-shares is-ranks", "data-scroll": "ranks" }, table),
     told.length > 0 &&
       element("p", { class: "gw-small", title: odd.length > 0 ? ODD : null }, told.join("; ")),

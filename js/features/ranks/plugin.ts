@@ -5,11 +5,11 @@ import { ranksSection } from "./panel_section";
 import { createRankChoice } from "./rank_choice";
 import { rankStrips } from "./rank_strips";
 
-PANEL_SECTIONS.push((details, { graph, opened, channel }) => {
+PANEL_SECTIONS.push((details, { graph, channel }) => {
   const hasOthers = (channel?.get("_ranks") ?? []).length > 1;
   const show = hasOthers ? (rank: number) => channel?.set("rank", rank) : null;
   const shown = channel?.get("rank") ?? null;
-  return ranksSection(details, opened, { ranks: graph.ranks, shown, show });
+  return ranksSection(details, { ranks: graph.ranks, shown, show });
 });
 
 /** The choice of the rank, and the strips over ranks, computed once per picture, pass and rank. */
