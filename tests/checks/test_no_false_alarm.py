@@ -49,6 +49,17 @@ class TestAfterAStep:
         optimizer.step()
         assert not alarms(diagnose(shown, names=net))
 
+    @pytest.mark.parametrize("own", [True, False])
+    def test_the_loss_of_an_open_widget_has_its_pass(self, own: bool):
+        net, _, x = model_and_optimizer()
+        loss = net(x).square().mean()
+        assert "no-backward" in {each.kind for each in diagnose(loss)}
+        widget = GraphWidget(loss)
+        (widget if own else loss).backward()
+        assert "no-backward" not in {each.kind for each in diagnose(loss)}
+        assert diagnose(loss) == widget.diagnose()
+        widget.close()
+
     def test_a_step_in_backward_is_no_error(self):
         net, _, x = model_and_optimizer()
         optimizers = {p: torch.optim.SGD([p], 0.1) for p in net.parameters()}
@@ -251,6 +262,20 @@ def test_zeros_at_every_leaf_are_a_warning():
     shift = torch.ones(2, requires_grad=True)
     loss = F.grid_sample(torch.randn(1, 1, 3, 3), grid + shift, align_corners=False).sum()
     assert [each.kind for each in alarms(diagnose(record(loss)))] == ["zero"]
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_module_is_called_by_its_name(watched: bool):
+    net = nn.ModuleDict({"weight": nn.Linear(4, 4), "gate": nn.Linear(4, 4)})
+    lone = nn.Linear(4, 4)
+    nn.init.zeros_(net["gate"].weight)
+    nn.init.zeros_(net["gate"].bias)
+    with watch() if watched else contextlib.nullcontext():
+        loss = (net["gate"](X) * net["weight"](X)).square().sum() + lone(X).clamp(9, 9).sum()
+    text = " ".join(each.message for each in diagnose(record(loss)))
+    assert "lone.lone" not in text
+    assert "net.net" not in text
+    assert "Net." not in text
 
 
 class Wrapped(torch.Tensor):

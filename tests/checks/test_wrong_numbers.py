@@ -69,34 +69,39 @@ def test_what_shares_no_parameter_is_silent(net: nn.Module):
     assert not of_kind(diagnose(record(net(X).mean()), names=net), "shared-module")
 
 
-class ByHand(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.sign() * x
-
-    def backward(self, grad_output: Tensor) -> Tensor:
-        return grad_output
+def defined(**methods: Any) -> type[nn.Module]:
+    """A module that passes its input on, with some methods."""
+    return type("ByHand", (nn.Module,), {"forward": lambda self, x: x.sign() * x, **methods})
 
 
-class Trained(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(4, 4)
+@pytest.mark.parametrize("place", ["layer", "loss"])
+@pytest.mark.parametrize(
+    "backward",
+    [
+        lambda self, grad_output: grad_output,
+        lambda self, *gradients: gradients,
+        lambda self: 2 * self.out,
+        staticmethod(lambda ctx, g: g),
+    ],
+)
+def test_a_backward_of_a_module_is_never_called(backward: Any, place: str):
+    own = defined(backward=backward)()
+    net = nn.Sequential(nn.Linear(4, 4), own if place == "layer" else nn.Tanh())
+    loss = own(net(X)).mean()
+    (found,) = of_kind(diagnose(record(loss), names={"net": net, "own": own}), "unused-backward")
+    assert f"ByHand ({'net.1' if place == 'layer' else 'own'})" in found.message
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layer(x)
 
-    def backward(self, loss: Tensor) -> None:
-        loss.backward()
-
-
-def test_a_backward_of_a_module_is_never_called():
-    net = nn.Sequential(nn.Linear(4, 4), ByHand())
-    (found,) = of_kind(diagnose(record(net(X).mean()), names={"net": net}), "unused-backward")
-    assert "ByHand (net.1)" in found.message
-
-
-def test_a_backward_that_takes_a_loss_is_silent():
-    net = Trained()
+@pytest.mark.parametrize(
+    "backward",
+    [
+        lambda self, loss: loss.backward(),
+        lambda self: self.loss.backward(),
+        lambda self, loss: torch.autograd.grad(loss, list(self.parameters())),
+    ],
+)
+def test_a_backward_that_starts_a_pass_is_silent(backward: Any):
+    net = nn.Sequential(nn.Linear(4, 4), defined(backward=backward)())
     assert not of_kind(diagnose(record(net(X).mean()), names=net), "unused-backward")
 
 
@@ -295,6 +300,27 @@ def cleared(change: bool) -> str:
     return found.message
 
 
+@pytest.mark.parametrize("healthy", ["steps", "adds up", "another network", ""])
+def test_a_gradient_cleared_before_the_next_pass_is_lost(healthy: str):
+    net, other = nn.Linear(4, 4), nn.Linear(4, 4)
+    optimizer = torch.optim.SGD([*net.parameters(), *other.parameters()], 0.1)
+    widgets = []
+    for used in (net, other if healthy == "another network" else net):
+        if healthy != "adds up":
+            optimizer.zero_grad()
+        with watch():
+            loss = F.mse_loss(used(X), Y)
+        widgets.append(GraphWidget(loss))
+        loss.backward()
+        found = widgets[-1].diagnose(optimizer=optimizer)
+        if healthy == "steps":
+            optimizer.step()
+    lost = ["has used that gradient" in each.message for each in of_kind(found, "cleared")]
+    assert lost == ([] if healthy else [True])
+    for widget in widgets:
+        widget.close()
+
+
 def test_a_gradient_cleared_without_a_step_is_lost():
     assert "no step has used this gradient" in cleared(change=False)
     assert "no step has used" not in cleared(change=True)
@@ -425,11 +451,35 @@ def test_a_backward_that_raised(name: str, own: bool):
     assert not of_kind(diagnose(again), "backward-failed")
 
 
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("own", ["state", "shared part", "all"])
+def test_a_backward_that_met_what_another_one_freed(own: str, watched: bool):
+    net, head = Recurrent(), nn.Linear(4, 1)
+    with watch() if watched else contextlib.nullcontext():
+        h = net(X)
+        first = head(h).mean()
+        loss = {"state": net(h).square().mean(), "shared part": h.exp().sum(), "all": first}[own]
+    first.backward()
+    widget = GraphWidget(loss)
+    with pytest.raises(RuntimeError, match="a second time"):
+        loss.backward()
+    net.zero_grad()
+    (found,) = of_kind(widget.diagnose(), "backward-failed")
+    remedy = "retain_graph=True" if own == "all" else "keep .detach() of it"
+    for said in (found.message, str(explain_grad(net.cell.weight, widget))):
+        assert "An earlier backward pass freed its saved tensors" in said
+        assert remedy.lower() in said.lower()
+    widget.close()
+
+
 class TestPackedSequences:
-    def last(self, lengths: list[int], take: str, first: bool) -> list[Finding]:
+    def last(
+        self, lengths: list[int], take: str, first: bool, watched: bool = True
+    ) -> list[Finding]:
         body, head = nn.LSTM(4, 5, batch_first=first), nn.Linear(5, 1)
         x = torch.randn(3, 5, 4) if first else torch.randn(5, 3, 4)
-        with watch():
+        x.requires_grad_(not watched)
+        with watch() if watched else contextlib.nullcontext():
             packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths), first)
             packed, (hidden, _) = body(packed)
             out, _ = nn.utils.rnn.pad_packed_sequence(packed, first)
@@ -444,19 +494,23 @@ class TestPackedSequences:
                 loss = head(out[-1] if first else out[:, -1]).square().mean()
         return of_kind(diagnose(record(loss), names={"body": body, "head": head}), "padding")
 
+    @pytest.mark.parametrize("watched", [True, False])
     @pytest.mark.parametrize("first", [True, False])
-    def test_the_last_step_is_padding_in_the_shorter(self, first: bool):
-        (found,) = self.last([5, 3, 2], "last", first)
+    def test_the_last_step_is_padding_in_the_shorter(self, first: bool, watched: bool):
+        (found,) = self.last([5, 3, 2], "last", first, watched)
         assert found.severity == "warning"
-        assert "out[:, -1]" in found.message
+        assert ("out[:, -1]" if watched else "body [SelectBackward0") in found.message
 
+    @pytest.mark.parametrize("watched", [True, False])
     @pytest.mark.parametrize("first", [True, False])
     @pytest.mark.parametrize(
         ("lengths", "take"),
         [([5, 5, 5], "last"), ([5, 3, 2], "hidden"), ([5, 3, 2], "each"), ([5, 3, 2], "example")],
     )
-    def test_what_takes_no_padding_is_silent(self, lengths: list[int], take: str, first: bool):
-        assert not self.last(lengths, take, first)
+    def test_what_takes_no_padding_is_silent(
+        self, lengths: list[int], take: str, first: bool, watched: bool
+    ):
+        assert not self.last(lengths, take, first, watched)
 
 
 def test_gathered_values_are_constants():

@@ -58,6 +58,19 @@ def test_containers_name_their_items_but_a_variable_wins():
     assert set(names_in(GraphWidget(out))) >= {"out", "w", "params[1]", "table['k']"}
 
 
+def test_a_variable_of_a_loop_over_parameters_gives_way_to_the_module():
+    net = nn.Linear(2, 2)
+    for p in net.parameters():
+        p.data.fill_(1.0)
+    param = nn.Parameter(torch.ones(2))
+    names = names_among(locals())
+    assert [names.name_of(each) for each in (net.weight, net.bias, param)] == [
+        "net.weight",
+        "net.bias",
+        "param",
+    ]
+
+
 def test_history_names_are_no_names():
     t = torch.ones(1, requires_grad=True)
     assert names_among({"_": t, "_3": t, "Out": [t], "_oh": {3: t}}).leaves == {}

@@ -177,6 +177,23 @@ def test_a_nan_is_of_this_pass_or_not():
     assert "the gradient from this backward pass does not" in explain_grad(w, widget)
 
 
+def test_a_recorded_pass_names_where_nan_and_zero_began():
+    w, v = leaf(0.0), leaf(1.0)
+    root = (w * 2).sqrt()
+    widget = by_widget((root * 0.0).sum() + ((v - v) * 3).sum())
+    assert "is from SqrtBackward0 (node" in explain_grad(w, widget)
+    assert "became zero where the contributions to Accumulate" in explain_grad(v, widget)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
+def test_the_call_to_make_is_one_that_torch_accepts(shape):
+    w = torch.ones(shape, requires_grad=True)
+    loss = w * 2
+    said = explain_grad(w, loss)
+    assert ("Call loss.backward()." in said) is (w.numel() == 1)
+    assert ("loss.sum().backward()" in said) is (w.numel() > 1)
+
+
 def test_an_intermediate_tensor_that_keeps_its_gradient():
     h = leaf(2.0) * 3
     h.retain_grad()

@@ -104,3 +104,25 @@ def test_a_loss_that_is_a_leaf_is_said_to_be_one():
     w = leaf(1.0)
     loss = a_leaf(w)
     assert "loss is itself a leaf" in short_sentences(explain_grad(w, loss))
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
+def test_what_may_drop_out_of_a_derivative_is_not_called_unused(activation):
+    net, t = nn.Sequential(nn.Linear(1, 4), activation(), nn.Linear(4, 1)), torch.ones(3, 1)
+    t.requires_grad_()
+    (slope,) = torch.autograd.grad(net(t).sum(), t, create_graph=True)
+    loss = ((torch.autograd.grad(slope.sum(), t, create_graph=True)[0] - 1) ** 2).mean()
+    loss.backward()
+    for each in net.parameters():
+        if each.grad is None:
+            said = explain_grad(each, loss)
+            assert "may drop out of them" in said
+            assert "was not computed from" not in said
+
+
+def test_a_watched_run_says_nothing_of_another_loss():
+    w, v = leaf(1.0), leaf(2.0)
+    with watch():
+        earlier = (w * 2).sum()
+    assert "watch() saw" not in explain_grad(w, (v * 3).sum())
+    assert "watch() saw" in explain_grad(v, earlier)

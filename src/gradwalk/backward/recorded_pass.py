@@ -444,5 +444,19 @@ def source_of(outputs: Sequence[tuple[Node, int]]) -> Source | None:
     return next((each for each in same if each.last_run is not None), same[0] if same else None)
 
 
+def passes_before(run: RecordedRun) -> list[Source]:
+    """Return the living sources that were shown before the pass, the latest first."""
+    order = sorted(_sources.items(), reverse=True)
+    own = next((number for number, source in order if source.last_run is run), -1)
+    return [source for number, source in order if number < own and source.last_run is not None]
+
+
+def known_pass(captured: Capture) -> RecordedPass | None:
+    """Return the latest pass that is known of a graph, and has ended; None for none."""
+    source = source_of(_outputs(captured))
+    run = None if source is None else source.last_run
+    return None if run is None or run.state == "running" else RecordedPass(captured, run)
+
+
 def _outputs(captured: Capture) -> list[tuple[Node, int]]:
     return [(captured.nodes[node], number) for node, number in captured.roots]

@@ -157,8 +157,10 @@ class CheckContext:
         """The path of the module that ran a node, with its variable as far as known."""
         path = self.namespaces.get(node, "").replace("/", ".")
         seen, variable = self.captured.annotations.get(node), self.captured.module_roots.variable
-        if not (path and variable) or path.startswith("(") or seen is None or seen.module is None:
-            return path
+        if seen is None and self.loss.holds_derivatives:
+            return ""  # modules are not inferred well there
+        if not (path and variable) or seen is None or path != seen.module or path[0] == "(":
+            return path  # an inferred path has the variable
         return f"{variable}.{path}"
 
     def place(self, node: int) -> str:

@@ -192,7 +192,7 @@ def _stopped(evidence: CheckContext) -> Iterator[Finding]:
         "backward-failed",
         "error",
         [] if node is None else [node],
-        f"Backward stopped {where} {why}. {remedy_for(run)}",
+        f"Backward stopped {where} {why}. {remedy_for(evidence.captured, run)}",
         {"steps": run.total},
     )
 

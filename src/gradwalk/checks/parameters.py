@@ -88,7 +88,7 @@ def _of_no_matter(evidence: CheckContext, tensor: torch.Tensor, spare: set[int])
             "Modules like it in the same list take part. If the input chooses among them, as among "
             "experts, another batch may use it."
         )
-    if tensor.dim() < 2 and _holds_derivatives(evidence):
+    if tensor.dim() < 2 and evidence.loss.holds_derivatives:
         return (
             "The graph holds derivatives, and a derivative does not depend on a bias that is only "
             "added."
@@ -115,13 +115,6 @@ def _spare(evidence: CheckContext) -> set[int]:
                 idle.append((alike, keys))
         found.update(*(keys for alike, keys in idle if alike in used))
     return found
-
-
-def _holds_derivatives(evidence: CheckContext) -> bool:
-    graph = evidence.captured.graph
-    return bool(evidence.captured.derivatives) or any(
-        "BackwardBackward" in op for _, op in graph.nodes(data="op")
-    )
 
 
 def _frozen(evidence: CheckContext) -> Iterator[Finding]:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import torch
 
+from ..backward.recorded_pass import passes_before
 from ..english import list_some, plural
 from ..result import make
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere, is_plain
 from ..torch_api.saved_tensors import read_saved
+from ..tracing.annotate import Annotated
 from ..tracing.values import used_leaf
 from .context import CheckContext
 from .finding import Finding
@@ -31,6 +33,7 @@ def update_findings(evidence: CheckContext) -> Iterator[Finding]:
         yield from _standing_still(evidence)
     yield from _changed_grads(evidence)
     yield from _cleared(evidence)
+    yield from _cleared_before(evidence)
     yield from _large(evidence)
 
 
@@ -272,6 +275,37 @@ def _cleared(evidence: CheckContext) -> Iterator[Finding]:
         f"zero_grad(). {lost} zero_grad() before the first backward() of a step, or after step().",
         {"leaves": len(nodes)},
     )
+
+
+def _cleared_before(evidence: CheckContext) -> Iterator[Finding]:
+    """An earlier pass through the same leaves, whose gradients were cleared and never used."""
+    if not evidence.optimizers or evidence.run is None or not _is_settled(evidence):
+        return
+    for node, (kept, length) in evidence.arrived.items():
+        leaf = leaf_tensor(evidence.captured.nodes[node])
+        grad = None if leaf is None else leaf.grad
+        if kept is None or kept.tensor is None or grad is None or not length:
+            return
+        if abs((_share(kept.tensor, grad, length) or 0) - 1) > _CLOSE:
+            return  # it holds more than the gradient of this pass
+    for source in passes_before(evidence.run):
+        captured = source.captured
+        leaves = {id(leaf): node for node, leaf in captured.leaves()}
+        if not isinstance(captured, Annotated) or leaves.keys() != evidence.leaves.keys():
+            continue
+        held = [node for key, node in leaves.items() if key in evidence.held]
+        if held and all(used_leaf(captured, n, had_run=True).changed is False for n in held):
+            yield Finding(
+                "cleared",
+                "info",
+                [evidence.leaves[key] for key in leaves if key in evidence.held],
+                f"An earlier backward pass filled the same {plural(len(held), 'parameter')}. Their "
+                ".grad was cleared before this pass, and they have not changed, so no step has "
+                "used that gradient. To add up several passes, call zero_grad() once for each "
+                "step().",
+                {"leaves": len(held)},
+            )
+        return
 
 
 def _large(evidence: CheckContext) -> Iterator[Finding]:

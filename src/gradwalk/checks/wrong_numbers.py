@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Iterator
 
@@ -20,6 +19,7 @@ from .finding import Finding
 
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 _MOST_INDICES = 2**22
+_STARTS_BACKWARD = frozenset({"backward", "grad", "manual_backward"})
 
 
 def number_findings(evidence: CheckContext) -> Iterator[Finding]:
@@ -59,10 +59,10 @@ def _shared_modules(evidence: CheckContext) -> Iterator[Finding]:
 
 
 def _unused_backward(evidence: CheckContext) -> Iterator[Finding]:
-    """Modules with a `backward` that takes a gradient: torch never calls it."""
+    """Modules with a `backward` that computes a gradient: torch never calls it."""
     found: dict[type, str] = {}
-    for module, path in _modules(evidence):
-        if _takes_gradient(type(module)):
+    for module, path in _modules(evidence, without_parameters=True):
+        if _defines_derivative(type(module)):
             found.setdefault(type(module), path)
     for kind, path in found.items():
         yield make(
@@ -76,22 +76,23 @@ def _unused_backward(evidence: CheckContext) -> Iterator[Finding]:
         )
 
 
-def _takes_gradient(kind: type) -> bool:
-    method = getattr(kind, "backward", None)
-    if method is None:
-        return False
-    try:
-        names = list(inspect.signature(method).parameters)
-    except (TypeError, ValueError):
-        return False
-    return any("grad" in name for name in names[:2])
+def _defines_derivative(kind: type) -> bool:
+    """Whether a class has a `backward` that is not one which starts a backward pass itself."""
+    code = getattr(getattr(kind, "backward", None), "__code__", None)
+    return code is not None and not _STARTS_BACKWARD.intersection(code.co_names)
 
 
-def _modules(evidence: CheckContext) -> Iterator[tuple[nn.Module, str]]:
-    """Yield the modules that take part in the graph, with their paths."""
+def _modules(
+    evidence: CheckContext, *, without_parameters: bool = False
+) -> Iterator[tuple[nn.Module, str]]:
+    """Yield the modules that take part in the graph, with their paths.
+
+    Of modules without parameters, such as losses, that is not known; they may be left out.
+    """
     for reference, variable, path in evidence.called.places.values():
         module = reference()
-        if module is not None and variable in evidence.models:
+        is_free = without_parameters and not evidence.called.parameters.get(variable)
+        if module is not None and (is_free or variable in evidence.models):
             yield module, path
 
 
@@ -232,7 +233,8 @@ def _last_of_padded(evidence: CheckContext) -> Iterator[Finding]:
             continue
         (source,) = captured.graph.succ[node]
         seen = captured.annotations.get(source)
-        if seen is None or not (seen.forward or "").endswith("pad_packed_sequence"):
+        by = "" if seen is None else seen.forward or ""
+        if not (by.endswith("pad_packed_sequence") or (seen is None and _packs(evidence, source))):
             continue
         is_turned = captured.graph.nodes[source]["op"] == "TransposeBackward0"
         writes = next(iter(captured.graph.succ[source])) if is_turned else source
@@ -251,6 +253,19 @@ def _last_of_padded(evidence: CheckContext) -> Iterator[Finding]:
                 "Take the step at lengths - 1 of each, or the hidden state that the module "
                 "returns.",
             )
+
+
+def _packs(evidence: CheckContext, node: int) -> bool:
+    """Whether a node leads to a packed sequence by the writes that pad it again."""
+    graph = evidence.captured.graph
+    waiting, seen = [node], {node}
+    for each in waiting:  # grows while we walk
+        if graph.nodes[each]["op"] == "PackPaddedSequenceBackward0":
+            return True
+        new = [child for child in graph.succ[each] if child not in seen]
+        seen.update(new)
+        waiting += new
+    return False
 
 
 def _is_write(evidence: CheckContext, node: int) -> bool:

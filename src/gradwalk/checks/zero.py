@@ -135,7 +135,8 @@ def _stops(evidence: CheckContext, block: Block) -> str:
 
 
 def _sentence(words: str) -> str:
-    return f"{words[:1].upper() if words[:2].islower() and ' ' in words else words[:1]}{words[1:]}."
+    is_word = words.partition(" ")[0].isalpha()  # not a name, as "m.0.weight"
+    return f"{words[:1].upper() if is_word else words[:1]}{words[1:]}."
 
 
 def _zero_finding(

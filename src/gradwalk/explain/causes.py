@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 
+from ..backward.failures import first_nan, first_zeros
 from ..backward.leaf_grads import GradTimeline
 from ..backward.recorded_run import RecordedRun
 from ..torch_api.reading import everywhere, finite, version_of, why_unreadable
@@ -20,6 +22,11 @@ from .reason import Asked, Reason, operation
 from .zero_derivatives import Block, blocks_before, is_margin
 
 _MOST_BLOCKS = 2
+_ZERO_AT = {
+    "passed": "at {}",
+    "hook": "before {}, as by a hook",
+    "sum": "where the contributions to {} add up",
+}
 
 
 def reason_of(tensor: torch.Tensor, name: str | None, graph: LossGraph | None) -> Reason:
@@ -91,8 +98,13 @@ def _not_a_number(asked: Asked, odd: str, graph: LossGraph | None) -> Reason:
     if node is None and graph.inner_node_of(asked.tensor) is None:
         return asked.reason("nan, outside", graph.name, odd=odd)
     came = arrived(graph.run, node, asked.tensor) if graph.run is not None else None
-    is_finite = came is not None and came.tensor is not None and not _not_finite(came.tensor)
-    return asked.reason("nan, not by pass" if is_finite else "nan", graph.name, odd=odd)
+    if came is not None and came.tensor is not None and not _not_finite(came.tensor):
+        return asked.reason("nan, not by pass", graph.name, odd=odd)
+    captured, run = graph.captured, graph.run
+    first = None if run is None or captured is None else first_nan(captured, run)
+    if first is None or captured is None:
+        return asked.reason("nan", graph.name, odd=odd)
+    return asked.reason("nan, recorded", odd=odd, op=operation(captured, first[0]))
 
 
 def _zero(asked: Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason:
@@ -111,6 +123,10 @@ def _zero(asked: Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason:
     if came is not None and came.tensor is not None:
         if _holds(came.tensor, lambda part: part == 0) is False:
             return asked.reason("zero, overwritten", graph.name)
+        birth = first_zeros(captured, graph.run, [node]).get(node) if graph.run else None
+        if birth is not None:
+            where = _ZERO_AT[birth.how].format(operation(captured, birth.node))
+            return asked.reason("zero, recorded", where=where)
     elif blocks.unknown:
         return asked.reason("zero, freed", graph.name)
     custom = graph.custom_functions_before(node)
@@ -158,10 +174,11 @@ def _none(asked: Asked, graph: LossGraph, node: int) -> Reason:
         passed = f", or the backward of {custom[0]} returned None" if custom else ""
         late = "" if asked.tensor.is_leaf else ", or ran before retain_grad()"
         cause = "ran" if graph.backward_ran(node) else "waiting"
-        return asked.reason(cause, graph.name, custom=passed, late=late)
+        call = _call_of_backward(graph)
+        return asked.reason(cause, graph.name, custom=passed, late=late, call=call)
     timeline = timeline_of(run, asked.tensor)
     if run.state == "stopped":
-        at, remedy = _stopped_at(graph, run), remedy_for(run)
+        at, remedy = _stopped_at(graph, run), remedy_for(graph.captured, run)
         return asked.reason("stopped", graph.name, at=at, remedy=remedy)
     if timeline is not None and timeline.now == 0 and _ends_set(timeline):
         return asked.reason("rewound", graph.name)
@@ -173,6 +190,18 @@ def _none(asked: Asked, graph: LossGraph, node: int) -> Reason:
             return asked.reason("handed back", graph.name)
     passed = f": the backward of {custom[0]} may have returned None" if custom else ""
     return asked.reason("not reached", graph.name, custom=passed)
+
+
+def _call_of_backward(graph: LossGraph) -> str:
+    """Write the call that starts backward: one that torch accepts."""
+    assert graph.captured is not None
+    code = "loss" if graph.name == "the loss" else graph.name
+    (node, nr), *others = graph.captured.roots
+    outputs = graph.captured.graph.nodes[node]["outputs"]
+    shape = outputs[nr]["shape"] if nr < len(outputs) else ()
+    if others or shape is None or math.prod(shape) == 1:
+        return f"{code}.backward()"
+    return f"{code}.sum().backward(), or backward(gradient=...) with the shape {tuple(shape)}"
 
 
 def _ends_set(timeline: GradTimeline) -> bool:

@@ -107,6 +107,14 @@ class LossGraph:
             if kind == "op"
         )
 
+    @functools.cached_property
+    def holds_derivatives(self) -> bool:
+        """Whether derivatives went into the loss."""
+        if self.captured is None:
+            return False
+        ops = self.captured.graph.nodes(data="op")
+        return bool(self.captured.derivatives) or any("BackwardBackward" in op for _, op in ops)
+
     def taken_as_constant(self, tensor: torch.Tensor) -> int | None:
         """Return the operation that took a tensor while it needed no grad; None if none did."""
         return self._constants.get(id(tensor))
@@ -231,8 +239,10 @@ class LossGraph:
 
     @functools.cached_property
     def uses(self) -> dict[int, Use]:
-        """By ``id`` of each leaf that `watch` saw used, one use."""
-        return {} if self.captured is None else uses_in(self.captured)
+        """By ``id`` of each leaf that `watch` saw used, one use; empty for an unwatched loss."""
+        if self.captured is None or not self.is_watched:
+            return {}
+        return uses_in(self.captured)
 
     @functools.cached_property
     def _readings(self) -> list[tuple[Reading, dict[int, Cut]]]:

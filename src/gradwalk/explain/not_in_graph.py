@@ -242,7 +242,8 @@ def _used(asked: Asked, graph: LossGraph) -> Reason | None:
 
 def _unused(asked: Asked, graph: LossGraph) -> Reason:
     if not graph.is_watched:
-        return asked.reason("unwatched", graph.name)
+        cause = "unwatched, derivative" if graph.holds_derivatives else "unwatched"
+        return asked.reason(cause, graph.name)
     if graph.sees_all:  # all operations; an `if`, a deepcopy() or a Parameter(...) is none
         return asked.reason("unused", graph.name)
     unseen = ""

@@ -107,10 +107,16 @@ def freed_part(captured: Annotated) -> tuple[int, int] | None:
     return None
 
 
-def advice_on_freed(captured: Annotated, start: int) -> str:
-    """Say what to do about a freed part, in one or two sentences."""
+def advice_on_freed(captured: Annotated, start: int, ran: Collection[int] = ()) -> str:
+    """Say what to do about a freed part, in one or two sentences.
+
+    Args:
+        captured: The graph.
+        start: A freed operation.
+        ran: The operations that a later pass ran, and freed.
+    """
     seen = captured.annotations.get(start)
-    if seen is not None and seen.source is not None and _runs_again(captured, seen):
+    if seen is not None and seen.source is not None and _runs_again(captured, seen, ran):
         return (
             f"The line{at_line(seen.source, text=True)} made it and a part of this graph, so it is "
             "state from an earlier iteration (inferred). Keep .detach() of it."
@@ -133,26 +139,28 @@ def why_freed(captured: Annotated, nodes: Collection[int]) -> str:
         )
     first = described(captured.graph, min(nodes))
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-    if any(donates_buffers(captured.nodes[node]) for node in nodes):
-        again = "Compute the output again for each backward: compiled code can run only once."
-    elif _were_changed(captured):
-        again = "Compute the output again, because its parameters have changed since."
-    else:
-        again = (
-            "Compute the output again. To run two passes before optimizer.step(), pass "
-            "retain_graph=True to the first."
-        )
     return (
         f"Backward cannot run again: {first}{more} freed the tensors saved for it when it ran. "
-        f"{again}"
+        f"{_how_to_run_again(captured, nodes)}"
     )
 
 
-def _runs_again(captured: Annotated, seen: Annotation) -> bool:
-    """Whether the line and module of a freed operation also made one that is not freed."""
+def _how_to_run_again(captured: Annotated, nodes: Collection[int]) -> str:
+    if any(donates_buffers(captured.nodes[node]) for node in nodes):
+        return "Compute the output again for each backward: compiled code can run only once."
+    if _were_changed(captured):
+        return "Compute the output again, because its parameters have changed since."
+    return (
+        "Compute the output again. To run two passes before optimizer.step(), pass "
+        "retain_graph=True to the first."
+    )
+
+
+def _runs_again(captured: Annotated, seen: Annotation, ran: Collection[int]) -> bool:
+    """Whether the line and module of a freed operation also made one that was not freed then."""
     return any(
         (each.source, each.module, each.outermost) == (seen.source, seen.module, seen.outermost)
-        and _holds_tensors(captured, node)
+        and (node in ran or _holds_tensors(captured, node))
         for node, each in captured.annotations.items()
     )
 
@@ -176,9 +184,9 @@ def _were_changed(captured: Annotated) -> bool:
     )
 
 
+_UNKNOWN = "Correct what raised it, and compute the output again."
 _REMEDIES = {
     "modified by an inplace operation": "Change that tensor after backward, or change a clone().",
-    "a second time": "Compute the output again, or pass retain_graph=True to the pass before.",
     "not implemented": "Use another operation, or detach() its input.",
     "incorrect number of gradients": "Return one gradient, or None, for each argument of forward.",
     "returned an invalid gradient": "Return gradients of the shape of the inputs.",
@@ -198,10 +206,21 @@ def stopped_node(captured: Annotated, run: RecordedRun) -> int | None:
     return run.failed
 
 
-def remedy_for(run: RecordedRun) -> str:
-    """Say what to do after a pass that stopped."""
+def remedy_for(captured: Annotated, run: RecordedRun) -> str:
+    """Say what to do after a pass that stopped, and why it stopped where the graph shows it."""
     error = run.error or ""
-    found = [remedy for part, remedy in _REMEDIES.items() if part in error]
-    first = found[0] if found else "Correct what raised it, and compute the output again."
+    first = next((remedy for part, remedy in _REMEDIES.items() if part in error), _UNKNOWN)
+    node = stopped_node(captured, run)
+    if node is not None and is_freed(captured.nodes[node]):
+        if any(keeps_tensors(type(captured.nodes[each])) for each in run.steps):
+            advice = advice_on_freed(captured, node, run.steps)
+        else:
+            advice = _how_to_run_again(captured, [node])
+        first = f"An earlier backward pass freed its saved tensors. {advice}"
+    elif node is not None and any(each.changed for each in read_saved(captured.nodes[node])):
+        first = (
+            "A tensor that it saved was changed in place. diagnose() names the change and the "
+            "remedy."
+        )
     partly = " Call zero_grad() first, because this pass may have filled some .grad already."
     return first + ("" if run.grads is not None else partly)

@@ -106,6 +106,12 @@ CAUSES: dict[str, tuple[str, str]] = {
         "recorded backward pass, GraphWidget({code}).diagnose() names the first operation that "
         "produced it.",
     ),
+    "nan, recorded": (
+        "nan",
+        "{Grad} contains {odd}, which an optimizer step would write into the values. The first one "
+        "of this backward pass is from {op}: it received finite gradients and passed on others. "
+        "diagnose() of the widget says more.",
+    ),
     "nan, not by pass": (
         "nan",
         "{Grad} contains {odd}, but the gradient from this backward pass does not: "
@@ -149,6 +155,11 @@ CAUSES: dict[str, tuple[str, str]] = {
         "{Grad} is zero everywhere, although no single operation blocks the way. The contributions "
         "cancelled out, were too small for the dtype, or were set to zero by a hook or the "
         "program{custom}. After a recorded pass, diagnose() of a GraphWidget names where.",
+    ),
+    "zero, recorded": (
+        "zero",
+        "{Grad} is zero everywhere. In this backward pass the gradient became zero {where}. "
+        "diagnose() of the widget says more.",
     ),
     "zero, inner": (
         "zero",
@@ -205,7 +216,7 @@ CAUSES: dict[str, tuple[str, str]] = {
         "waiting",
         "{W} is part of the graph of {loss}, but no backward pass has added to {grad} "
         + _UNTIL
-        + ". Call {code}.backward(). If it has run, read {grad} before zero_grad(). If it raised "
+        + ". Call {call}. If it has run, read {grad} before zero_grad(). If it raised "
         "an error, correct that first.",
     ),
     "ran": (
@@ -310,6 +321,12 @@ CAUSES: dict[str, tuple[str, str]] = {
         "{W} is not part of the graph of {loss}: {loss} was not computed from it, or only from "
         "values without a graph (detach(), a copy, a number). Run the forward pass under "
         "gradwalk.watch() and ask again to see where.",
+    ),
+    "unwatched, derivative": (
+        "unused",
+        "{W} is not part of the graph of {loss}. The graph holds derivatives, and {w} may drop out "
+        "of them: a bias that is only added does, and so does a weight behind ReLU, whose second "
+        "derivative is zero. Run the forward pass under gradwalk.watch() to see more.",
     ),
     "unused": (
         "unused",

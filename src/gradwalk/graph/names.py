@@ -28,6 +28,7 @@ from .module_paths import below as joined
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
 _HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
+_LEFT_OVER = frozenset({"p", "param", "parameter"})  # by `for p in model.parameters()`
 
 # A container with more items than this is data, not a handful of named tensors.
 _MOST_ITEMS = 1000
@@ -185,7 +186,8 @@ def names_among(variables: Mapping[str, Any]) -> Names:
     """Find names among variables: of tensors, modules, and flat containers of them.
 
     A variable's own name takes precedence over a place in a module or a container: ``w`` is named
-    ``w`` even if it is also ``params[0]``.
+    ``w`` even if it is also ``params[0]``. A variable that a loop over
+    parameters leaves behind comes after the modules.
     """
     found, as_written = Names(), this_host().as_written
     own = [
@@ -195,7 +197,8 @@ def names_among(variables: Mapping[str, Any]) -> Names:
     ]
     own.sort(key=lambda item: item[0].startswith("_"))  # stable: public names first
     items = [item for name, value in own for item in _items(name, value)]
-    for places in (own, items):
+    left_over = [item for item in own if item[0] in _LEFT_OVER]
+    for places in ([item for item in own if item[0] not in _LEFT_OVER], left_over, items):
         for kind in (torch.Tensor, torch.nn.Module):
             for place, value in _of_kind(kind, places):
                 with contextlib.suppress(Exception):

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..backward.recorded_pass import known_pass
 from ..checks.finding import Finding
 from ..checks.run_checks import Limits
 from ..graph.names import Names, caller_names
@@ -14,6 +15,7 @@ from ..static.no_backward import no_backward
 from ..types import Names as TensorNames
 from ..types import Outputs, RecordedGraph
 from .graph_source import GraphSource, TakesSnapshots
+from .live_graph import LiveGraph
 from .read_source import read_source
 
 
@@ -31,8 +33,8 @@ def diagnose(
 
     Args:
         *outputs: A ``GraphWidget`` (its shown backward pass is checked; one that was loaded from a
-            file returns the saved findings), a `Recording`, or outputs as for `gradwalk.capture`,
-            whose graph alone is checked.
+            file returns the saved findings), a `Recording`, or outputs as for `gradwalk.capture`:
+            then their graph is checked, with the latest pass that an open widget has seen of it.
         names: Names of parameters, as for `gradwalk.capture`; those that are not in the graph are
             reported. By default the caller's variables.
         optimizer: The optimizer that steps after this backward, or several. Its parameters are
@@ -72,6 +74,8 @@ def diagnose(
         subject = only._shown().subject
     else:
         subject = read_source(outputs, called, "diagnose", infer=False)
+        if isinstance(subject, LiveGraph) and subject.recording is None:
+            subject.recording = known_pass(subject.captured)
     return judged(subject, called, limits, is_explicit=names is not None, optimizers=optimizers)
 
 
