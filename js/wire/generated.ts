@@ -1144,7 +1144,7 @@ export interface SavedNode extends SavedEveryNode {
   value?: string | null;
   inplace?: boolean;
   inferred?: boolean;
-  checkpoint?: CheckpointPlace | null;
+  checkpoint?: Count | null;
   fx_name?: string;
   called?: string | null;
   numbers?: SavedNumber[];

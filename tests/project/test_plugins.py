@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk import GraphWidget, capture, compare, plugins
+from gradwalk import GraphWidget, capture, compare, load, plugins, save
 from gradwalk.checks import run_checks
 from gradwalk.comparison import difference
 from gradwalk.panel import details
 from gradwalk.sources import live_drawing, open_nodes
+from gradwalk.widget import graph_widget
 
 HOOKS = {
     "held": [run_checks.MORE_CHECKS],
@@ -21,7 +22,7 @@ HOOKS = {
 
 
 @pytest.mark.parametrize("feature", HOOKS)
-def test_the_core_works_without_a_feature(feature, monkeypatch, compiles_anew):
+def test_the_core_works_without_a_feature(feature, monkeypatch, compiles_anew, tmp_path):
     plugins.load_features()
     for hook in HOOKS[feature]:
         monkeypatch.setattr(hook, "_added", [])
@@ -34,9 +35,18 @@ def test_the_core_works_without_a_feature(feature, monkeypatch, compiles_anew):
     for node in widget.model["nodes"]:
         widget.selected = node["id"]
         assert widget.details["op"] == node["op"]
+    save(widget, tmp_path / "graph.gw")
+    assert load(tmp_path / "graph.gw").model == widget.model
     assert capture(loss, opened=True).number_of_nodes() >= capture(loss).number_of_nodes()
     assert compare({"a": loss, "b": model(x).sum()}).panes
     assert model[0].weight.grad is not None
+
+
+def test_a_missing_quiz_is_an_error_that_says_so(monkeypatch):
+    monkeypatch.setattr(graph_widget.CONTROLLERS, "_added", [])
+    widget = GraphWidget(torch.ones(2, requires_grad=True).sum())
+    with pytest.raises(RuntimeError, match="the folder features/quiz is missing"):
+        widget.quiz()
 
 
 def test_each_feature_with_a_plugin_is_loaded():

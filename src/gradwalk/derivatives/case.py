@@ -101,10 +101,10 @@ def call(code: str, method: str) -> str:
 
 def sum_to(shape: tuple[int, ...]) -> str:
     """The call that sums a gradient over the dimensions along which ``shape`` was broadcast."""
-    return f"sum_to_size({listed(shape)})" if shape else "sum()"
+    return f"sum_to_size({joined_numbers(shape)})" if shape else "sum()"
 
 
-def listed(numbers: Iterable[int]) -> str:
+def joined_numbers(numbers: Iterable[int]) -> str:
     """Write numbers as arguments of a call."""
     return ", ".join(map(str, numbers))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .case import Case, Row, Table, TensorType, alike, call, listed, one_or_many, sum_to
+from .case import Case, Row, Table, TensorType, alike, call, joined_numbers, one_or_many, sum_to
 
 
 def _unpermuted(case: Case) -> str:
     dims = [d % len(case.output.shape) for d in case.saved["dims"]]
-    return f"grad.permute({listed(map(dims.index, range(len(dims))))})" if dims else "grad"
+    return f"grad.permute({joined_numbers(map(dims.index, range(len(dims))))})" if dims else "grad"
 
 
 def _piece_of_joined(case: Case) -> str | None:
@@ -48,7 +48,7 @@ def _unrepeated(case: Case) -> str:
     for repeat, size in zip(repeats[new:], sizes, strict=True):
         repeated.append(len(shape))
         shape += [repeat, size]
-    return f"grad.reshape({listed(shape)}).sum({one_or_many(tuple(repeated))})"
+    return f"grad.reshape({joined_numbers(shape)}).sum({one_or_many(tuple(repeated))})"
 
 
 def _rolled_back(case: Case) -> str:

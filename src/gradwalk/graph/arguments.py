@@ -50,8 +50,8 @@ def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
         if len(found) == 1:
             return found[0]
         if found:
-            listed = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
-            raise ValueError(f"{len(found)} nodes have the name {node!r}: {listed}. Give an id.")
+            ids = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
+            raise ValueError(f"{len(found)} nodes have the name {node!r}: {ids}. Give an id.")
         names = [name for _, name in graph.nodes(data="name") if name]
         if not names:
             raise ValueError(

@@ -52,9 +52,9 @@ class Guarded:
 def could_not(part: str, error: BaseException) -> str:
     """Return a sentence about a missing part and its error."""
     kind = type(error).__name__
-    said = first_line(error)
-    said = kind if said == kind else f"{kind}: {said}"
+    reason = first_line(error)
+    reason = kind if reason == kind else f"{kind}: {reason}"
     return (
         f"This part ({part.replace('_', ' ')}) cannot be shown, because working it out failed with "
-        f"{said.rstrip('.')}. Everything else is as it should be."
+        f"{reason.rstrip('.')}. Everything else is as it should be."
     )

@@ -12,7 +12,7 @@ from .details import DetailsModel, StageModel
 from .findings import FindingModel, MemoryModel
 from .graph import DtypesModel, EdgeModel, GraphModel, NodeModel, RanksModel
 from .validate import check, check_version, fill_in
-from .values import CheckpointPlace, Count, DirectionChoice, NodeId
+from .values import Count, DirectionChoice, NodeId
 
 FORMAT = "gradwalk"
 VERSION = 12
@@ -78,7 +78,7 @@ class SavedNode(SavedEveryNode, total=False):
     value: str | None
     inplace: bool
     inferred: bool
-    checkpoint: CheckpointPlace | None
+    checkpoint: Count | None
     fx_name: str
     called: str | None
     numbers: list[SavedNumber]

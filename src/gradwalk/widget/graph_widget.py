@@ -213,7 +213,10 @@ class GraphWidget(GraphTraits, Exports):
 
     def _feature(self, name: str) -> Any:
         """Return the controller of a feature."""
-        return next(each for each in self._controllers if each.name == name)
+        for each in self._controllers:
+            if each.name == name:
+                return each
+        raise RuntimeError(f"This gradwalk has no {name}: the folder features/{name} is missing.")
 
     def _follow(self, source: GraphSource) -> None:
         source.follow(self._pass_ended)

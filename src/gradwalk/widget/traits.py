@@ -25,11 +25,11 @@ TRAVELS = {"sync": True, "to_json": _encoded, "from_json": _decoded}
 def masked(trait: str, *, encoded: bool = True) -> dict[str, Any]:
     """Return the tags of a trait that a controller may mask, as the quiz does."""
 
-    def told(value: Any, obj: Any) -> Any:
+    def shown(value: Any, obj: Any) -> Any:
         seen = obj._masked(trait, value)
         return _encoded(seen, obj) if encoded else seen
 
-    return {"sync": True, "to_json": told, **({"from_json": _decoded} if encoded else {})}
+    return {"sync": True, "to_json": shown, **({"from_json": _decoded} if encoded else {})}
 
 
 class reacts(traitlets.ObserveHandler):  # noqa: N801  a decorator, as `traitlets.observe` is

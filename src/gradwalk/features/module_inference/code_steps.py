@@ -170,14 +170,14 @@ class Step:
         refs: Dotted names below the module; "*" stands for any name, "" for the module.
         given: Dotted names below the module of what goes in: "weight", "qkv.weight".
         loops: The numbers of the loops around it, outermost first.
-        arms: The conditions around it, outermost first.
+        branches: The conditions around it, outermost first.
     """
 
     name: str | None
     refs: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     loops: tuple[int, ...] = ()
-    arms: tuple[Branch, ...] = ()
+    branches: tuple[Branch, ...] = ()
 
 
 def calls_method(step: Step) -> bool:
@@ -203,14 +203,14 @@ def with_called(steps: Sequence[Step], called: Mapping[int, Sequence[Step]]) -> 
         owner = step.refs[0].rpartition(".")[0]
         given = () if any(each.given for each in called[i]) else step.given
         for each in called[i]:
-            arms = (replace(arm, number=arm.number + free) for arm in each.arms)
+            branches = (replace(branch, number=branch.number + free) for branch in each.branches)
             found.append(
                 replace(
                     each,
                     refs=tuple(f"{owner}.{ref}".rstrip(".") for ref in each.refs),
                     given=tuple(f"{owner}.{ref}".rstrip(".") for ref in each.given) or given,
                     loops=(*step.loops, *(number + free for number in each.loops)),
-                    arms=(*step.arms, *arms),
+                    branches=(*step.branches, *branches),
                 )
             )
         free += 1 + _highest(called[i])
@@ -219,7 +219,9 @@ def with_called(steps: Sequence[Step], called: Mapping[int, Sequence[Step]]) -> 
 
 def _highest(steps: Sequence[Step]) -> int:
     """The highest number of a loop or a condition."""
-    numbers = (n for step in steps for n in (*step.loops, *(arm.number for arm in step.arms)))
+    numbers = (
+        n for step in steps for n in (*step.loops, *(branch.number for branch in step.branches))
+    )
     return max(numbers, default=0)
 
 
@@ -258,25 +260,25 @@ class Aligner:
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, ...], tuple[Call, ...]], list[Places]] = {}
 
-    def owners(self, ops: Sequence[str], deeds: Sequence[Call]) -> list[str]:
+    def owners(self, ops: Sequence[str], calls: Sequence[Call]) -> list[str]:
         """Return the innermost module around all those that may have run each operation."""
         kinds = set(ops)
-        able = [d for d in deeds if any(cost(d.name, op) is not None for op in kinds)]
+        able = [d for d in calls if any(cost(d.name, op) is not None for op in kinds)]
         if not able:
-            around = common_ancestor(deed.owner for deed in deeds) if deeds else ""
+            around = common_ancestor(call.owner for call in calls) if calls else ""
             return [around] * len(ops)
         # Repeated modules differ by their paths only.
         paths: dict[str, int] = {}
         loops: dict[tuple[str, int], int] = {}
         alike = tuple(
             Call(
-                deed.name,
-                str(paths.setdefault(deed.owner, len(paths))),
-                None if deed.loop is None else ("", loops.setdefault(deed.loop, len(loops))),
-                deed.cost,
-                deed.ran,
+                call.name,
+                str(paths.setdefault(call.owner, len(paths))),
+                None if call.loop is None else ("", loops.setdefault(call.loop, len(loops))),
+                call.cost,
+                call.ran,
             )
-            for deed in able
+            for call in able
         )
         key = tuple(ops), alike
         if key not in self._known:
@@ -285,48 +287,48 @@ class Aligner:
         return [common_ancestor(names[i] for i in places) for places in self._known[key]]
 
 
-def _align(ops: tuple[str, ...], deeds: tuple[Call, ...]) -> list[Places]:
+def _align(ops: tuple[str, ...], calls: tuple[Call, ...]) -> list[Places]:
     """The owners that are as likely as any, of each operation.
 
-    The least sum of doubts over all ways to go through the code, forwards and backwards; linear in
-    the number of operations times that of deeds.
+    The least sum of costs over all ways to go through the code, forwards and backwards; linear in
+    the number of operations times that of calls.
     """
-    own = [[_STRANGE if (d := _doubt(deed, op)) is None else d for deed in deeds] for op in ops]
+    own = [[_STRANGE if (d := _cost_of(call, op)) is None else d for call in calls] for op in ops]
     skipped = [0.0]
-    for deed in deeds:
-        free = deed.ran or deed.name.startswith(ANYTHING)
+    for call in calls:
+        free = call.ran or call.name.startswith(ANYTHING)
         skipped.append(skipped[-1] + (0.0 if free else _SKIPPED))
-    again = [0.0 if makes_many(deed.name) else AGAIN for deed in deeds]
+    again = [0.0 if makes_many(call.name) else AGAIN for call in calls]
     loops: dict[object, list[int]] = defaultdict(list)
-    for i, deed in enumerate(deeds):
-        if deed.loop is not None:
-            loops[deed.loop].append(i)
-    places = range(len(deeds))
+    for i, call in enumerate(calls):
+        if call.loop is not None:
+            loops[call.loop].append(i)
+    places = range(len(calls))
     before = [[skipped[i] + own[0][i] for i in places]]
-    for doubts in own[1:]:
+    for row in own[1:]:
         so_far = _step(before[-1], places, skipped, again, loops.values())
-        before.append([so_far[i] + doubts[i] for i in places])
+        before.append([so_far[i] + row[i] for i in places])
     after = [[skipped[-1] - skipped[i + 1] for i in places]]
-    for doubts in reversed(own[1:]):
-        rest = [after[-1][i] + doubts[i] for i in places]
+    for row in reversed(own[1:]):
+        rest = [after[-1][i] + row[i] for i in places]
         turned = _step(
             rest[::-1],
             places,
             [skipped[-1] - each for each in reversed(skipped)],
             again[::-1],
-            [[len(deeds) - 1 - i for i in each] for each in loops.values()],
+            [[len(calls) - 1 - i for i in each] for each in loops.values()],
         )
         after.append(turned[::-1])
     least = min(a + b for a, b in zip(before[-1], after[0], strict=True)) + _ENOUGH
     return [
-        tuple(sorted({int(deeds[i].owner) for i in places if there[i] + then[i] <= least}))
+        tuple(sorted({int(calls[i].owner) for i in places if there[i] + then[i] <= least}))
         for there, then in zip(before, reversed(after), strict=True)
     ]
 
 
-def _doubt(deed: Call, op: str) -> float | None:
-    found = cost(deed.name, op)
-    return None if found is None else found + deed.cost
+def _cost_of(call: Call, op: str) -> float | None:
+    found = cost(call.name, op)
+    return None if found is None else found + call.cost
 
 
 def _step(

@@ -66,7 +66,7 @@ class Expressions:
         callers: The names of the functions around it.
         known: What its variables name below the module.
         loops: The loops that we are in, outermost first.
-        arms: The conditions that we are under, outermost first.
+        branches: The conditions that we are under, outermost first.
         steps: The steps read so far.
     """
 
@@ -76,7 +76,7 @@ class Expressions:
     callers: tuple[str, ...] = ()
     known: dict[str, tuple[str, ...]] = field(default_factory=dict)
     loops: tuple[int, ...] = ()
-    arms: tuple[Branch, ...] = ()
+    branches: tuple[Branch, ...] = ()
     steps: list[Step] = field(default_factory=list)
     _self: str | None = None
     _locals: set[str] = field(default_factory=set)
@@ -92,7 +92,7 @@ class Expressions:
         self.of.steps += 1
         if self.of.steps > MOST_STEPS:
             raise ValueError
-        self.steps.append(Step(name, tuple(refs), tuple(given), self.loops, self.arms))
+        self.steps.append(Step(name, tuple(refs), tuple(given), self.loops, self.branches))
 
     def _visit(self, node: ast.AST | None) -> None:
         method = getattr(self, f"on_{type(node).__name__.lower()}", None)
@@ -236,11 +236,11 @@ class Expressions:
 
     def on_ifexp(self, node: ast.IfExp) -> None:
         test = self._condition(node.test)
-        number, before = self.of.number(), self.arms
+        number, before = self.of.number(), self.branches
         for side, part in ((True, node.body), (False, node.orelse)):
-            self.arms = (*before, Branch(number, side, False, test))
+            self.branches = (*before, Branch(number, side, False, test))
             self._visit(part)
-        self.arms = before
+        self.branches = before
 
     def _comprehension(self, node: Any) -> None:
         for each in node.generators:
@@ -372,7 +372,9 @@ class Expressions:
         }
         callers = (*self.callers, name)
         try:
-            read = type(self)(self.of, inner, owner, callers, known, self.loops, self.arms).read()
+            read = type(self)(
+                self.of, inner, owner, callers, known, self.loops, self.branches
+            ).read()
         except Exception:  # there may be no source, and objects of the user may raise anything
             self._add(ANYTHING, given=given)
             return
@@ -455,7 +457,7 @@ class _Function(Expressions):
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
             with contextlib.suppress(ValueError):
                 self._globals[name] = cell.cell_contents
-        self._outer = len(self.arms)
+        self._outer = len(self.branches)
         self._block(tree.body)
         return self.steps
 
@@ -510,11 +512,11 @@ class _Function(Expressions):
 
     def on_if(self, node: ast.If) -> None:
         test = self._condition(node.test)
-        number, before = self.of.number(), self.arms
+        number, before = self.of.number(), self.branches
         for side, body in ((True, node.body), (False, node.orelse)):
             leaves = bool(body) and isinstance(body[-1], self._leaving)
-            self.arms = (*before, Branch(number, side, leaves, test))
+            self.branches = (*before, Branch(number, side, leaves, test))
             self._block(body)
-        self.arms = before
+        self.branches = before
         if isinstance(node.body[-1], (ast.Return, ast.Raise)) and len(before) == self._outer:
-            self.arms = (*before, Branch(number, False, False, test))  # all that follows
+            self.branches = (*before, Branch(number, False, False, test))  # all that follows

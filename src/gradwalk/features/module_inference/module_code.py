@@ -146,7 +146,7 @@ class _Noting:
             left = [
                 step
                 for step in steps
-                if not any(known[arm.number] is (not arm.side) for arm in step.arms)
+                if not any(known[branch.number] is (not branch.side) for branch in step.branches)
             ]
             asked = {i: step.refs[0] for i, step in enumerate(left) if calls_method(step)}
             self._left[key] = _Left(left, asked)
@@ -159,7 +159,9 @@ class _Noting:
         code = kind, method, within
         if code not in self._read:
             read = steps_of(kind, method, within=within)
-            numbered = {arm.number: arm.test for step in read or () for arm in step.arms}
+            numbered = {
+                branch.number: branch.test for step in read or () for branch in step.branches
+            }
             self._read[code] = read, numbered
         return self._read[code]
 
@@ -289,7 +291,7 @@ class ResolvedStep(NamedTuple):
         modules: The paths of those that it may call, with their places in their order.
         given: The names below the module of what goes in.
         loops: As in `Step`.
-        arms: As in `Step`.
+        branches: As in `Step`.
         names: The same paths, in their order.
     """
 
@@ -297,7 +299,7 @@ class ResolvedStep(NamedTuple):
     modules: Mapping[str, int]
     given: tuple[str, ...]
     loops: tuple[int, ...]
-    arms: tuple[Branch, ...]
+    branches: tuple[Branch, ...]
     names: tuple[str, ...] = ()
 
 
@@ -316,21 +318,21 @@ class ModuleCode:
         for path in modules:
             if path:
                 self._children[path.rpartition(".")[0]].append(path)
-        self._acts: dict[str, list[ResolvedStep] | None] = {OUTSIDE: None}
+        self._resolved: dict[str, list[ResolvedStep] | None] = {OUTSIDE: None}
         self._deeds: dict[str, list[Call]] = {}
-        self._doubts: dict[tuple[str, str], dict[int, float | None]] = {}
+        self._costs: dict[tuple[str, str], dict[int, float | None]] = {}
         self._called: dict[str, set[str]] = {}
         self._callers: dict[str, str] = {}
         self._users: dict[str, str] = {}
         self._runs: dict[str, bool] = {}
 
-    def acts(self, path: str) -> list[ResolvedStep] | None:
+    def steps(self, path: str) -> list[ResolvedStep] | None:
         """Return the steps of a module, in the order of its code; None if unknown."""
-        if path not in self._acts:
+        if path not in self._resolved:
             module = self.modules.get(path)
             steps = None if module is None else module.steps
-            self._acts[path] = None if steps is None else list(self._looked_up(path, steps))
-        return self._acts[path]
+            self._resolved[path] = None if steps is None else list(self._looked_up(path, steps))
+        return self._resolved[path]
 
     def _looked_up(self, path: str, steps: Sequence[Step]) -> Iterable[ResolvedStep]:
         meant: dict[tuple[str, ...], list[str]] = {}
@@ -339,7 +341,7 @@ class ModuleCode:
                 found = (m for ref in step.refs for m in self._meant(path, ref))
                 meant[step.refs] = [module for module in found if module != path]
             modules = meant[step.refs]
-            around = step.given, step.loops, step.arms
+            around = step.given, step.loops, step.branches
             if step.name is not None:
                 if not (step.name == "getitem" and modules):  # of a list of modules
                     yield ResolvedStep(step.name, {}, *around)
@@ -386,7 +388,7 @@ class ModuleCode:
 
     def _calls(self, path: str, module: str) -> bool:
         if path not in self._called:
-            self._called[path] = {each for act in self.acts(path) or () for each in act.modules}
+            self._called[path] = {each for step in self.steps(path) or () for each in step.modules}
         return module in self._called[path]
 
     def user(self, path: str) -> str:
@@ -409,25 +411,25 @@ class ModuleCode:
         name = module[len(path) + 1 if path else 0 :]
         return any(
             means(given, name, around=True)
-            for act in self.acts(path) or ()
-            if act.name is not None
-            for given in act.given
+            for step in self.steps(path) or ()
+            if step.name is not None
+            for given in step.given
         )
 
     def makes(self, path: str, op: str) -> bool:
         """Whether the code of a module makes nodes of a class."""
-        return 0 in self.doubts(path, op).values()
+        return 0 in self.costs(path, op).values()
 
-    def doubts(self, path: str, op: str) -> dict[int, float | None]:
-        """Return how doubtful it is, for each step that calls a function, that it made a node.
+    def costs(self, path: str, op: str) -> dict[int, float | None]:
+        """Return the cost of assuming that each step made a node, for steps that call functions.
 
         Returns place of the step -> its cost, see `code_steps.cost`, in the order of the code.
         """
-        if (path, op) not in self._doubts:
-            acts = enumerate(self.acts(path) or ())
-            called = ((i, act.name) for i, act in acts if act.name is not None)
-            self._doubts[path, op] = {i: cost(name, op) for i, name in called}
-        return self._doubts[path, op]
+        if (path, op) not in self._costs:
+            steps = enumerate(self.steps(path) or ())
+            called = ((i, step.name) for i, step in steps if step.name is not None)
+            self._costs[path, op] = {i: cost(name, op) for i, name in called}
+        return self._costs[path, op]
 
     def is_called(self, path: str) -> bool:
         """Whether the code of a module around calls one."""
@@ -450,19 +452,19 @@ class ModuleCode:
             found.append(self.caller(found[-1]))
         return found[::-1]
 
-    def deeds(self, path: str) -> list[Call]:
+    def function_calls(self, path: str) -> list[Call]:
         """All that a module without parameters in the graph does, with what is in it."""
         if path not in self._deeds:
             self._deeds[path] = []  # of a module within itself
-            acts = self.acts(path)
-            found = [Call(ANYTHING, path)] if acts is None else []
-            for act in acts or ():
-                if act.name is not None:
-                    loop = (path, act.loops[0]) if act.loops else None
-                    found.append(Call(act.name, path, loop))
-                for module in act.modules:
+            steps = self.steps(path)
+            found = [Call(ANYTHING, path)] if steps is None else []
+            for step in steps or ():
+                if step.name is not None:
+                    loop = (path, step.loops[0]) if step.loops else None
+                    found.append(Call(step.name, path, loop))
+                for module in step.modules:
                     if module not in self.certain:
-                        found += self.deeds(module)
+                        found += self.function_calls(module)
             self._deeds[path] = found
         return self._deeds[path]
 

@@ -103,7 +103,7 @@ class Anchor(NamedTuple):
         place: Its position in the program.
         path: The module.
         calls: The modules that run while it does, outermost first, itself at the end.
-        doubts: Step of its code that calls a function -> the cost of the step as the operation's
+        costs: Step of its code that calls a function -> the cost of the step as the operation's
             origin.
         parameters: The parameters that it takes; none if it takes tensors computed from them.
         before: Whether it only prepares the other operands.
@@ -112,7 +112,7 @@ class Anchor(NamedTuple):
     place: int
     path: str
     calls: list[str]
-    doubts: Mapping[int, float | None]
+    costs: Mapping[int, float | None]
     parameters: tuple[str, ...]
     before: bool = False
 
@@ -142,14 +142,14 @@ def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
         elif rearranges:
             derived[place] = path
         own = tuple(name for name, user in direct.items() if user == path)
-        found[place] = Anchor(place, path, code.calls_to(path), code.doubts(path, op), own)
+        found[place] = Anchor(place, path, code.calls_to(path), code.costs(path, op), own)
         last = path
     for place, anchor in list(found.items()):
         for reshaping in program.reshapings.get(place, ()):
             before = reshaping < place
-            doubts = code.doubts(anchor.path, program.ops[reshaping])
+            costs = code.costs(anchor.path, program.ops[reshaping])
             own = anchor.parameters if before else ()
-            around = Anchor(reshaping, anchor.path, anchor.calls, doubts, own, before)
+            around = Anchor(reshaping, anchor.path, anchor.calls, costs, own, before)
             found.setdefault(reshaping, around)
     return [found[place] for place in sorted(found)]
 
@@ -209,7 +209,7 @@ def _holders(paths: list[str]) -> dict[str, str]:
 
 _BEFORE_LAYER = 0.3  # a layer's operations rather follow its parameters than come before them
 
-_Doubts = Mapping[int, float | None]  # that each step of a module made the node that is certain
+_Costs = Mapping[int, float | None]  # that each step of a module made the node that is certain
 
 
 @dataclass
@@ -240,18 +240,18 @@ class CodeWalk:
         """Go from each operation that is certain to the next, and on to the end of the program."""
         for anchor in anchors:
             yield self._go_to(anchor)
-        yield [deed for frame in reversed(self._running) for deed in self._tail(frame)]
+        yield [call for frame in reversed(self._running) for call in self._tail(frame)]
 
     def _go_to(self, anchor: Anchor) -> list[Call]:
         """Go on to an operation of which the module is certain: what the code does on the way."""
-        _, path, calls, doubts, parameters, before = anchor
+        _, path, calls, costs, parameters, before = anchor
         running = self._running
         start = len(path) + 1 if path and path != OUTSIDE else 0
         wanted = None if not parameters else parameters[0][start:]
-        level, place = self._from_where(calls, wanted, doubts, parameters)
-        deeds: list[Call] = []
+        level, place = self._from_where(calls, wanted, costs, parameters)
+        function_calls: list[Call] = []
         for frame in reversed(running[level + 1 :]):
-            deeds += self._tail(frame)
+            function_calls += self._tail(frame)
         del running[level + 1 :]
         if place is None:  # the user calls the model once more
             level = 0
@@ -259,20 +259,20 @@ class CodeWalk:
         for called, inner in zip(calls[level:], [*calls[level + 1 :], None], strict=True):
             if place is None or called != running[-1].path:
                 running.append(_Frame(called))
-                place = self._next(running[-1], inner, wanted, doubts, parameters) or 0
+                place = self._next(running[-1], inner, wanted, costs, parameters) or 0
             frame = running[-1]
             if before and inner is None:
-                place = self._preparing(frame, place, doubts)
-            deeds += self._between(frame, place, inner)
+                place = self._preparing(frame, place, costs)
+            function_calls += self._between(frame, place, inner)
             if (frame.at, frame.inner) != (place, inner):
                 frame.used.clear()
             frame.at, frame.inner = place, inner
         if not before:
             running[-1].used.update(parameters)
-        return deeds
+        return function_calls
 
     def _from_where(
-        self, calls: Sequence[str], wanted: str | None, doubts: _Doubts, parameters: Sequence[str]
+        self, calls: Sequence[str], wanted: str | None, costs: _Costs, parameters: Sequence[str]
     ) -> tuple[int, int | None]:
         """The innermost running module that goes on to some calls, and where in its code it does.
 
@@ -287,7 +287,7 @@ class CodeWalk:
         place = None
         while place is None and level >= 0:
             inner = calls[level + 1] if level + 1 < len(calls) else None
-            place = self._next(running[level], inner, wanted, doubts, parameters)
+            place = self._next(running[level], inner, wanted, costs, parameters)
             level -= place is None
         return level, place
 
@@ -296,82 +296,82 @@ class CodeWalk:
         frame: _Frame,
         inner: str | None,
         wanted: str | None,
-        doubts: _Doubts,
+        costs: _Costs,
         parameters: Sequence[str],
     ) -> int | None:
         """The next place where a module calls another, or uses a parameter itself.
 
         Returns None where it has to be called once more to come there.
         """
-        acts = self._code.acts(frame.path)
-        if not acts:
+        steps = self._code.steps(frame.path)
+        if not steps:
             return 0
         if inner is None and wanted is None:
             return max(frame.at, 0)
         if inner is not None:
-            fits = [i for i, act in enumerate(acts) if inner in act.modules]
+            fits = [i for i, step in enumerate(steps) if inner in step.modules]
         else:
-            fits = [i for i in doubts if _takes(acts[i], wanted or "")]
-            fits = [i for i in fits if doubts[i] is not None] or fits
-            fits = fits or [i for i in doubts if doubts[i] == 0]
-            fits = fits or [i for i in doubts if doubts[i]]
+            fits = [i for i in costs if _takes(steps[i], wanted or "")]
+            fits = [i for i in fits if costs[i] is not None] or fits
+            fits = fits or [i for i in costs if costs[i] == 0]
+            fits = fits or [i for i in costs if costs[i]]
         again = inner is None and not frame.used.isdisjoint(parameters)
         if not fits:
             return None if again else max(frame.at, 0)
         for i in fits:
-            if i > frame.at or (i == frame.at and self._goes_on(acts[i], frame, inner, again)):
+            if i > frame.at or (i == frame.at and self._goes_on(steps[i], frame, inner, again)):
                 return i
-        if 0 <= frame.at < len(acts):
-            loops = acts[frame.at].loops
-            goes_over = inner is not None and len(acts[frame.at].names) > 1 and frame.at in fits
+        if 0 <= frame.at < len(steps):
+            loops = steps[frame.at].loops
+            goes_over = inner is not None and len(steps[frame.at].names) > 1 and frame.at in fits
             # The innermost loop goes over these modules, each once.
             around = set(loops[:-1] if goes_over else loops)
-            return next((i for i in fits if not around.isdisjoint(acts[i].loops)), None)
+            return next((i for i in fits if not around.isdisjoint(steps[i].loops)), None)
         return None
 
-    def _preparing(self, frame: _Frame, place: int, doubts: _Doubts) -> int:
+    def _preparing(self, frame: _Frame, place: int, costs: _Costs) -> int:
         """The step that prepares for another: this itself, or the last one before that can."""
-        acts = self._code.acts(frame.path) or ()
-        for i in range(min(place, len(acts) - 1), frame.at, -1):
-            if i not in doubts:
+        steps = self._code.steps(frame.path) or ()
+        for i in range(min(place, len(steps) - 1), frame.at, -1):
+            if i not in costs:
                 break
-            if doubts[i] is not None:
+            if costs[i] is not None:
                 return i
         return place
 
-    def _goes_on(self, act: ResolvedStep, frame: _Frame, inner: str | None, again: bool) -> bool:
+    def _goes_on(self, step: ResolvedStep, frame: _Frame, inner: str | None, again: bool) -> bool:
         """Whether a step that runs may itself be the next."""
         if inner is None or frame.inner is None:
             return inner is None and frame.inner is None and not again
-        order = act.modules
+        order = step.modules
         return frame.inner in order and order[frame.inner] < order[inner]
 
     def _tail(self, frame: _Frame) -> list[Call]:
-        acts = self._code.acts(frame.path) or ()
-        act = acts[frame.at] if 0 <= frame.at < len(acts) else None
-        goes_round = act and act.loops and frame.inner and frame.inner != act.names[-1]
+        steps = self._code.steps(frame.path) or ()
+        step = steps[frame.at] if 0 <= frame.at < len(steps) else None
+        goes_round = step and step.loops and frame.inner and frame.inner != step.names[-1]
         ran = () if goes_round else (frame.at,)
-        return self._piece(frame.path, frame.at, len(acts), after=frame.inner, ran=ran)
+        return self._piece(frame.path, frame.at, len(steps), after=frame.inner, ran=ran)
 
     def _between(self, frame: _Frame, place: int, inner: str | None) -> list[Call]:
         """The steps of a module from its current place to another, perhaps around a loop."""
-        acts = self._code.acts(frame.path)
+        steps = self._code.steps(frame.path)
         path, at = frame.path, frame.at
-        if not acts or place > at:
+        if not steps or place > at:
             return self._piece(path, at, place, after=frame.inner, before=inner)
-        now, act = acts[at], acts[place]
-        order = act.modules
+        now, step = steps[at], steps[place]
+        order = step.modules
         if place == at and inner is None:
             return self._piece(path, at, place)
-        loops = [each for each in now.loops if each in acts[place].loops]
+        loops = [each for each in now.loops if each in steps[place].loops]
         if place == at and frame.inner is not None and inner is not None:
-            loops = loops[: max(1, len(loops) - _turned_within(act.names, frame.inner, inner))]
-        inside = [i for i, a in enumerate(acts) if loops and loops[-1] in a.loops]
-        first, last = (inside[0], inside[-1]) if inside else (0, len(acts) - 1)
+            loops = loops[: max(1, len(loops) - _turned_within(step.names, frame.inner, inner))]
+        inside = [i for i, a in enumerate(steps) if loops and loops[-1] in a.loops]
+        first, last = (inside[0], inside[-1]) if inside else (0, len(steps) - 1)
         now_in = frame.inner
         if place == at and now_in is not None and now_in in order and inner in order:
             assert inner is not None
-            names, begin, end = act.names, order[now_in] + 1, order[inner]
+            names, begin, end = step.names, order[now_in] + 1, order[inner]
             passed = names[begin:end] if begin <= end else (*names[begin:], *names[:end])
             if begin <= end and not inside:  # one call of them all
                 return self._inside(passed)
@@ -402,44 +402,51 @@ class CodeWalk:
         ``ran``: which places are known to run; both by default, and neither where a loop begins or
         ends.
         """
-        acts = self._code.acts(path)
-        if acts is None:
+        steps = self._code.steps(path)
+        if steps is None:
             return [Call(ANYTHING, path)]
         ran = (first, last) if ran is None else ran
-        sides = {a.number: a.side for i in ran if 0 <= i < len(acts) for a in acts[i].arms}
-        begun = acts[first].arms if first in ran and 0 <= first < len(acts) else ()
-        left = {arm.number for arm in begun if arm.leaves}
-        deeds = []
-        for i in range(max(first, 0), min(last + 1, len(acts))):
-            act = acts[i]
-            if left and i != first and not left <= {arm.number for arm in act.arms}:
+        sides = {a.number: a.side for i in ran if 0 <= i < len(steps) for a in steps[i].branches}
+        begun = steps[first].branches if first in ran and 0 <= first < len(steps) else ()
+        left = {branch.number for branch in begun if branch.leaves}
+        function_calls = []
+        for i in range(max(first, 0), min(last + 1, len(steps))):
+            step = steps[i]
+            if left and i != first and not left <= {branch.number for branch in step.branches}:
                 continue  # it has left the function
-            if act.arms and any(sides.get(arm.number, arm.side) != arm.side for arm in act.arms):
+            if step.branches and any(
+                sides.get(branch.number, branch.side) != branch.side for branch in step.branches
+            ):
                 continue
-            if last < len(acts) and any(a.leaves and a.number not in sides for a in act.arms):
+            if last < len(steps) and any(a.leaves and a.number not in sides for a in step.branches):
                 continue  # it would have left the function
-            if act.name is not None:
-                loop = (path, act.loops[0]) if act.loops else None
+            if step.name is not None:
+                loop = (path, step.loops[0]) if step.loops else None
                 at_end = i in ran and i in (first, last)
-                if at_end and not makes_many(act.name):
-                    doubts = AGAIN
+                if at_end and not makes_many(step.name):
+                    added = AGAIN
                 else:
-                    doubts = _BEFORE_LAYER if is_layer(act.name) and i == last else 0.0
-                deeds.append(Call(act.name, path, loop, doubts, at_end))
+                    added = _BEFORE_LAYER if is_layer(step.name) and i == last else 0.0
+                function_calls.append(Call(step.name, path, loop, added, at_end))
                 continue
-            begin = act.modules.get(after, -1) + 1 if i == first and after is not None else 0
-            end = act.modules.get(before) if i == last and before is not None else None
-            deeds += self._inside(act.names[begin:end])
-        return deeds
+            begin = step.modules.get(after, -1) + 1 if i == first and after is not None else 0
+            end = step.modules.get(before) if i == last and before is not None else None
+            function_calls += self._inside(step.names[begin:end])
+        return function_calls
 
     def _inside(self, modules: Sequence[str]) -> list[Call]:
         code = self._code
-        return [deed for each in modules if each not in code.certain for deed in code.deeds(each)]
+        return [
+            call
+            for each in modules
+            if each not in code.certain
+            for call in code.function_calls(each)
+        ]
 
 
-def _takes(act: ResolvedStep, name: str) -> bool:
+def _takes(step: ResolvedStep, name: str) -> bool:
     """Whether a step takes what has a dotted name below the module."""
-    return any(means(given, name) for given in act.given)
+    return any(means(given, name) for given in step.given)
 
 
 def _turned_within(modules: Sequence[str], now: str, then: str) -> int:
