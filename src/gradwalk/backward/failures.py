@@ -141,22 +141,17 @@ def marks(captured: Capture, run: RecordedRun) -> list[MarkModel]:
 
 @dataclass(frozen=True)
 class FirstZero:
-    """Where a gradient became zero.
+    """Where a gradient became zero."""
 
-    Attributes:
-        node: The node that got a gradient that is not zero and passed on only zeros. For "hook" and
-            "sum": the node that received zeros.
-        how: "passed" in the first case. "hook" if one edge carried a gradient and zeros arrived:
-            only a hook can be in between. "sum" if the gradients of several edges sum to zero.
-        towards: For "passed", the node that received the zeros.
-        sender: For "hook", the node that sent the gradient.
-        norm: The 2-norm of the node's incoming gradient, or of the first one sent; None if unknown.
-    """
-
+    # The node that got a gradient that is not zero and passed on only zeros. For "hook" and "sum":
+    # the node that received zeros.
     node: int
+    # "passed" in the first case. "hook" if one edge carried a gradient and zeros arrived: only a
+    # hook can be in between. "sum" if the gradients of several edges sum to zero.
     how: Literal["passed", "hook", "sum"]
-    towards: int | None = None
-    sender: int | None = None
+    towards: int | None = None  # for "passed", the node that received the zeros
+    sender: int | None = None  # for "hook", the node that sent the gradient
+    # The 2-norm of the node's incoming gradient, or of the first one sent; None if unknown.
     norm: float | None = None
 
 

@@ -40,18 +40,13 @@ from .kept_gradients import LARGEST_COPY, GradientStore, KeptGradient
 
 @dataclass(frozen=True)
 class Producer:
-    """The origin of a tensor.
+    """The origin of a tensor."""
 
-    Attributes:
-        kind: "gradient", an incoming one of the node; "operation"; "held", a tensor that existed
-            before backward ran.
-        number: The index of the gradient, operation or held tensor.
-        part: The output number of the operation.
-    """
-
+    # "gradient", an incoming one of the node; "operation"; "held", a tensor that existed before
+    # backward ran.
     kind: Literal["gradient", "operation", "held"]
-    number: int
-    part: int = 0
+    number: int  # the index of the gradient, operation or held tensor
+    part: int = 0  # the output number of the operation
 
 
 class Provenance:
@@ -118,16 +113,12 @@ _MOST_CHARACTERS = 200  # characters of an argument that is not a tensor
 
 @dataclass
 class TensorRecord:
-    """A tensor that an operation returned, or that existed before.
-
-    Attributes:
-        kept: Its values, if the budget of the pass allows.
-    """
+    """A tensor that an operation returned, or that existed before."""
 
     shape: tuple[int, ...] | None
     dtype: str
     device: str
-    kept: KeptGradient
+    kept: KeptGradient  # its values, if the budget of the pass allows
 
 
 @dataclass(frozen=True)
@@ -140,44 +131,31 @@ class ArgumentRecord:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation that ran.
+    """One operation that ran."""
 
-    Attributes:
-        name: torch's name, "aten.mul.Tensor".
-        inner_node: The node of an inner backward pass that ran it; None for none.
-        recomputed: Whether it belongs to a checkpoint's recomputed forward.
-        code: The arguments as code, each tensor as its producer.
-        outputs: Its outputs; None for one that is not a tensor.
-        writes: After ``outputs``: the storages that it wrote, as later operations read them.
-    """
-
-    name: str
-    inner_node: str | None
-    recomputed: bool
-    code: list[str | Producer]
+    name: str  # torch's name, "aten.mul.Tensor"
+    inner_node: str | None  # the node of an inner backward pass that ran it; None for none
+    recomputed: bool  # whether it belongs to a checkpoint's recomputed forward
+    code: list[str | Producer]  # the arguments as code, each tensor as its producer
     arguments: list[ArgumentRecord]
+    # Its outputs; None for one that is not a tensor.
     outputs: list[TensorRecord | None] = field(default_factory=list)
+    # After ``outputs``: the storages that it wrote, as later operations read them.
     writes: list[TensorRecord] = field(default_factory=list)
 
 
 @dataclass
 class Operations:
-    """The operations of one node.
+    """The operations of one node."""
 
-    Attributes:
-        listed: The first operations.
-        held: The tensors that they took from outside: saved ones and others.
-        names: The known names of ``held``.
-        returned: Index in the backward's result -> the producer of that tensor.
-        note: Why the record is incomplete; None if it is complete.
-    """
-
-    listed: list[Operation] = field(default_factory=list)
+    listed: list[Operation] = field(default_factory=list)  # the first operations
     count: int = 0
+    # The tensors that they took from outside: saved ones and others.
     held: list[TensorRecord] = field(default_factory=list)
-    names: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)  # the known names of ``held``
+    # Index in the backward's result -> the producer of that tensor.
     returned: dict[int, Producer] = field(default_factory=dict)
-    note: str | None = None
+    note: str | None = None  # why the record is incomplete; None if it is complete
 
 
 def is_recorded(node: Node) -> bool:

@@ -39,19 +39,14 @@ _DTYPES_WITH_NORM = _HALF | _READ_AT_ONCE | {torch.complex64, torch.complex128}
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of a gradient, left on its device so that backward does not wait.
-
-    Attributes:
-        low: Its smallest value; None for complex numbers, as are the following.
-        nan: The number of NaN values; None for none.
-        inf: The number of infinite values; None for none.
-    """
+    """Statistics of a gradient, left on its device so that backward does not wait."""
 
     norm: torch.Tensor
+    # Its smallest value; None for complex numbers, as are the following.
     low: torch.Tensor | None = None
     high: torch.Tensor | None = None
-    nan: torch.Tensor | None = None
-    inf: torch.Tensor | None = None
+    nan: torch.Tensor | None = None  # the number of NaN values; None for none
+    inf: torch.Tensor | None = None  # the number of infinite values; None for none
 
 
 def has_norm(tensor: torch.Tensor) -> bool:

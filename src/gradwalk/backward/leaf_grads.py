@@ -22,22 +22,15 @@ _FEW = 16
 
 
 class Moment(NamedTuple):
-    """A tensor's ``.grad`` from some step on.
+    """A tensor's ``.grad`` from some step on."""
 
-    Attributes:
-        step: The number of completed steps.
-        grad: The ``.grad`` object itself.
-        version: How often it had been changed in place.
-        values: A copy of its values. None for a large ``.grad`` that the pass created, which no
-            other moment can change.
-        norm: Its norm, if ``values`` is None.
-    """
-
-    step: int
-    grad: torch.Tensor | None
-    version: int
+    step: int  # the number of completed steps
+    grad: torch.Tensor | None  # the ``.grad`` object itself
+    version: int  # how often it had been changed in place
+    # A copy of its values. None for a large ``.grad`` that the pass created, which no other moment
+    # can change.
     values: torch.Tensor | None
-    norm: torch.Tensor | None = None
+    norm: torch.Tensor | None = None  # its norm, if ``values`` is None
 
 
 class GradTimeline:

@@ -61,19 +61,14 @@ def summed_nodes(nodes: Sequence[Node], padding: Sequence[int]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Represents a padded gradient that is not kept.
+    """Represents a padded gradient that is not kept."""
 
-    Attributes:
-        node: The node that passed it on.
-        _version: Always 0: it was new when it was seen.
-    """
-
-    node: Node | None
+    node: Node | None  # the node that passed it on
     shape: torch.Size
     dtype: torch.dtype
     device: torch.device
     nbytes: int
-    _version: int = 0
+    _version: int = 0  # always 0: it was new when it was seen
 
 
 def as_padding(node: Node | None, outgoing: Gradients, incoming: Gradients) -> Any:
@@ -184,15 +179,11 @@ skipped. None if all versions are 0."""
 
 
 class Step(NamedTuple):
-    """One node's backward.
-
-    Attributes:
-        grad_outputs: The incoming gradients, one per output of the node.
-        grad_inputs: The outgoing ones, one per entry of ``next_functions``; empty for a leaf.
-    """
+    """One node's backward."""
 
     node: int
-    grad_outputs: list[KeptGradient | None]
+    grad_outputs: list[KeptGradient | None]  # the incoming gradients, one per output of the node
+    # The outgoing ones, one per entry of ``next_functions``; empty for a leaf.
     grad_inputs: list[KeptGradient | None]
 
 

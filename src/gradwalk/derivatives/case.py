@@ -20,21 +20,15 @@ class TensorType:
 
 @dataclass(frozen=True)
 class Case:
-    """One input of one node, for which a derivative is written.
+    """One input of one node, for which a derivative is written."""
 
-    Attributes:
-        saved: The saved values that can be read, by torch's names.
-        unreadable: Names of saved tensors that were freed, are packed, or have changed since.
-        outputs: The outputs of the forward operation.
-        inputs: Its differentiable inputs; None for each one that needs no gradient.
-        arg_nr: Which of the inputs the derivative is for.
-    """
-
-    saved: Mapping[str, Any]
+    saved: Mapping[str, Any]  # the saved values that can be read, by torch's names
+    # Names of saved tensors that were freed, are packed, or have changed since.
     unreadable: frozenset[str]
-    outputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]  # the outputs of the forward operation
+    # Its differentiable inputs; None for each one that needs no gradient.
     inputs: tuple[TensorType | None, ...]
-    arg_nr: int
+    arg_nr: int  # which of the inputs the derivative is for
 
     @property
     def input(self) -> TensorType:

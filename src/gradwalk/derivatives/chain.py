@@ -39,21 +39,13 @@ _FEW = 16  # inputs of a node whose formulas are worked out together
 
 
 class Hop(NamedTuple):
-    """One edge of a path.
+    """One edge of a path."""
 
-    Attributes:
-        source: The node whose backward passes the gradient on.
-        target: The node it passes it to.
-        arg_nr: Which input of ``source``.
-        output_nr: Which output of ``target``.
-        arrived: Which output of ``source`` the path came in by.
-    """
-
-    source: int
-    target: int
-    arg_nr: int
-    output_nr: int
-    arrived: int
+    source: int  # the node whose backward passes the gradient on
+    target: int  # the node it passes it to
+    arg_nr: int  # which input of ``source``
+    output_nr: int  # which output of ``target``
+    arrived: int  # which output of ``source`` the path came in by
 
 
 def has_chain(graph: nx.MultiDiGraph, node: int) -> bool:

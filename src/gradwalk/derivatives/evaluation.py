@@ -70,17 +70,12 @@ class _Result:
 
 @dataclass(frozen=True)
 class _Arrival:
-    """A node with its incoming gradients.
+    """A node with its incoming gradients."""
 
-    Attributes:
-        case: The node's saved values, inputs and outputs.
-        grads: The gradients of all outputs: zeros for each one of several that was not used.
-        first_only: Whether no output but the first received a gradient.
-    """
-
-    case: Case
+    case: Case  # the node's saved values, inputs and outputs
+    # The gradients of all outputs: zeros for each one of several that was not used.
     grads: list[torch.Tensor]
-    first_only: bool
+    first_only: bool  # whether no output but the first received a gradient
 
 
 def _arrival(node: Node, grads: Sequence[torch.Tensor | None]) -> _Arrival | None:

@@ -73,17 +73,12 @@ _known: weakref.WeakKeyDictionary[nx.MultiDiGraph, PathCounts] = weakref.WeakKey
 
 @dataclass(frozen=True)
 class PathCounts:
-    """Path counts that need a walk over the whole graph and serve all leaves.
+    """Path counts that need a walk over the whole graph and serve all leaves."""
 
-    Attributes:
-        paths: Per node, the number of paths from the outputs, at most `MOST_COUNTED`.
-        depths: For nodes near the outputs, the smallest number of edges from an output.
-        first_edge: Per node, the index of its first edge among the edges of the graph.
-    """
-
-    paths: list[int]
+    paths: list[int]  # per node, the number of paths from the outputs, at most `MOST_COUNTED`
+    # For nodes near the outputs, the smallest number of edges from an output.
     depths: dict[int, int]
-    first_edge: list[int]
+    first_edge: list[int]  # per node, the index of its first edge among the edges of the graph
 
     def place(self, graph: nx.MultiDiGraph, source: int, target: int, arg_nr: int) -> int:
         """Return the index of an edge among the edges of the graph."""

@@ -218,23 +218,15 @@ as_text = functools.cache(str)
 
 @dataclass(frozen=True)
 class Capture:
-    """A captured graph and the autograd nodes behind it.
+    """A captured graph and the autograd nodes behind it."""
 
-    Attributes:
-        nodes: The autograd nodes; ``nodes[i]`` is node ``i`` of ``graph``.
-        roots: (node id, output_nr) of the outputs, in the order given.
-        tensors: (node id, output_nr) -> an intermediate tensor of the user, while it lives.
-        described: Returns ``graph``, made by the first call.
-        transforms: The ``torch.func`` transforms around it, outermost first.
-        holders: Objects that keep nodes which ``nodes`` alone does not keep.
-    """
-
-    nodes: list[Node]
-    roots: list[Place]
+    nodes: list[Node]  # the autograd nodes; ``nodes[i]`` is node ``i`` of ``graph``
+    roots: list[Place]  # (node id, output_nr) of the outputs, in the order given
+    # (node id, output_nr) -> an intermediate tensor of the user, while it lives.
     tensors: dict[Place, weakref.ref[torch.Tensor]]
-    described: Callable[[], nx.MultiDiGraph]
-    transforms: tuple[str, ...]
-    holders: tuple[Node, ...]
+    described: Callable[[], nx.MultiDiGraph]  # returns ``graph``, made by the first call
+    transforms: tuple[str, ...]  # the ``torch.func`` transforms around it, outermost first
+    holders: tuple[Node, ...]  # objects that keep nodes which ``nodes`` alone does not keep
 
     @property
     def graph(self) -> nx.MultiDiGraph:

@@ -40,36 +40,31 @@ _STACKLEVEL = "Give 1 for the variables of the caller, 2 for the variables of th
 
 @dataclass
 class Names:
-    """The user's names for the tensors of a graph.
+    """The user's names for the tensors of a graph."""
 
-    Attributes:
-        leaves: ``id`` of a leaf tensor -> its name.
-        edges: (node, output_nr) of an intermediate tensor -> its name.
-        tensors: (node, output_nr) -> the intermediate tensor itself, while it lives.
-        known: ``id`` of a leaf, or of a tensor that does not require grad -> its name, and the
-            tensor itself while it lives.
-        modules: Dotted path of a module -> the module, while it lives.
-        classes: Dotted path of a module -> the name of its class.
-        places: ``id`` of a module -> the module while it lives, its variable, and its dotted path
-            there. The first place of a module stays.
-        parameters: Variable of a module -> ``id`` of each of its parameters -> its dotted path.
-        tied: ``id`` of a parameter with several names in one module -> these names.
-        sharded: ``id`` of a tensor that FSDP2 gathered -> the tensor while it lives, and its
-            sharded parameter.
-        replicated: ``id`` of a parameter within a DistributedDataParallel -> that wrapper, while
-            it lives.
-    """
-
-    leaves: dict[int, str] = field(default_factory=dict)
+    leaves: dict[int, str] = field(default_factory=dict)  # ``id`` of a leaf tensor -> its name
+    # (node, output_nr) of an intermediate tensor -> its name.
     edges: dict[Edge, str] = field(default_factory=dict)
+    # (node, output_nr) -> the intermediate tensor itself, while it lives.
     tensors: dict[Edge, weakref.ref[torch.Tensor]] = field(default_factory=dict)
+    # ``id`` of a leaf, or of a tensor that does not require grad -> its name, and the tensor itself
+    # while it lives.
     known: dict[int, tuple[str, weakref.ref[torch.Tensor]]] = field(default_factory=dict)
+    # Dotted path of a module -> the module, while it lives.
     modules: dict[str, weakref.ref[torch.nn.Module]] = field(default_factory=dict)
+    # Dotted path of a module -> the name of its class.
     classes: dict[str, str] = field(default_factory=dict)
+    # ``id`` of a module -> the module while it lives, its variable, and its dotted path there. The
+    # first place of a module stays.
     places: dict[int, tuple[weakref.ref[torch.nn.Module], str, str]] = field(default_factory=dict)
+    # Variable of a module -> ``id`` of each of its parameters -> its dotted path.
     parameters: dict[str, dict[int, str]] = field(default_factory=dict)
+    # ``id`` of a parameter with several names in one module -> these names.
     tied: dict[int, list[str]] = field(default_factory=dict)
+    # ``id`` of a tensor that FSDP2 gathered -> the tensor while it lives, and its sharded
+    # parameter.
     sharded: dict[int, tuple[weakref.ref[torch.Tensor], Sharded]] = field(default_factory=dict)
+    # ``id`` of a parameter within a DistributedDataParallel -> that wrapper, while it lives.
     replicated: dict[int, weakref.ref[DistributedDataParallel]] = field(default_factory=dict)
 
     def add_replicated(self, module: DistributedDataParallel) -> None:

@@ -26,18 +26,13 @@ def is_program(value: Any) -> TypeGuard[Program]:
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a node, from which a graph is shown.
-
-    Attributes:
-        key: Its key in a dict of outputs ("loss", "heads[0]"); None when not in a dict.
-        tensor: The tensor itself, when a tensor was given.
-        holder: An object to keep so that torch keeps the node; None where the node is enough.
-    """
+    """One output of a node, from which a graph is shown."""
 
     node: Node
     output_nr: int
-    key: str | None
-    tensor: torch.Tensor | None
+    key: str | None  # its key in a dict of outputs ("loss", "heads[0]"); None when not in a dict
+    tensor: torch.Tensor | None  # the tensor itself, when a tensor was given
+    # An object to keep so that torch keeps the node; None where the node is enough.
     holder: Node | None
 
 
@@ -75,16 +70,11 @@ def values_in(given: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Place:
-    """The place of a value in the arguments.
+    """The place of a value in the arguments."""
 
-    Attributes:
-        around: The place of its container; None for an argument of the call.
-        step: Its step from there: "[0]", "['loss']"; for an argument, "argument 2".
-        called: The same for a message, by keys: "loss", "[0]", ".a"; None outside of dicts.
-    """
-
-    around: _Place | None
-    step: str
+    around: _Place | None  # the place of its container; None for an argument of the call
+    step: str  # its step from there: "[0]", "['loss']"; for an argument, "argument 2"
+    # The same for a message, by keys: "loss", "[0]", ".a"; None outside of dicts.
     called: str | None = None
 
     def _path(self) -> list[_Place]:

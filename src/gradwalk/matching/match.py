@@ -148,25 +148,17 @@ def without_root(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Side:
-    """One graph prepared for matching; all dictionaries are by node.
+    """One graph prepared for matching; all dictionaries are by node."""
 
-    Attributes:
-        operation: Kind and class name, which must be equal.
-        shape: Shape of the first output, if the other graph has it, too.
-        name: The user's name.
-        inputs: arg_nr -> (producer, output_nr); unknown positions are negative.
-        users: The inverse: (user, arg_nr, output_nr).
-        roots: (position among the roots, output_nr); empty for most nodes.
-        order: All nodes, producers first: leaves, then operations as forward ran them.
-    """
-
-    operation: dict[int, tuple[str, str]]
-    shape: dict[int, Hashable]
-    name: dict[int, str | None]
+    operation: dict[int, tuple[str, str]]  # kind and class name, which must be equal
+    shape: dict[int, Hashable]  # shape of the first output, if the other graph has it, too
+    name: dict[int, str | None]  # the user's name
+    # Arg_nr -> (producer, output_nr); unknown positions are negative.
     inputs: dict[int, dict[int, tuple[int, int]]]
-    users: dict[int, list[tuple[int, int, int]]]
+    users: dict[int, list[tuple[int, int, int]]]  # the inverse: (user, arg_nr, output_nr)
+    # (position among the roots, output_nr); empty for most nodes.
     roots: dict[int, list[tuple[int, int]]]
-    order: list[int]
+    order: list[int]  # all nodes, producers first: leaves, then operations as forward ran them
 
     def is_end(self, node: int) -> bool:
         """Return whether a node is a leaf or another node without inputs except an operation."""
@@ -274,17 +266,11 @@ _MOST_CELLS = 30_000_000
 
 @dataclass(frozen=True)
 class Matching:
-    """The matched nodes of two graphs.
+    """The matched nodes of two graphs."""
 
-    Attributes:
-        pairs: Node of the left graph -> the same node of the right graph.
-        only_left: Nodes of the left graph without a partner, ascending.
-        only_right: Nodes of the right graph without a partner, ascending.
-    """
-
-    pairs: dict[int, int]
-    only_left: list[int]
-    only_right: list[int]
+    pairs: dict[int, int]  # node of the left graph -> the same node of the right graph
+    only_left: list[int]  # nodes of the left graph without a partner, ascending
+    only_right: list[int]  # nodes of the right graph without a partner, ascending
 
 
 def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
@@ -520,34 +506,24 @@ def _leaves(pairs: Pairs) -> None:
 
 @dataclass(frozen=True)
 class Counterpart:
-    """The compiled code of one operation.
+    """The compiled code of one operation."""
 
-    Attributes:
-        calls: The calls of its backward, in the order in which they run.
-        main: The first call that uses the gradient; None without calls.
-        again: Calls of its forward that run again.
-        is_dropped: Whether the compiler removed it: its incoming gradient passes on unchanged. If
-            it is False and ``calls`` is empty, no counterpart was found.
-    """
-
-    calls: tuple[int, ...] = ()
-    main: int | None = None
-    again: tuple[int, ...] = ()
+    calls: tuple[int, ...] = ()  # the calls of its backward, in the order in which they run
+    main: int | None = None  # the first call that uses the gradient; None without calls
+    again: tuple[int, ...] = ()  # calls of its forward that run again
+    # Whether the compiler removed it: its incoming gradient passes on unchanged. If it is False and
+    # ``calls`` is empty, no counterpart was found.
     is_dropped: bool = False
 
 
 @dataclass(frozen=True)
 class Counterparts:
-    """The counterparts of a graph's operations in a graph whose compiled code is open.
+    """The counterparts of a graph's operations in a graph whose compiled code is open."""
 
-    Attributes:
-        of: Operation of the first graph -> its counterpart, in forward order. Operations that both
-            graphs have are left out.
-        adding: Calls that add up the gradients of a tensor that is used several times, which the
-            engine does in the first graph.
-        others: Calls without an operation, including forward calls that run again.
-    """
-
+    # Operation of the first graph -> its counterpart, in forward order. Operations that both graphs
+    # have are left out.
     of: dict[int, Counterpart]
+    # Calls that add up the gradients of a tensor that is used several times, which the engine does
+    # in the first graph.
     adding: list[int]
-    others: list[int]
+    others: list[int]  # calls without an operation, including forward calls that run again

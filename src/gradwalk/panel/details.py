@@ -67,19 +67,12 @@ _MOST_LINES = 60
 
 @dataclass(frozen=True)
 class WrittenBackward:
-    """The source code of a custom backward.
+    """The source code of a custom backward."""
 
-    Attributes:
-        method: "backward", or "vjp", which torch takes as well.
-        code: Its source, at most the first 60 lines.
-        file: Its file.
-        line: Its first line.
-    """
-
-    method: str
-    code: str
-    file: str
-    line: int
+    method: str  # "backward", or "vjp", which torch takes as well
+    code: str  # its source, at most the first 60 lines
+    file: str  # its file
+    line: int  # its first line
 
 
 def written_backward(custom: type[torch.autograd.Function]) -> WrittenBackward | None:

@@ -25,15 +25,11 @@ _CheckMany = Callable[[Sequence[Any], _Sizes], None]
 
 @dataclass(frozen=True)
 class _Checker:
-    """Checks values of one type.
+    """Checks values of one type."""
 
-    Attributes:
-        one: Raises `_Wrong` for a value of another type, with the path within it.
-        many: Raises it if any of several values is wrong, without a path. It is faster: it checks
-            records by column, and only the extremes of a column of numbers.
-    """
-
-    one: _Check
+    one: _Check  # raises `_Wrong` for a value of another type, with the path within it
+    # Raises it if any of several values is wrong, without a path. It is faster: it checks records
+    # by column, and only the extremes of a column of numbers.
     many: _CheckMany
 
 

@@ -9,46 +9,31 @@ from typing import Annotated, Any, Literal, get_args
 
 @dataclass(frozen=True)
 class Whole:
-    """Marks an ``int`` that is not negative.
+    """Marks an ``int`` that is not negative."""
 
-    Attributes:
-        place_in: The list of the graph that it is an index of, such as "nodes"; None for a count.
-    """
-
+    # The list of the graph that it is an index of, such as "nodes"; None for a count.
     place_in: str | None = None
 
 
 @dataclass(frozen=True)
 class Written:
-    """Marks a text that is a number, such as "nan".
+    """Marks a text that is a number, such as "nan"."""
 
-    Attributes:
-        number: The type that parses it.
-    """
-
-    number: type
+    number: type  # the type that parses it
 
 
 @dataclass(frozen=True)
 class Nested:
-    """Marks a value of some types, or nested lists of them.
+    """Marks a value of some types, or nested lists of them."""
 
-    Attributes:
-        kinds: The types.
-    """
-
-    kinds: frozenset[type]
+    kinds: frozenset[type]  # the types
 
 
 @dataclass(frozen=True)
 class SomeOf:
-    """Marks a dict with some of the fields of a TypedDict.
+    """Marks a dict with some of the fields of a TypedDict."""
 
-    Attributes:
-        whole: The TypedDict.
-    """
-
-    whole: type
+    whole: type  # the TypedDict
 
 
 Direction = Literal["down", "right", "up", "left"]

@@ -49,23 +49,15 @@ def are_small(subjects: Iterable[GraphSource]) -> bool:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state that a widget shows, from which pictures, pages and files are made.
+    """The state that a widget shows, from which pictures, pages and files are made."""
 
-    Attributes:
-        subject: The graph, its pass and its cursor.
-        direction: The direction of gradients in the drawing.
-        constants: Whether operands that need no grad are drawn.
-        selected: The id of the selected node, or None.
-        findings: The findings, if they were computed; None before that.
-        inner: The number of completed calls inside the open node of the last step; 0 after the
-            whole step.
-    """
-
-    subject: GraphSource
-    direction: str
-    constants: bool
-    selected: int | None = None
+    subject: GraphSource  # the graph, its pass and its cursor
+    direction: str  # the direction of gradients in the drawing
+    constants: bool  # whether operands that need no grad are drawn
+    selected: int | None = None  # the id of the selected node, or None
+    # The findings, if they were computed; None before that.
     findings: list[FindingModel] | None = None
+    # The number of completed calls inside the open node of the last step; 0 after the whole step.
     inner: int = 0
 
     def explain(self, name: str) -> str:

@@ -21,84 +21,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Inner:
-    """A call inside a node, or a tensor that calls take.
+    """A call inside a node, or a tensor that calls take."""
 
-    Attributes:
-        attributes: The attributes of its drawn node, without the position.
-        about: Sentences that describe it.
-        origin: Its object in the program or recording.
-        line: Its line of the user's program.
-        own: The number of its tensors that are its results; the others are memory that it wrote
-            into. None if all are results.
-        value: Its result, if that is small and not a gradient.
-    """
-
-    attributes: dict[str, Any]
-    about: str
-    origin: Any
-    line: SourceLine | None = None
+    attributes: dict[str, Any]  # the attributes of its drawn node, without the position
+    about: str  # sentences that describe it
+    origin: Any  # its object in the program or recording
+    line: SourceLine | None = None  # its line of the user's program
+    # The number of its tensors that are its results; the others are memory that it wrote into. None
+    # if all are results.
     own: int | None = None
-    value: Values | None = None
+    value: Values | None = None  # its result, if that is small and not a gradient
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A value that one call inside passes to another.
+    """A value that one call inside passes to another."""
 
-    Attributes:
-        made: Its producer; a number is the node's incoming gradient of that output.
-        part: The index among the producer's results.
-        user: The call that takes it.
-        place: The index of the operand.
-        argument: torch's name for the operand.
-    """
-
-    made: Inner | int
-    part: int
-    user: Inner
-    place: int
-    argument: str | None
+    made: Inner | int  # its producer; a number is the node's incoming gradient of that output
+    part: int  # the index among the producer's results
+    user: Inner  # the call that takes it
+    place: int  # the index of the operand
+    argument: str | None  # torch's name for the operand
 
 
 @dataclass(frozen=True)
 class InsideNumbers:
-    """The known values inside a node, in one pass.
+    """The known values inside a node, in one pass."""
 
-    Attributes:
-        given: The results of calls and tensors, within the budget of the pass.
-        note: A sentence about their origin.
-    """
-
+    # The results of calls and tensors, within the budget of the pass.
     given: dict[Inner, list[KeptGradient | None]]
-    note: str
+    note: str  # a sentence about their origin
 
 
 @dataclass(frozen=True)
 class Inside:
-    """The inside of one node.
+    """The inside of one node."""
 
-    Attributes:
-        node: Its id.
-        calls: The calls, in the order in which they run, without getitem and size computations.
-        held: The tensors that they take besides gradients.
-        flows: The values passed between them.
-        carrying: The calls that gradients flow through; the others use ``held`` alone.
-        gives: arg_nr of the node -> the call that gives the gradient for it.
-        modules: Call -> the path of its module if known, "blocks/0/norm"; "" for the outermost.
-        classes: Path -> the class of that module.
-        numbers: Gives the values, of what flowed through the node in a pass.
-
-            Raises `gradwalk.torch_api.compiled.CannotOpenError` where they are not known, with why.
-    """
-
-    node: int
+    node: int  # its id
+    # The calls, in the order in which they run, without getitem and size computations.
     calls: list[Inner]
-    held: list[Inner]
-    flows: list[Flow]
+    held: list[Inner]  # the tensors that they take besides gradients
+    flows: list[Flow]  # the values passed between them
+    # The calls that gradients flow through; the others use ``held`` alone.
     carrying: frozenset[Inner]
-    gives: dict[int, Inner]
+    gives: dict[int, Inner]  # arg_nr of the node -> the call that gives the gradient for it
+    # Call -> the path of its module if known, "blocks/0/norm"; "" for the outermost.
     modules: dict[Inner, str]
-    classes: dict[str, str]
+    classes: dict[str, str]  # path -> the class of that module
+    # Gives the values, of what flowed through the node in a pass. Raises
+    # `gradwalk.torch_api.compiled.CannotOpenError` where they are not known, with why.
     numbers: Callable[[Step], InsideNumbers]
 
 

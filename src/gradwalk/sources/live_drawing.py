@@ -28,19 +28,12 @@ from .open_nodes import Opening, boxes_inside
 
 @dataclass(frozen=True)
 class Regions:
-    """The checkpointed regions of a graph, as they are drawn.
+    """The checkpointed regions of a graph, as they are drawn."""
 
-    Attributes:
-        models: The regions, by number.
-        numbers: Node id -> the number of its innermost region.
-        spaces: Node id -> namespace, of the nodes in boxes that are drawn for regions.
-        modules: Namespace in such a box -> namespace of the module.
-    """
-
-    models: list[CheckpointModel]
-    numbers: dict[int, int]
-    spaces: dict[int, str]
-    modules: dict[str, str]
+    models: list[CheckpointModel]  # the regions, by number
+    numbers: dict[int, int]  # node id -> the number of its innermost region
+    spaces: dict[int, str]  # node id -> namespace, of the nodes in boxes that are drawn for regions
+    modules: dict[str, str]  # namespace in such a box -> namespace of the module
 
     def about(self, node: int) -> str | None:
         """Return the sentence about a node's region; None outside of regions."""

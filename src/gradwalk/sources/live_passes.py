@@ -30,17 +30,11 @@ _MOST = 1_000  # leaves, and tensors that may retain their gradient
 
 @dataclass(frozen=True)
 class _Large:
-    """A ``.grad`` that is too large to copy.
+    """A ``.grad`` that is too large to copy."""
 
-    Attributes:
-        ref: The tensor.
-        version: Its version then.
-        norm: Its norm then, on its device; None if it was not taken.
-    """
-
-    ref: weakref.ref[torch.Tensor]
-    version: int
-    norm: torch.Tensor | None = None
+    ref: weakref.ref[torch.Tensor]  # the tensor
+    version: int  # its version then
+    norm: torch.Tensor | None = None  # its norm then, on its device; None if it was not taken
 
     def is_now(self, grad: torch.Tensor | None) -> bool:
         """Whether a tensor is this one, not changed since."""

@@ -23,21 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StaticCapture:
-    """A static graph with the data for its details.
+    """A static graph with the data for its details."""
 
-    Attributes:
-        graph: The graph from `gradwalk.capture`.
-        fx_nodes: The fx nodes; ``fx_nodes[i]`` is node ``i`` of ``graph``.
-        tensors_held: Node -> its parameter, buffer or constant.
-        bodies: Node -> the inner graph, for control flow that is not entered.
-        entered: The control flow calls whose graphs are drawn.
-    """
-
-    graph: nx.MultiDiGraph
-    fx_nodes: list[Node]
-    tensors_held: Mapping[int, torch.Tensor]
+    graph: nx.MultiDiGraph  # the graph from `gradwalk.capture`
+    fx_nodes: list[Node]  # the fx nodes; ``fx_nodes[i]`` is node ``i`` of ``graph``
+    tensors_held: Mapping[int, torch.Tensor]  # node -> its parameter, buffer or constant
+    # Node -> the inner graph, for control flow that is not entered.
     bodies: Mapping[int, GraphModule]
-    entered: frozenset[int]
+    entered: frozenset[int]  # the control flow calls whose graphs are drawn
 
     @functools.cached_property
     def drawn(self) -> nx.MultiDiGraph:

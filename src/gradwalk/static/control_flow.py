@@ -33,38 +33,26 @@ _PAIRWISE = "associative_scan"
 
 @dataclass(frozen=True)
 class Body:
-    """A graph that a call runs.
+    """A graph that a call runs."""
 
-    Attributes:
-        held: The call's argument that holds it.
-        graph: The graph, unique to this body.
-        module: The module for its ``get_attr`` and ``call_module`` nodes.
-        box: The last part of the path of its box, "torch.cond: if true".
-        outputs: Its results.
-    """
-
-    held: Node
-    graph: Graph
-    module: GraphModule
-    box: str
-    outputs: list[Any]
+    held: Node  # the call's argument that holds it
+    graph: Graph  # the graph, unique to this body
+    module: GraphModule  # the module for its ``get_attr`` and ``call_module`` nodes
+    box: str  # the last part of the path of its box, "torch.cond: if true"
+    outputs: list[Any]  # its results
 
 
 @dataclass
 class Entered:
-    """A program with the bodies of its control flow.
+    """A program with the bodies of its control flow."""
 
-    Attributes:
-        nodes: All nodes that compute or hold a value, in run order, each with the module of its
-            graph: a body comes before its call.
-        bodies: Call -> its bodies.
-        within: Node of a body -> the call, and the body.
-        outer: Input of a body -> the value outside of every body.
-    """
-
+    # All nodes that compute or hold a value, in run order, each with the module of its graph: a
+    # body comes before its call.
     nodes: list[tuple[Node, GraphModule]] = field(default_factory=list)
-    bodies: dict[Node, list[Body]] = field(default_factory=dict)
+    bodies: dict[Node, list[Body]] = field(default_factory=dict)  # call -> its bodies
+    # Node of a body -> the call, and the body.
     within: dict[Node, tuple[Node, Body]] = field(default_factory=dict)
+    # Input of a body -> the value outside of every body.
     outer: dict[Node, Any] = field(default_factory=dict)
 
 

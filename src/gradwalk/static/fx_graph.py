@@ -56,22 +56,16 @@ _MOST_CHARACTERS = 500  # of a call's text, which may contain lists of many tens
 
 @dataclass(frozen=True)
 class Source:
-    """A static graph and the data to read it.
+    """A static graph and the data to read it."""
 
-    Attributes:
-        graph: The fx graph.
-        module: The module for its ``get_attr`` and ``call_module`` nodes.
-        inputs: Name of a placeholder for a part of the exported module -> its kind ("parameter",
-            "buffer", "constant") and path.
-        changes: Name of an output node that is not returned -> the change it represents.
-        made_by: "torch.export" or "torch.fx".
-    """
-
-    graph: Graph
-    module: GraphModule
+    graph: Graph  # the fx graph
+    module: GraphModule  # the module for its ``get_attr`` and ``call_module`` nodes
+    # Name of a placeholder for a part of the exported module -> its kind ("parameter", "buffer",
+    # "constant") and path.
     inputs: Mapping[str, tuple[str, str]]
+    # Name of an output node that is not returned -> the change it represents.
     changes: Mapping[str, str]
-    made_by: str
+    made_by: str  # "torch.export" or "torch.fx"
 
 
 def describe(node: Node, source: Source) -> dict[str, Any]:

@@ -32,19 +32,12 @@ _top_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
 @dataclass(frozen=True)
 class Part:
-    """A checkpointed part of a program.
+    """A checkpointed part of a program."""
 
-    Attributes:
-        function: The recomputed function; None if unknown.
-        frame: Its frame; None for a reentrant part, which is one node.
-        nodes: Indices of the nodes known to be created in it, and not in a part within it.
-        around: The index of the enclosing part; None without one.
-    """
-
-    function: Any | None
-    frame: Frame | None
-    nodes: set[int]
-    around: int | None = None
+    function: Any | None  # the recomputed function; None if unknown
+    frame: Frame | None  # its frame; None for a reentrant part, which is one node
+    nodes: set[int]  # indices of the nodes known to be created in it, and not in a part within it
+    around: int | None = None  # the index of the enclosing part; None without one
 
 
 def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[Part]:

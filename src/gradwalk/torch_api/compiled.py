@@ -47,23 +47,15 @@ class CannotOpenError(ValueError):
 
 @dataclass(frozen=True)
 class CompiledBackward:
-    """The backward program of a compiled node, mapped to the node.
+    """The backward program of a compiled node, mapped to the node."""
 
-    Attributes:
-        graph: AOTAutograd's FX graph.
-        module: The module with its constants.
-        tangents: Placeholder -> the number of the output whose gradient it is.
-        saved: The other placeholders: saved tensors and sizes, in the order of the program.
-        gradients: arg_nr of the node -> the program's gradient for it, if any.
-        parameters: The name of a saved placeholder -> the arg_nr whose tensor it is.
-    """
-
-    graph: Graph
-    module: GraphModule
-    tangents: dict[FxNode, int]
+    graph: Graph  # AOTAutograd's FX graph
+    module: GraphModule  # the module with its constants
+    tangents: dict[FxNode, int]  # placeholder -> the number of the output whose gradient it is
+    # The other placeholders: saved tensors and sizes, in the order of the program.
     saved: list[FxNode]
-    gradients: dict[int, FxNode]
-    parameters: dict[str, int]
+    gradients: dict[int, FxNode]  # arg_nr of the node -> the program's gradient for it, if any
+    parameters: dict[str, int]  # the name of a saved placeholder -> the arg_nr whose tensor it is
 
 
 def is_compiled(node: Node) -> bool:

@@ -24,21 +24,15 @@ from .reading import own_part
 
 @dataclass(frozen=True)
 class Sharded:
-    """A sharded parameter.
+    """A sharded parameter."""
 
-    Attributes:
-        full: The shape of the whole parameter, as the forward pass uses it.
-        part: The shape of the part that this process holds.
-        parameter: The tensor that the module and the optimizer hold, while it lives.
-        ranks: Number of ranks that share it; None if this torch does not report it.
-        is_freed_between: Whether the whole is freed after forward and gathered again for backward;
-            None if this torch does not report it.
-    """
-
-    full: tuple[int, ...]
-    part: tuple[int, ...]
+    full: tuple[int, ...]  # the shape of the whole parameter, as the forward pass uses it
+    part: tuple[int, ...]  # the shape of the part that this process holds
+    # The tensor that the module and the optimizer hold, while it lives.
     parameter: weakref.ref[torch.Tensor]
-    ranks: int | None
+    ranks: int | None  # number of ranks that share it; None if this torch does not report it
+    # Whether the whole is freed after forward and gathered again for backward; None if this torch
+    # does not report it.
     is_freed_between: bool | None
 
     @property
@@ -111,23 +105,17 @@ def ranks_of(group: Any) -> int | None:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The DistributedDataParallel bucket of one parameter.
+    """The DistributedDataParallel bucket of one parameter."""
 
-    Attributes:
-        number: The bucket's number, from 0 in the order of reduction; None if the log does not
-            have it.
-        parameters: Number of parameters in it.
-        ready: The gradient's number, from 0 in the order in which gradients were ready; None before
-            the log has one.
-        total: Number of gradients.
-    """
-
+    # The bucket's number, from 0 in the order of reduction; None if the log does not have it.
     number: int | None
     count: int
     nbytes: int
-    parameters: int
+    parameters: int  # number of parameters in it
+    # The gradient's number, from 0 in the order in which gradients were ready; None before the log
+    # has one.
     ready: int | None
-    total: int
+    total: int  # number of gradients
 
 
 def is_distributed() -> bool:
@@ -241,17 +229,12 @@ _POST_BACKWARD = (
 
 @dataclass(frozen=True)
 class Placed:
-    """The placement of a tensor over ranks.
+    """The placement of a tensor over ranks."""
 
-    Attributes:
-        placements: torch's placements, one for each dimension of the mesh.
-        mesh: Name and number of ranks of each dimension of the mesh; "" for no name.
-        device: Type of the mesh's devices.
-    """
-
-    placements: tuple[Any, ...]
+    placements: tuple[Any, ...]  # torch's placements, one for each dimension of the mesh
+    # Name and number of ranks of each dimension of the mesh; "" for no name.
     mesh: tuple[tuple[str, int], ...]
-    device: str
+    device: str  # type of the mesh's devices
 
     @property
     def words(self) -> str:
@@ -261,15 +244,12 @@ class Placed:
 
 @dataclass(frozen=True)
 class Crossing:
-    """A node that creates, gathers or redistributes a DTensor.
-
-    Attributes:
-        forward: How the tensor is placed that is shared out; of a redistribution, what was given.
-        backward: How the gradient is placed that it makes; None where that is not known.
-    """
+    """A node that creates, gathers or redistributes a DTensor."""
 
     way: Change
+    # How the tensor is placed that is shared out; of a redistribution, what was given.
     forward: Placed
+    # How the gradient is placed that it makes; None where that is not known.
     backward: Placed | None
 
 
@@ -374,15 +354,10 @@ def collective(before: Placed, after: Placed) -> str | None:
 
 @dataclass(frozen=True)
 class Reducing:
-    """A node where FSDP2 reduces the gradients of a group of parameters.
+    """A node where FSDP2 reduces the gradients of a group of parameters."""
 
-    Attributes:
-        names: The names of the parameters in their module.
-        ranks: The number of ranks over which each parameter is sharded; None if unknown.
-    """
-
-    names: Sequence[str]
-    ranks: int | None
+    names: Sequence[str]  # the names of the parameters in their module
+    ranks: int | None  # the number of ranks over which each parameter is sharded; None if unknown
 
 
 def reducing(node: Node) -> Reducing | None:

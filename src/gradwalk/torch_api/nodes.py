@@ -94,17 +94,11 @@ class _Same(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class NodeClass:
-    """The common properties of all nodes of a class.
+    """The common properties of all nodes of a class."""
 
-    Attributes:
-        op: The class name, "MulBackward0"; None for C++ functions, which share one class.
-        is_function: Whether it is the backward of a Python ``autograd.Function``.
-        arguments: Its forward arguments, if the same for every node of the class.
-    """
-
-    op: str | None
-    is_function: bool
-    arguments: tuple[str, ...]
+    op: str | None  # the class name, "MulBackward0"; None for C++ functions, which share one class
+    is_function: bool  # whether it is the backward of a Python ``autograd.Function``
+    arguments: tuple[str, ...]  # its forward arguments, if the same for every node of the class
 
 
 @functools.cache

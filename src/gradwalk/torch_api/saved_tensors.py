@@ -36,21 +36,13 @@ _REFUSED = "It is there, but torch does not give it out; it says: {}"
 
 
 class Saved(NamedTuple):
-    """A saved tensor or value of a node.
+    """A saved tensor or value of a node."""
 
-    Attributes:
-        name: torch's name for it: "self", "other", "result", "dim"; "tensors[1]" in a list.
-        value: The tensor, or a plain value; None when it was freed or is packed.
-        freed: Whether torch has freed it.
-        note: A sentence about a special case, or None.
-        changed: Whether it was changed in place since, so that backward fails.
-    """
-
-    name: str
-    value: Any
-    freed: bool = False
-    note: str | None = None
-    changed: bool = False
+    name: str  # torch's name for it: "self", "other", "result", "dim"; "tensors[1]" in a list
+    value: Any  # the tensor, or a plain value; None when it was freed or is packed
+    freed: bool = False  # whether torch has freed it
+    note: str | None = None  # a sentence about a special case, or None
+    changed: bool = False  # whether it was changed in place since, so that backward fails
 
 
 def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Saved]:

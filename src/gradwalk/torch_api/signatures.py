@@ -29,16 +29,12 @@ class Argument:
 
 @dataclass(frozen=True)
 class Signature:
-    """What torch declares about one backward class.
+    """What torch declares about one backward class."""
 
-    Attributes:
-        forward: The forward operator, e.g. ``mul.Tensor(Tensor self, Tensor other) -> Tensor``.
-        arguments: The differentiable arguments, in the order of ``next_functions``.
-        formulas: Argument -> the derivative as torch's code generator reads it, in C++.
-    """
-
-    forward: str
+    forward: str  # the forward operator, e.g. ``mul.Tensor(Tensor self, Tensor other) -> Tensor``.
+    # The differentiable arguments, in the order of ``next_functions``.
     arguments: tuple[Argument, ...]
+    # Argument -> the derivative as torch's code generator reads it, in C++.
     formulas: dict[str, str] = field(default_factory=dict, hash=False)
 
 

@@ -84,24 +84,15 @@ class ModuleRoots:
 
 @dataclass(frozen=True)
 class Annotated(Capture):
-    """A captured graph with the facts that autograd nodes do not hold.
+    """A captured graph with the facts that autograd nodes do not hold."""
 
-    Attributes:
-        drawing: Returns ``drawn``, which it builds once.
-        annotations: Annotation of each watched autograd node, by id.
-        extras: The extra nodes, in order; the first has the id `first_extra`.
-        regions: The checkpointed regions; the nodes of ``drawn`` carry their numbers.
-        derivatives: The tensors that were computed as derivatives.
-        calls: How many calls of opened compiled code follow the autograd nodes.
-    """
-
-    drawing: Callable[[], nx.MultiDiGraph]
-    annotations: dict[int, Annotation]
-    extras: list[Extra]
+    drawing: Callable[[], nx.MultiDiGraph]  # returns ``drawn``, which it builds once
+    annotations: dict[int, Annotation]  # annotation of each watched autograd node, by id
+    extras: list[Extra]  # the extra nodes, in order; the first has the id `first_extra`
     module_roots: ModuleRoots
-    regions: list[Region]
-    derivatives: list[Derivative]
-    calls: int = 0
+    regions: list[Region]  # the checkpointed regions; the nodes of ``drawn`` carry their numbers
+    derivatives: list[Derivative]  # the tensors that were computed as derivatives
+    calls: int = 0  # how many calls of opened compiled code follow the autograd nodes
 
     @property
     def drawn(self) -> nx.MultiDiGraph:

@@ -25,41 +25,32 @@ from .source_line import SourceLine
 
 
 class Annotation(NamedTuple):
-    """What `watch` recorded about the call that made an autograd node.
+    """What `watch` recorded about the call that made an autograd node."""
 
-    Attributes:
-        source: The user's line.
-        module: The path of the running module relative to the outermost one,
-            "encoder.layers.0.linear1"; empty in the outermost module itself, None outside of any.
-        module_root: The class name of the outermost running module.
-        module_call: How often the module had been called before within that forward pass.
-        modules: (path, class name) of the running modules, from the outermost in.
-        forward: The function: "torch.nn.functional.linear", "mul" for a method or an operator, the
-            class name of an ``autograd.Function``.
-        inplace: Whether it changed one of its operands.
-        outermost: The outermost running module, while it lives.
-        leaves: The operands that are leaves and need grad, at the time of the call. All nodes of
-            one call have the same.
-        frame: The checkpointed region that the call ran in, while torch knows of it.
-        constants: The operands that need no grad. All nodes of one call start with the same.
-        value: The numbers of the node's output if it has few: as ``tolist()`` on the CPU, a copy on
-            another device.
-        derivatives: How many derivatives the program had computed before it.
-    """
-
-    source: SourceLine | None
+    source: SourceLine | None  # the user's line
+    # The path of the running module relative to the outermost one, "encoder.layers.0.linear1";
+    # empty in the outermost module itself, None outside of any.
     module: str | None
-    module_root: str | None
-    module_call: int
+    module_root: str | None  # the class name of the outermost running module
+    module_call: int  # how often the module had been called before within that forward pass
+    # (path, class name) of the running modules, from the outermost in.
     modules: tuple[tuple[str, str], ...]
+    # The function: "torch.nn.functional.linear", "mul" for a method or an operator, the class name
+    # of an ``autograd.Function``.
     forward: str | None
-    inplace: bool
+    inplace: bool  # whether it changed one of its operands
+    # The operands that need no grad. All nodes of one call start with the same.
     constants: tuple[Constant, ...]
+    # The numbers of the node's output if it has few: as ``tolist()`` on the CPU, a copy on another
+    # device.
     value: Any = None
-    outermost: weakref.ref[nn.Module] | None = None
+    outermost: weakref.ref[nn.Module] | None = None  # the outermost running module, while it lives
+    # The operands that are leaves and need grad, at the time of the call. All nodes of one call
+    # have the same.
     leaves: tuple[LeafSnapshot, ...] = ()
+    # The checkpointed region that the call ran in, while torch knows of it.
     frame: weakref.ref[Any] | None = None
-    derivatives: int = 0
+    derivatives: int = 0  # how many derivatives the program had computed before it
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -240,26 +231,18 @@ _PIECEWISE_LINEAR = frozenset(
 
 
 class Derivatives(NamedTuple):
-    """The derivatives that a loss was computed from.
+    """The derivatives that a loss was computed from."""
 
-    Attributes:
-        where: The line that computed the first of them.
-        linear: A piecewise linear function that was differentiated, with its line, if any.
-    """
-
-    where: SourceLine | None
+    where: SourceLine | None  # the line that computed the first of them
+    # A piecewise linear function that was differentiated, with its line, if any.
     linear: tuple[str, SourceLine | None] | None
 
 
 class Use(NamedTuple):
-    """One use of a leaf.
-
-    Attributes:
-        derivatives: Those of the result that went into the loss; None for none.
-    """
+    """One use of a leaf."""
 
     where: SourceLine | None
-    derivatives: Derivatives | None
+    derivatives: Derivatives | None  # those of the result that went into the loss; None for none
 
 
 def uses_in(captured: Capture) -> dict[int, Use]:

@@ -22,25 +22,16 @@ from ..torch_api.checkpoints import Frame, Part
 
 @dataclass(frozen=True)
 class Region:
-    """A part of the program that runs forward again in backward.
+    """A part of the program that runs forward again in backward."""
 
-    Attributes:
-        nodes: Its operations in program order, those of inner regions included.
-        parent: The number of the enclosing region; None for none.
-        is_reentrant: Whether it is one node, with operations that are not in the graph.
-        is_exact: Whether it is known that no other operation belongs to it.
-        called: What runs again: the class of a module, the name of a function; None if unknown.
-        module: That module, while it lives.
-        frame: torch's own record of it, while it lives.
-    """
-
-    nodes: tuple[int, ...]
-    parent: int | None
-    is_reentrant: bool
-    is_exact: bool
+    nodes: tuple[int, ...]  # its operations in program order, those of inner regions included
+    parent: int | None  # the number of the enclosing region; None for none
+    is_reentrant: bool  # whether it is one node, with operations that are not in the graph
+    is_exact: bool  # whether it is known that no other operation belongs to it
+    # What runs again: the class of a module, the name of a function; None if unknown.
     called: str | None
-    module: weakref.ref[nn.Module] | None
-    frame: Frame | None
+    module: weakref.ref[nn.Module] | None  # that module, while it lives
+    frame: Frame | None  # torch's own record of it, while it lives
 
 
 def find_regions(captured: Capture, parts: Sequence[Part], watched: Container[int]) -> list[Region]:

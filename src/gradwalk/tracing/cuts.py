@@ -62,42 +62,33 @@ Cause = tuple[str, "SourceLine | None"]
 
 @dataclass(frozen=True)
 class Cut:
-    """A call that took a tensor that needs grad and gave a result that needs none.
+    """A call that took a tensor that needs grad and gave a result that needs none."""
 
-    Attributes:
-        how: "detach", "data", "no_grad", "inference_mode", "item", "numpy", "integer cast",
-            "integer result" (a comparison, an argmax), "no derivative" (``torch.histc``), "copy"
-            (``torch.tensor(t)``) or "derivative" (``torch.autograd.grad`` without
-            ``create_graph``).
-        where: The line of the call, the innermost outside torch.
-        region: For "no_grad", the line that switched grad mode off, if that was watched.
-        own: The innermost line outside installed libraries, if it differs.
-        module: The module that was running; None outside of any.
-        shape: The shape of the input.
-        source: The input, while it lives.
-        made_by: The `gradwalk.tracing.records.Record` of the call that made the input, while its
-            graph lives; `find_source` reads it.
-        output_nr: Which output of its node the input is.
-        leaves: The recorded leaves that the input was computed from, also through earlier cuts.
-            They outlive the graph between.
-        direct: The leaves that the graph of the input reaches without another cut.
-        again: The causes of the first few later cuts. A gradient needs these removed, too.
-        complete: Whether all watched leaves are in ``leaves``. Long programs and very many leaves
-            are recorded only in part.
-    """
-
+    # "detach", "data", "no_grad", "inference_mode", "item", "numpy", "integer cast", "integer
+    # result" (a comparison, an argmax), "no derivative" (``torch.histc``), "copy"
+    # (``torch.tensor(t)``) or "derivative" (``torch.autograd.grad`` without ``create_graph``).
     how: str
-    where: SourceLine | None
+    where: SourceLine | None  # the line of the call, the innermost outside torch
+    # For "no_grad", the line that switched grad mode off, if that was watched.
     region: SourceLine | None
-    shape: tuple[int, ...]
-    source: TensorRef
+    shape: tuple[int, ...]  # the shape of the input
+    source: TensorRef  # the input, while it lives
+    # The `gradwalk.tracing.records.Record` of the call that made the input, while its graph lives;
+    # `find_source` reads it.
     made_by: weakref.ref[Any] | None
-    output_nr: int
+    output_nr: int  # which output of its node the input is
+    # The recorded leaves that the input was computed from, also through earlier cuts. They outlive
+    # the graph between.
     leaves: frozenset[TensorRef] = field(compare=False)
+    # The leaves that the graph of the input reaches without another cut.
     direct: frozenset[TensorRef] = field(compare=False)
+    # The causes of the first few later cuts. A gradient needs these removed, too.
     again: tuple[Cause, ...] = field(default=(), compare=False)
-    own: SourceLine | None = None
+    own: SourceLine | None = None  # the innermost line outside installed libraries, if it differs
+    # The module that was running; None outside of any.
     module: ModuleCall | None = field(default=None, compare=False)
+    # Whether all watched leaves are in ``leaves``. Long programs and very many leaves are recorded
+    # only in part.
     complete: bool = field(default=True, compare=False)
 
     @property
@@ -157,28 +148,20 @@ def merge_cuts(cuts: Iterable[Cut]) -> tuple[tuple[Cut, ...], bool]:
 
 @dataclass(frozen=True)
 class Reading:
-    """A line that read the values of tensors that need grad out of torch.
+    """A line that read the values of tensors that need grad out of torch."""
 
-    Attributes:
-        how: "item", "numpy", "function" for a leaf used inside an ``autograd.Function``, or
-            "checkpoint" for a tensor used inside a reentrant checkpoint.
-        cuts: The cuts that it made, and those on the way to it.
-    """
-
+    # "item", "numpy", "function" for a leaf used inside an ``autograd.Function``, or "checkpoint"
+    # for a tensor used inside a reentrant checkpoint.
     how: str
     where: SourceLine | None
-    cuts: tuple[Cut, ...]
+    cuts: tuple[Cut, ...]  # the cuts that it made, and those on the way to it
 
 
 @dataclass(frozen=True)
 class Change:
-    """An in-place change of a storage.
+    """An in-place change of a storage."""
 
-    Attributes:
-        number: The number of the next autograd node at that time.
-    """
-
-    number: int
+    number: int  # the number of the next autograd node at that time
     where: SourceLine | None
     by: str
 
@@ -193,49 +176,34 @@ class UnrecordedSource:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a tensor that needs no grad came from.
+    """Where a tensor that needs no grad came from."""
 
-    Attributes:
-        where: The user's line that made it.
-        cuts: Where gradient was lost on the way to it; empty if no gradient could have come.
-        direct: Whether it is the result of its one cut, not computed from it.
-        complete: Whether ``cuts`` and ``unrecorded`` are complete; their number is limited.
-        unrecorded: Its other sources. Each may be a detached alias of a tensor that needs grad.
-        is_random: Whether random numbers went into it, such as the mask of a dropout.
-    """
-
-    where: SourceLine | None
+    where: SourceLine | None  # the user's line that made it
+    # Where gradient was lost on the way to it; empty if no gradient could have come.
     cuts: tuple[Cut, ...]
-    direct: bool = False
+    direct: bool = False  # whether it is the result of its one cut, not computed from it
+    # Whether ``cuts`` and ``unrecorded`` are complete; their number is limited.
     complete: bool = True
+    # Its other sources. Each may be a detached alias of a tensor that needs grad.
     unrecorded: tuple[UnrecordedSource, ...] = ()
-    is_random: bool = False
+    is_random: bool = False  # whether random numbers went into it, such as the mask of a dropout
 
 
 class Constant(NamedTuple):
-    """An operand that needs no grad.
+    """An operand that needs no grad."""
 
-    Attributes:
-        position: Its position in the call: 0 for the first argument ("self" of a method),
-            a keyword, or "0[2]" for the third item of a list.
-        shape: Its shape; ``()`` for a Python number.
-        dtype: As torch prints it, "torch.float32"; "float" for a Python number.
-        values: The numbers, nested as ``tolist()`` gives them, of small tensors on the CPU at the
-            time of the call; None for others.
-        tensor: The tensor while it lives; None for a Python number.
-        origin: Where it came from; None if that was not watched.
-        argument: The name of the function's parameter, if torch names it.
-        arg_nr: Its number among the node's forward inputs, if that is certain.
-    """
-
+    # Its position in the call: 0 for the first argument ("self" of a method), a keyword, or "0[2]"
+    # for the third item of a list.
     position: int | str
-    shape: tuple[int, ...]
-    dtype: str
+    shape: tuple[int, ...]  # its shape; ``()`` for a Python number
+    dtype: str  # as torch prints it, "torch.float32"; "float" for a Python number
+    # The numbers, nested as ``tolist()`` gives them, of small tensors on the CPU at the time of the
+    # call; None for others.
     values: Any
-    tensor: TensorRef | None
-    origin: Origin | None
-    argument: str | None = None
-    arg_nr: int | None = None
+    tensor: TensorRef | None  # the tensor while it lives; None for a Python number
+    origin: Origin | None  # where it came from; None if that was not watched
+    argument: str | None = None  # the name of the function's parameter, if torch names it
+    arg_nr: int | None = None  # its number among the node's forward inputs, if that is certain
 
     @property
     def cuts(self) -> tuple[Cut, ...]:

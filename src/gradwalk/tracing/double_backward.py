@@ -42,29 +42,18 @@ class _TensorInfo(NamedTuple):
 
 @dataclass(eq=False)
 class _Differentiation:
-    """A call that computed derivatives with a graph.
+    """A call that computed derivatives with a graph."""
 
-    Attributes:
-        called: Its name in the program.
-        weights: Its keyword for the gradient of the outputs; None if it got none.
-        of: The first differentiated outputs; their derivatives are summed.
-        further: The number of further outputs.
-        by: The tensors with respect to which it differentiated.
-        numbers: torch's numbers of the marked nodes.
-        touched: How many nodes were read for it.
-        all_touched: How many living nodes were read for any call.
-    """
+    all_touched: ClassVar[int] = 0  # how many living nodes were read for any call
 
-    all_touched: ClassVar[int] = 0
-
-    called: str
-    weights: str | None
+    called: str  # its name in the program
+    weights: str | None  # its keyword for the gradient of the outputs; None if it got none
     where: SourceLine | None
-    of: tuple[_TensorInfo, ...]
-    further: int
-    by: tuple[_TensorInfo, ...]
-    numbers: set[int]
-    touched: int = 0
+    of: tuple[_TensorInfo, ...]  # the first differentiated outputs; their derivatives are summed
+    further: int  # the number of further outputs
+    by: tuple[_TensorInfo, ...]  # the tensors with respect to which it differentiated
+    numbers: set[int]  # torch's numbers of the marked nodes
+    touched: int = 0  # how many nodes were read for it
 
     def __del__(self) -> None:
         if self.numbers:  # the last of its nodes has been freed
@@ -80,16 +69,11 @@ class _Differentiation:
 
 
 class _Mark(NamedTuple):
-    """How a node takes part in a call that computed derivatives.
-
-    Attributes:
-        is_given: Whether the node made a result of the call, rather than an argument.
-        place: The index in ``call.by`` for a result, in ``call.of`` for an argument.
-    """
+    """How a node takes part in a call that computed derivatives."""
 
     call: _Differentiation
-    is_given: bool
-    place: int
+    is_given: bool  # whether the node made a result of the call, rather than an argument
+    place: int  # the index in ``call.by`` for a result, in ``call.of`` for an argument
     output_nr: int
 
 
@@ -102,17 +86,13 @@ def differentiates(function: Any) -> bool:
 
 
 class Call(NamedTuple):
-    """A call that computed derivatives.
-
-    Attributes:
-        numbers: The number of the next autograd node, before the call and after it.
-    """
+    """A call that computed derivatives."""
 
     function: Any
     arguments: Sequence[Any]
     keywords: Mapping[str, Any]
     result: Any
-    numbers: tuple[int, int]
+    numbers: tuple[int, int]  # the number of the next autograd node, before the call and after it
 
 
 def gives_constants(call: Call) -> bool:
@@ -207,26 +187,16 @@ def _tensors(given: Any) -> list[torch.Tensor]:
 
 @dataclass(frozen=True)
 class Derivative:
-    """An output of a node that was computed as a derivative.
+    """An output of a node that was computed as a derivative."""
 
-    Attributes:
-        node: The node that made it.
-        words: Its name for the user.
-        of: The nodes in the graph that made the differentiated outputs.
-        of_words: The names of those outputs.
-        by_words: The name of the tensor with respect to which it is the derivative.
-        called: The call that computed it.
-        weights: The call's keyword for the gradient of the outputs; None if it got none.
-    """
-
-    node: int
-    words: str
+    node: int  # the node that made it
+    words: str  # its name for the user
     output_nr: int
-    of: tuple[int, ...]
-    of_words: tuple[str, ...]
-    by_words: str
-    called: str
-    weights: str | None
+    of: tuple[int, ...]  # the nodes in the graph that made the differentiated outputs
+    of_words: tuple[str, ...]  # the names of those outputs
+    by_words: str  # the name of the tensor with respect to which it is the derivative
+    called: str  # the call that computed it
+    weights: str | None  # the call's keyword for the gradient of the outputs; None if it got none
     where: SourceLine | None
 
 

@@ -31,15 +31,11 @@ if TYPE_CHECKING:
 
 
 class Operand(NamedTuple):
-    """An operand of one node that needs no grad.
-
-    Attributes:
-        inferred: Whether it was inferred from a saved tensor rather than watched.
-    """
+    """An operand of one node that needs no grad."""
 
     node: int
     constant: Constant
-    inferred: bool
+    inferred: bool  # whether it was inferred from a saved tensor rather than watched
 
 
 def watched_operands(annotations: dict[int, Annotation]) -> Iterator[Operand]:
@@ -138,22 +134,15 @@ def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tenso
 
 
 class Extra(NamedTuple):
-    """A node that is not an autograd node.
+    """A node that is not an autograd node."""
 
-    Attributes:
-        kind: "constant", an operand that needs no grad; "cut", an operand that lost its gradient;
-            "outside", the tensor of another graph that a cut started from.
-        constant: The operand; None for an outside tensor.
-        source: The outside tensor, while it lives; None for an operand.
-        inferred: Whether it was inferred rather than watched.
-        sources: For a cut, the node where each of the constant's cuts started.
-    """
-
+    # "constant", an operand that needs no grad; "cut", an operand that lost its gradient;
+    # "outside", the tensor of another graph that a cut started from.
     kind: str
-    constant: Constant | None
-    source: TensorRef | None
-    inferred: bool
-    sources: tuple[int, ...] = ()
+    constant: Constant | None  # the operand; None for an outside tensor
+    source: TensorRef | None  # the outside tensor, while it lives; None for an operand
+    inferred: bool  # whether it was inferred rather than watched
+    sources: tuple[int, ...] = ()  # for a cut, the node where each of the constant's cuts started
 
     @property
     def tensor(self) -> torch.Tensor | None:

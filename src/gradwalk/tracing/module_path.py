@@ -17,22 +17,16 @@ _MOST_NAMES = 16
 
 @dataclass(frozen=True)
 class ModuleCall:
-    """One call of a module.
+    """One call of a module."""
 
-    Attributes:
-        path: Its name relative to the outermost running module ("encoder.layers.0.linear1"), empty
-            for the outermost module itself. A module outside it has its class name, in parentheses.
-        root: The class name of the outermost module.
-        call: How many earlier calls had this name within this call of the outermost module.
-        running: (path, class name) of the running modules from the outermost in, this one last.
-        outermost: The outermost module, while it lives.
-    """
-
+    # Its name relative to the outermost running module ("encoder.layers.0.linear1"), empty for the
+    # outermost module itself. A module outside it has its class name, in parentheses.
     path: str
-    root: str
-    call: int
+    root: str  # the class name of the outermost module
+    call: int  # how many earlier calls had this name within this call of the outermost module
+    # (path, class name) of the running modules from the outermost in, this one last.
     running: tuple[tuple[str, str], ...]
-    outermost: weakref.ref[nn.Module]
+    outermost: weakref.ref[nn.Module]  # the outermost module, while it lives
 
 
 class TensorRef:

@@ -45,16 +45,11 @@ _MOST_WATCHES = 1024  # blocks with unwatched operations between them
 
 
 class LeafSnapshot(NamedTuple):
-    """A leaf at the time an operation used it.
+    """A leaf at the time an operation used it."""
 
-    Attributes:
-        tensor: The leaf, while it lives.
-        version: How often it had been changed in place.
-        value: Its numbers, as ``tolist()`` gives them, if it has few and is on the CPU; else None.
-    """
-
-    tensor: TensorRef
-    version: int
+    tensor: TensorRef  # the leaf, while it lives
+    version: int  # how often it had been changed in place
+    # Its numbers, as ``tolist()`` gives them, if it has few and is on the CPU; else None.
     value: Any
 
 
@@ -64,44 +59,31 @@ class _Referable:
 
 @dataclass(eq=False, slots=True)
 class Record(_Referable):
-    """One call that made autograd nodes.
+    """One call that made autograd nodes."""
 
-    Attributes:
-        start: The number of the first node it made.
-        end: One more than the number of the last.
-        thread: The records of the thread that made it.
-        parents: The records of its operands, which it keeps alive.
-        threads: Every thread that made nodes below it.
-        function: The function; the class for an ``autograd.Function``.
-        inplace: Whether it changed one of its operands.
-        constants: Its operands that need no grad.
-        leaves: Its operands that are leaves and need grad, at the time of the call.
-        frame: The checkpointed region that it ran in, while torch knows of it.
-        needed_grad: For each operand, in the order of the call, whether it needed grad.
-        output: Shape and dtype of its only output; None if it gave several.
-        value: The numbers of that output if it has few: as ``tolist()`` gives them on the CPU, a
-            copy on another device; None for others.
-        derivatives: How many derivatives the thread had computed before it.
-        marks: How many nodes were touched for it.
-    """
-
-    thread: ThreadRecords
-    start: int
-    end: int
-    parents: tuple[Record, ...]
-    function: Any
+    thread: ThreadRecords  # the records of the thread that made it
+    start: int  # the number of the first node it made
+    end: int  # one more than the number of the last
+    parents: tuple[Record, ...]  # the records of its operands, which it keeps alive
+    function: Any  # the function; the class for an ``autograd.Function``
     source: SourceLine | None
     module: ModuleCall | None
+    # The checkpointed region that it ran in, while torch knows of it.
     frame: weakref.ref[Any] | None
+    # Its operands that are leaves and need grad, at the time of the call.
     leaves: tuple[LeafSnapshot, ...]
-    constants: tuple[Constant, ...]
+    constants: tuple[Constant, ...]  # its operands that need no grad
+    # For each operand, in the order of the call, whether it needed grad.
     needed_grad: tuple[bool, ...]
-    inplace: bool = False
+    inplace: bool = False  # whether it changed one of its operands
+    # Shape and dtype of its only output; None if it gave several.
     output: tuple[Any, ...] | None = None
+    # The numbers of that output if it has few: as ``tolist()`` gives them on the CPU, a copy on
+    # another device; None for others.
     value: Any = None
-    marks: int = 0
-    threads: frozenset[ThreadRecords] = field(init=False)
-    derivatives: int = field(init=False)
+    marks: int = 0  # how many nodes were touched for it
+    threads: frozenset[ThreadRecords] = field(init=False)  # every thread that made nodes below it
+    derivatives: int = field(init=False)  # how many derivatives the thread had computed before it
 
     def __post_init__(self) -> None:
         self.derivatives = self.thread.derivatives

@@ -33,21 +33,14 @@ _GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under th
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the user's program.
+    """A line of the user's program."""
 
-    Attributes:
-        file: The file, or the notebook's name for a cell.
-        line: The line number, from 1.
-        text: The line without indentation; empty if Python does not know it.
-        function: The enclosing function, "<module>" at the top level.
-        span: The first and last column of the running call in ``text``, in bytes of UTF-8; None if
-            it is not known or takes several lines. It is not compared.
-    """
-
-    file: str
-    line: int
-    text: str
-    function: str
+    file: str  # the file, or the notebook's name for a cell
+    line: int  # the line number, from 1
+    text: str  # the line without indentation; empty if Python does not know it
+    function: str  # the enclosing function, "<module>" at the top level
+    # The first and last column of the running call in ``text``, in bytes of UTF-8; None if it is
+    # not known or takes several lines. It is not compared.
     span: tuple[int, int] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:

@@ -43,18 +43,13 @@ _MOST_VIEWS = 3  # between a leaf and the operation that saved it, such as a tra
 
 @dataclass(frozen=True)
 class Used:
-    """The state of a leaf when operations used it.
+    """The state of a leaf when operations used it."""
 
-    Attributes:
-        changed: Whether it has changed since; None if unknown.
-        value: The numbers that they used, as ``tolist()`` gives them; None if only the tensor
-            itself has them.
-        several: Whether they used different numbers of it.
-    """
-
-    changed: bool | None
+    changed: bool | None  # whether it has changed since; None if unknown
+    # The numbers that they used, as ``tolist()`` gives them; None if only the tensor itself has
+    # them.
     value: Any = None
-    several: bool = False
+    several: bool = False  # whether they used different numbers of it
 
 
 def used_leaf(
@@ -210,15 +205,10 @@ _COPIED = "Copied by watch() when the operation ran."
 
 @dataclass(frozen=True)
 class Known:
-    """A node's value.
+    """A node's value."""
 
-    Attributes:
-        value: The tensor, not to be changed; for `watch`, a copy as ``tolist()`` gives it.
-        origin: A sentence: where it comes from.
-    """
-
-    value: Any
-    origin: str
+    value: Any  # the tensor, not to be changed; for `watch`, a copy as ``tolist()`` gives it
+    origin: str  # a sentence: where it comes from
 
 
 def value_of(captured: Annotated, node: int) -> Known | None:
@@ -237,21 +227,15 @@ def value_of(captured: Annotated, node: int) -> Known | None:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The values that are drawn at nodes.
+    """The values that are drawn at nodes."""
 
-    Attributes:
-        values: Node id -> a number or nested lists, as JSON values; unknown values are left out.
-        changed: Small leaves that may have changed in place since operations used them. True:
-            changed, and drawn only if `watch` copied the value. None: unknown, and drawn as it was
-            when this was made.
-        versions: The in-place version of each leaf at that time.
-        had_run: Whether a backward may have run before.
-    """
-
+    # Node id -> a number or nested lists, as JSON values; unknown values are left out.
     values: dict[int, Values]
+    # Small leaves that may have changed in place since operations used them. True: changed, and
+    # drawn only if `watch` copied the value. None: unknown, and drawn as it was when this was made.
     changed: dict[int, bool | None]
-    versions: dict[int, int]
-    had_run: bool
+    versions: dict[int, int]  # the in-place version of each leaf at that time
+    had_run: bool  # whether a backward may have run before
 
 
 def drawn_values(captured: Annotated, freed: bool) -> Drawn:

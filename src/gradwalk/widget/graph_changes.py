@@ -25,15 +25,10 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Pictured:
-    """A graph as it was last shown: plain values, and its structure without any tensor.
+    """A graph as it was last shown: plain values, and its structure without any tensor."""
 
-    Attributes:
-        graph: Its autograd nodes.
-        model: The graph as the browser received it.
-    """
-
-    graph: nx.MultiDiGraph
-    model: GraphModel
+    graph: nx.MultiDiGraph  # its autograd nodes
+    model: GraphModel  # the graph as the browser received it
 
 
 def pictured(subject: GraphSource) -> Pictured:

@@ -31,20 +31,15 @@ from ...tracing.checkpoint_regions import Order, Region, innermost
 
 @dataclass(frozen=True)
 class RegionBoxes:
-    """The boxes of regions among those of modules.
+    """The boxes of regions among those of modules."""
 
-    Attributes:
-        regions: The regions; one with unknown ends covers the module that runs again.
-        boxes: The namespace of each region's box; None for a single operation, or if the region
-            has only some of a module's operations.
-        spaces: Node id -> namespace, of the nodes whose namespace gets a part for a region.
-        modules: Namespace -> the same module's namespace without those parts.
-    """
-
-    regions: list[Region]
+    regions: list[Region]  # the regions; one with unknown ends covers the module that runs again
+    # The namespace of each region's box; None for a single operation, or if the region has only
+    # some of a module's operations.
     boxes: list[str | None]
+    # Node id -> namespace, of the nodes whose namespace gets a part for a region.
     spaces: dict[int, str]
-    modules: dict[str, str]
+    modules: dict[str, str]  # namespace -> the same module's namespace without those parts
 
 
 def boxes_of_regions(
@@ -297,17 +292,11 @@ _SHARES_MEMORY = VIEWS | {"ExpandBackward0"}
 
 @dataclass(frozen=True)
 class NotKept:
-    """The memory of a region.
+    """The memory of a region."""
 
-    Attributes:
-        bytes: Memory that its operations need for backward and the region does not keep.
-        is_all: Whether that is all of it, rather than a lower bound.
-        inputs: Bytes of the inputs that it keeps to run again, each memory once.
-    """
-
-    bytes: int
-    is_all: bool
-    inputs: int
+    bytes: int  # memory that its operations need for backward and the region does not keep
+    is_all: bool  # whether that is all of it, rather than a lower bound
+    inputs: int  # bytes of the inputs that it keeps to run again, each memory once
 
 
 def not_kept(captured: Capture, region: Region) -> NotKept | None:

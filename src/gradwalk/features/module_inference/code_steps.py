@@ -145,39 +145,27 @@ Test = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Branch:
-    """One side of a condition.
+    """One side of a condition."""
 
-    Attributes:
-        number: Which condition.
-        side: Whether it is the side on which the condition holds.
-        leaves: Whether the function or the loop ends there.
-        test: The condition, where it depends on the module's attributes alone.
-    """
-
-    number: int
-    side: bool
-    leaves: bool
-    test: Test | None
+    number: int  # which condition
+    side: bool  # whether it is the side on which the condition holds
+    leaves: bool  # whether the function or the loop ends there
+    test: Test | None  # the condition, where it depends on the module's attributes alone
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that a forward does.
+    """One thing that a forward does."""
 
-    Attributes:
-        name: The function: "relu", "+", "getitem"; ANYTHING; None for something below the module
-            itself, ``refs``, that is called or handed on.
-        refs: Dotted names below the module; "*" stands for any name, "" for the module.
-        given: Dotted names below the module of what goes in: "weight", "qkv.weight".
-        loops: The numbers of the loops around it, outermost first.
-        branches: The conditions around it, outermost first.
-    """
-
+    # The function: "relu", "+", "getitem"; ANYTHING; None for something below the module itself,
+    # ``refs``, that is called or handed on.
     name: str | None
+    # Dotted names below the module; "*" stands for any name, "" for the module.
     refs: tuple[str, ...] = ()
+    # Dotted names below the module of what goes in: "weight", "qkv.weight".
     given: tuple[str, ...] = ()
-    loops: tuple[int, ...] = ()
-    branches: tuple[Branch, ...] = ()
+    loops: tuple[int, ...] = ()  # the numbers of the loops around it, outermost first
+    branches: tuple[Branch, ...] = ()  # the conditions around it, outermost first
 
 
 def calls_method(step: Step) -> bool:
@@ -237,21 +225,13 @@ Places = tuple[int, ...]
 
 
 class Call(NamedTuple):
-    """A call of a function in the code.
+    """A call of a function in the code."""
 
-    Attributes:
-        name: The name of the function.
-        owner: The path of the module whose forward has the call.
-        loop: The identity of the loop around it; None for none.
-        cost: An additional cost of assigning a node to the call.
-        ran: Whether it made a certain node, so that it need not make another.
-    """
-
-    name: str
-    owner: str
-    loop: tuple[str, int] | None = None
-    cost: float = 0.0
-    ran: bool = False
+    name: str  # the name of the function
+    owner: str  # the path of the module whose forward has the call
+    loop: tuple[str, int] | None = None  # the identity of the loop around it; None for none
+    cost: float = 0.0  # an additional cost of assigning a node to the call
+    ran: bool = False  # whether it made a certain node, so that it need not make another
 
 
 class Aligner:

@@ -57,27 +57,17 @@ class ReadClass:
 
 @dataclass
 class Expressions:
-    """A function being read: where in it we are, and which of its names stand for modules.
+    """A function being read: where in it we are, and which of its names stand for modules."""
 
-    Attributes:
-        of: The state shared with the other functions of the class.
-        function: The function.
-        owner: The class of a method.
-        callers: The names of the functions around it.
-        known: What its variables name below the module.
-        loops: The loops that we are in, outermost first.
-        branches: The conditions that we are under, outermost first.
-        steps: The steps read so far.
-    """
-
-    of: ReadClass
-    function: Any
-    owner: type | None = None
-    callers: tuple[str, ...] = ()
+    of: ReadClass  # the state shared with the other functions of the class
+    function: Any  # the function
+    owner: type | None = None  # the class of a method
+    callers: tuple[str, ...] = ()  # the names of the functions around it
+    # What its variables name below the module.
     known: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    loops: tuple[int, ...] = ()
-    branches: tuple[Branch, ...] = ()
-    steps: list[Step] = field(default_factory=list)
+    loops: tuple[int, ...] = ()  # the loops that we are in, outermost first
+    branches: tuple[Branch, ...] = ()  # the conditions that we are under, outermost first
+    steps: list[Step] = field(default_factory=list)  # the steps read so far
     _self: str | None = None
     _locals: set[str] = field(default_factory=set)
     _globals: dict[str, Any] = field(default_factory=dict)

@@ -116,18 +116,12 @@ def inferred_namespaces(captured: Annotated, names: Names) -> Callable[[], dict[
 
 @dataclass(frozen=True)
 class _Noted:
-    """Facts about modules whose operations may be in a graph.
+    """Facts about modules whose operations may be in a graph."""
 
-    Attributes:
-        parameters: Leaf -> the dotted names of the parameter that it is, of each module that has
-            it.
-        owners: The paths of these modules.
-        modules: The facts about each module, by dotted path.
-    """
-
+    # Leaf -> the dotted names of the parameter that it is, of each module that has it.
     parameters: dict[int, list[str]]
-    owners: set[str]
-    modules: dict[str, NotedModule]
+    owners: set[str]  # the paths of these modules
+    modules: dict[str, NotedModule]  # the facts about each module, by dotted path
 
 
 def _noted(captured: Capture, modules: Mapping[str, nn.Module]) -> _Noted:

@@ -30,30 +30,21 @@ _DROPOUTS = (
 
 @dataclass(frozen=True)
 class NotedModule:
-    """The notes on one module.
+    """The notes on one module."""
 
-    Attributes:
-        steps: What its forward does, without what its attributes rule out; None where that is not
-            known.
-        has_forward: Whether it can be called; a list of modules cannot.
-    """
-
+    # What its forward does, without what its attributes rule out; None where that is not known.
     steps: Sequence[Step] | None
-    has_forward: bool
+    has_forward: bool  # whether it can be called; a list of modules cannot
 
 
 _Code = tuple[type, str, bool]  # a class, the name of its method, whether another's code calls it
 
 
 class _Left(NamedTuple):
-    """The steps of a method that a module's attributes do not rule out.
+    """The steps of a method that a module's attributes do not rule out."""
 
-    Attributes:
-        steps: The steps.
-        asked: Which of them may call a method of another module: place -> its dotted name.
-    """
-
-    steps: Sequence[Step]
+    steps: Sequence[Step]  # the steps
+    # Which of them may call a method of another module: place -> its dotted name.
     asked: Mapping[int, str]
 
 
@@ -284,23 +275,15 @@ def _attribute(module: nn.Module | None, name: str) -> Any:
 
 
 class ResolvedStep(NamedTuple):
-    """A step of a module's code with its names looked up.
+    """A step of a module's code with its names looked up."""
 
-    Attributes:
-        name: The function; None for a call of modules.
-        modules: The paths of those that it may call, with their places in their order.
-        given: The names below the module of what goes in.
-        loops: As in `Step`.
-        branches: As in `Step`.
-        names: The same paths, in their order.
-    """
-
-    name: str | None
+    name: str | None  # the function; None for a call of modules
+    # The paths of those that it may call, with their places in their order.
     modules: Mapping[str, int]
-    given: tuple[str, ...]
-    loops: tuple[int, ...]
-    branches: tuple[Branch, ...]
-    names: tuple[str, ...] = ()
+    given: tuple[str, ...]  # the names below the module of what goes in
+    loops: tuple[int, ...]  # as in `Step`
+    branches: tuple[Branch, ...]  # as in `Step`
+    names: tuple[str, ...] = ()  # the same paths, in their order
 
 
 class ModuleCode:

@@ -18,27 +18,17 @@ _RESHAPES = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0")
 
 @dataclass(frozen=True)
 class Program:
-    """The operations behind some outputs, at places numbered in the order in which they ran.
+    """The operations behind some outputs, at places numbered in the order in which they ran."""
 
-    Attributes:
-        nodes: The graph node at each place.
-        ops: Its class name.
-        shapes: The shape of its first output.
-        operands: The places of the operations whose outputs it takes.
-        users: The places of the operations that take its outputs, ascending.
-        constants: Whether it has an operand that needs no grad.
-        parameters: The parameters that it takes: of each, its dotted names.
-        reshapings: Place of what computes a linear layer -> the places of what reshapes its input
-            to rows, and its result back.
-    """
-
-    nodes: list[int]
-    ops: list[str]
-    shapes: list[tuple[int, ...] | None]
-    operands: list[list[int]]
-    users: list[list[int]]
-    constants: list[bool]
-    parameters: list[list[list[str]]]
+    nodes: list[int]  # the graph node at each place
+    ops: list[str]  # its class name
+    shapes: list[tuple[int, ...] | None]  # the shape of its first output
+    operands: list[list[int]]  # the places of the operations whose outputs it takes
+    users: list[list[int]]  # the places of the operations that take its outputs, ascending
+    constants: list[bool]  # whether it has an operand that needs no grad
+    parameters: list[list[list[str]]]  # the parameters that it takes: of each, its dotted names
+    # Place of what computes a linear layer -> the places of what reshapes its input to rows, and
+    # its result back.
     reshapings: dict[int, list[int]]
 
 
@@ -97,24 +87,16 @@ def _reshapings(program: Program, place: int) -> list[int]:
 
 
 class Anchor(NamedTuple):
-    """An operation whose module is certain.
+    """An operation whose module is certain."""
 
-    Attributes:
-        place: Its position in the program.
-        path: The module.
-        calls: The modules that run while it does, outermost first, itself at the end.
-        costs: Step of its code that calls a function -> the cost of the step as the operation's
-            origin.
-        parameters: The parameters that it takes; none if it takes tensors computed from them.
-        before: Whether it only prepares the other operands.
-    """
-
-    place: int
-    path: str
-    calls: list[str]
+    place: int  # its position in the program
+    path: str  # the module
+    calls: list[str]  # the modules that run while it does, outermost first, itself at the end
+    # Step of its code that calls a function -> the cost of the step as the operation's origin.
     costs: Mapping[int, float | None]
+    # The parameters that it takes; none if it takes tensors computed from them.
     parameters: tuple[str, ...]
-    before: bool = False
+    before: bool = False  # whether it only prepares the other operands
 
 
 def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
@@ -214,19 +196,13 @@ _Costs = Mapping[int, float | None]  # that each step of a module made the node 
 
 @dataclass
 class _Frame:
-    """A module that runs: how far its code has come.
+    """A module that runs: how far its code has come."""
 
-    Attributes:
-        path: The module.
-        at: The place of the step that runs; -1 before the first.
-        inner: The module that this step calls; None where it uses a parameter itself.
-        used: The parameters that the step has used.
-    """
-
-    path: str
-    at: int = -1
+    path: str  # the module
+    at: int = -1  # the place of the step that runs; -1 before the first
+    # The module that this step calls; None where it uses a parameter itself.
     inner: str | None = None
-    used: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)  # the parameters that the step has used
 
 
 class CodeWalk:

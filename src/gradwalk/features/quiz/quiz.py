@@ -204,21 +204,13 @@ HIDDEN = "It is hidden while the quiz is on."
 
 @dataclass
 class Question:
-    """One node that is asked about.
+    """One node that is asked about."""
 
-    Attributes:
-        node: Which.
-        truth: The number; for "order", which of the asked nodes runs before it.
-        state: Where it stands.
-        hint: A hint after a wrong answer.
-        tries: How many answers were wrong.
-    """
-
-    node: int
-    truth: float
-    state: Literal["open", "wrong", "right", "revealed"] = "open"
-    hint: str | None = None
-    tries: int = 0
+    node: int  # which
+    truth: float  # the number; for "order", which of the asked nodes runs before it
+    state: Literal["open", "wrong", "right", "revealed"] = "open"  # where it stands
+    hint: str | None = None  # a hint after a wrong answer
+    tries: int = 0  # how many answers were wrong
 
     @property
     def is_hidden(self) -> bool:
@@ -228,25 +220,15 @@ class Question:
 
 @dataclass
 class Quiz:
-    """The questions about one graph, in plain values only.
+    """The questions about one graph, in plain values only."""
 
-    Attributes:
-        what: "grad", "value" or "order".
-        drawn: The drawn graph.
-        run: What flowed in the pass that is asked about.
-        steps: What ran in it.
-        dtypes: The dtype of each node, as torch calls it.
-        questions: By node.
-        wrong: How many answers were wrong.
-    """
-
-    what: Literal["grad", "value", "order"]
-    drawn: GraphModel
-    run: RunModel | None
-    steps: list[StepModel]
-    dtypes: dict[int, str | None]
-    questions: dict[int, Question] = field(default_factory=dict)
-    wrong: int = 0
+    what: Literal["grad", "value", "order"]  # "grad", "value" or "order"
+    drawn: GraphModel  # the drawn graph
+    run: RunModel | None  # what flowed in the pass that is asked about
+    steps: list[StepModel]  # what ran in it
+    dtypes: dict[int, str | None]  # the dtype of each node, as torch calls it
+    questions: dict[int, Question] = field(default_factory=dict)  # by node
+    wrong: int = 0  # how many answers were wrong
 
     def ask(self, nodes: Iterable[int] | None) -> None:
         """Make the questions.

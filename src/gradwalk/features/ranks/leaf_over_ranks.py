@@ -194,19 +194,13 @@ _MOST_TRIED = 5
 
 @dataclass(frozen=True)
 class LeafOverRanks:
-    """One leaf on all ranks.
+    """One leaf on all ranks."""
 
-    Attributes:
-        name: Its name in the program.
-        node: Its node in the graph that is shown; None where that rank lacks it.
-        on: Rank -> the leaf there; ranks whose graph lacks it are left out.
-        among: The ranks that should have it: all that do the same as those of ``on``.
-    """
-
-    name: str
-    node: int | None
+    name: str  # its name in the program
+    node: int | None  # its node in the graph that is shown; None where that rank lacks it
+    # Rank -> the leaf there; ranks whose graph lacks it are left out.
     on: Mapping[int, RankLeafModel]
-    among: frozenset[int]
+    among: frozenset[int]  # the ranks that should have it: all that do the same as those of ``on``
 
     @property
     def words(self) -> str:

@@ -43,17 +43,11 @@ from .united_graph import United
 
 @dataclass(frozen=True)
 class RankFile:
-    """The file of one rank.
+    """The file of one rank."""
 
-    Attributes:
-        name: Its name.
-        data: Its contents.
-        report: The rank's report.
-    """
-
-    name: str
-    data: bytes
-    report: RankModel
+    name: str  # its name
+    data: bytes  # its contents
+    report: RankModel  # the rank's report
 
 
 def opened_file(file: RankFile, max_nodes: int | None) -> SavedGraphModel:
@@ -241,19 +235,13 @@ class Ranked(SavedGraph):
 
 @dataclass(frozen=True)
 class Alike:
-    """The sets of ranks that do the same: all replicas, or the replicas of one pipeline stage.
+    """The sets of ranks that do the same: all replicas, or the replicas of one pipeline stage."""
 
-    Attributes:
-        sets: Rank -> the number of its set.
-        shown: Node of the shown graph -> the number of its set, if several sets are shown.
-        whole: The number of the shown set, if it is one.
-        apart: The ranks whose graphs have nothing in common with the shown one.
-    """
-
-    sets: Mapping[int, int]
+    sets: Mapping[int, int]  # rank -> the number of its set
+    # Node of the shown graph -> the number of its set, if several sets are shown.
     shown: Mapping[int, int]
-    whole: int
-    apart: Sequence[int]
+    whole: int  # the number of the shown set, if it is one
+    apart: Sequence[int]  # the ranks whose graphs have nothing in common with the shown one
 
     def ranks_at(self, node: int) -> frozenset[int]:
         """The ranks that should have a node of the shown graph."""
@@ -288,14 +276,10 @@ def read_ranks(
 
 @dataclass(frozen=True)
 class _Laid:
-    """The union of the graphs of ranks that do the same.
+    """The union of the graphs of ranks that do the same."""
 
-    Attributes:
-        whole: The union; None if all graphs are equal.
-        pairs: Rank -> node of the union -> node of that rank's graph; empty if all are equal.
-    """
-
-    whole: United | None
+    whole: United | None  # the union; None if all graphs are equal
+    # Rank -> node of the union -> node of that rank's graph; empty if all are equal.
     pairs: Mapping[int, Mapping[int, int]]
 
 

@@ -24,40 +24,24 @@ from ...sources.graph_model import modules_model
 
 @dataclass(frozen=True)
 class Part:
-    """A stage within the joined graph.
+    """A stage within the joined graph."""
 
-    Attributes:
-        rank: Its rank.
-        box: The name of its box.
-        saved: Its graph, with the node ids of the joined graph.
-        nodes: Node of the file -> node of the joined graph.
-        before: The number of steps of other stages before its own.
-    """
-
-    rank: int
-    box: str
-    saved: SavedGraphModel
-    nodes: list[int]
-    before: int
+    rank: int  # its rank
+    box: str  # the name of its box
+    saved: SavedGraphModel  # its graph, with the node ids of the joined graph
+    nodes: list[int]  # node of the file -> node of the joined graph
+    before: int  # the number of steps of other stages before its own
 
 
 @dataclass(frozen=True)
 class End:
-    """A tie within the joined graph.
+    """A tie within the joined graph."""
 
-    Attributes:
-        tie: The tie.
-        leaf: The node of the received tensor.
-        root: The node of the sent tensor.
-        edge: The index of the edge between them.
-        step: The number of steps after which the gradient has arrived.
-    """
-
-    tie: Tie
-    leaf: int
-    root: int
-    edge: int
-    step: int
+    tie: Tie  # the tie
+    leaf: int  # the node of the received tensor
+    root: int  # the node of the sent tensor
+    edge: int  # the index of the edge between them
+    step: int  # the number of steps after which the gradient has arrived
 
 
 def details_of(part: Part, ends: Sequence[End]) -> list[list[StageModel] | None]:
@@ -172,21 +156,13 @@ def _put(fields: dict[str, Any], name: str, change: Callable[[Any], Any]) -> Non
 
 @dataclass(frozen=True)
 class Tie:
-    """An output of one stage, and the input that it is in the next stage.
+    """An output of one stage, and the input that it is in the next stage."""
 
-    Attributes:
-        rank: The rank of the output.
-        node: The node of the output in that rank's graph.
-        output_nr: The output's number at this node.
-        to_rank: The rank of the next stage.
-        leaf: The leaf of the input in that rank's graph.
-    """
-
-    rank: int
-    node: int
-    output_nr: int
-    to_rank: int
-    leaf: int
+    rank: int  # the rank of the output
+    node: int  # the node of the output in that rank's graph
+    output_nr: int  # the output's number at this node
+    to_rank: int  # the rank of the next stage
+    leaf: int  # the leaf of the input in that rank's graph
 
 
 def pipelines_of(ranks: Sequence[RankModel]) -> list[list[int]]:
@@ -293,17 +269,11 @@ _A_NODE = re.compile(r"\(node (\d+)\)")
 
 @dataclass(frozen=True)
 class Stage:
-    """The graph of one stage.
+    """The graph of one stage."""
 
-    Attributes:
-        rank: Its rank.
-        number: The number of the stage, from the input on.
-        saved: Its graph.
-    """
-
-    rank: int
-    number: int
-    saved: SavedGraphModel
+    rank: int  # its rank
+    number: int  # the number of the stage, from the input on
+    saved: SavedGraphModel  # its graph
 
 
 def joined(

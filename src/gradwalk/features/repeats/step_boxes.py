@@ -21,17 +21,11 @@ _MOST_PERIODS = 16
 
 
 class Run(NamedTuple):
-    """A part of a sequence in which every token equals the one `period` later.
+    """A part of a sequence in which every token equals the one `period` later."""
 
-    Attributes:
-        start: The place of its first token.
-        stop: The place after its last token; the last segment may be incomplete.
-        period: The length of a segment.
-    """
-
-    start: int
-    stop: int
-    period: int
+    start: int  # the place of its first token
+    stop: int  # the place after its last token; the last segment may be incomplete
+    period: int  # the length of a segment
 
 
 def find_runs(tokens: Sequence[Hashable]) -> list[Run]:
