@@ -36,12 +36,13 @@ def assert_gradients(
     a gradient only has to exist.
 
     Args:
-        model: The module whose parameters are checked.
-        loss: The tensor that backward starts from, of one number.
-        finite: Whether NaN and Inf in a gradient fail. By default they do.
-        nonzero: Whether a gradient that is zero everywhere fails. By default it does.
-        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-            caller, and a function that wraps this one passes 2.
+        model (nn.Module): The module whose parameters are checked.
+        loss (torch.Tensor): The tensor that backward starts from, of one number.
+        finite (bool, optional): Whether NaN and Inf in a gradient fail. By default they do.
+        nonzero (bool, optional): Whether a gradient that is zero everywhere fails. By default it
+            does.
+        stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
+            1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 
     Raises:
         AssertionError: A parameter has no such gradient. The message has a line for each, with the

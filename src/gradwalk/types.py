@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union
 
 import torch
@@ -22,7 +22,7 @@ Outputs: TypeAlias = Union[  # noqa: UP007  it names itself
 Program: TypeAlias = GraphModule | ExportedProgram
 """A static graph: what ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned."""
 
-Names: TypeAlias = Mapping[str, torch.Tensor | nn.Module] | nn.Module
+TensorNames: TypeAlias = Mapping[str, torch.Tensor | nn.Module] | nn.Module
 """Names of tensors: a mapping from names to tensors or modules, or one module."""
 
 Graphs: TypeAlias = (
@@ -30,7 +30,7 @@ Graphs: TypeAlias = (
 )
 """Graphs to compare: a mapping from labels to graphs, or graphs one by one or in a list."""
 
-CompareNames: TypeAlias = Names | Mapping[str, Names]
+CompareNames: TypeAlias = TensorNames | Mapping[str, TensorNames]
 """Names of tensors for all graphs of a comparison, or such for each label."""
 
 Gradient: TypeAlias = torch.Tensor | Sequence[torch.Tensor | None]
@@ -44,6 +44,9 @@ RetainGraph: TypeAlias = bool | Literal["if_possible"] | None
 
 Edge: TypeAlias = tuple[int, int] | torch.Tensor | str
 """An edge, (consumer id, arg_nr); or a tensor or its name, for all edges that flow to it."""
+
+Replacement: TypeAlias = torch.Tensor | Callable[[torch.Tensor], torch.Tensor | None]
+"""A gradient to use instead; or a function of the gradient, as ``Tensor.register_hook`` takes."""
 
 
 class RecordedGraph(Protocol):

@@ -22,7 +22,7 @@ import gradwalk
 pytestmark = pytest.mark.one_python
 
 SECTIONS = ("Args", "Returns", "Raises", "Example", "Attributes", "Yields")
-THEIRS = {*dir(ipywidgets.DOMWidget), *dir(ipywidgets.interactive)}
+THEIRS = {kind: {*dir(kind)} - {"close"} for kind in (ipywidgets.DOMWidget, ipywidgets.interactive)}
 """Names of ipywidgets, some of which are overridden for it alone."""
 
 FUNCTIONS = sorted(name for name in gradwalk.__all__ if inspect.isfunction(getattr(gradwalk, name)))
@@ -31,10 +31,14 @@ CLASSES = sorted(name for name in gradwalk.__all__ if inspect.isclass(getattr(gr
 
 def methods() -> Iterator[str]:
     for name in CLASSES:
-        for kind in getattr(gradwalk, name).__mro__:
+        whole = getattr(gradwalk, name)
+        theirs = {
+            each for kind, names in THEIRS.items() if issubclass(whole, kind) for each in names
+        }
+        for kind in whole.__mro__:
             for method, value in vars(kind).items():
                 is_ours = kind.__module__.startswith("gradwalk") and inspect.isfunction(value)
-                if is_ours and not method.startswith("_") and method not in THEIRS - {"close"}:
+                if is_ours and not method.startswith("_") and method not in theirs:
                     yield f"{name}.{method}"
 
 
@@ -54,6 +58,15 @@ def sections(called: Callable[..., Any]) -> dict[str, str]:
     return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 
+def documented(parameter: inspect.Parameter) -> str:
+    """How an argument is written under ``Args:``: its name and its type."""
+    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    kind = parameter.annotation
+    if parameter.default is not parameter.empty:
+        kind = (kind.removesuffix(" | None") if parameter.default is None else kind) + ", optional"
+    return f"{stars}{parameter.name} ({kind})"
+
+
 def row(name: str) -> dict[str, bool]:
     """What is said of a function: a row of the table."""
     called = named(name)
@@ -62,14 +75,19 @@ def row(name: str) -> dict[str, bool]:
     own = [each for each in signature.parameters.values() if each.name != "self"]
     annotations = [*(each.annotation for each in own), signature.return_annotation]
     typed = not any(each is signature.empty or "Any" in each for each in annotations)
-    documented = {
-        each.lstrip("*") for each in re.findall(r"^    (\*{0,2}\w+): ", said.get("Args", ""), re.M)
-    }
+    arguments = dict(
+        re.findall(r"^    (\*{0,2}\w+ \(.+?\)): (.+(?:\n     .+)*)", said.get("Args", ""), re.M)
+    )
     gives = signature.return_annotation not in ("None", None)
     return {
         "one sentence": re.match(r"[^\n]+(\n[^\n]+)?[.]\n*(\n|$)", said[""]) is not None,
         "typed": typed,
-        "args": documented == {each.name for each in own},
+        "args": list(arguments) == [documented(each) for each in own],
+        "defaults": all(
+            re.search(r"\b(None|[Dd]efault)\b", text)
+            for said, text in arguments.items()
+            if said.endswith(", optional)")
+        ),
         "returns": bool({"Returns", "Yields"} & set(said)) == gives
         or name == "watch",  # gives nothing
         "raises": "Raises" in said or not own,

@@ -11,8 +11,7 @@ from ..graph.outputs import read_outputs
 from ..result import make, returned_by
 from ..torch_api.modes import grad_mode_kept
 from ..tracing.annotate import watched
-from ..types import Gradient, Inputs, Outputs, RetainGraph
-from ..types import Names as TensorNames
+from ..types import Gradient, Inputs, Outputs, RetainGraph, TensorNames
 from .kept_gradients import DEFAULT_BUDGET
 from .observe import Observer
 from .recorded_pass import (
@@ -92,7 +91,7 @@ class Recording:
         """Move forward ``n`` steps, at most to the end.
 
         Args:
-            n: How many, from 0; 1 by default.
+            n (int, optional): How many, from 0; 1 by default.
 
         Raises:
             TypeError: ``n`` is not a whole number.
@@ -114,7 +113,7 @@ class Recording:
         """Move ``n`` steps back, at most to the start.
 
         Args:
-            n: How many, from 0; 1 by default.
+            n (int, optional): How many, from 0; 1 by default.
 
         Raises:
             TypeError: ``n`` is not a whole number.
@@ -135,7 +134,7 @@ class Recording:
         """Move to the step after which a node has run.
 
         Args:
-            node: Its id, or the name of its tensor.
+            node (int | str): Its id, or the name of its tensor.
 
         Raises:
             TypeError: ``node`` is neither.
@@ -186,19 +185,24 @@ def record(
     """Run backward on the outputs, which fills ``.grad``, and record every step of it.
 
     Args:
-        *outputs: As for `gradwalk.capture`.
-        gradient: The gradient to start from, as for ``Tensor.backward``: a tensor of the output's
-            shape, or a list of them, one per output. None for outputs of one number.
-        retain_graph: Whether the nodes keep their saved tensors, so that backward can run again.
-            "if_possible" keeps them, so that a what-if or a second pass works, unless a compiled
-            part of the graph can run only once. None follows ``create_graph``, as in torch.
-        create_graph: Whether the gradients get a graph of their own.
-        inputs: The tensors to accumulate into; None for every leaf.
-        names: The names of tensors, as for `gradwalk.GraphWidget`; by default the caller's
-            variables are searched.
-        max_bytes: Bytes of gradients to keep; beyond that only their statistics are kept.
-        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-            caller, and a function that wraps this one passes 2.
+        *outputs (Outputs): Tensors that require grad, ``GradientEdge``s or autograd ``Node``s, any
+            number, also in lists, tuples and dicts.
+        gradient (Gradient, optional): The gradient to start from, as for ``Tensor.backward``: a
+            tensor of the output's shape, or a list of them, one per output. None for outputs of one
+            number.
+        retain_graph (RetainGraph, optional): Whether the nodes keep their saved tensors, so that
+            backward can run again. "if_possible" keeps them, so that a what-if or a second pass
+            works, unless a compiled part of the graph can run only once. None follows
+            ``create_graph``, as in torch. Default: ``"if_possible"``.
+        create_graph (bool, optional): Whether the gradients get a graph of their own. Default:
+            ``False``.
+        inputs (Inputs, optional): The tensors to accumulate into; None for every leaf.
+        names (TensorNames, optional): Names of tensors: a mapping from names to tensors or modules,
+            or one module. By default the caller's variables.
+        max_bytes (int, optional): Bytes of gradients to keep; beyond that only their statistics are
+            kept. Default: ``2**28``, 256 MiB.
+        stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
+            1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 
     Returns:
         The recording, its cursor at the end: every ``.grad`` is as after ``backward()``.

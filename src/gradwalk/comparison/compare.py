@@ -23,18 +23,20 @@ def compare(
     together; a table sets ``requires_grad``, ``is_leaf`` and ``.grad`` of the leaves side by side.
 
     Args:
-        *graphs: A mapping from labels to what `gradwalk.capture` takes (tensors that require grad,
-            or lists and dicts of them) or to static graphs of torch.export and torch.fx; or such,
-            one by one or in a list. The first is the one that the others are compared with.
-        names: What to call tensors: a mapping from names to tensors or modules, or one module, for
-            all graphs; or a mapping from each label to such, for each graph its own. By default
-            names are looked up among the caller's variables.
-        constants: Whether to draw operands that need no grad, and cuts. None draws them when every
-            graph has up to 200 nodes.
-        opened: Whether compiled code is opened: beside the same program that is not compiled, what
-            became of each of its operations is marked and listed, also in ``.compiled``.
-        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-            caller, and a function that wraps this one passes 2.
+        *graphs (Graphs): A mapping from labels to what `gradwalk.capture` takes (tensors that
+            require grad, or lists and dicts of them) or to static graphs of torch.export and
+            torch.fx; or such, one by one or in a list. The first is the one that the others are
+            compared with.
+        names (CompareNames, optional): What to call tensors: a mapping from names to tensors or
+            modules, or one module, for all graphs; or a mapping from each label to such, for each
+            graph its own. By default names are looked up among the caller's variables.
+        constants (bool, optional): Whether to draw operands that need no grad, and cuts. None draws
+            them when every graph has up to 200 nodes.
+        opened (bool, optional): Whether compiled code is opened: beside the same program that is
+            not compiled, what became of each of its operations is marked and listed, also in
+            ``.compiled``. Default: ``False``.
+        stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
+            1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 
     Returns:
         The widget. It keeps the graphs alive, so `close` it when done with large ones.

@@ -31,7 +31,7 @@ from ..schema.graph import GraphModel
 from ..sources.diagnose import judged, read_optimizers
 from ..sources.graph_source import GraphSource, Snapshot
 from ..torch_api.modes import grad_mode_kept
-from ..types import CompareNames, Gradient, Graphs, RetainGraph
+from ..types import CompareNames, Gradient, Graphs, RetainGraph, TensorNames
 from ..widget.controllers import Controller
 from ..widget.drawing import DrawingWidget, State
 from ..widget.graph_controllers import CursorController
@@ -59,27 +59,30 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
     backward starts from the same ``.grad``, as if it were the only one; a tensor that several
     graphs share has in its ``.grad`` what the first of them gives.
 
+    ``model``, ``panes``, ``details``, ``passes``, ``table``, ``compiled`` and ``errors`` are plain
+    JSON for the front end, and provisional: their fields may change.
+
     Attributes:
         graph: All graphs laid on top of each other, as networkx: node and edge attributes are those
             of the first graph that has them, and ``labels`` lists the graphs that do. A copy.
         model: The graphs laid on top of each other, as plain JSON values: ``labels``, the
             ``reference``, the ``comparisons`` with it, ``nodes``, ``edges`` and ``leaves``.
-        panes: The graphs and their labels (see `PaneModel`). Read-only.
+        panes: The graphs and their labels. Read-only.
         members: All graphs laid on top of each other: for each node its number in each graph, or
             None. Places in this list identify nodes below. Read-only.
         selected: The selected node, a place in ``members``, or None. Set it, or click a node.
-        details: The details of the selected node in each graph (see `DetailsModel`); None for a
-            graph without that node. Read-only.
-        passes: The backward passes of each graph so far (see `PassModel`). Read-only.
+        details: The details of the selected node in each graph; None for a graph without that node.
+            Read-only.
+        passes: The backward passes of each graph so far. Read-only.
         steps: The backward passes in one order, one `RecordedStep` each: nodes that they have in
             common run in the same step. ``node`` and ``consumer`` are places in ``members``; the
             gradients belong to the first graph that runs the step. Read-only.
         cursor: Number of completed steps. Set it, or use `step`, `step_back` and `run_to`.
-        table: The leaves side by side (see `LeafTableModel`). Read-only.
-        compiled: What became of the operations of one graph in the opened compiled code of another
-            (see `CompiledModel`), for each such pair. Read-only.
-        errors: How far the numbers of two graphs are apart (see `ErrorsModel`), in
-            the widget of `gradwalk.compare_numerics`; else None. Read-only.
+        table: The leaves side by side. Read-only.
+        compiled: What became of the operations of one graph in the opened compiled code of another,
+            for each such pair. Read-only.
+        errors: How far the numbers of two graphs are apart, in the widget of
+            `gradwalk.compare_numerics`; else None. Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
             chooses the one that shows small graphs largest.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
@@ -172,10 +175,11 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
         The graphs before are let go of, with their hooks, and the picture is drawn again.
 
         Args:
-            *graphs: Two to four graphs, as for `gradwalk.compare`.
-            names: What to call tensors, as for `gradwalk.compare`; None, the default, for the
-                caller's variables.
-            stacklevel: The frame whose variables give names: 1, the default, is the caller.
+            *graphs (Graphs): Two to four graphs, as for `gradwalk.compare`.
+            names (CompareNames, optional): What to call tensors, as for `gradwalk.compare`; None,
+                the default, for the caller's variables.
+            stacklevel (int, optional): The frame whose variables give names: 1, the default, is the
+                caller.
 
         Raises:
             TypeError: A graph or ``names`` is of the wrong kind. The picture stays as it is.
@@ -210,7 +214,7 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
         """Show what is inside of a node, in each graph where it can be opened.
 
         Args:
-            node: Its place in ``members``, or the name of its tensor.
+            node (int | str): Its place in ``members``, or the name of its tensor.
 
         Raises:
             TypeError: ``node`` is neither.
@@ -236,7 +240,7 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
         """Hide what is inside of a node again.
 
         Args:
-            node: Its place in ``members``, or the name of its tensor.
+            node (int | str): Its place in ``members``, or the name of its tensor.
 
         Raises:
             TypeError: ``node`` is neither.
@@ -292,7 +296,7 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
     def diagnose(
         self,
         *,
-        names: Mapping[str, torch.Tensor | torch.nn.Module] | torch.nn.Module | None = None,
+        names: TensorNames | None = None,
         optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
         vanishing: float = 1e-4,
         exploding: float = 1e4,
@@ -303,15 +307,22 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
         """Find common problems of the gradients of each graph.
 
         Args:
-            names: The program's names for its parameters; None, the default, for the caller's
-                variables.
-            optimizer: The optimizer that steps after this backward, or several.
-            vanishing: A gradient vanishes if its norm falls below this share of its norm at the
-                layer nearest to the output.
-            exploding: A gradient explodes if its norm grows by this factor on the way.
-            dead: A ReLU is dead if this share of its units is zero for every example.
-            largest: The number of nodes to name that hold most memory.
-            stacklevel: The frame whose variables give names: 1, the default, is the caller.
+            names (TensorNames, optional): The program's names for its parameters; None, the
+                default, for the caller's variables.
+            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): The
+                optimizer that steps after this backward, or several. Its parameters are expected to
+                get a gradient, and parameters that it does not hold are reported. None for no check
+                of it.
+            vanishing (float, optional): A gradient vanishes if its norm falls below this share of
+                its norm at the layer nearest to the output. Default: ``1e-4``.
+            exploding (float, optional): A gradient explodes if its norm grows by this factor on the
+                way. Default: ``1e4``.
+            dead (float, optional): A ReLU is dead if this share of its units is zero for every
+                example. Default: ``0.9``.
+            largest (int, optional): The number of nodes to name that hold most memory. Default:
+                ``5``.
+            stacklevel (int, optional): The frame whose variables give names: 1, the default, is the
+                caller.
 
         Returns:
             The label of each graph, and its findings, the most severe first.
@@ -444,13 +455,15 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
         if there are any and nothing else has changed one since; else those that are there now.
 
         Args:
-            gradient: What to start from, as for ``Tensor.backward``, in every graph; or a mapping
-                from labels to that, for each graph its own.
-            retain_graph: Whether the nodes keep their saved tensors, so that backward can run
-                again. "if_possible" keeps them, so that a what-if or a second pass works, unless a
-                compiled part of the graph can run only once. None follows ``create_graph``, as in
-                torch.
-            create_graph: Whether the gradients get a graph of their own.
+            gradient (Gradient | Mapping[str, Gradient], optional): What to start from, as for
+                ``Tensor.backward``, in every graph; or a mapping from labels to that, for each
+                graph its own. None for outputs of one number.
+            retain_graph (RetainGraph, optional): Whether the nodes keep their saved tensors, so
+                that backward can run again. "if_possible" keeps them, so that a what-if or a second
+                pass works, unless a compiled part of the graph can run only once. None follows
+                ``create_graph``, as in torch. Default: ``"if_possible"``.
+            create_graph (bool, optional): Whether the gradients get a graph of their own. Default:
+                ``False``.
 
         Raises:
             TypeError: An argument is of the wrong kind.
@@ -479,7 +492,7 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
         """Move to where a node has just run; runs the real backward if there was none yet.
 
         Args:
-            node: Its place in ``members``, or the name of its tensor.
+            node (int | str): Its place in ``members``, or the name of its tensor.
 
         Raises:
             TypeError: ``node`` is neither.

@@ -22,11 +22,14 @@ def load(
     """Open a file that `gradwalk.save` wrote, or those of all ranks of a run as one.
 
     Args:
-        path: The file's name. Or the files that the ranks of one run have saved: a pattern, such as
-            "run-*.gw", or a list of names.
-        rank: The rank whose graph is shown, if the files are of several; None for the first.
-        max_nodes: The most nodes. A file with a larger graph raises an error, so that it cannot
-            take all memory. None opens a file of any size.
+        path (str | os.PathLike[str] | Sequence[str | os.PathLike[str]]): The file's name. Or the
+            files that the ranks of one run have saved: a pattern, such as "run-*.gw", or a list of
+            names.
+        rank (int, optional): The rank whose graph is shown, if the files are of several; None for
+            the first.
+        max_nodes (int | None, optional): The most nodes. A file with a larger graph raises an
+            error, so that it cannot take all memory. None opens a file of any size. Default:
+            ``200_000``.
 
     Returns:
         A `GraphWidget` that shows the saved graph, or a `CompareWidget` for the file of a

@@ -58,14 +58,15 @@ def explain_grad(
     Asking changes nothing: no gradient is computed, and no random number is drawn.
 
     Args:
-        tensor: A tensor; a module, for all its parameters; or the name of a leaf of the graph.
-        *outputs: The tensors that backward starts from, such as the loss, also in lists, tuples
-            and dicts. Or the widget or the `gradwalk.Recording` that shows their graph: then the
-            answer uses its recorded backward pass. Given a loss, it uses the pass of an open
-            widget on it. If the forward pass ran under `gradwalk.watch`, the answer names the line
-            where the gradient was cut.
-        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-            caller, and a function that wraps this one passes 2.
+        tensor (torch.Tensor | nn.Module | str): A tensor; a module, for all its parameters; or the
+            name of a leaf of the graph.
+        *outputs (Outputs | RecordedGraph): The tensors that backward starts from, such as the loss,
+            also in lists, tuples and dicts. Or the widget or the `gradwalk.Recording` that shows
+            their graph: then the answer uses its recorded backward pass. Given a loss, it uses the
+            pass of an open widget on it. If the forward pass ran under `gradwalk.watch`, the answer
+            names the line where the gradient was cut.
+        stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
+            1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 
     Returns:
         An `Explanation`: a string with the reason and what to do, and its parts. Inferred facts are

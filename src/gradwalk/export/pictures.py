@@ -119,14 +119,16 @@ class Exports:
         """Draw what is shown as SVG, with its selection and at its cursor.
 
         Args:
-            path: The file to write; None, the default, for no file.
-            theme: "light", "dark", or "auto", which follows the reader's system.
-            whole: Whether every node is drawn. Otherwise a large graph is drawn as the widget shows
-                it at first, its modules closed.
-            width: The width of the page in px; None for 1,200. A narrow page wraps rows and opens
-                fewer modules. The picture itself may be of any size.
-            derivatives: Whether the local derivative is written on every arrow that a gradient
-                passed, in a picture of cards.
+            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
+                file.
+            theme (Theme, optional): "light", "dark", or "auto", which follows the reader's system.
+                Default: ``"light"``.
+            whole (bool, optional): Whether every node is drawn. Otherwise a large graph is drawn as
+                the widget shows it at first, its modules closed. Default: ``False``.
+            width (float, optional): The width of the page in px; None for 1,200. A narrow page
+                wraps rows and opens fewer modules. The picture itself may be of any size.
+            derivatives (bool, optional): Whether the local derivative is written on every arrow
+                that a gradient passed, in a picture of cards. Default: ``False``.
 
         Returns:
             The text of the file; with a path, the path.
@@ -159,13 +161,15 @@ class Exports:
         """Draw what is shown as PNG, with its selection and at its cursor.
 
         Args:
-            path: The file to write; None, the default, for no file.
-            scale: Pixels of the picture per px of the widget.
-            theme: "light" or "dark".
-            whole: Whether every node is drawn, rather than the modules of a large graph closed.
-            width: The width of the page in px; None for 1,200.
-            derivatives: Whether the local derivative is written on every arrow that a gradient
-                passed.
+            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
+                file.
+            scale (float, optional): Pixels of the picture per px of the widget. Default: ``2``.
+            theme (Theme, optional): "light" or "dark". Default: ``"light"``.
+            whole (bool, optional): Whether every node is drawn, rather than the modules of a large
+                graph closed. Default: ``False``.
+            width (float, optional): The width of the page in px; None for 1,200.
+            derivatives (bool, optional): Whether the local derivative is written on every arrow
+                that a gradient passed. Default: ``False``.
 
         Returns:
             The contents of the file; with a path, the path.
@@ -210,12 +214,14 @@ class Exports:
         """Draw what is shown as a PDF of one page, in vectors and with text to search.
 
         Args:
-            path: The file to write; None, the default, for no file.
-            theme: "light" or "dark".
-            whole: Whether every node is drawn, rather than the modules of a large graph closed.
-            width: The width of the page in px; None for 1,200.
-            derivatives: Whether the local derivative is written on every arrow that a gradient
-                passed.
+            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
+                file.
+            theme (Theme, optional): "light" or "dark". Default: ``"light"``.
+            whole (bool, optional): Whether every node is drawn, rather than the modules of a large
+                graph closed. Default: ``False``.
+            width (float, optional): The width of the page in px; None for 1,200.
+            derivatives (bool, optional): Whether the local derivative is written on every arrow
+                that a gradient passed. Default: ``False``.
 
         Returns:
             The contents of the file; with a path, the path.
@@ -275,11 +281,14 @@ class Exports:
         page: ``frame.contentWindow.postMessage({ gradwalk: { theme: "dark" } }, "*")``.
 
         Args:
-            path: The file to write; None, the default, for no file.
-            title: The title of the page; None for the size of the graph.
-            source: Whether to include lines of the program, as for `gradwalk.save`.
-            assets: "inline" for one file with everything in it; "shared" for a small page beside
-                one script of 0.4 MB, which all pages of a folder share and the first one writes.
+            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
+                file.
+            title (str, optional): The title of the page; None for the size of the graph.
+            source (bool, optional): Whether to include lines of the program, as for
+                `gradwalk.save`. Default: ``True``.
+            assets (Assets, optional): "inline" for one file with everything in it; "shared" for a
+                small page beside one script of 0.4 MB, which all pages of a folder share and the
+                first one writes. Default: ``"inline"``.
 
         Returns:
             The text of the file; with a path, the path.
@@ -325,8 +334,10 @@ class Exports:
         ``networkx.node_link_graph(json.loads(text), edges="edges")`` is the graph again.
 
         Args:
-            path: The file to write; None, the default, for no file.
-            source: Whether each node says which line of the program made it, as far as is known.
+            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
+                file.
+            source (bool, optional): Whether each node says which line of the program made it, as
+                far as is known. Default: ``True``.
 
         Returns:
             The text of the file; with a path, the path.
@@ -358,7 +369,8 @@ class Exports:
         """Write the graph that is drawn in Graphviz' DOT language; needs no package.
 
         Args:
-            path: The file to write; None, the default, for no file.
+            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
+                file.
 
         Returns:
             The text of the file; with a path, the path. `gradwalk.make_dot` draws as torchviz does

@@ -12,7 +12,7 @@ from ..schema.file_format import join_graphs
 from ..schema.ranks import RankModel, with_rank
 from ..sources.graph_source import MOST_SHOWN, HasGraphs, Snapshot
 from ..sources.read_source import read_source
-from ..types import Names, Outputs, Program, RecordedGraph
+from ..types import Outputs, Program, RecordedGraph, TensorNames
 from .contents import MOST_DETAILED, packed_graph
 from .disk import read_path, write_file
 
@@ -29,7 +29,7 @@ def save(
     obj: Outputs | Program | RecordedGraph | HasGraphs,
     path: str | os.PathLike[str],
     *,
-    names: Names | None = None,
+    names: TensorNames | None = None,
     source: bool = True,
     stage: int | None = None,
     stacklevel: int = 1,
@@ -47,16 +47,20 @@ def save(
     the others. With many ranks, only the first saves the details of all nodes.
 
     Args:
-        obj: A loss; a tuple, list or dict of outputs; a static graph of torch.export or torch.fx; a
-            `Recording`, a `GraphWidget`, a `CompareWidget` or a `NumericsComparison`.
-        path: The file, such as "run.gw"; an existing file is replaced, with a warning.
-        names: Names of tensors, as for `GraphWidget`; not with a widget, which has its names.
-        source: Whether to include the program's lines that `watch` recorded: text and positions.
-            False removes them from sentences as well.
-        stage: The number of this rank's pipeline stage, from 0 at the input. `gradwalk.load` ties
-            the output of each stage to the input of the next one.
-        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-            caller, and a function that wraps this one passes 2.
+        obj (Outputs | Program | RecordedGraph | HasGraphs): A loss; a tuple, list or dict of
+            outputs; a static graph of torch.export or torch.fx; a `Recording`, a `GraphWidget`, a
+            `CompareWidget` or a `NumericsComparison`.
+        path (str | os.PathLike[str]): The file, such as "run.gw"; an existing file is replaced,
+            with a warning.
+        names (TensorNames, optional): Names of tensors: a mapping from names to tensors or modules,
+            or one module. By default the caller's variables. Not for a widget, which has its names.
+        source (bool, optional): Whether to include the program's lines that `watch` recorded: text
+            and positions. False removes them from sentences as well. Default: ``True``.
+        stage (int, optional): The number of this rank's pipeline stage, from 0 at the input.
+            `gradwalk.load` ties the output of each stage to the input of the next one. None for a
+            run without stages.
+        stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
+            1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 
     Returns:
         The path. `gradwalk.load` opens it.

@@ -30,10 +30,12 @@ def to_tensorboard(
     known. Edges point from inputs to outputs, as TensorBoard expects.
 
     Args:
-        writer: A ``torch.utils.tensorboard.SummaryWriter``.
-        *outputs: A graph from `gradwalk.capture`, with names and groups if it has them; or tensors
-            that require grad, also in lists and dicts, as for `gradwalk.capture`.
-        tag: The name of the graph in TensorBoard; a run may hold several.
+        writer (SummaryWriter): A ``torch.utils.tensorboard.SummaryWriter``.
+        *outputs (Outputs | nx.MultiDiGraph): A graph from `gradwalk.capture`, with names and groups
+            if it has them; or tensors that require grad, also in lists and dicts, as for
+            `gradwalk.capture`.
+        tag (str, optional): The name of the graph in TensorBoard; a run may hold several. Default:
+            ``"autograd"``.
 
     Raises:
         ImportError: The tensorboard package is not installed.

@@ -52,13 +52,17 @@ def make_dot(
     depth, and draws what backward has already freed as "freed".
 
     Args:
-        var: A tensor, or a tuple, list or dict of tensors.
-        params: What to call leaves: names to tensors, e.g. ``dict(model.named_parameters())``.
-        show_attrs: Whether to write on each node what it saved besides tensors.
-        show_saved: Whether to draw the tensors that torch's own nodes saved. Those that a custom
-            ``autograd.Function`` saved are always drawn. This calls the unpack hooks of saved
-            tensors; activation checkpointing, for example, runs its forward again.
-        max_attr_chars: The largest number of characters of a saved value; at least 3.
+        var (Outputs): A tensor, or a tuple, list or dict of tensors.
+        params (Mapping[str, torch.Tensor], optional): What to call leaves: names to tensors, e.g.
+            ``dict(model.named_parameters())``. None names no leaf.
+        show_attrs (bool, optional): Whether to write on each node what it saved besides tensors.
+            Default: ``False``.
+        show_saved (bool, optional): Whether to draw the tensors that torch's own nodes saved. Those
+            that a custom ``autograd.Function`` saved are always drawn. This calls the unpack hooks
+            of saved tensors; activation checkpointing, for example, runs its forward again.
+            Default: ``False``.
+        max_attr_chars (int, optional): The largest number of characters of a saved value; at least
+            3. Default: ``50``.
 
     Returns:
         A ``graphviz.Digraph``: a notebook draws it, ``.render()`` writes a file, and ``.source`` is

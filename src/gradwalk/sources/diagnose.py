@@ -12,8 +12,7 @@ from ..checks.finding import Finding
 from ..checks.run_checks import Limits
 from ..graph.names import Names, caller_names
 from ..static.no_backward import no_backward
-from ..types import Names as TensorNames
-from ..types import Outputs, RecordedGraph
+from ..types import Outputs, RecordedGraph, TensorNames
 from .graph_source import GraphSource, TakesSnapshots
 from .live_graph import LiveGraph
 from .read_source import read_source
@@ -32,20 +31,25 @@ def diagnose(
     """Find common problems of gradients, without running backward.
 
     Args:
-        *outputs: A ``GraphWidget`` (its shown backward pass is checked; one that was loaded from a
-            file returns the saved findings), a `Recording`, or outputs as for `gradwalk.capture`:
-            then their graph is checked, with the latest pass that an open widget has seen of it.
-        names: Names of parameters, as for `gradwalk.capture`; those that are not in the graph are
-            reported. By default the caller's variables.
-        optimizer: The optimizer that steps after this backward, or several. Its parameters are
-            expected to get a gradient, and parameters that it does not hold are reported.
-        vanishing: A gradient vanishes if its norm falls below this share of its norm at the layer
-            nearest to the output.
-        exploding: A gradient explodes if its norm grows by this factor on the way.
-        dead: A ReLU is dead if this share of its units is zero for every example.
-        largest: The number of nodes to name that hold most memory.
-        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-            caller, and a function that wraps this one passes 2.
+        *outputs (Outputs | RecordedGraph): A ``GraphWidget`` (its shown backward pass is checked;
+            one that was loaded from a file returns the saved findings), a `Recording`, or outputs
+            as for `gradwalk.capture`: then their graph is checked, with the latest pass that an
+            open widget has seen of it.
+        names (TensorNames, optional): Names of parameters: a mapping from names to tensors or
+            modules, or one module. Those that are not in the graph are reported. By default the
+            caller's variables.
+        optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): The optimizer
+            that steps after this backward, or several. Its parameters are expected to get a
+            gradient, and parameters that it does not hold are reported. None for no check of it.
+        vanishing (float, optional): A gradient vanishes if its norm falls below this share of its
+            norm at the layer nearest to the output. Default: ``1e-4``.
+        exploding (float, optional): A gradient explodes if its norm grows by this factor on the
+            way. Default: ``1e4``.
+        dead (float, optional): A ReLU is dead if this share of its units is zero for every example.
+            Default: ``0.9``.
+        largest (int, optional): The number of nodes to name that hold most memory. Default: ``5``.
+        stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
+            1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 
     Returns:
         The findings, the most severe first. About parameters they agree with `explain_grad`. A

@@ -17,8 +17,7 @@ from ..torch_api.compiled import CannotOpenError
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..tracing.annotate import MOST_INFERRED, Annotated, annotate
 from ..tracing.double_backward import pairs
-from ..types import Names as TensorNames
-from ..types import Outputs, Program
+from ..types import Outputs, Program, TensorNames
 from .graph_source import GraphSource
 from .inner_graph import Inside, tied, with_inside
 from .live_graph import LiveGraph
@@ -91,16 +90,17 @@ def capture(
     random state or tensor is touched, and it works after the buffers were freed.
 
     Args:
-        *outputs: Tensors that require grad, ``torch.autograd.graph.GradientEdge``s or autograd
-            ``Node``s, any number, also in lists, tuples and dicts. Or one static graph from
-            ``torch.export.export`` or ``torch.fx.symbolic_trace``; or one `Recording`, for its
-            graph.
-        names: Names of tensors: a mapping from names to tensors or ``nn.Module``s (whose
-            parameters get dotted names), or one module.
-        opened: Whether to include the backward program of each ``CompiledFunctionBackward``, as it
-            was before the backend fused it. For a recording, this also includes the recorded
-            operations of custom ``autograd.Function``s and reentrant checkpoints. gradwalk compiles
-            and runs nothing for it.
+        *outputs (Outputs | Program | Recording): Tensors that require grad,
+            ``torch.autograd.graph.GradientEdge``s or autograd ``Node``s, any number, also in lists,
+            tuples and dicts. Or one static graph from ``torch.export.export`` or
+            ``torch.fx.symbolic_trace``; or one `Recording`, for its graph.
+        names (TensorNames, optional): Names of tensors: a mapping from names to tensors or
+            ``nn.Module``s (whose parameters get dotted names), or one module. None takes the names
+            that the outputs have in a dict.
+        opened (bool, optional): Whether to include the backward program of each
+            ``CompiledFunctionBackward``, as it was before the backend fused it. For a recording,
+            this also includes the recorded operations of custom ``autograd.Function``s and
+            reentrant checkpoints. gradwalk compiles and runs nothing for it. Default: ``False``.
 
     Returns:
         A ``networkx.MultiDiGraph``. Nodes are numbered breadth-first from the outputs. Edges point

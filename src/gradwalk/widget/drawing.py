@@ -319,7 +319,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         """Move ``n`` steps on, at most to the end; the first call runs the real backward.
 
         Args:
-            n: How many.
+            n (int, optional): How many. Default: ``1``.
 
         Raises:
             TypeError: ``n`` is not a whole number.
@@ -343,7 +343,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         """Move ``n`` steps back, at most to the start.
 
         Args:
-            n: How many.
+            n (int, optional): How many. Default: ``1``.
 
         Raises:
             TypeError: ``n`` is not a whole number.

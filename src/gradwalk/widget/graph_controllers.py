@@ -14,7 +14,7 @@ from ..checks.finding import Finding, finding_models
 from ..checks.run_checks import Limits
 from ..explain import describe_node as why
 from ..graph.adjacency import collector_paused
-from ..graph.arguments import read_int
+from ..graph.arguments import find_node, read_int
 from ..graph.names import Names, caller_names
 from ..hosts.event_loop import is_heard
 from ..schema.graph_json import dtypes_model
@@ -445,10 +445,12 @@ class OpenController(Controller[GraphTraits]):
         widget = self.widget
         widget._refuse_closed()
         self._cursors.refuse_while_running(f"{how}()")
-        node = read_int(node, f"{how}() was given ", "Give the id of a node.")
         source = widget._open()
+        if not isinstance(node, str):
+            node = read_int(node, f"{how}() was given ", "Give the id or the name of a node.")
         with widget._lock, widget._change():
             widget._refresh(describe=False)
+            node = find_node(source.drawn, node) if isinstance(node, str) else node
             before = len(source.drawn)
             with collector_paused(), unseen():
                 source.expand(node) if how == "expand" else source.collapse(node)

@@ -32,7 +32,7 @@ from ..sources.graph_source import GraphSource, Snapshot, are_small, read_consta
 from ..sources.read_source import read_source
 from ..torch_api.modes import grad_mode_kept
 from ..torch_api.saved_tensors import saved_read_once
-from ..types import Gradient, Inputs, Names, Outputs, Program, RetainGraph
+from ..types import Gradient, Inputs, Outputs, Program, RetainGraph, TensorNames
 from .controllers import Controller
 from .drawing import State
 from .graph_controllers import (
@@ -61,25 +61,24 @@ class GraphWidget(GraphTraits, Exports):
     Looking never changes a gradient, the random state or the graph. `backward` and `step` run the
     real backward once; afterwards the cursor moves over what was recorded. The widget keeps the
     graph alive, so `close` it when done with a large one. ``model``, ``details``, ``state``,
-    ``run``, ``transport`` and ``effect`` are the JSON of the front end, and provisional: their
-    fields may change.
+    ``run``, ``transport``, ``effect`` and ``score`` are plain JSON for the front end, and
+    provisional: their fields may change.
 
     Attributes:
         graph: The captured graph as networkx, a copy.
-        model: The drawn graph, as plain JSON values (see `GraphModel`). Read-only.
+        model: The drawn graph, as plain JSON values. Read-only.
         selected: Id of the selected node, or None. Set it, or click a node.
-        details: The contents of the panel (see `DetailsModel`), for the selected node. If none is
-            selected and the cursor is within the pass: for the node that ran last. Else None.
-            Computed when it is read. Read-only.
-        state: The backward passes so far (see `StateModel`). Read-only.
+        details: The contents of the panel, for the selected node. If none is selected and the
+            cursor is within the pass: for the node that ran last. Else None. Computed when it is
+            read. Read-only.
+        state: The backward passes so far. Read-only.
         steps: The backward pass that is shown, one `RecordedStep` per node that ran, in the
             engine's order. Read-only.
         cursor: Number of completed steps. Set it, or use `step`, `step_back` and `run_to`.
         inner: If the node of the last step is open, the number of completed calls inside of it; 0
             after all of the step. Set it, or use `step`. It changes the picture, and no ``.grad``.
-        run: What flowed in that pass, in few numbers (see `RunModel`). Read-only.
-        transport: Whether the cursor moves ``.grad``, and why not (see
-            `TransportModel`). Read-only.
+        run: What flowed in that pass, in few numbers. Read-only.
+        transport: Whether the cursor moves ``.grad``, and why not. Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
             chooses the one that shows most.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
@@ -90,13 +89,12 @@ class GraphWidget(GraphTraits, Exports):
             made. Edits with the same ``name`` belong together; with two names or more
             ``effect`` compares them. No ``.grad`` changes and no hook runs. Set it, or cut in the
             picture.
-        effect: How the edits would change the gradients, as from `gradwalk.what_if` (see
-            `WhatIfModel`); None without edits. Read-only.
+        effect: How the edits would change the gradients, as from `gradwalk.what_if`; None without
+            edits. Read-only.
         findings: The findings of the last `diagnose` of the pass that is shown, each a `Finding`.
             Read-only.
         rank: The rank that is shown, of several that were loaded. Set it, or choose it.
-        score: While a `quiz` is on, how many answers were right and wrong (see
-            `ScoreModel`); else None. Read-only.
+        score: While a `quiz` is on, how many answers were right and wrong; else None. Read-only.
 
     Example::
 
@@ -133,7 +131,7 @@ class GraphWidget(GraphTraits, Exports):
     def __init__(
         self,
         *outputs: Outputs | Program,
-        names: Names | None = None,
+        names: TensorNames | None = None,
         direction: str | None = None,
         max_bytes: int = DEFAULT_BUDGET,
         constants: bool | None = None,
@@ -239,14 +237,16 @@ class GraphWidget(GraphTraits, Exports):
         ``.grad``, moving the cursor moves them with it.
 
         Args:
-            gradient: What to start from, as for ``Tensor.backward``: a tensor of the output's
-                shape, or a list of them, one per output. None for outputs of one number.
-            retain_graph: Whether the nodes keep their saved tensors, so that backward can run
-                again. "if_possible" keeps them, so that a what-if or a second pass works, unless a
-                compiled part of the graph can run only once. None follows ``create_graph``, as in
-                torch.
-            create_graph: Whether the gradients get a graph of their own.
-            inputs: The tensors to accumulate into; None for every leaf.
+            gradient (Gradient, optional): What to start from, as for ``Tensor.backward``: a tensor
+                of the output's shape, or a list of them, one per output. None for outputs of one
+                number.
+            retain_graph (RetainGraph, optional): Whether the nodes keep their saved tensors, so
+                that backward can run again. "if_possible" keeps them, so that a what-if or a second
+                pass works, unless a compiled part of the graph can run only once. None follows
+                ``create_graph``, as in torch. Default: ``"if_possible"``.
+            create_graph (bool, optional): Whether the gradients get a graph of their own. Default:
+                ``False``.
+            inputs (Inputs, optional): The tensors to accumulate into; None for every leaf.
 
         Raises:
             TypeError: An argument is of the wrong kind.
@@ -284,7 +284,7 @@ class GraphWidget(GraphTraits, Exports):
         """Move to where a node has just run; runs the real backward if there was none yet.
 
         Args:
-            node: Its id, or the name of its tensor.
+            node (int | str): Its id, or the name of its tensor.
 
         Raises:
             TypeError: ``node`` is neither.
@@ -356,7 +356,7 @@ class GraphWidget(GraphTraits, Exports):
     def update(
         self,
         *outputs: Outputs | Program,
-        names: Names | None = None,
+        names: TensorNames | None = None,
         stacklevel: int = 1,
     ) -> None:
         """Show another graph in the same picture, as of the next iteration of a training loop.
@@ -370,10 +370,14 @@ class GraphWidget(GraphTraits, Exports):
         asked for, and the last when the program rests.
 
         Args:
-            *outputs: As for `GraphWidget`.
-            names: As for `GraphWidget`.
-            stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-                caller, and a function that wraps this one passes 2.
+            *outputs (Outputs | Program): The next graph: tensors that require grad,
+                ``GradientEdge``s or autograd ``Node``s, any number, also in lists, tuples and
+                dicts. Or one static graph.
+            names (TensorNames, optional): Names of tensors: a mapping from names to tensors or
+                modules, or one module. By default the caller's variables.
+            stacklevel (int, optional): The frame whose variables give names, as for
+                ``warnings.warn``: 1 is the caller, and a function that wraps this one passes 2.
+                Default: ``1``.
 
         Raises:
             TypeError: As for `GraphWidget`. The picture stays as it is then.
@@ -399,7 +403,7 @@ class GraphWidget(GraphTraits, Exports):
         self._updates.replace(source)
 
     @grad_mode_kept
-    def expand(self, node: int) -> None:
+    def expand(self, node: int | str) -> None:
         """Show what is inside of a node in its place: a double click on it does the same.
 
         A node that ``torch.compile`` made (``CompiledFunctionBackward``) opens into a box with the
@@ -412,10 +416,10 @@ class GraphWidget(GraphTraits, Exports):
         gave, once this widget's `backward` has run through a graph that was watched.
 
         Args:
-            node: Its id.
+            node (int | str): Its id, or the name of its tensor.
 
         Raises:
-            TypeError: ``node`` is not a whole number.
+            TypeError: ``node`` is neither an id nor a name.
             ValueError: It has nothing inside that can be shown, and why; or the widget is closed.
             RuntimeError: A backward pass is running.
 
@@ -436,14 +440,14 @@ class GraphWidget(GraphTraits, Exports):
         self._nodes.turn(node, "expand")
 
     @grad_mode_kept
-    def collapse(self, node: int) -> None:
+    def collapse(self, node: int | str) -> None:
         """Hide what is inside of a node again: a double click on the head of its box.
 
         Args:
-            node: Its id, or that of something inside of it.
+            node (int | str): Its id, or that of something inside of it; or the name of its tensor.
 
         Raises:
-            TypeError: ``node`` is not a whole number.
+            TypeError: ``node`` is neither an id nor a name.
             ValueError: It has nothing inside; or the widget is closed.
             RuntimeError: A backward pass is running.
 
@@ -463,7 +467,7 @@ class GraphWidget(GraphTraits, Exports):
     def diagnose(
         self,
         *,
-        names: Names | None = None,
+        names: TensorNames | None = None,
         optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
         vanishing: float = 1e-4,
         exploding: float = 1e4,
@@ -474,21 +478,30 @@ class GraphWidget(GraphTraits, Exports):
         """Look for what commonly goes wrong with gradients, and list it under the picture.
 
         Args:
-            names: The program's names for its parameters, as for `gradwalk.diagnose`. By default
-                the caller's variables.
-            optimizer: What steps after this backward, as for `gradwalk.diagnose`.
-            vanishing: As for `gradwalk.diagnose`, as are all that follow.
-            exploding: From which factor on a gradient explodes.
-            dead: From which share of zeros on a ReLU is dead.
-            largest: How many of the nodes that hold most memory to name.
-            stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-                caller, and a function that wraps this one passes 2.
+            names (TensorNames, optional): Names of parameters: a mapping from names to tensors or
+                modules, or one module. Those that are not in the graph are reported. By default the
+                caller's variables.
+            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): The
+                optimizer that steps after this backward, or several. Its parameters are expected to
+                get a gradient, and parameters that it does not hold are reported. None for no check
+                of it.
+            vanishing (float, optional): A gradient vanishes if its norm falls below this share of
+                its norm at the layer nearest to the output. Default: ``1e-4``.
+            exploding (float, optional): A gradient explodes if its norm grows by this factor on the
+                way. Default: ``1e4``.
+            dead (float, optional): A ReLU is dead if this share of its units is zero for every
+                example. Default: ``0.9``.
+            largest (int, optional): The number of nodes to name that hold most memory. Default:
+                ``5``.
+            stacklevel (int, optional): The frame whose variables give names, as for
+                ``warnings.warn``: 1 is the caller, and a function that wraps this one passes 2.
+                Default: ``1``.
 
         Returns:
-            The findings, the gravest first; `findings` has them, too.
+            The findings, the most severe first; `findings` has them, too.
 
         Raises:
-            TypeError: ``optimizer`` is none.
+            TypeError: ``optimizer`` is not an optimizer, or a threshold is not a number.
             ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
 
         Example::
@@ -538,8 +551,9 @@ class GraphWidget(GraphTraits, Exports):
         """Find which graphs of earlier updates are still alive, and through what.
 
         Args:
-            stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-                caller, and a function that wraps this one passes 2.
+            stacklevel (int, optional): The frame whose variables give names, as for
+                ``warnings.warn``: 1 is the caller, and a function that wraps this one passes 2.
+                Default: ``1``.
 
         Returns:
             One entry for all graphs that one list, dict or object holds. Empty if no earlier graph
@@ -576,9 +590,11 @@ class GraphWidget(GraphTraits, Exports):
         them, or rounded to three digits or more.
 
         Args:
-            what: "grad", "value" or "order"; None ends the quiz. For the first and the last the
-                real backward is run, if there was none yet.
-            nodes: Which nodes, by id or name; None for all that have one known number.
+            what (str | None, optional): "grad", "value" or "order"; None ends the quiz. For the
+                first and the last the real backward is run, if there was none yet. Default:
+                ``"grad"``.
+            nodes (Iterable[int | str], optional): Which nodes, by id or name; None for all that
+                have one known number.
 
         Raises:
             ValueError: ``what`` is nothing that can be asked, or a node has no such number.
@@ -602,8 +618,9 @@ class GraphWidget(GraphTraits, Exports):
         """Answer a question of the quiz, as the reader does in the picture.
 
         Args:
-            node: Which node, by id or name.
-            text: The number, as it would be typed; left out where the order is asked.
+            node (int | str): Which node, by id or name.
+            text (str | float, optional): The number, as it would be typed; left out where the order
+                is asked. None where the order is asked.
 
         Returns:
             Whether it is right.
@@ -628,7 +645,7 @@ class GraphWidget(GraphTraits, Exports):
         """Give up a question of the quiz, or all.
 
         Args:
-            node: Which node, by id or name; None for all that are open.
+            node (int | str, optional): Which node, by id or name; None for all that are open.
 
         Raises:
             ValueError: No quiz is on, or it asks nothing about the node.

@@ -102,8 +102,8 @@ def check(node: Node | torch.Tensor, *inputs: object) -> Check:
     compared. No ``.grad`` changes, and the random state stays as it is.
 
     Args:
-        node: The node of the Function, ``y.grad_fn``; or its output.
-        *inputs: All arguments of ``apply``, in order, where the node did not save them.
+        node (Node | torch.Tensor): The node of the Function, ``y.grad_fn``; or its output.
+        *inputs (object): All arguments of ``apply``, in order, where the node did not save them.
 
     Returns:
         The result.

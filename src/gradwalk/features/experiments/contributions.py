@@ -131,16 +131,18 @@ def contributions(
     No ``.grad`` changes, no hook runs, nothing is freed, and the forward pass does not run again.
 
     Args:
-        tensor_or_name: A tensor of the graph, or its name.
-        *outputs: As for `gradwalk.capture`, each a scalar.
-        by: "edge", the operations that took the tensor; "output", which output (which loss) made
-            it; "path", the largest ways from an output to the tensor, and all others as one;
-            "sample", dimension 0 of the tensors from which the outputs are computed: the part that
-            each row of them is to blame for. Torch does not know what a dimension means: whatever
-            the first one is, its rows are called samples, so ask where it is the batch. Where
-            samples touch each other (batch norm), a part is what came through the sample's own row.
-        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-            caller, and a function that wraps this one passes 2.
+        tensor_or_name (torch.Tensor | str): A tensor of the graph, or its name.
+        *outputs (Outputs): Tensors that require grad, ``GradientEdge``s or autograd ``Node``s, any
+            number, also in lists, tuples and dicts; each of one number.
+        by (By, optional): "edge", the operations that took the tensor; "output", which output
+            (which loss) made it; "path", the largest ways from an output to the tensor, and all
+            others as one; "sample", dimension 0 of the tensors from which the outputs are computed:
+            the part that each row of them is to blame for. Torch does not know what a dimension
+            means: whatever the first one is, its rows are called samples, so ask where it is the
+            batch. Where samples touch each other (batch norm), a part is what came through the
+            sample's own row. Default: ``"edge"``.
+        stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
+            1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 
     Returns:
         The parts, the largest share first. They sum to the gradient. Empty if no gradient

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from ...result import make, replaced, returned_by
 from ...sources.graph_source import TakesSnapshots
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...tracing.annotate import watched
-from ...types import Edge, Gradient, Outputs, RecordedGraph
+from ...types import Edge, Gradient, Outputs, RecordedGraph, Replacement
 from .change import same
 from .experiment import Experiment, Outcome, place_name, read_edits
 from .program_change import program_change
@@ -51,7 +51,7 @@ class WhatIf:
         """Return a copy with a name, for `beside`.
 
         Args:
-            name: The name: "no skip".
+            name (str): The name: "no skip".
 
         Returns:
             The copy.
@@ -83,7 +83,7 @@ class WhatIf:
         """Return the gradients without changes and with each result's changes, as columns.
 
         Args:
-            *others: Other results for the same pass.
+            *others (WhatIf): Other results for the same pass.
 
         Returns:
             "before", and the name of each -> leaf -> its gradient, None for none;
@@ -139,8 +139,7 @@ def what_if(
     *outputs: Outputs | RecordedGraph,
     cut: Edge | Iterable[Edge] = (),
     scale: Mapping[Edge, float | torch.Tensor] | None = None,
-    replace: Mapping[Edge, torch.Tensor | Callable[[torch.Tensor], torch.Tensor | None]]
-    | None = None,
+    replace: Mapping[Edge, Replacement] | None = None,
     gradient: Gradient | None = None,
     inputs: torch.Tensor | str | Iterable[torch.Tensor | str] | None = None,
     stacklevel: int = 1,
@@ -153,17 +152,23 @@ def what_if(
     or a tensor, or a tensor's name, for all edges that flow to it, as one.
 
     Args:
-        *outputs: As for `gradwalk.capture`; or one `Recording`, or one `GraphWidget` that has
-            recorded a pass. Then only nodes below the change run, unless your hooks changed
-            gradients.
-        cut: The edges through which no gradient flows, as after ``detach()``.
-        scale: ``{edge: factor}``.
-        replace: ``{edge: tensor or function of the gradient}``, as ``Tensor.register_hook`` takes
-            it.
-        gradient: The gradient to start from, as for ``Tensor.backward``; a list for several.
-        inputs: The tensors to report, or their names; None for every leaf.
-        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-            caller, and a function that wraps this one passes 2.
+        *outputs (Outputs | RecordedGraph): Tensors that require grad, ``GradientEdge``s or autograd
+            ``Node``s, any number, also in lists, tuples and dicts. Or one `Recording`, or one
+            `GraphWidget` that has recorded a pass: then only nodes below the change run, unless
+            your hooks changed gradients.
+        cut (Edge | Iterable[Edge], optional): The edges through which no gradient flows, as after
+            ``detach()``. Default: ``()``.
+        scale (Mapping[Edge, float | torch.Tensor], optional): ``{edge: factor}``. None scales
+            nothing.
+        replace (Mapping[Edge, Replacement], optional): ``{edge: tensor or function of the
+            gradient}``, as ``Tensor.register_hook`` takes it. None replaces nothing.
+        gradient (Gradient, optional): The gradient to start from, as in ``Tensor.backward``: a
+            tensor of the output's shape, or a list of them, one per output. None for outputs of one
+            number.
+        inputs (torch.Tensor | str | Iterable[torch.Tensor | str], optional): The tensors to report,
+            or their names; None for every leaf.
+        stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
+            1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 
     Returns:
         The gradients before and after.

@@ -40,10 +40,10 @@ def held(loss: Outputs | None = None, *, stacklevel: int = 1) -> list[HeldGraph]
     cannot be seen. Nothing is kept alive, and no garbage collection starts.
 
     Args:
-        loss: A tensor with a graph, or several in a list or dict, to learn who holds that graph.
-            By default all graphs of this process.
-        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-            caller, and a function that wraps this one passes 2.
+        loss (Outputs, optional): A tensor with a graph, or several in a list or dict, to learn who
+            holds that graph. By default all graphs of this process.
+        stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
+            1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 
     Returns:
         For a tensor, its graph. Else a list: the most memory first, and graphs that one list, dict

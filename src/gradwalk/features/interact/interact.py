@@ -410,10 +410,10 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         """Take a step of gradient descent: ``w ← w - lr · w.grad``, and call the function anew.
 
         Args:
-            lr: The learning rate.
-            names: Which arguments move, or which one. None for those that were given as a range, a
-                control or a tensor; a plain number is taken for data, unless there is nothing else.
-                Whole numbers stay.
+            lr (float, optional): The learning rate. Default: ``0.05``.
+            names (str | Iterable[str], optional): Which arguments move, or which one. None for
+                those that were given as a range, a control or a tensor; a plain number is taken for
+                data, unless there is nothing else. Whole numbers stay.
 
         Returns:
             The loss before and after, and what moved.
@@ -484,13 +484,13 @@ def interact(function: Callable[..., Outputs], /, **arguments: object) -> Intera
     the function takes another branch the graph is another, and the picture says what changed.
 
     Args:
-        function: Returns the tensor to call backward on, or several. Numbers reach it as leaf
-            tensors that require grad.
-        **arguments: As for ``ipywidgets.interact``: a tuple ``(min, max)`` or ``(min, max, step)``,
-            a number, a bool, a text, a list, a dict, ``fixed(x)``, any control of ipywidgets; also
-            a tensor of up to 16 numbers, with a control for each. A choice from a list or a dict
-            reaches the function as a leaf if it is a float, else unchanged: 2 is a number of
-            layers, 2.0 a number to differentiate by.
+        function (Callable[..., Outputs]): Returns the tensor to call backward on, or several.
+            Numbers reach it as leaf tensors that require grad.
+        **arguments (object): As for ``ipywidgets.interact``: a tuple ``(min, max)`` or ``(min, max,
+            step)``, a number, a bool, a text, a list, a dict, ``fixed(x)``, any control of
+            ipywidgets; also a tensor of up to 16 numbers, with a control for each. A choice from a
+            list or a dict reaches the function as a leaf if it is a float, else unchanged: 2 is a
+            number of layers, 2.0 a number to differentiate by.
 
     Returns:
         A box with the controls and the picture: ``.widget`` is the `GraphWidget`, ``.controls`` has

@@ -21,8 +21,7 @@ from ...schema.comparison import ErrorsModel
 from ...sources.graph_source import GraphSource, Snapshot, are_small
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.reading import dtype_of, tolerances
-from ...types import Gradient, Outputs, RecordedGraph
-from ...types import Names as TensorNames
+from ...types import Gradient, Outputs, RecordedGraph, TensorNames
 from .aligned import Aligned, Distances, aligned, wrongly_paired
 from .known_numbers import NUMERICS, RunNumbers, read_run, read_tolerance, size_of_sum
 from .own_error import Sweep, added_to_leaf
@@ -139,7 +138,7 @@ class NumericsComparison:
         Backward is linear in the gradients, so the parts sum to the error.
 
         Args:
-            leaf: Its name, or its id in ``a``.
+            leaf (int | str): Its name, or its id in ``a``.
 
         Returns:
             One part per node, and the rest at the end: nodes without a match, and errors that
@@ -202,19 +201,24 @@ def compare_numerics(
     every small result.
 
     Args:
-        a: The expected run: a tensor that requires grad, or several in a list or dict; a
-            `Recording`; a `GraphWidget` that has recorded a pass; or the path of a file that
-            `gradwalk.save` wrote.
-        b: The run to compare with it, of the same kinds.
-        names: Names for tensors, as for `gradwalk.capture`; by default the caller's variables.
-        gradient: The gradient that backward starts from in both, as for ``Tensor.backward``. It is
-            cast to the dtype of each output.
-        rtol: The relative tolerance, given together with ``atol``. By default both are those of
-            ``torch.testing.assert_close`` for the coarser of the two dtypes of a node.
-        atol: The absolute tolerance. For gradients it is multiplied by the largest number in ``a``
-            of the gradient and of its contributions, so that the scale of the loss does not matter.
-        stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-            caller, and a function that wraps this one passes 2.
+        a (Outputs | RecordedGraph | str | os.PathLike[str]): The expected run: a tensor that
+            requires grad, or several in a list or dict; a `Recording`; a `GraphWidget` that has
+            recorded a pass; or the path of a file that `gradwalk.save` wrote.
+        b (Outputs | RecordedGraph | str | os.PathLike[str]): The run to compare with it, of the
+            same kinds.
+        names (TensorNames, optional): Names of tensors: a mapping from names to tensors or modules,
+            or one module. By default the caller's variables.
+        gradient (Gradient, optional): The gradient that backward starts from in both, as in
+            ``Tensor.backward``: a tensor of the output's shape, or a list of them, one per output.
+            It is cast to the dtype of each output. None for outputs of one number.
+        rtol (float, optional): The relative tolerance, given together with ``atol``. By default
+            both are those of ``torch.testing.assert_close`` for the coarser of the two dtypes of a
+            node.
+        atol (float, optional): The absolute tolerance, given together with ``rtol``; None as there.
+            For gradients it is multiplied by the largest number in ``a`` of the gradient and of its
+            contributions, so that the scale of the loss does not matter.
+        stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
+            1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 
     Returns:
         The comparison. It keeps the graphs alive.

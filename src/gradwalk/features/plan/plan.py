@@ -170,7 +170,7 @@ class Plan:
         """List the memory that is live at the peak, largest first.
 
         Args:
-            limit: The most entries; None for all.
+            limit (int | None, optional): The most entries; None for all. Default: ``20``.
 
         Returns:
             One entry per storage.
@@ -197,7 +197,7 @@ class Plan:
         """Choose the blocks to checkpoint so that the step fits a budget.
 
         Args:
-            budget: Bytes, or a text such as "40GB" or "80 GiB".
+            budget (int | str): Bytes, or a text such as "40GB" or "80 GiB".
 
         Returns:
             The blocks, the predicted peak, the extra work and the code.
@@ -220,7 +220,7 @@ class Plan:
         """Plan the step again, with the advised blocks checkpointed.
 
         Args:
-            advice: The result of `advise`.
+            advice (Advice): The result of `advise`.
 
         Returns:
             The new plan.
@@ -257,7 +257,8 @@ class Plan:
         """Write the picture as an interactive page that works offline.
 
         Args:
-            path: The file to write; None, the default, for no file.
+            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
+                file.
 
         Returns:
             The text of the page; with a path, the path.
@@ -308,7 +309,7 @@ class Plan:
         """Return the place of an operation.
 
         Args:
-            index: Its index in ``curve``.
+            index (int): Its index in ``curve``.
 
         Returns:
             The phase, operation, node, module and line.
@@ -372,18 +373,23 @@ def plan(
     whose attention keeps as much as a GPU's flash attention.
 
     Args:
-        model: The model, on any device, also on meta; or a function that builds it, which runs
-            with ``torch.device("meta")``.
-        batch: The input: a tensor, a tuple of positional arguments, or a dict of keyword
-            arguments. Its numbers are not read, so tensors on meta do.
-        loss: A function of the output and, if it takes two arguments, of the batch. None if the
-            model returns the loss, or an object with an attribute ``loss``.
-        optimizer: A class such as ``torch.optim.AdamW``, or a function that makes an optimizer of a
-            list of parameters. The plan is of a later step, whose optimizer has its state already.
-        ranks: The number of ranks of a distributed run; the plan is of one of them. This process
-            must not be in a process group.
-        shard: A function that shards the model in place, such as one that calls ``fully_shard``. It
-            gets a copy of the model, in a process group without communication.
+        model (nn.Module | Callable[[], nn.Module]): The model, on any device, also on meta; or a
+            function that builds it, which runs with ``torch.device("meta")``.
+        batch (torch.Tensor | tuple[object, ...] | Mapping[str, object]): The input: a tensor, a
+            tuple of positional arguments, or a dict of keyword arguments. Its numbers are not read,
+            so tensors on meta do.
+        loss (Callable[..., torch.Tensor], optional): A function of the output and, if it takes two
+            arguments, of the batch. None if the model returns the loss, or an object with an
+            attribute ``loss``.
+        optimizer (Callable[[list[nn.Parameter]], torch.optim.Optimizer], optional): A class such as
+            ``torch.optim.AdamW``, or a function that makes an optimizer of a list of parameters.
+            The plan is of a later step, whose optimizer has its state already. None plans forward
+            and backward only.
+        ranks (int, optional): The number of ranks of a distributed run; the plan is of one of them.
+            This process must not be in a process group. None for one process.
+        shard (Callable[[nn.Module], object], optional): A function that shards the model in place,
+            such as one that calls ``fully_shard``. It gets a copy of the model, in a process group
+            without communication. None for one process.
 
     Returns:
         The plan.
