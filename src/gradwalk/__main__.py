@@ -31,12 +31,9 @@ _EXPLAIN = "explain:"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Summarize a saved graph, or turn it into pages, pictures, text and JSON.
 
-    Args:
-        arguments: The arguments after the program's name; None for the command line's.
-
-    Returns:
-        0; 1 if it could not be done, after a sentence on standard error; 2 if the file has a
-        finding of severity "error".
+    Returns 0; 1 if it could not be done, after a sentence on standard error; 2 if the file has a
+    finding of severity "error". ``arguments``: the arguments after the program's name; None for the
+    command line's.
     """
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["plan"]:

@@ -24,24 +24,15 @@ from ..tracing.source_line import SourceLine
 
 @dataclass(frozen=True)
 class CheckContext:
-    """Everything that findings are made from.
+    """Everything that findings are made from."""
 
-    Attributes:
-        captured: The graph.
-        recording: The pass to judge, if there was one.
-        namespaces: Node id -> the module that ran it, as far as it is known.
-        called: The names of the program for its parameters.
-        is_explicit: Whether all that is called so belongs to the model.
-        optimizers: The optimizers that were given.
-        reduced: Leaves whose ``.grad`` is made of the gradients of several processes.
-    """
-
-    captured: Annotated
-    recording: RecordedPass | None
-    namespaces: Mapping[int, str]
-    called: Names
-    is_explicit: bool
-    optimizers: Sequence[torch.optim.Optimizer] = ()
+    captured: Annotated  # the graph
+    recording: RecordedPass | None  # the pass to judge, if there was one
+    namespaces: Mapping[int, str]  # node id -> the module that ran it, as far as it is known
+    called: Names  # the names of the program for its parameters
+    is_explicit: bool  # whether all that is called so belongs to the model
+    optimizers: Sequence[torch.optim.Optimizer] = ()  # the optimizers that were given
+    # Leaves whose ``.grad`` is made of the gradients of several processes.
     reduced: Collection[int] = ()
 
     @property

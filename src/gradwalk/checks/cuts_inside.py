@@ -41,9 +41,6 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
     A cut within a module gets a note. One outside of modules gets it when it keeps named tensors
     from every gradient: a target is often detached on purpose. Cuts that cost a parameter of the
     model its gradient are warnings, which `parameter_findings` gives.
-
-    Yields:
-        The findings; none for graphs that were not watched.
     """
     captured, called = evidence.captured, evidence.called
     ran = any(each.module is not None for each in captured.annotations.values())
@@ -83,11 +80,7 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
 
 
 def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
-    """Leaves that were computed from named tensors, of which gradient is lost on the way.
-
-    Yields:
-        Notes: a penalty on the gradient, or an attack, makes such a leaf on purpose.
-    """
+    """Leaves that were computed from named tensors, of which gradient is lost on the way."""
     roots = {node for node, _ in evidence.captured.roots}
     told = {cut.cause for each in evidence.captured.annotations.values() for cut in each.cuts}
     for node in evidence.leaves.values():

@@ -22,19 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Decline:
-    """How the gradient changed between two layers, one behind the other.
+    """How the gradient changed between two layers, one behind the other."""
 
-    Attributes:
-        near: The node of the layer nearest to the output.
-        far: The node of a layer that its gradient goes on to.
-        near_norm: The 2-norm of the gradient that arrives at the first.
-        far_norm: The same at the second.
-    """
-
-    near: int
-    far: int
-    near_norm: float
-    far_norm: float
+    near: int  # the node of the layer nearest to the output
+    far: int  # the node of a layer that its gradient goes on to
+    near_norm: float  # the 2-norm of the gradient that arrives at the first
+    far_norm: float  # the same at the second
 
     @property
     def ratio(self) -> float:
@@ -85,9 +78,6 @@ def declines(graph: nx.MultiDiGraph, run: RecordedRun, order: Iterable[int]) -> 
     A layer may be reached from several of these: of a gradient that shrinks the smallest start
     counts, of one that grows the largest. Gradients that are zero, NaN or infinite are left out:
     they say nothing of a ratio.
-
-    Returns:
-        Up to two changes per layer.
     """
     arriving = arriving_norms(run)
     layers = layers_of(graph)
@@ -117,12 +107,6 @@ def worst_declines(
     A layer whose gradient is small does not count as long as layers further on get a sound one by
     another way: a branch beside a residual connection (attention's queries at the start, a layer
     scale) may be small by design, and what vanishes does not come back.
-
-    Args:
-        graph: The captured graph.
-        run: A backward pass.
-        vanishing: The share of a gradient below which it vanishes.
-        exploding: The factor above which it explodes.
     """
     changes = declines(graph, run, run.steps)
     least: dict[int, float] = {}  # over the starts from which a layer is reached

@@ -25,20 +25,15 @@ from ..torch_api.saved_tensors import read_saved
 
 @dataclass(frozen=True)
 class Memory:
-    """The bytes that a graph holds for backward, and nobody else.
+    """The bytes that a graph holds for backward, and nobody else."""
 
-    Attributes:
-        nodes: Node id -> bytes. Memory that several nodes keep counts for the one that ran first,
-            because backward reaches it last and frees it there.
-        namespaces: Namespace -> bytes of the nodes directly in it.
-        total: All bytes.
-        unknown: How many tensors are of unknown size: a saved-tensor hook has packed them, and
-            unpacking may run the forward again; or their layout has no one memory to measure.
-    """
-
+    # Node id -> bytes. Memory that several nodes keep counts for the one that ran first, because
+    # backward reaches it last and frees it there.
     nodes: dict[int, int]
-    namespaces: dict[str, int]
-    total: int
+    namespaces: dict[str, int]  # namespace -> bytes of the nodes directly in it
+    total: int  # all bytes
+    # How many tensors are of unknown size: a saved-tensor hook has packed them, and unpacking may
+    # run the forward again; or their layout has no one memory to measure.
     unknown: int
 
 
@@ -48,24 +43,8 @@ def saved_memory(captured: Capture, namespaces: Mapping[int, str] | None = None)
     Memory that the program holds too is not counted: parameters, buffers, inputs and results in
     variables. Nothing that a hook packed is unpacked.
 
-    Args:
-        captured: The graph.
-        namespaces: Node id -> namespace, as `infer_namespaces` gives it; without it everything is
-            in the namespace "".
-
-    Returns:
-        The bytes, per node, per namespace and in all.
-
-    Example::
-
-        >>> from gradwalk.graph.capture import capture_nodes
-        >>> from gradwalk.graph.names import read_names
-        >>> from gradwalk.graph.outputs import read_outputs
-        >>> x = torch.ones(1000, requires_grad=True)
-        >>> y = x.exp().log().sum()
-        >>> memory = saved_memory(capture_nodes(read_outputs((y,), "test"), read_names({}, "test")))
-        >>> memory.total  # 1,000 numbers of 4 bytes: what exp gave, and log takes; x is held by us
-        4000
+    ``namespaces``: node id -> namespace, as `infer_namespaces` gives it; without it everything is
+    in the namespace "".
     """
     kept = _Kept()
     graph = captured.graph
@@ -82,12 +61,7 @@ def saved_memory(captured: Capture, namespaces: Mapping[int, str] | None = None)
 
 
 def freed_bytes(nodes: Iterable[Node], results: Iterable[torch.Tensor]) -> int:
-    """Count the bytes that are freed when graphs and some of their results are deleted together.
-
-    Args:
-        nodes: All nodes of the graphs.
-        results: The results that are deleted with them.
-    """
+    """Count the bytes that are freed when graphs and some of their results are deleted together."""
     kept = _Kept()
     for result in results:
         kept.add(0, result, is_output=False)
@@ -113,26 +87,21 @@ def memory_model(memory: Memory) -> MemoryModel:
 
 @dataclass
 class _Kept:
-    """The tensors that nodes keep, while we look at them.
+    """The tensors that nodes keep, while we look at them."""
 
-    Attributes:
-        tensors: Each tensor once, by ``id``.
-        holders: ``id`` of a tensor -> how often the graph holds it.
-        views: ``id`` of a tensor -> how many of the others are views of it.
-        copies: Storage -> how many tensors hold it that only torch sees: a node that keeps its own
-            output keeps a copy of the tensor, so that the two do not hold each other.
-        first: Storage -> the node that ran first among those that keep it.
-        results: ``id`` of each tensor that is deleted with the graph, referred to or not.
-        unknown: How many tensors could not be measured.
-    """
-
-    tensors: dict[int, torch.Tensor] = field(default_factory=dict)
+    tensors: dict[int, torch.Tensor] = field(default_factory=dict)  # each tensor once, by ``id``
+    # ``id`` of a tensor -> how often the graph holds it.
     holders: Counter[int] = field(default_factory=Counter)
+    # ``id`` of a tensor -> how many of the others are views of it.
     views: Counter[int] = field(default_factory=Counter)
+    # Storage -> how many tensors hold it that only torch sees: a node that keeps its own output
+    # keeps a copy of the tensor, so that the two do not hold each other.
     copies: Counter[int] = field(default_factory=Counter)
+    # Storage -> the node that ran first among those that keep it.
     first: dict[int, int] = field(default_factory=dict)
+    # ``id`` of each tensor that is deleted with the graph, referred to or not.
     results: set[int] = field(default_factory=set)
-    unknown: int = 0
+    unknown: int = 0  # how many tensors could not be measured
 
     def add_node(self, i: int, node: Node) -> None:
         """Note all that a node keeps; no variable may outlive this, or it counts as a holder."""

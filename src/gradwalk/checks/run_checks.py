@@ -89,11 +89,7 @@ _FIT: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 @grad_mode_kept
 def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
-    """Find what may be wrong, as `diagnose` returns it.
-
-    Returns:
-        The findings, the gravest first. A part that fails becomes a note, and the others stay.
-    """
+    """Find what may be wrong, as `diagnose` returns it."""
     run = evidence.run
     parts: list[Callable[[], Iterable[Finding]]] = [
         lambda: not_finite(evidence),

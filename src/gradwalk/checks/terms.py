@@ -34,17 +34,11 @@ _UNMEANT = _COPIED | {NO_DERIVATIVE, "integer result", "integer cast"}
 
 @dataclass(frozen=True)
 class _Term:
-    """One of several parts that an output is the sum of.
+    """One of several parts that an output is the sum of."""
 
-    Attributes:
-        node: Its node.
-        taken_by: The addition that took it.
-        own: The nodes that lead to no other term.
-    """
-
-    node: int
-    taken_by: int
-    own: frozenset[int]
+    node: int  # its node
+    taken_by: int  # the addition that took it
+    own: frozenset[int]  # the nodes that lead to no other term
 
 
 def term_findings(evidence: CheckContext) -> Iterator[Finding]:

@@ -195,9 +195,6 @@ def dead_units(captured: Capture, run: RecordedRun | None) -> Iterator[tuple[int
     A unit is a channel, the second dimension, of a tensor with more than three dimensions; else an
     entry of the last one. The saved tensor is read; without it, the incoming and outgoing
     gradients.
-
-    Yields:
-        (node, dead units, units), of the ReLUs of which anything is known.
     """
     for node, op in captured.graph.nodes(data="op"):
         if op not in _OPS:

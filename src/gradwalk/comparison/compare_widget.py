@@ -110,11 +110,7 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
     _columns: dict[str, LeafColumn]
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        """Refuse: `gradwalk.compare` makes it.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse: `gradwalk.compare` makes it."""
         raise TypeError("CompareWidget() makes nothing. Call compare({'a': loss_a, 'b': loss_b}).")
 
     @classmethod
@@ -128,12 +124,9 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
     ) -> CompareWidget:
         """Match the graphs and watch them.
 
-        Args:
-            subjects: Label -> graph, as `gradwalk.comparison.inputs.read_graphs` gives them.
-            constants: Whether operands that need no grad are drawn, and where gradient was cut.
-            errors: Returns how far the numbers of two graphs are apart, when it is known which node
-                has which place in ``members``.
-            direction: Which way gradients flow in the drawing.
+        ``subjects``: label -> graph, as `gradwalk.comparison.inputs.read_graphs` gives them.
+        ``errors``: returns how far the numbers of two graphs are apart, when it is known which node
+        has which place in ``members``.
         """
         widget: CompareWidget = cls.__new__(cls)
         widget._arrange(subjects)

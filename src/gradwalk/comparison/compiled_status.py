@@ -20,17 +20,7 @@ def compiled_model(
     opened: GraphSource,
     places: tuple[Mapping[int, int], Mapping[int, int]],
 ) -> CompiledModel:
-    """Describe the operations of a program beside its compiled version.
-
-    Args:
-        compiled: As `gradwalk.comparison.difference.difference` found it.
-        plain: The program that is not compiled.
-        opened: The compiled one.
-        places: Of nodes of both, in this order.
-
-    Returns:
-        Plain JSON values.
-    """
+    """Describe the operations of a program beside its compiled version."""
     here, there = places
     calls = opened.drawn.nodes
     operations: list[BecameModel] = []

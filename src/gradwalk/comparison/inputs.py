@@ -27,23 +27,12 @@ def read_graphs(
 ) -> dict[str, GraphSource]:
     """Capture each graph under its label.
 
-    Args:
-        graphs: A mapping from labels to what `gradwalk.capture` takes or to static graphs, or a
-            list of tensors and static graphs.
-        names: The argument ``names=``: as for `gradwalk.capture`, for all graphs; or a mapping from
-            every label to the names of its graph; or None.
-        found: Names to use when ``names`` is None.
-        constants: Whether operands that need no grad are to be drawn. None finds them in small
-            graphs only.
-
-    Returns:
-        Label -> graph, in the order given, not followed yet. Tensors in a list are labelled with
-        their names.
-
-    Raises:
-        TypeError: ``graphs`` or ``names`` is of the wrong kind, or a label is not a string.
-        ValueError: There are fewer than two graphs or more than four, a label is empty, or an
-            output does not require grad.
+    Returns label -> graph, in the order given, not followed yet. Tensors in a list are labelled
+    with their names. ``graphs``: a mapping from labels to what `gradwalk.capture` takes or to
+    static graphs, or a list of tensors and static graphs. ``names``: the argument ``names=``: as
+    for `gradwalk.capture`, for all graphs; or a mapping from every label to the names of its graph;
+    or None. ``found``: names to use when ``names`` is None. ``constants``: whether operands that
+    need no grad are to be drawn. None finds them in small graphs only.
     """
     if isinstance(names, (torch.Tensor, GradientEdge)):
         raise TypeError(

@@ -30,9 +30,7 @@ class LeafColumn:
     def __init__(self, subject: GraphSource, nodes: Iterable[int | None]) -> None:
         """Read the current leaves.
 
-        Args:
-            subject: The graph.
-            nodes: The leaves; None for one that is in other graphs only.
+        ``nodes``: the leaves; None for one that is in other graphs only.
         """
         self._subject = subject
         self._nodes = [node for node in nodes if node is not None]
@@ -91,13 +89,8 @@ def rows_shown(
 ) -> list[dict[str, Any]]:
     """Return the leaves of the table, in their order.
 
-    Args:
-        leaves: The leaf table of `gradwalk.comparison.difference.difference`.
-        graphs: Label -> the compared graph.
-
-    Returns:
-        All leaves; with too many, those that differ between graphs first. A leaf without a name
-        has the label of its node.
+    Returns all leaves; with too many, those that differ between graphs first. A leaf without a name
+    has the label of its node. ``graphs``: label -> the compared graph.
     """
     ranked = sorted(range(len(leaves)), key=lambda i: (_is_alike(leaves[i]), i))
     return [
@@ -126,14 +119,8 @@ def table_model(
 ) -> LeafTableModel:
     """Build the current table.
 
-    Args:
-        rows: The result of `rows_shown`.
-        total: The number of leaves.
-        cells: Label -> the result of `LeafColumn.cells`.
-        places: Label -> node of that graph -> its number in the united graph.
-
-    Returns:
-        Plain JSON values.
+    ``cells``: label -> the result of `LeafColumn.cells`. ``places``: label -> node of that graph ->
+    its number in the united graph.
     """
     models: list[LeafRowModel] = []
     for row in rows:

@@ -17,15 +17,10 @@ from ..sources.graph_source import GraphSource
 
 @dataclass(frozen=True)
 class MergedStep:
-    """One step of several passes at once.
+    """One step of several passes at once."""
 
-    Attributes:
-        node: What runs.
-        passes: The passes that run it in this step.
-    """
-
-    node: int
-    passes: tuple[int, ...]
+    node: int  # what runs
+    passes: tuple[int, ...]  # the passes that run it in this step
 
 
 def merge_steps(passes: Sequence[Sequence[int]]) -> list[MergedStep]:
@@ -34,17 +29,8 @@ def merge_steps(passes: Sequence[Sequence[int]]) -> list[MergedStep]:
     Every pass keeps its own order. What only some of them run comes as soon as it can, that of
     earlier passes first; nodes that two passes run in opposite orders take a step in each.
 
-    Args:
-        passes: For each pass the nodes that ran, in order, none twice; a node that several passes
-            share has the same number in each.
-
-    Returns:
-        The steps.
-
-    Example::
-
-        >>> [(step.node, step.passes) for step in merge_steps([[7, 5, 3], [7, 4, 3]])]
-        [(7, (0, 1)), (5, (0,)), (4, (1,)), (3, (0, 1))]
+    ``passes``: for each pass the nodes that ran, in order, none twice; a node that several passes
+    share has the same number in each.
     """
     merged: list[MergedStep] = []
     for number, nodes in enumerate(passes):
@@ -65,15 +51,7 @@ def merge_steps(passes: Sequence[Sequence[int]]) -> list[MergedStep]:
 
 
 def cursors(steps: Sequence[MergedStep], passes: int) -> list[list[int]]:
-    """Where each pass stands after so many merged steps.
-
-    Args:
-        steps: What `merge_steps` gave.
-        passes: How many passes there are.
-
-    Returns:
-        For 0, 1, ... all of the steps: after how many of its own steps each pass is.
-    """
+    """Where each pass stands after so many merged steps."""
     now = [0] * passes
     found = [now]
     for step in steps:
@@ -109,9 +87,8 @@ class LinkedPasses:
     ) -> None:
         """Link some graphs.
 
-        Args:
-            subjects: Label -> graph.
-            places: Label -> node of that graph -> its number in all graphs laid on each other.
+        ``subjects``: label -> graph. ``places``: label -> node of that graph -> its number in all
+        graphs laid on each other.
         """
         self.subjects = dict(subjects)
         live = [label for label, each in subjects.items() if each.runs_backward]
@@ -215,13 +192,7 @@ class LinkedPasses:
     def run(self, labels: Collection[str], gradient: Any, **asked: Any) -> None:
         """Run the real backward of some of the graphs, and move to the end.
 
-        Args:
-            labels: Which.
-            gradient: What to start from, as for ``Tensor.backward``; or a mapping from labels.
-            **asked: As for `gradwalk.backward.run_backward.run_backward`.
-
-        Raises:
-            Exception: The error of a backward. The cursors are then at the start.
+        ``gradient``: what to start from, as for ``Tensor.backward``; or a mapping from labels.
         """
         self.seek(0)
         shared = shared_tensors(self.subjects.values())

@@ -32,10 +32,7 @@ _ZERO_AT = {
 def reason_of(tensor: torch.Tensor, name: str | None, graph: LossGraph | None) -> Reason:
     """Explain why the ``.grad`` of a tensor is as it is.
 
-    Args:
-        tensor: The tensor.
-        name: Its name in the user's program.
-        graph: The graph of the loss, with its recorded pass; None when no loss was given.
+    ``graph``: the graph of the loss, with its recorded pass; None when no loss was given.
     """
     asked = Asked(tensor, name)
     has_grad = tensor.is_leaf or tensor.retains_grad  # else torch warns when .grad is read

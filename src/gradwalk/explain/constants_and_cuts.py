@@ -118,16 +118,7 @@ _LOST = {
 
 
 def lost_by(cut: Cut, source: str, *, advise: bool = True) -> str:
-    """Say how a gradient was lost and what to do about it, to follow a colon.
-
-    Args:
-        cut: Where it was lost.
-        source: The name of the tensor whose values went on.
-        advise: Whether to say what to do about it.
-
-    Returns:
-        One or two sentences, without the last full stop.
-    """
+    """Say how a gradient was lost and what to do about it, to follow a colon."""
     at = at_line(cut.where, text=True)
     if cut.own is not None:
         at += f", called{at_line(cut.own, text=True)},"

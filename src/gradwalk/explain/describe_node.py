@@ -43,13 +43,7 @@ _MOST_DERIVATIVES = 4
 
 
 def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = None) -> str:
-    """Describe a node in one or two sentences.
-
-    Args:
-        data: Its attributes in the captured graph.
-        node: It.
-        arrived: The gradient that came to its first output in the pass that is shown, if known.
-    """
+    """Describe a node in one or two sentences."""
     if data["kind"] == "leaf":
         name = data["name"] or "This tensor"
         grad = f"{name}.grad" if data["name"] else "its .grad"
@@ -188,15 +182,8 @@ def no_grad(
 ) -> str:
     """Say why the ``.grad`` of a node's tensor is None.
 
-    Args:
-        graph: The captured graph.
-        node_id: The node.
-        tensor: Its tensor: a leaf, an intermediate tensor, or None when it is not at hand.
-        run: The backward pass that is shown; None before the first.
-        state: How far the node is at the cursor.
-
-    Returns:
-        One or two sentences.
+    ``tensor``: its tensor: a leaf, an intermediate tensor, or None when it is not at hand. ``run``:
+    the backward pass that is shown; None before the first.
     """
     data = graph.nodes[node_id]
     name = data["name"] or ("this leaf" if data["kind"] == "leaf" else "this tensor")

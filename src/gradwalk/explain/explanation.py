@@ -34,11 +34,7 @@ class Explanation(str):
     parts: tuple[Explanation, ...]
 
     def __new__(cls, *_: object, **__: object) -> Explanation:
-        """Refuse: `explain_grad` makes it.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse: `explain_grad` makes it."""
         raise TypeError("Explanation() makes nothing. Call explain_grad(tensor, loss).")
 
     @classmethod

@@ -29,21 +29,15 @@ _MOST_ALIKE = 16  # leaves of one shape
 
 @dataclass(frozen=True)
 class LossGraph:
-    """The graph of a loss.
+    """The graph of a loss."""
 
-    Attributes:
-        captured: The graph with its annotations; None when no part of the loss requires grad.
-        without_grad: The parts of the loss that do not require grad.
-        name: The name of the loss in a sentence.
-        gathered: ``id`` of a parameter that FSDP2 shards -> that of its gathered leaf.
-        run: The recorded backward pass, if one has ended.
-    """
-
+    # The graph with its annotations; None when no part of the loss requires grad.
     captured: Annotated | None
-    without_grad: tuple[torch.Tensor, ...]
-    name: str
+    without_grad: tuple[torch.Tensor, ...]  # the parts of the loss that do not require grad
+    name: str  # the name of the loss in a sentence
+    # ``id`` of a parameter that FSDP2 shards -> that of its gathered leaf.
     gathered: Mapping[int, int] = field(default_factory=dict)
-    run: RecordedRun | None = None
+    run: RecordedRun | None = None  # the recorded backward pass, if one has ended
 
     @property
     def is_leaf(self) -> bool:
@@ -76,8 +70,7 @@ class LossGraph:
     def reconnecting(self, tensor: torch.Tensor) -> list[list[Cut]]:
         """The sets of cuts of which each, once removed, lets a gradient reach a tensor.
 
-        Returns:
-            The smallest sets that are known; empty where none is.
+        Returns the smallest sets that are known; empty where none is.
         """
         chains = [(cut, group) for group in self._behind if (cut := group.ends_at(tensor))]
         found: list[list[Cut]] = []
@@ -255,20 +248,14 @@ class LossGraph:
 
 @dataclass(frozen=True)
 class _Behind:
-    """Cuts of one cause, with the graphs that still live behind them.
+    """Cuts of one cause, with the graphs that still live behind them."""
 
-    Attributes:
-        cuts: The cuts.
-        known: ``id`` of each tensor that lives of those known to be behind one -> that cut.
-        leaves: ``id`` of each leaf of these graphs.
-        nodes: Their nodes.
-        via: The cuts whose graphs have these nodes; None for the graph of the loss itself.
-    """
-
-    cuts: list[Cut]
+    cuts: list[Cut]  # the cuts
+    # ``id`` of each tensor that lives of those known to be behind one -> that cut.
     known: dict[int, Cut]
-    leaves: frozenset[int]
-    nodes: frozenset[Node]
+    leaves: frozenset[int]  # ``id`` of each leaf of these graphs
+    nodes: frozenset[Node]  # their nodes
+    # The cuts whose graphs have these nodes; None for the graph of the loss itself.
     via: _Behind | None
 
     def ends_at(self, tensor: torch.Tensor) -> Cut | None:
@@ -345,13 +332,8 @@ def _cuts_seen(captured: Capture) -> list[Cut]:
 def read_loss(loss: Any, names: Names) -> LossGraph:
     """Capture the graph of a loss, or use the one that an open widget has captured.
 
-    Args:
-        loss: A tensor, ``GradientEdge`` or autograd ``Node``, any number, also in lists, tuples
-            and dicts; or one `Recording`.
-        names: The names of tensors in the user's program.
-
-    Raises:
-        TypeError: Something has no autograd graph.
+    ``loss``: a tensor, ``GradientEdge`` or autograd ``Node``, any number, also in lists, tuples and
+    dicts; or one `Recording`.
     """
     given = values_in(loss)
     if len(given) == 1 and isinstance(given[0], Recording):

@@ -22,15 +22,11 @@ from .reason import Asked, Reason, operation
 
 @dataclass(frozen=True)
 class CutOff:
-    """How a tensor is cut off.
+    """How a tensor is cut off."""
 
-    Attributes:
-        sets: Sets of cuts. Once one of them is removed, a gradient reaches the tensor.
-        is_known: Whether that is so. Else there is one set, of all cuts on the way.
-    """
-
+    # Sets of cuts. Once one of them is removed, a gradient reaches the tensor.
     sets: list[list[Cut]]
-    is_known: bool
+    is_known: bool  # whether that is so. Else there is one set, of all cuts on the way.
 
     @property
     def causes(self) -> tuple[object, ...]:
@@ -52,11 +48,7 @@ def cut_off(graph: LossGraph, tensor: torch.Tensor) -> CutOff | None:
 def about_cut_off(found: CutOff, names: Mapping[int, str], them: str, place: str = "") -> str:
     """Say which cuts are in the way, and what to do where that is known; to follow a colon.
 
-    Args:
-        found: How some tensors are cut off.
-        names: ``id`` of each of these tensors -> its name.
-        them: What to call them.
-        place: Where the first cut was made, for before it.
+    ``names``: ``id`` of each of these tensors -> its name.
     """
     first, *others = found.sets
     causes = list(dict.fromkeys(cause for cut in first for cause in (cut.cause, *cut.again)))
@@ -112,8 +104,7 @@ def _unseen(graph: LossGraph) -> Iterator[UnrecordedSource]:
 def about_copy(graph: LossGraph, tensor: torch.Tensor, within: str) -> str:
     """Describe a leaf of the graph that may be a copy of a tensor outside it.
 
-    Returns:
-        A sentence after a space; empty if no leaf fits.
+    Returns a sentence after a space; empty if no leaf fits.
     """
     if graph.captured is None:
         return ""

@@ -22,15 +22,10 @@ from .constants_and_cuts import at_line
 def effect_on(run: RecordedRun, node: int | None, tensor: torch.Tensor) -> str:
     """Classify a ``.grad`` that is set by what a recorded pass did to it.
 
-    Args:
-        run: The pass, which has ended.
-        node: The node that accumulates into the tensor or made it; None if the graph has none.
-        tensor: The tensor.
-
-    Returns:
-        A cause: "recorded" (the gradient of this pass), "accumulated" (added to an earlier one),
-        "changed" (since the pass), "differs" (from the gradient of a pass that was only watched),
-        "unread" (not comparable), "not by pass", "before step", or "stopped, set".
+    Returns a cause: "recorded" (the gradient of this pass), "accumulated" (added to an earlier
+    one), "changed" (since the pass), "differs" (from the gradient of a pass that was only watched),
+    "unread" (not comparable), "not by pass", "before step", or "stopped, set". ``node``: the node
+    that accumulates into the tensor or made it; None if the graph has none.
     """
     timeline = timeline_of(run, tensor)
     if timeline is None:
@@ -89,9 +84,8 @@ def _is_empty(before: Moment) -> bool:
 def freed_part(captured: Annotated) -> tuple[int, int] | None:
     """Find where a graph reaches into one that an earlier backward pass freed.
 
-    Returns:
-        The freed operation, and one of this graph that still has its saved tensors and leads to
-        it. None after a backward pass of the graph itself.
+    Returns the freed operation, and one of this graph that still has its saved tensors and leads to
+    it. None after a backward pass of the graph itself.
     """
     nodes, before = captured.nodes, captured.predecessors
     came_from = {i: i for i, node in enumerate(nodes) if is_freed(node)}
@@ -108,13 +102,7 @@ def freed_part(captured: Annotated) -> tuple[int, int] | None:
 
 
 def advice_on_freed(captured: Annotated, start: int, ran: Collection[int] = ()) -> str:
-    """Say what to do about a freed part, in one or two sentences.
-
-    Args:
-        captured: The graph.
-        start: A freed operation.
-        ran: The operations that a later pass ran, and freed.
-    """
+    """Say what to do about a freed part, in one or two sentences."""
     seen = captured.annotations.get(start)
     if seen is not None and seen.source is not None and _runs_again(captured, seen, ran):
         return (

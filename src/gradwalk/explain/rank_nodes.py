@@ -34,12 +34,7 @@ _REDISTRIBUTE = (
 
 
 def about_ranks(node: Node, arrived: torch.Tensor | None) -> str | None:
-    """Describe what a node does with the gradients of other ranks; None if it does nothing.
-
-    Args:
-        node: Any node.
-        arrived: The gradient that came to it in the pass that is shown, if it is known.
-    """
+    """Describe what a node does with the gradients of other ranks; None if it does nothing."""
     group = reducing(node)
     if group is not None:
         return _about_reducing(list(group.names), group.ranks)

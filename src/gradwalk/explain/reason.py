@@ -356,32 +356,20 @@ CAUSES: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a ``.grad`` is as it is.
+    """Why a ``.grad`` is as it is."""
 
-    Attributes:
-        kind: One of `KINDS`.
-        sentence: The reason and what to do.
-        is_read: Whether the values of the gradient were read, if there is one.
-        cause: One of `CAUSES`.
-    """
-
-    kind: str
-    sentence: str
-    is_read: bool = True
-    cause: str = ""
+    kind: str  # one of `KINDS`
+    sentence: str  # the reason and what to do
+    is_read: bool = True  # whether the values of the gradient were read, if there is one
+    cause: str = ""  # one of `CAUSES`
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The tensor that was asked about, and its name.
+    """The tensor that was asked about, and its name."""
 
-    Attributes:
-        tensor: The tensor.
-        name: Its name in the user's program; None if unknown.
-    """
-
-    tensor: torch.Tensor
-    name: str | None
+    tensor: torch.Tensor  # the tensor
+    name: str | None  # its name in the user's program; None if unknown
 
     @property
     def within(self) -> str:

@@ -24,13 +24,7 @@ Rule = Callable[[str | None, Saved], Why | None]
 def blocked(node: Node, argument: str | None, saved: Saved) -> Why | None:
     """Say why an operation passes only zeros to one of its inputs.
 
-    Args:
-        node: Its node.
-        argument: The input.
-        saved: Its saved values, as far as they can be read.
-
-    Returns:
-        The reason, the remedy and the factor, as in `Block`; None if nothing is known to block.
+    Returns the reason, the remedy and the factor, as in `Block`; None if nothing is known to block.
     """
     name = op_name(node)
     if name in FLAT:
@@ -284,42 +278,27 @@ _RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class Block:
-    """An operation that turns every gradient into zeros on its way to one or all of its inputs.
+    """An operation that turns every gradient into zeros on its way to one or all of its inputs."""
 
-    Attributes:
-        node: The node's id.
-        because: The reason, as a clause: "its input is nowhere above 0".
-        remedy: What to do.
-        factor: The argument whose zeros block, if any.
-    """
-
-    node: int
-    because: str
-    remedy: str
-    factor: str | None = None
+    node: int  # the node's id
+    because: str  # the reason, as a clause: "its input is nowhere above 0"
+    remedy: str  # what to do
+    factor: str | None = None  # the argument whose zeros block, if any
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The operations that block gradients on the way to one node.
+    """The operations that block gradients on the way to one node."""
 
-    Attributes:
-        found: The operations that block the ways to it, nearest to the outputs first; only when
-            they block every way, else empty.
-        unknown: Whether saved tensors on the way are freed or cannot be read, so that an operation
-            may block.
-    """
-
+    # The operations that block the ways to it, nearest to the outputs first; only when they block
+    # every way, else empty.
     found: list[Block]
+    # Whether saved tensors on the way are freed or cannot be read, so that an operation may block.
     unknown: bool
 
 
 def blocks_before(captured: Capture, target: int) -> Blocks:
-    """Find why only zeros can arrive at a node.
-
-    Returns:
-        The operations that block the ways from the outputs to it, judged by their saved tensors.
-    """
+    """Find why only zeros can arrive at a node."""
     graph = captured.graph
     import networkx as nx  # noqa: PLC0415  slow to import
 
@@ -349,18 +328,13 @@ def blocks_before(captured: Capture, target: int) -> Blocks:
 
 @dataclass(frozen=True)
 class BlockedLeaves:
-    """The operations that block gradients on the way to several nodes.
+    """The operations that block gradients on the way to several nodes."""
 
-    Attributes:
-        by_block: Operations that block, each with the nodes behind it that no open way reaches.
-            Each node is listed once.
-        rest: The nodes that an open way reaches, as far as known.
-        unknown: As for `Blocks`, for the rest.
-    """
-
+    # Operations that block, each with the nodes behind it that no open way reaches. Each node is
+    # listed once.
     by_block: list[tuple[Block, list[int]]]
-    rest: list[int]
-    unknown: bool
+    rest: list[int]  # the nodes that an open way reaches, as far as known
+    unknown: bool  # as for `Blocks`, for the rest
 
 
 def blocked_leaves(captured: Capture, targets: list[int]) -> BlockedLeaves:

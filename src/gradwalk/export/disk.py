@@ -30,20 +30,8 @@ def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -
 
     Through a link, the file it points to is replaced. Devices and pipes are written to directly.
 
-    Args:
-        path: Where to; ``~`` is the home folder.
-        content: Text, which is written as UTF-8, or bytes.
-        caller: Who writes, for errors: "to_svg".
-        between: Number of gradwalk's frames above this one, so that a warning points at the
-            user's line.
-
-    Returns:
-        The path of the file. A warning says when an existing file is replaced.
-
-    Raises:
-        TypeError: ``path`` is not a path.
-        ValueError: No file can be called so.
-        OSError: The folder does not exist, or the file cannot be written there.
+    ``content``: text, which is written as UTF-8, or bytes. ``between``: number of gradwalk's frames
+    above this one, so that a warning points at the user's line.
     """
     given = read_path(path, caller)
     data = content.encode("utf-8") if isinstance(content, str) else content
@@ -78,17 +66,7 @@ def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -
 
 
 def read_path(path: Any, caller: str) -> Path:
-    """Check a path to write to, in an existing folder.
-
-    Args:
-        path: The path that the user gave.
-        caller: The writing function, for errors: "to_svg".
-
-    Raises:
-        TypeError: ``path`` is not a path.
-        ValueError: No file can be called so.
-        OSError: The folder does not exist, the path is a folder, or it cannot be inspected.
-    """
+    """Check a path to write to, in an existing folder."""
     file = _path(path, caller, "the name of a file, such as 'graph.svg'")
     try:
         mode = _mode(file)
@@ -112,18 +90,7 @@ def read_path(path: Any, caller: str) -> Path:
 def read_file(path: Any, caller: str, most: int | None) -> tuple[bytes, str]:
     """Read a file.
 
-    Args:
-        path: The file; ``~`` is the home folder.
-        caller: The reading function, for errors: "load".
-        most: The largest number of bytes to read; None for no limit.
-
-    Returns:
-        Its contents, and its name for messages.
-
-    Raises:
-        TypeError: ``path`` is not a path.
-        ValueError: No file can be called so, or it has more bytes.
-        OSError: It cannot be read, or is not a regular file.
+    ``most``: the largest number of bytes to read; None for no limit.
     """
     wanted = "Give the name of a file that gradwalk.save() wrote."
     file = _path(path, caller, "the name of a file that gradwalk.save() wrote")

@@ -84,11 +84,8 @@ iframe {{ flex: 1; min-width: 0; border: 0; }}
 def page(shown: Snapshot, title: str | None, source: bool, shared: str | None = None) -> str:
     """Return an interactive page that works offline.
 
-    Args:
-        shown: The graph and its state.
-        title: The title of the page; None for the size of the graph.
-        source: Whether to include lines of the program.
-        shared: The file name of `shared_script`; None to include script and style sheet.
+    ``title``: the title of the page; None for the size of the graph. ``shared``: the file name of
+    `shared_script`; None to include script and style sheet.
     """
     graph = shown.subject.graph
     nodes, edges = len(graph), graph.number_of_edges()

@@ -29,15 +29,10 @@ It returns the graph, and what the user should know about the files.
 
 @dataclass(frozen=True)
 class OpenedFile(Exports):
-    """A graph from a file, from which pages and pictures are made without a widget.
+    """A graph from a file, from which pages and pictures are made without a widget."""
 
-    Attributes:
-        subject: The graph.
-        notes: Sentences about the files, for the user.
-    """
-
-    subject: SavedGraph
-    notes: list[str]
+    subject: SavedGraph  # the graph
+    notes: list[str]  # sentences about the files, for the user
 
     def _graphs_shown(self) -> dict[str, Snapshot]:
         return {"": self._shown()}

@@ -21,13 +21,9 @@ _SHAPES = {
 def dot_text(graphs: Mapping[str, GraphModel], direction: str = "down") -> str:
     """Write graphs in the DOT language; needs no package.
 
-    Args:
-        graphs: The drawn graphs by label; each of several is a cluster.
-        direction: Which way gradients flow: "down", "right", "up" or "left".
-
-    Returns:
-        One ``digraph``: leaves are rounded, outputs have two outlines, edges carry argument
-        names. Nodes are identified by their ids, after "g1_" and so on for several graphs.
+    Returns one ``digraph``: leaves are rounded, outputs have two outlines, edges carry argument
+    names. Nodes are identified by their ids, after "g1_" and so on for several graphs.
+    ``direction``: which way gradients flow: "down", "right", "up" or "left".
     """
     ranks = {"auto": "TB", "down": "TB", "right": "LR", "up": "BT", "left": "RL"}[direction]
     lines = [

@@ -15,19 +15,7 @@ _SECONDS = 120  # timeout of a drawing
 
 
 def draw_svg(graph: GraphModel, **options: Any) -> str:
-    """Draw a graph.
-
-    Args:
-        graph: The wire model.
-        **options: As in ``js/export/svg.ts``.
-
-    Returns:
-        The text of an SVG file.
-
-    Raises:
-        ImportError: The extra packages are not installed.
-        RuntimeError: The graph cannot be drawn; the message says why.
-    """
+    """Draw a graph."""
     racer = need("py_mini_racer", "mini-racer", "to_svg")
     # In its own thread: a notebook's thread has a running event loop, where the engine cannot wait.
     with ThreadPoolExecutor(1) as thread:
@@ -53,19 +41,7 @@ def _call(racer: ModuleType, graph: GraphModel, options: dict[str, Any]) -> Any:
 
 
 def need(module: str, package: str, caller: str) -> ModuleType:
-    """Import a module of the optional extra.
-
-    Args:
-        module: The name of the module.
-        package: Its name for pip.
-        caller: The function that needs it, for the error: "to_png".
-
-    Returns:
-        The module.
-
-    Raises:
-        ImportError: It is not installed, or cannot be loaded here.
-    """
+    """Import a module of the optional extra."""
     try:
         return importlib.import_module(module)
     except (ImportError, OSError) as error:  # OSError: a library that it needs is missing

@@ -98,15 +98,8 @@ def _is_graph(outputs: tuple[Any, ...]) -> TypeGuard[tuple[nx.MultiDiGraph]]:
 def graph_def(graph: nx.MultiDiGraph) -> GraphDef:
     """Convert a captured graph to TensorFlow's graph format, which TensorBoard draws.
 
-    Args:
-        graph: A graph from `gradwalk.capture`; the attribute ``namespace`` of a node, such as
-            "encoder/layers/0", is its scope.
-
-    Returns:
-        One ``NodeDef`` per node of the graph, in the order of their ids.
-
-    Raises:
-        ImportError: The tensorboard package is not installed.
+    ``graph``: a graph from `gradwalk.capture`; the attribute ``namespace`` of a node, such as
+    "encoder/layers/0", is its scope.
     """
     _check_installed()
     from tensorboard.compat.proto import graph_pb2  # noqa: PLC0415
@@ -118,14 +111,7 @@ def graph_def(graph: nx.MultiDiGraph) -> GraphDef:
 
 
 def node_names(graph: nx.MultiDiGraph) -> dict[int, str]:
-    """Name each node for TensorBoard: unique, and scoped by its ``namespace``.
-
-    Args:
-        graph: A graph from `gradwalk.capture`.
-
-    Returns:
-        Node id -> a name of letters, digits, ``_``, ``.``, ``-``, with ``/`` between scopes.
-    """
+    """Name each node for TensorBoard: unique, and scoped by its ``namespace``."""
     scopes = {node: _scope(data.get("namespace")) for node, data in graph.nodes(data=True)}
     # TensorBoard confuses a node with a scope of the same name.
     taken = {scope[:end] for scope in set(scopes.values()) for end in _ends_of_scopes(scope)}

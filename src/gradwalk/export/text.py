@@ -31,31 +31,6 @@ def text_tree(graph: nx.MultiDiGraph, most: int = 1000, model: GraphModel | None
     is an input of the last line *on the same level*, so that a chain of operations stays on one
     level. A deep graph has its longest path last, at one level. A node is printed once; its other
     uses read "→ see" and its id.
-
-    Args:
-        graph: A graph from `gradwalk.capture`.
-        most: The largest number of lines; a note counts the missing nodes.
-        model: The graph as drawn, which has the nodes' values and marks derivatives.
-
-    Returns:
-        Lines joined by newlines, without one at the end.
-
-    Raises:
-        ValueError: ``most`` is less than 1.
-
-    Example::
-
-        >>> import torch
-        >>> from gradwalk import capture
-        >>> w, x, b = (torch.tensor([v], requires_grad=True) for v in (4.0, 1.0, 0.5))
-        >>> print(text_tree(capture((w * x).exp() * 2 + b, names={"w": w, "x": x, "b": b})))
-        0 Add (1)
-        ├─ self: 1 Mul (1), no grad: other
-        │  ↳ self: 3 Exp (1)
-        │  ↳ self: 4 Mul (1)
-        │  ├─ self: 5 leaf w (1)
-        │  └─ other: 6 leaf x (1)
-        └─ other: 2 leaf b (1)
     """
     if most < 1:
         raise ValueError(
@@ -79,25 +54,15 @@ def text_tree(graph: nx.MultiDiGraph, most: int = 1000, model: GraphModel | None
 
 @dataclass(frozen=True)
 class _Place:
-    """A line to print.
+    """A line to print."""
 
-    Attributes:
-        node: Its node.
-        output_nr: The index of the node's output that is used here.
-        argument: The argument of the node above; "" for an output of the graph.
-        before: The prefix of the line.
-        indent: The prefix of the lines below it.
-        level: The number of branches around it.
-        is_aside: Whether a longer path follows elsewhere, which prints the shared nodes.
-    """
-
-    node: int
-    output_nr: int
-    argument: str = ""
-    before: str = ""
-    indent: str = ""
-    level: int = 0
-    is_aside: bool = False
+    node: int  # its node
+    output_nr: int  # the index of the node's output that is used here
+    argument: str = ""  # the argument of the node above; "" for an output of the graph
+    before: str = ""  # the prefix of the line
+    indent: str = ""  # the prefix of the lines below it
+    level: int = 0  # the number of branches around it
+    is_aside: bool = False  # whether a longer path follows elsewhere, which prints the shared nodes
 
 
 @dataclass

@@ -143,28 +143,19 @@ def _uses_cuda() -> bool:
 
 @dataclass
 class _Drawing:
-    """Writes statements.
+    """Writes statements."""
 
-    Attributes:
-        dot: The Graphviz graph.
-        names: id() of a tensor -> the user's name for it.
-        show_attrs: Whether to write saved values on nodes.
-        show_saved: Whether to draw the saved tensors of torch's own nodes.
-        max_attr_chars: The largest number of characters of a saved value.
-        walked: The drawn autograd nodes, in order.
-        drawn: ids of the tensors that are not drawn as an output again.
-        keys: id() of a node or tensor -> its key in ``dot``.
-        alive: The objects that have a key, kept so that their id() is not reused.
-    """
-
-    dot: graphviz.Digraph
-    names: dict[int, str]
-    show_attrs: bool
-    show_saved: bool
-    max_attr_chars: int
-    walked: dict[Node, None] = field(default_factory=dict)
+    dot: graphviz.Digraph  # the Graphviz graph
+    names: dict[int, str]  # id() of a tensor -> the user's name for it
+    show_attrs: bool  # whether to write saved values on nodes
+    show_saved: bool  # whether to draw the saved tensors of torch's own nodes
+    max_attr_chars: int  # the largest number of characters of a saved value
+    walked: dict[Node, None] = field(default_factory=dict)  # the drawn autograd nodes, in order
+    # Ids of the tensors that are not drawn as an output again.
     drawn: set[int] = field(default_factory=set)
+    # Id() of a node or tensor -> its key in ``dot``.
     keys: dict[int, str] = field(default_factory=dict)
+    # The objects that have a key, kept so that their id() is not reused.
     alive: list[object] = field(default_factory=list)
 
     def add_output(self, tensor: torch.Tensor, color: str = _OUTPUT) -> None:
@@ -256,13 +247,9 @@ class _Drawing:
 
 @dataclass(frozen=True, eq=False)
 class _Lost:
-    """A saved tensor that cannot be read.
+    """A saved tensor that cannot be read."""
 
-    Attributes:
-        why: The reason, in a word or two.
-    """
-
-    why: str
+    why: str  # the reason, in a word or two
 
 
 def _unless_lost(read: Callable[[], Any]) -> Any:

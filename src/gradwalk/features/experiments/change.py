@@ -16,31 +16,17 @@ Kind = Literal["cut", "scale", "replace"]
 
 @dataclass(frozen=True)
 class Edit:
-    """One change of a gradient.
+    """One change of a gradient."""
 
-    Attributes:
-        kind: "cut", "scale" or "replace".
-        edge: (consumer, arg_nr) of the changed edge; None to change the sum of all edges into
-            ``place``.
-        place: (node, output_nr) of the tensor of the gradient.
-        value: The factor, or the replacing tensor or function; None for a cut.
-        label: Its label: "out → h".
-    """
-
-    kind: Kind
+    kind: Kind  # "cut", "scale" or "replace"
+    # (consumer, arg_nr) of the changed edge; None to change the sum of all edges into ``place``.
     edge: Place | None
-    place: Place
-    value: Any
-    label: str
+    place: Place  # (node, output_nr) of the tensor of the gradient
+    value: Any  # the factor, or the replacing tensor or function; None for a cut
+    label: str  # its label: "out → h"
 
     def __call__(self, grad: torch.Tensor | None) -> torch.Tensor | None:
-        """Return the changed gradient.
-
-        Raises:
-            RuntimeError: The user's function raised.
-            TypeError: It did not return a tensor of the same dtype and device.
-            ValueError: It returned a tensor of another shape.
-        """
+        """Return the changed gradient."""
         if self.kind == "cut":
             return None
         if self.kind == "scale":
@@ -94,17 +80,7 @@ def _same_sparse(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def fitting(found: Any, like: Any, label: str) -> torch.Tensor:
-    """Check a replacement against the gradient that it replaces, and return it.
-
-    Args:
-        found: The replacement.
-        like: An object with the required shape, dtype and device.
-        label: The label of the edge.
-
-    Raises:
-        TypeError: The replacement is not a tensor of the same dtype and device.
-        ValueError: It has another shape.
-    """
+    """Check a replacement against the gradient that it replaces, and return it."""
     if not isinstance(found, torch.Tensor):
         raise TypeError(
             f"replace gave {found!r}, of type {type(found).__name__}, for the gradient at {label}. "
@@ -125,18 +101,12 @@ def fitting(found: Any, like: Any, label: str) -> torch.Tensor:
 
 @dataclass
 class Edits:
-    """Changes to make in one pass, in order.
+    """Changes to make in one pass, in order."""
 
-    Attributes:
-        listed: The changes.
-        cut_edges: The edges through which nothing flows.
-        cut_places: The tensors to which nothing flows.
-        flowed: The gradient that flowed through each edge changed by itself.
-    """
-
-    listed: Sequence[Edit] = ()
-    cut_edges: set[Place] = field(init=False)
-    cut_places: set[Place] = field(init=False)
+    listed: Sequence[Edit] = ()  # the changes
+    cut_edges: set[Place] = field(init=False)  # the edges through which nothing flows
+    cut_places: set[Place] = field(init=False)  # the tensors to which nothing flows
+    # The gradient that flowed through each edge changed by itself.
     flowed: dict[Place, torch.Tensor | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:

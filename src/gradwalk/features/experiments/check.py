@@ -40,19 +40,13 @@ Fault = Literal["error", "in place", "repeat", "derivative", "layout", "second d
 
 @dataclass(frozen=True)
 class WrongDerivative:
-    """A derivative that backward gets wrong, and the finite difference in its place.
+    """A derivative that backward gets wrong, and the finite difference in its place."""
 
-    Attributes:
-        gradient: The derivative by backward.
-        difference: The finite difference.
-        output: The output that is differentiated; for a second derivative, its gradient's argument.
-        by: The argument by which it is differentiated.
-    """
-
-    gradient: float
-    difference: float
+    gradient: float  # the derivative by backward
+    difference: float  # the finite difference
+    # The output that is differentiated; for a second derivative, its gradient's argument.
     output: Place
-    by: Place
+    by: Place  # the argument by which it is differentiated
 
     def __str__(self) -> str:
         return (
@@ -208,11 +202,7 @@ class _Checker:
         return make(Check, True, None, (), sentence)
 
     def repeated(self) -> list[torch.Tensor]:
-        """Return the incoming gradients, after two calls of backward with them.
-
-        Raises:
-            _FaultError: A call raises, changes them, or gives something else than the other.
-        """
+        """Return the incoming gradients, after two calls of backward with them."""
         outputs, leaves = self.call.run()
         grads = [self.call.randn_like(each, self.generator) for each in outputs.values()]
         first, again = (self._vjp(outputs, leaves, grads) for _ in range(2))
@@ -378,11 +368,7 @@ class _Checker:
         return sorted(wrong, key=lambda each: -_distance(each))
 
     def layouts(self, grads: list[torch.Tensor]) -> None:
-        """Compare the gradients for each layout of the incoming ones with those for contiguous.
-
-        Raises:
-            _FaultError: One differs.
-        """
+        """Compare the gradients for each layout of the incoming ones with those for contiguous."""
         outputs, leaves = self.call.run()
         for layout, lay in _LAYOUTS.items():
             given = [lay(each) for each in grads]

@@ -34,13 +34,8 @@ _LARGEST = 2**24  # the largest number of values read for one node
 def shares(recorded: RecordedPass, node: int) -> list[ShareModel]:
     """Return the share of each edge in the incoming gradient of a node, the largest first.
 
-    Args:
-        recorded: The pass; nothing runs again.
-        node: An autograd node.
-
-    Returns:
-        One share per edge. Empty for fewer than two edges, if a gradient was not kept, or if a
-        hook changed the sum.
+    Returns one share per edge. Empty for fewer than two edges, if a gradient was not kept, or if a
+    hook changed the sum.
     """
     graph, steps = recorded.graph, recorded.run.steps
     edges = [
@@ -189,17 +184,7 @@ class _Part:
 
 
 def parts_of(experiment: Experiment, place: Place, by: By) -> list[Contribution]:
-    """Return the parts of the gradient at a place, the largest share first.
-
-    Args:
-        experiment: The graph.
-        place: (node, output_nr).
-        by: As for `contributions`.
-
-    Raises:
-        ValueError: The samples are unknown.
-        RuntimeError: A node cannot run again.
-    """
+    """Return the parts of the gradient at a place, the largest share first."""
     replay = experiment.replay
     above = replay.above([place[0]])
     if by == "output":

@@ -28,13 +28,7 @@ def arguments_of(
     An input that needs grad is found by its edge, another by its name on ``ctx``. The remaining
     saved tensors are taken for the remaining arguments if forward then gives the same output.
 
-    Args:
-        node: The node of the call.
-        custom: The Function.
-        gave: An output of the call; None where it is not known.
-
-    Raises:
-        ValueError: One is not known.
+    ``gave``: an output of the call; None where it is not known.
     """
     if is_gone(node):
         raise ValueError(
@@ -155,21 +149,14 @@ class NotCheckableError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """One number of a tensor.
+    """One number of a tensor."""
 
-    Attributes:
-        kind: The kind of tensor: an input, an output, a gradient, or a sum of outputs.
-        nr: The number of the input or output, from 0.
-        name: The name of the argument of ``forward``, or "output".
-        index: The index of the number.
-        part: For a complex number, which part; None for a real one.
-    """
-
+    # The kind of tensor: an input, an output, a gradient, or a sum of outputs.
     kind: Literal["input", "output", "sum"]
-    nr: int
-    name: str
-    index: tuple[int, ...]
-    part: Part | None = None
+    nr: int  # the number of the input or output, from 0
+    name: str  # the name of the argument of ``forward``, or "output"
+    index: tuple[int, ...]  # the index of the number
+    part: Part | None = None  # for a complex number, which part; None for a real one
 
     def __str__(self) -> str:
         number = f"{self.name}[{', '.join(map(str, self.index))}]" if self.index else self.name
@@ -203,11 +190,7 @@ class CustomCall:
         return sum(len(_reals(self.arguments[i])) for i in self.varied)
 
     def refuse_what_differs(self) -> None:
-        """Run forward twice.
-
-        Raises:
-            NotCheckableError: It does not work, or gives two different outputs.
-        """
+        """Run forward twice."""
         if not self.varied:
             raise NotCheckableError(
                 "none of its inputs is a tensor of real or complex numbers.", is_final=True
@@ -226,14 +209,7 @@ class CustomCall:
     ) -> tuple[dict[int, torch.Tensor], list[torch.Tensor]]:
         """Run forward.
 
-        Args:
-            given: The inputs by number; None for leaves with the numbers of the call.
-
-        Returns:
-            The outputs that require grad, by number, and the leaves.
-
-        Raises:
-            NotCheckableError: It raises, or gives nothing of this precision that requires grad.
+        ``given``: the inputs by number; None for leaves with the numbers of the call.
         """
         leaves = [self.arguments[i].clone().requires_grad_() for i in self.varied]
         # forward may work in place, which no leaf allows
@@ -332,11 +308,7 @@ class Vectors:
         return found
 
     def backward(self, *every: torch.Tensor) -> list[torch.Tensor]:
-        """The gradients of the vectors, with a graph.
-
-        Args:
-            *every: The vectors, and then the gradients of the outputs.
-        """
+        """The gradients of the vectors, with a graph."""
         taken = [each if each.requires_grad else each.detach().requires_grad_() for each in every]
         count = len(self.inputs)
         return list(

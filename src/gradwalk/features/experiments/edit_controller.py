@@ -40,13 +40,8 @@ _KINDS = ("cut", "scale", "replace")
 def read_edit(given: Any) -> EditModel:
     """Check one edit of the trait ``edits``, as far as possible without the graph.
 
-    Args:
-        given: A dict with ``kind``, ``edge`` and, unless it is a cut, ``value``; if wanted with
-            ``name`` and ``off``.
-
-    Raises:
-        TypeError: The edit is not a dict, or a value in it has the wrong type.
-        ValueError: Its kind or one of its keys is unknown.
+    ``given``: a dict with ``kind``, ``edge`` and, unless it is a cut, ``value``; if wanted with
+    ``name`` and ``off``.
     """
     example = "{'kind': 'scale', 'edge': (2, 0), 'value': 0.5, 'name': 'half'}"
     if not isinstance(given, Mapping) or "kind" not in given or "edge" not in given:
@@ -86,12 +81,7 @@ def read_edit(given: Any) -> EditModel:
 
 
 def edit_of(experiment: Experiment, model: EditModel) -> Edit:
-    """Return the change that an edit describes.
-
-    Raises:
-        TypeError: Something is of the wrong kind.
-        ValueError: The place is not in the graph, or the numbers do not fit.
-    """
+    """Return the change that an edit describes."""
     kind, value = model["kind"], model["value"]
     edge = model["edge"] if isinstance(model["edge"], str) else tuple(model["edge"])
     if kind == "replace":
@@ -120,18 +110,7 @@ def _numbers(value: Any, like: Any, label: str) -> torch.Tensor:
 def what_if_model(
     experiment: Experiment, models: Sequence[EditModel], annotations: Mapping[int, Annotation]
 ) -> WhatIfModel:
-    """Return the effect of edits: of all active ones together, and of each name alone.
-
-    Args:
-        experiment: The graph.
-        models: The edits, from `read_edit`.
-        annotations: The annotations of its nodes, from `gradwalk.watch`.
-
-    Raises:
-        TypeError: Something is of the wrong kind.
-        ValueError: A place is not in the graph, or numbers do not fit.
-        RuntimeError: A node cannot run again.
-    """
+    """Return the effect of edits: of all active ones together, and of each name alone."""
     edits = [edit_of(experiment, model) for model in models]
     on = [edit for edit, model in zip(edits, models, strict=True) if not model["off"]]
     named: dict[str, list[Edit]] = {}

@@ -36,14 +36,7 @@ _NO_NAMES = (
 def find_place(replay: Replay, given: Any, caller: str) -> Place:
     """Return the (node, output_nr) of a tensor or of a name.
 
-    Args:
-        replay: The graph.
-        given: A tensor, a ``GradientEdge``, a name, or the id of a node, for its first output.
-        caller: The parameter, for messages: "cut".
-
-    Raises:
-        TypeError: The argument has the wrong type.
-        ValueError: It is not in the graph.
+    ``given``: a tensor, a ``GradientEdge``, a name, or the id of a node, for its first output.
     """
     if isinstance(given, str):
         return _named(replay, given, caller)
@@ -73,17 +66,7 @@ def find_place(replay: Replay, given: Any, caller: str) -> Place:
 
 
 def find_edge(replay: Replay, given: tuple[Any, Any], caller: str) -> tuple[Place, Place]:
-    """Return an edge, and the place whose gradient flows through it.
-
-    Args:
-        replay: The graph.
-        given: (consumer id, arg_nr).
-        caller: The parameter, for messages.
-
-    Raises:
-        TypeError: The edge is not two integers.
-        ValueError: The graph does not have this edge.
-    """
+    """Return an edge, and the place whose gradient flows through it."""
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in given):
         raise TypeError(
             f"{caller} was given the edge {given!r}. Give it as (consumer id, arg_nr), two whole "
@@ -164,23 +147,15 @@ def _some_names(replay: Replay) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The effect of changes.
+    """The effect of changes."""
 
-    Attributes:
-        before: The gradient of each wanted place, without changes.
-        after: The gradient of each wanted place, with the changes.
-        reached: The nodes that a change can reach.
-        ran: The number of nodes that ran again.
-        flowing: Number of a change -> the gradient there without changes, where known.
-        flowed: Number of a change -> the gradient there with all changes.
-    """
-
-    before: dict[Place, Gradient]
-    after: dict[Place, Gradient]
-    reached: set[int]
-    ran: int
+    before: dict[Place, Gradient]  # the gradient of each wanted place, without changes
+    after: dict[Place, Gradient]  # the gradient of each wanted place, with the changes
+    reached: set[int]  # the nodes that a change can reach
+    ran: int  # the number of nodes that ran again
+    # Number of a change -> the gradient there without changes, where known.
     flowing: dict[int, Gradient]
-    flowed: dict[int, Gradient]
+    flowed: dict[int, Gradient]  # number of a change -> the gradient there with all changes
 
 
 class Experiment:
@@ -203,18 +178,10 @@ class Experiment:
     ) -> None:
         """Run nothing yet.
 
-        Args:
-            captured: The graph.
-            gradient: The gradient to start from, as for ``Tensor.backward``.
-            inputs: The wanted tensors, or their names; None for every leaf.
-            max_bytes: The memory for kept gradients, so that a change runs only the nodes that it
-                reaches.
-            recorded: A recorded pass. Its gradients are reused where they are known and no hook of
-                the user changed them. It also gives the default of ``gradient``.
-
-        Raises:
-            TypeError: ``gradient`` or ``inputs`` is of the wrong kind.
-            ValueError: ``gradient`` is missing or does not fit, or an input is not in the graph.
+        ``inputs``: the wanted tensors, or their names; None for every leaf. ``max_bytes``: the
+        memory for kept gradients, so that a change runs only the nodes that it reaches.
+        ``recorded``: a recorded pass. Its gradients are reused where they are known and no hook of
+        the user changed them. It also gives the default of ``gradient``.
         """
         self.replay = Replay(captured)
         follows = recorded is not None and gradient is None
@@ -239,14 +206,8 @@ class Experiment:
     def read(self, kind: Kind, given: Any, value: Any = None) -> Edit:
         """Check a change and return it.
 
-        Args:
-            kind: "cut", "scale" or "replace".
-            given: The place: (consumer id, arg_nr), a tensor, or its name.
-            value: The factor, or the replacement of the gradient.
-
-        Raises:
-            TypeError: Something is of the wrong kind.
-            ValueError: The place is not in the graph, or a tensor does not fit.
+        ``kind``: "cut", "scale" or "replace". ``given``: the place: (consumer id, arg_nr), a
+        tensor, or its name. ``value``: the factor, or the replacement of the gradient.
         """
         edge: Place | None = None
         if isinstance(given, tuple) and not hasattr(given, "node") and len(given) == 2:
@@ -282,16 +243,7 @@ class Experiment:
         return replay.run(self.seeds, keep=lambda i: i in keep_too or keep(i))
 
     def what_if(self, listed: Sequence[Edit]) -> Outcome:
-        """Return the gradients with changes and without.
-
-        Args:
-            listed: The changes, in order.
-
-        Raises:
-            RuntimeError: A node cannot run again, or a replacing function raised.
-            TypeError: A replacing function returned a wrong type.
-            ValueError: A replacing function returned another shape.
-        """
+        """Return the gradients with changes and without."""
         replay = self.replay
         asked = {node for node, _ in self.wanted}
         reached = replay.below(each.place[0] for each in listed)
@@ -441,15 +393,8 @@ def _check_factor(value: Any, like: Any, label: str) -> None:
 def read_edits(experiment: Experiment, cut: Any, scale: Any, replace: Any) -> list[Edit]:
     """Return the changes of a call of `what_if`.
 
-    Args:
-        experiment: The graph.
-        cut: Edges, or one.
-        scale: A mapping from edges to factors, or None.
-        replace: A mapping from edges to tensors or functions, or None.
-
-    Raises:
-        TypeError: One is of the wrong kind.
-        ValueError: A place is not in the graph, or a tensor does not fit.
+    ``cut``: edges, or one. ``scale``: a mapping from edges to factors, or None. ``replace``: a
+    mapping from edges to tensors or functions, or None.
     """
     is_pair = isinstance(cut, tuple) and len(cut) == 2 and all(type(each) is int for each in cut)
     if is_pair or isinstance(cut, (str, torch.Tensor)) or hasattr(cut, "node"):

@@ -14,17 +14,11 @@ Vectors = Sequence[torch.Tensor]
 
 @dataclass(frozen=True)
 class Precision:
-    """A dtype, the two steps that finite differences take in it, and what rounding allows.
+    """A dtype, the two steps that finite differences take in it, and what rounding allows."""
 
-    Attributes:
-        dtype: The dtype of all numbers.
-        steps: A small and a large step, in units of the number's size, or of 1.
-        relative: The relative error that counts as rounding.
-    """
-
-    dtype: torch.dtype
-    steps: tuple[float, float]
-    relative: float
+    dtype: torch.dtype  # the dtype of all numbers
+    steps: tuple[float, float]  # a small and a large step, in units of the number's size, or of 1
+    relative: float  # the relative error that counts as rounding
 
     def rounding(self, value: torch.Tensor, step: float) -> float:
         """Return the error of a difference over a step where a function has some value."""
@@ -49,23 +43,15 @@ SINGLE = Precision(torch.float32, (1e-3, 1e-2), 1e-2)
 
 @dataclass(frozen=True)
 class Jacobian:
-    """The derivatives of all outputs by one input: a row per number of the input.
+    """The derivatives of all outputs by one input: a row per number of the input."""
 
-    Attributes:
-        gradient: The derivatives by autograd.
-        difference: The finite differences.
-        low: The smallest slope that finite differences allow, per step.
-        high: The largest one: at a kink, as that of relu at 0, it is the slope of one side.
-        finite: Which numbers of the outputs are finite.
-        known: Which numbers of the input have a derivative to compare with.
-    """
-
-    gradient: torch.Tensor
-    difference: torch.Tensor
-    low: torch.Tensor
+    gradient: torch.Tensor  # the derivatives by autograd
+    difference: torch.Tensor  # the finite differences
+    low: torch.Tensor  # the smallest slope that finite differences allow, per step
+    # The largest one: at a kink, as that of relu at 0, it is the slope of one side.
     high: torch.Tensor
-    finite: torch.Tensor
-    known: torch.Tensor
+    finite: torch.Tensor  # which numbers of the outputs are finite
+    known: torch.Tensor  # which numbers of the input have a derivative to compare with
 
     def is_off(self, gradient: torch.Tensor, allowed: torch.Tensor | float) -> torch.Tensor:
         """Return where a gradient is outside of what the differences of both steps allow."""
@@ -82,13 +68,7 @@ class Jacobian:
 def jacobians(
     function: Callable[..., Vectors], inputs: Vectors, precision: Precision
 ) -> list[Jacobian]:
-    """Return the Jacobians of a function, one per input, over all its outputs in a row.
-
-    Args:
-        function: It takes vectors that require grad and returns vectors, the same each time.
-        inputs: The vectors.
-        precision: Their dtype, with the steps.
-    """
+    """Return the Jacobians of a function, one per input, over all its outputs in a row."""
     given = [each.detach().clone().requires_grad_() for each in inputs]
     output = torch.cat(list(function(*given)))
     here = output.detach()

@@ -60,14 +60,8 @@ def program_change(
     Under `gradwalk.watch` an edge is changed in the line that uses the tensor, if that line is
     known to be the operation. Anything else is changed on the graph, before backward.
 
-    Args:
-        annotations: The annotations of the nodes, from `watch`.
-        experiment: The graph.
-        edits: The edits.
-        flowed: Number of an edit -> the gradient there after all edits; None if none reached it.
-
-    Returns:
-        Python; empty for no edits.
+    Returns Python; empty for no edits. ``flowed``: number of an edit -> the gradient there after
+    all edits; None if none reached it.
     """
     cut = Edits(edits)
     kept: list[Edit] = []

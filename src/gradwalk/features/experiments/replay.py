@@ -37,15 +37,7 @@ from .change import Edits
 
 
 def refuse(captured: Capture, nodes: Iterable[int]) -> None:
-    """Raise if running a node again would change state or end the process.
-
-    Args:
-        captured: The graph.
-        nodes: The nodes to run.
-
-    Raises:
-        RuntimeError: A node must not run. The message says why and what to do.
-    """
+    """Raise if running a node again would change state or end the process."""
     for i in nodes:
         why = _why_not(captured.nodes[i])
         if why is not None:
@@ -106,18 +98,14 @@ _AGAIN = "Running nodes again"
 
 @dataclass
 class Flow:
-    """The gradients of nodes that ran again.
+    """The gradients of nodes that ran again."""
 
-    Attributes:
-        arrived: The incoming gradients of leaves and of kept nodes, one per output. Nodes that no
-            gradient reached are left out.
-        passed: The outgoing gradients of kept nodes, one per next function.
-        ran: The number of nodes that ran.
-    """
-
+    # The incoming gradients of leaves and of kept nodes, one per output. Nodes that no gradient
+    # reached are left out.
     arrived: dict[int, list[Gradient]] = field(default_factory=dict)
+    # The outgoing gradients of kept nodes, one per next function.
     passed: dict[int, list[Gradient]] = field(default_factory=dict)
-    ran: int = 0
+    ran: int = 0  # the number of nodes that ran
 
 
 class Replay:
@@ -208,21 +196,7 @@ class Replay:
     ) -> Flow:
         """Run nodes as one pass.
 
-        Args:
-            seeds: The gradients to start from, in the order of the outputs.
-            edits: The changes to make.
-            only: The nodes to run, closed below or above; None for all.
-            known: The outgoing gradients of nodes that do not run.
-            keep: The nodes whose gradients to keep, besides leaves.
-
-        Returns:
-            The gradients.
-
-        Raises:
-            RuntimeError: A node cannot run again, a hook called this, or a replacing function
-                raised.
-            TypeError: A replacing function returned a wrong type.
-            ValueError: A replacing function returned another shape.
+        ``only``: the nodes to run, closed below or above; None for all.
         """
         wanted = range(len(self.captured.nodes)) if only is None else only
 
@@ -232,12 +206,7 @@ class Replay:
         return self.beside(lambda: self._run(seeds, edits or Edits(), wanted, known or {}, keep))
 
     def beside(self, work: Callable[[], _T]) -> _T:
-        """Call a function that runs nodes, with modes and random state restored after it.
-
-        Raises:
-            RuntimeError: A hook called this.
-            Exception: The function raised it.
-        """
+        """Call a function that runs nodes, with modes and random state restored after it."""
         refuse_within_backward(_AGAIN)
         with unseen(), random_numbers_kept(_devices(self.captured)):
             return within_a_pass(work)

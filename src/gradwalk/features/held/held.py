@@ -83,23 +83,14 @@ def held(loss: Outputs | None = None, *, stacklevel: int = 1) -> list[HeldGraph]
 
 @dataclass
 class Group:
-    """Graphs that are held together.
+    """Graphs that are held together."""
 
-    Attributes:
-        graphs: The graphs, the oldest first.
-        results: The tensors that keep them alive.
-        holders: The ways in which they are held.
-        others: The same for graphs that no name leads to, in words.
-        age: A number that is larger for a later graph.
-        line: The line that computed the latest result, if that is known.
-    """
-
-    graphs: list[LivingGraph]
-    results: list[torch.Tensor]
-    holders: list[Holder]
-    others: list[str]
-    age: int = 0
-    line: str | None = None
+    graphs: list[LivingGraph]  # the graphs, the oldest first
+    results: list[torch.Tensor]  # the tensors that keep them alive
+    holders: list[Holder]  # the ways in which they are held
+    others: list[str]  # the same for graphs that no name leads to, in words
+    age: int = 0  # a number that is larger for a later graph
+    line: str | None = None  # the line that computed the latest result, if that is known
 
     def add(self, other: Group) -> None:
         """Add the graphs of another group."""
@@ -145,10 +136,7 @@ def held_graphs(
 ) -> list[Group]:
     """Find the graphs that are alive, and group them by what holds them.
 
-    Args:
-        names: The user's names of tensors and modules.
-        among: Nodes whose graphs are returned; empty for all.
-        without: Nodes whose graphs are left out.
+    ``among``: nodes whose graphs are returned; empty for all.
     """
     for places in (names.edges, names.tensors):
         places.clear()  # they would be one more holder of the nodes

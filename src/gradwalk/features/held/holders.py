@@ -43,21 +43,13 @@ HIDDEN = "nothing that Python's collector sees"
 
 @dataclass(frozen=True)
 class Holder:
-    """A way in which something is held.
+    """A way in which something is held."""
 
-    Attributes:
-        text: The chain from a name: "history[3]".
-        note: What that is: "list, global of train.py".
-        kind: A key of the advice.
-        place: The last index in ``text``, if it ends with one.
-        container: The list, dict, ... that holds it, if the chain ends with an item.
-    """
-
-    text: str
-    note: str
-    kind: str
-    place: int | None = None
-    container: str = ""
+    text: str  # the chain from a name: "history[3]"
+    note: str  # what that is: "list, global of train.py"
+    kind: str  # a key of the advice
+    place: int | None = None  # the last index in ``text``, if it ends with one
+    container: str = ""  # the list, dict, ... that holds it, if the chain ends with an item.
 
     @property
     def pattern(self) -> str:
@@ -69,12 +61,7 @@ class Holder:
 
 
 def holders_of(key: int, referrers: Referrers) -> list[Holder]:
-    """Return the ways in which names hold an object: one for each object that refers to it.
-
-    Args:
-        key: Its ``id``.
-        referrers: The objects above it, after the search.
-    """
+    """Return the ways in which names hold an object: one for each object that refers to it."""
     named = (_described(*name, key, (), referrers) for name in referrers.names[key])
     chains = (_nearest(key, each, referrers) for each in referrers.above[key])
     found = {each.text: each for each in (*named, *chains) if each is not None}

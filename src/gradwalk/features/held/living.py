@@ -23,16 +23,11 @@ _MOST_NODES = 16
 
 @dataclass(eq=False)
 class LivingGraph:
-    """A connected autograd graph. Graphs that share leaves only are separate graphs.
+    """A connected autograd graph. Graphs that share leaves only are separate graphs."""
 
-    Attributes:
-        nodes: Its nodes, without those of leaves.
-        leaves: The nodes of its leaves.
-        held: ``id`` of each Python object that keeps it alive: a tensor or a node.
-    """
-
-    nodes: list[Node] = field(default_factory=list)
-    leaves: set[Node] = field(default_factory=set)
+    nodes: list[Node] = field(default_factory=list)  # its nodes, without those of leaves
+    leaves: set[Node] = field(default_factory=set)  # the nodes of its leaves
+    # ``id`` of each Python object that keeps it alive: a tensor or a node.
     held: list[int] = field(default_factory=list)
 
     @property
@@ -44,10 +39,9 @@ class LivingGraph:
 def living_graphs(found: dict[int, Any], owners: dict[int, int]) -> list[LivingGraph]:
     """Return all graphs that Python objects keep alive, the oldest first.
 
-    Args:
-        found: An empty dict. It gets the objects that keep graphs alive, by ``id``.
-        owners: An empty dict. It gets the ``id`` of each ``.grad`` with a graph -> that of its
-            tensor, which is in ``found``, too.
+    ``found``: an empty dict. It gets the objects that keep graphs alive, by ``id``. ``owners``: an
+    empty dict. It gets the ``id`` of each ``.grad`` with a graph -> that of its tensor, which is in
+    ``found``, too.
     """
     nodes = _read_objects(found, owners)
     parts = _Parts()

@@ -59,9 +59,7 @@ class Referrers:
     def __init__(self, found: dict[int, Any], names: Names) -> None:
         """Begin with some objects.
 
-        Args:
-            found: ``id`` -> object. Nothing else of the caller may refer to the objects.
-            names: The user's names of tensors and modules.
+        ``found``: ``id`` -> object. Nothing else of the caller may refer to the objects.
         """
         self.found = found
         self.above: dict[int, list[tuple[int, Step]]] = defaultdict(list)

@@ -26,15 +26,7 @@ _DRAWN = {
 
 
 def differing(both: Aligned, node: int) -> dict[str, tuple[Any, Any]]:
-    """Return the arguments without gradient that differ between the two runs, by name.
-
-    Args:
-        both: Two graphs.
-        node: A matched node of ``both.here``.
-
-    Returns:
-        Only arguments that both nodes saved for backward; none for runs read from files.
-    """
+    """Return the arguments without gradient that differ between the two runs, by name."""
     mine, theirs = _given(both.here, node), _given(both.there, both.pairs[node])
     found = {
         name: (mine[name], theirs[name])

@@ -32,16 +32,8 @@ _MOST_SCORES = 2**27
 def passed_on(replay: Replay, node: int, arrived: list[Gradient]) -> list[Gradient]:
     """Return the outgoing gradients of a node; call it within `Replay.beside`.
 
-    Args:
-        replay: The graph.
-        node: The node to run.
-        arrived: The incoming gradient of each output, or None.
-
-    Returns:
-        A gradient per next function, or None; at least in float32.
-
-    Raises:
-        RuntimeError: The node cannot run again.
+    Returns a gradient per next function, or None; at least in float32. ``arrived``: the incoming
+    gradient of each output, or None.
     """
     refuse(replay.captured, [node])
     unit = _unit(each for each in arrived if each is not None)
@@ -57,28 +49,7 @@ def change_of_output(
 
     Call it within `Replay.beside`.
 
-    Args:
-        replay: The graph.
-        node: The node to differentiate.
-        changes: arg_nr -> a small change of that input.
-        output_nr: The number of the output.
-
-    Returns:
-        The change of the output, at least in float32.
-
-    Raises:
-        RuntimeError: The node cannot run again, or its backward has no derivative.
-
-    Example::
-
-        >>> from gradwalk.graph.capture import capture_nodes
-        >>> from gradwalk.graph.names import Names
-        >>> from gradwalk.graph.outputs import read_outputs
-        >>> x = torch.tensor(3.0, requires_grad=True)
-        >>> y = x**2
-        >>> replay = Replay(capture_nodes(read_outputs((y,), "capture"), Names()))
-        >>> replay.beside(lambda: change_of_output(replay, 0, {0: torch.tensor(0.1)}))
-        tensor(0.6000)
+    ``changes``: arg_nr -> a small change of that input.
     """
     refuse(replay.captured, [node])
     likes = replay.like(node)

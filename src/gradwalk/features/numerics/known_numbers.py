@@ -40,11 +40,7 @@ NUMERICS = "compare_numerics"
 
 
 def read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
-    """Check the tolerances and return them; None if none are given.
-
-    Raises:
-        TypeError: Only one is given, or one is not a number of at least 0.
-    """
+    """Check the tolerances and return them; None if none are given."""
     if (rtol is None) != (atol is None):
         raise TypeError(
             f"compare_numerics() was given rtol={rtol!r} and atol={atol!r}. Give both, or neither "
@@ -63,21 +59,7 @@ def read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
 
 @grad_mode_kept
 def read_run(given: Any, side: str, names: Names, gradient: Any) -> RunNumbers:
-    """Return a run with its recorded pass; for a tensor, run and record backward.
-
-    Args:
-        given: A run, as for `gradwalk.compare_numerics`.
-        side: Its name: "a".
-        names: The names of the user's tensors.
-        gradient: The gradient that backward starts from.
-
-    Raises:
-        TypeError: The argument has no gradients to compare.
-        ValueError: Backward cannot start from the tensor, the widget is closed, or the file is
-            damaged.
-        OSError: The file cannot be read.
-        RuntimeError: Tensors that backward needs were freed.
-    """
+    """Return a run with its recorded pass; for a tensor, run and record backward."""
     if isinstance(given, (str, os.PathLike)):
         opened = SavedGraph(unpack(*read_file(given, NUMERICS, MOST_BYTES)))
         return RunNumbers(opened, f"{side}: {Path(given).name}")
@@ -128,13 +110,7 @@ class RunNumbers:
     """
 
     def __init__(self, subject: GraphSource, label: str, had_run: bool = True) -> None:
-        """Read nothing yet.
-
-        Args:
-            subject: Its graph, with the recorded pass.
-            label: Its name.
-            had_run: Whether the pass ran earlier, so that leaves may have changed since.
-        """
+        """Read nothing yet."""
         self.subject = subject
         self.label = label
         self._had_run = had_run

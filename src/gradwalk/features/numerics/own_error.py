@@ -30,17 +30,8 @@ def added_to_leaf(sweep: Sweep, leaf: int) -> dict[int, float] | None:
     Backward is linear. A node's part is the inner product of the error that it adds and the leaf's
     error, propagated up through the Jacobians of the nodes in between. Each node runs once.
 
-    Args:
-        sweep: The comparison of two graphs.
-        leaf: A leaf of ``sweep.aligned.here``.
-
-    Returns:
-        Node -> its part of 1; None if the gradients are equal. Nodes that are unmatched or cannot
-        be followed are left out.
-
-    Raises:
-        ValueError: The gradient of the leaf is not known in full in both.
-        RuntimeError: Neither run is live.
+    Returns node -> its part of 1; None if the gradients are equal. Nodes that are unmatched or
+    cannot be followed are left out.
     """
     replay, error = sweep.replay, _error(sweep, leaf)
     if replay is None:
@@ -130,17 +121,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class OwnError:
-    """The relative error that a node adds itself.
+    """The relative error that a node adds itself."""
 
-    Attributes:
-        forward: The error added to its value; None if unknown.
-        backward: The error added to its outgoing gradients; None if unknown.
-        is_estimate: Whether either is estimated from the errors around it.
-    """
-
-    forward: float | None
-    backward: float | None
-    is_estimate: bool
+    forward: float | None  # the error added to its value; None if unknown
+    backward: float | None  # the error added to its outgoing gradients; None if unknown
+    is_estimate: bool  # whether either is estimated from the errors around it
 
     @property
     def most(self) -> float | None:
@@ -150,13 +135,7 @@ class OwnError:
 
 
 def beyond(error: float, before: float) -> float:
-    """Return the part of an error that the input error does not explain.
-
-    Example::
-
-        >>> beyond(1e-2, 0.0), round(beyond(1e-2, 1e-2), 6)
-        (0.01, 9.9e-05)
-    """
+    """Return the part of an error that the input error does not explain."""
     if not error or math.isinf(error):
         return 0.0 if math.isinf(before) else error
     return error / (1 + USUAL * before / error)

@@ -35,13 +35,8 @@ def rows_inside(
 ) -> tuple[list[NumericsRow], list[str]]:
     """Compare the gradients of an eager run with those inside the compiled code of the other.
 
-    Args:
-        both: Two runs, of which one may be compiled.
-        tolerance: Returns the tolerance for two dtypes.
-
-    Returns:
-        A row per operation whose incoming gradient is known in both, in the order of the forward
-        pass; and sentences on why others are unknown.
+    Returns a row per operation whose incoming gradient is known in both, in the order of the
+    forward pass; and sentences on why others are unknown.
     """
     openings = [side.subject.all_open() for side in (both.here, both.there)]
     has_code = [opening is not None and bool(opening.inside) for opening in openings]
@@ -215,13 +210,7 @@ def least_of(compared: Sequence[Compared]) -> Compared | None:
 def verdict(
     first: NumericsRow | None, rows: Sequence[NumericsRow], *, is_whole: bool = True
 ) -> str:
-    """Return a sentence: whether the two agree, and where they diverge first.
-
-    Args:
-        first: The first node out of tolerance.
-        rows: The compared nodes.
-        is_whole: Whether these are all nodes of both runs.
-    """
+    """Return a sentence: whether the two agree, and where they diverge first."""
     if first is None:
         values = sum(each.value_error is not None for each in rows)
         grads = sum(each.grad_error is not None for each in rows)
@@ -407,12 +396,7 @@ def errors_model(
 ) -> ErrorsModel:
     """Return the errors that the drawing shows, as plain JSON values.
 
-    Args:
-        places: Side, 0 and 1 -> node of that graph -> its place among all drawn nodes.
-        rows: The matched nodes. A row drawn at two places has an entry for each.
-        first: The first node out of tolerance.
-        ranked: The rows with a known own error, the largest first.
-        summary: The summary in sentences.
+    ``places``: side, 0 and 1 -> node of that graph -> its place among all drawn nodes.
     """
     nodes: list[ErrorModel] = []
     for row in rows:

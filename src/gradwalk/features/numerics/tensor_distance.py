@@ -24,19 +24,15 @@ MOST_NUMBERS = 2**27
 
 @dataclass(frozen=True)
 class TensorDistance:
-    """The distance of a tensor from the expected one.
+    """The distance of a tensor from the expected one."""
 
-    Attributes:
-        error: The 2-norm of the difference divided by the norm of the expected tensor; infinite if
-            a number is finite in only one of them, or zeros were expected.
-        worst: The expected and the actual number (or norm) furthest beyond the tolerance; None if
-            all are within it.
-        compared: The numbers that were compared.
-    """
-
+    # The 2-norm of the difference divided by the norm of the expected tensor; infinite if a number
+    # is finite in only one of them, or zeros were expected.
     error: float
+    # The expected and the actual number (or norm) furthest beyond the tolerance; None if all are
+    # within it.
     worst: tuple[float | complex, float | complex] | None
-    compared: Compared
+    compared: Compared  # the numbers that were compared
 
     @property
     def leaves(self) -> bool:
@@ -109,17 +105,11 @@ def tensor_distance(
 ) -> TensorDistance | None:
     """Return the distance of a tensor from the expected one, computed in double precision.
 
-    Args:
-        expected: The reference.
-        found: The actual tensor.
-        allowed: The relative and the absolute tolerance; None for those of
-            ``torch.testing.assert_close`` for the coarser of the two dtypes.
-        scale: Returns the factor of the absolute tolerance. Unless the tolerance is 0, it is at
-            least the smallest normal number of both dtypes.
-
-    Returns:
-        The distance; None if the shapes differ or nothing comparable is known. NaN and infinity
-        equal themselves.
+    Returns the distance; None if the shapes differ or nothing comparable is known. NaN and infinity
+    equal themselves. ``allowed``: the relative and the absolute tolerance; None for those of
+    ``torch.testing.assert_close`` for the coarser of the two dtypes. ``scale``: returns the factor
+    of the absolute tolerance. Unless the tolerance is 0, it is at least the smallest normal number
+    of both dtypes.
     """
     if expected.is_equal(found):
         return TensorDistance(0.0, None, "all")
@@ -262,8 +252,7 @@ def change_between(one: torch.Tensor | None, other: torch.Tensor | None) -> torc
 def least_normal(*dtypes: torch.dtype) -> float:
     """Return the smallest normal number that all floating dtypes hold; 0 without one.
 
-    Example::
-
+    Example:
         >>> least_normal(torch.float32, torch.float64)
         1.1754943508222875e-38
     """

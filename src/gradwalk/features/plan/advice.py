@@ -26,17 +26,11 @@ _ALL_SUBSETS = 12  # blocks
 
 @dataclass(frozen=True)
 class Segments:
-    """Chen's rule for n blocks: checkpoint √n segments of √n blocks each.
+    """Chen's rule for n blocks: checkpoint √n segments of √n blocks each."""
 
-    Attributes:
-        count: The number of segments.
-        peak: The predicted peak.
-        extra_flops: Floating-point operations that backward computes again.
-    """
-
-    count: int
-    peak: Bytes
-    extra_flops: Flops
+    count: int  # the number of segments
+    peak: Bytes  # the predicted peak
+    extra_flops: Flops  # floating-point operations that backward computes again
 
 
 @returned_by("plan(...).advise(budget)")

@@ -20,12 +20,8 @@ _DONE, _FAILED, _TOO_LARGE = 0, 1, 2
 def main(arguments: Sequence[str]) -> int:
     """Print the plan of a training step.
 
-    Args:
-        arguments: The arguments after ``plan``.
-
-    Returns:
-        0; 1 if it could not be done, after a sentence on standard error; 2 if the step does not fit
-        the budget as it is written.
+    Returns 0; 1 if it could not be done, after a sentence on standard error; 2 if the step does not
+    fit the budget as it is written.
     """
     given = _parser().parse_args(arguments)
     try:

@@ -28,11 +28,7 @@ class Fakes:
         self._tensors: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the fake of a tensor, with a fake of its ``.grad``.
-
-        Raises:
-            TypeError: The tensor is sparse or of a class of its own.
-        """
+        """Return the fake of a tensor, with a fake of its ``.grad``."""
         known = self._tensors.get(id(tensor))
         if known is not None:
             return known[1]
@@ -82,11 +78,7 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def build(model: nn.Module | Callable[[], nn.Module]) -> nn.Module:
-    """Return a model, or the one that a function builds, on meta.
-
-    Raises:
-        TypeError: It is neither a module nor a function that returns one.
-    """
+    """Return a model, or the one that a function builds, on meta."""
     if isinstance(model, nn.Module):
         return model
     made: Any = None

@@ -32,29 +32,19 @@ FORWARD, BACKWARD, STEP = "forward", "backward", "optimizer step"
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A storage, from the operation that made it to the one before which it was freed.
+    """A storage, from the operation that made it to the one before which it was freed."""
 
-    Attributes:
-        role: "parameter", "buffer", "input", "optimizer state" or "gradient"; "" for others.
-        name: The name of a parameter, buffer or input.
-        shape: The shape of the first tensor seen on it.
-        dtype: Its dtype.
-        born: The index of the operation that made it; -1 for one that was there before.
-        died: The index of the first operation without it; None if it outlived the recording.
-        sizes: (index of an operation, bytes from then on), in order.
-        copy_of: The storage with the same numbers in another dtype that it was converted from.
-        storage: The storage, while it lives.
-    """
-
-    role: str
-    name: str
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    born: int
-    sizes: list[tuple[int, int]]
+    role: str  # "parameter", "buffer", "input", "optimizer state" or "gradient"; "" for others
+    name: str  # the name of a parameter, buffer or input
+    shape: tuple[int, ...]  # the shape of the first tensor seen on it
+    dtype: torch.dtype  # its dtype
+    born: int  # the index of the operation that made it; -1 for one that was there before
+    sizes: list[tuple[int, int]]  # (index of an operation, bytes from then on), in order
+    # The index of the first operation without it; None if it outlived the recording.
     died: int | None = None
+    # The storage with the same numbers in another dtype that it was converted from.
     copy_of: Held | None = None
-    storage: Any = None
+    storage: Any = None  # the storage, while it lives
 
     @property
     def bytes(self) -> int:
@@ -70,48 +60,29 @@ class Held:
 
 @dataclass(slots=True, frozen=True)
 class Operation:
-    """One operation that ran.
+    """One operation that ran."""
 
-    Attributes:
-        name: torch's name, "aten.mm".
-        phase: `FORWARD`, `BACKWARD` or `STEP`.
-        live: Live bytes after it.
-        flops: Floating-point operations.
-        sequence_nr: The number of the autograd node that it made or, in backward, that ran it.
-        node: The class of the node that ran, in backward.
-        module: The name of the running module, or of the module of the node that ran.
-        source: The line of the user.
-    """
-
-    name: str
-    phase: str
-    live: int
-    flops: int
+    name: str  # torch's name, "aten.mm"
+    phase: str  # `FORWARD`, `BACKWARD` or `STEP`
+    live: int  # live bytes after it
+    flops: int  # floating-point operations
+    # The number of the autograd node that it made or, in backward, that ran it.
     sequence_nr: int | None
-    node: str | None
-    module: str
-    source: SourceLine | None
+    node: str | None  # the class of the node that ran, in backward
+    module: str  # the name of the running module, or of the module of the node that ran
+    source: SourceLine | None  # the line of the user
 
 
 @dataclass(slots=True)
 class ModuleCall:
-    """One call of a module in the forward pass.
+    """One call of a module in the forward pass."""
 
-    Attributes:
-        name: The module's name.
-        start: The number of operations before it.
-        end: The number of operations at its end.
-        sequence_nrs: The number of the next autograd node before it, and after it.
-        inputs: The storages of its positional arguments.
-        outputs: The storages of its result.
-    """
-
-    name: str
-    start: int
-    sequence_nrs: tuple[int, int]
-    inputs: list[Held]
-    end: int = -1
-    outputs: list[Held] = field(default_factory=list)
+    name: str  # the module's name
+    start: int  # the number of operations before it
+    sequence_nrs: tuple[int, int]  # the number of the next autograd node before it, and after it
+    inputs: list[Held]  # the storages of its positional arguments
+    end: int = -1  # the number of operations at its end
+    outputs: list[Held] = field(default_factory=list)  # the storages of its result
 
 
 class Recorder:

@@ -36,45 +36,31 @@ Patch = Callable[[nn.Module], contextlib.AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class StepInputs:
-    """What a planned step runs.
+    """What a planned step runs."""
 
-    Attributes:
-        model: The model, with real, meta or fake tensors.
-        batch: Its input: a tensor, a tuple of arguments, or a dict of keyword arguments.
-        loss: The function of the output, and of the batch; None if the model returns the loss.
-        optimizer: Makes the optimizer of a list of parameters; None without one.
-        ranks: The number of ranks; None for one process without a group.
-        shard: The function that shards a model in place.
-        patch: How blocks are checkpointed.
-    """
-
-    model: nn.Module
-    batch: Any
+    model: nn.Module  # the model, with real, meta or fake tensors
+    batch: Any  # its input: a tensor, a tuple of arguments, or a dict of keyword arguments
+    # The function of the output, and of the batch; None if the model returns the loss.
     loss: Callable[..., Any] | None = None
+    # Makes the optimizer of a list of parameters; None without one.
     optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer] | None = None
-    ranks: int | None = None
-    shard: Callable[[nn.Module], Any] | None = None
-    patch: Patch | None = None
+    ranks: int | None = None  # the number of ranks; None for one process without a group
+    shard: Callable[[nn.Module], Any] | None = None  # the function that shards a model in place
+    patch: Patch | None = None  # how blocks are checkpointed
 
 
 @dataclass
 class Recorded:
-    """A recorded step.
+    """A recorded step."""
 
-    Attributes:
-        recorder: Its operations and storages.
-        forward_end: The number of operations of the forward pass.
-        nodes: The id and the class of each autograd node in the graph by its sequence number.
-        kept: The storages that autograd kept at the end of the forward pass, parameters and inputs
-            included, with the sequence numbers of their nodes; none where a hook packed them.
-        compiled: The names of compiled modules, which ran without the compiler.
-    """
-
-    recorder: Recorder
-    forward_end: int = 0
+    recorder: Recorder  # its operations and storages
+    forward_end: int = 0  # the number of operations of the forward pass
+    # The id and the class of each autograd node in the graph by its sequence number.
     nodes: dict[int, tuple[int, str]] = field(default_factory=dict)
+    # The storages that autograd kept at the end of the forward pass, parameters and inputs
+    # included, with the sequence numbers of their nodes; none where a hook packed them.
     kept: list[tuple[Held, list[int]]] = field(default_factory=list)
-    compiled: tuple[str, ...] = ()
+    compiled: tuple[str, ...] = ()  # the names of compiled modules, which ran without the compiler
 
     @property
     def keepers(self) -> list[tuple[Held, list[int]]]:
@@ -83,13 +69,7 @@ class Recorded:
 
 
 def run_step(given: StepInputs) -> Recorded:
-    """Run forward, backward and, with an optimizer, its step, without memory or kernels.
-
-    Raises:
-        RuntimeError: The step depends on the values of a tensor.
-        TypeError: The loss is not a tensor.
-        ValueError: It has more than one number, or does not require grad.
-    """
+    """Run forward, backward and, with an optimizer, its step, without memory or kernels."""
     with _prepared(given) as (model, fakes):
         compiled = tuple(n for n, m in model.named_modules() if is_compiled_module(m))
         recorded = Recorded(Recorder(model.named_modules()), compiled=compiled)

@@ -19,20 +19,13 @@ _CONTAINERS = (nn.ModuleList, nn.ModuleDict)
 
 @dataclass(frozen=True)
 class Span:
-    """A part of the forward pass that can be checkpointed: a block, or neighbours as one.
+    """A part of the forward pass that can be checkpointed: a block, or neighbours as one."""
 
-    Attributes:
-        end: The index of the first operation after it.
-        reached: The index of its first operation in backward, before which it is recomputed.
-        freed: Bytes that are not kept between the two, less those of kept inputs.
-        rise: The most by which live memory grows while it is recomputed.
-        flops: Floating-point operations of the recomputation, up to the last operation that saves.
-    """
-
-    end: int
-    reached: int
-    freed: int
-    rise: int
+    end: int  # the index of the first operation after it
+    reached: int  # the index of its first operation in backward, before which it is recomputed
+    freed: int  # bytes that are not kept between the two, less those of kept inputs
+    rise: int  # the most by which live memory grows while it is recomputed
+    # Floating-point operations of the recomputation, up to the last operation that saves.
     flops: int
 
 
