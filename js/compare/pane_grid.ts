@@ -1,5 +1,8 @@
 import { element, svgElement } from "../dom/element";
+import { groupedGraph } from "../fold/grouped_graph";
+import { pathTo } from "../fold/tree";
 import { Drawing, type Still } from "../interact/drawing";
+import type { Press } from "../interact/press";
 import type { Direction } from "../layout/direction";
 import { seenMarks } from "../paint/marks";
 import { pathData } from "../scene/curve";
@@ -11,14 +14,19 @@ import { counted, formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { StateModel } from "../wire";
 import type { ComparePart } from "./compare_part";
-import { areCards, HALO, type PaneScene, paneScenes, type Tag } from "./scenes";
+import { areCards, HALO, type PaneOptions, type PaneScene, paneScenes, type Tag } from "./scenes";
 import type { United } from "./united";
 
 interface PaneGridEvents {
   select(place: number | null): void;
   zoomed(scale: number): void;
   escape(): boolean;
+  /** Boxes were opened or closed. */
+  folded(): void;
 }
+
+/** Keys that open the closed box that has the focus. */
+const FOLDING = ["+", "=", "Enter"];
 
 /** The least width of a pane beside another, px. */
 const LEAST_WIDTH = 280;
@@ -52,6 +60,8 @@ export class PaneGrid {
   private shown: ShownPane[] = [];
   private united: United | null = null;
   private readonly views = new LinkedViews();
+  /** Paths of the boxes that the reader opened. */
+  private readonly opened = new Set<string>();
 
   constructor(
     private readonly measure: Measure,
@@ -59,14 +69,20 @@ export class PaneGrid {
   ) {}
 
   /** Draw graphs from their first view, with the signs and colours of features. */
-  show(united: United, direction: Direction, parts: readonly ComparePart[] = []): void {
+  show(
+    united: United,
+    directionOf: (options: PaneOptions) => Direction,
+    parts: readonly ComparePart[] = [],
+  ): void {
     if (this.united?.panes.length !== united.panes.length) this.remake(united);
     this.united = united;
     const signs = new Map(parts.flatMap((part) => [...(part.signs?.() ?? [])]));
-    const scenes = paneScenes(united, direction, this.measure, this.roomFor(united), signs);
+    const options = { signs, opened: this.opened };
+    const direction = directionOf(options);
+    const scenes = paneScenes(united, direction, this.measure, this.roomFor(united), options);
     this.shown.forEach((pane, p) => {
       const { graph, label } = united.panes[p];
-      const only = scenes[p].only.length;
+      const only = united.members.filter((of) => of[p] !== null && of.includes(null)).length;
       const size = `${counted(graph.nodes.length, "node")}${only > 0 ? `, ${formatCount(only)} not in all graphs` : ""}`;
       pane.head.replaceChildren(
         element("b", "gw-pane-label", oneLine(label)),
@@ -218,6 +234,8 @@ export class PaneGrid {
           escape: () => this.events.escape(),
           moved: (view) => this.views.moved(drawing, this.drawings, view),
           hovered: (node) => this.hover(p, node),
+          pressed: (press) => this.fold(press),
+          keyed: (key, node) => FOLDING.includes(key) && this.open(node),
         },
         this.measure,
         { minimap: false },
@@ -229,6 +247,34 @@ export class PaneGrid {
         element("section", "gw-pane", head, drawing.element),
       ),
     );
+  }
+
+  /** Open the closed boxes around a place. */
+  openTo(place: number): void {
+    const { united, opened } = this;
+    const isHidden = this.shown.some(({ drawing: { scene } }, p) => {
+      const [at] = scene?.drawn[this.nodeAt(place, p) ?? -1] ?? [];
+      return at !== undefined && scene?.nodes[at].group !== undefined;
+    });
+    if (!united || !isHidden) return;
+    const { tree } = groupedGraph(united.slots);
+    for (const path of pathTo(tree, united.slot[place])) opened.add(path);
+    this.events.folded();
+  }
+
+  /** Open a closed box, or close one that the reader opened; false if the press was neither. */
+  private fold({ node, frame, isSign, isDouble }: Press): boolean {
+    if (!isSign && !isDouble) return false;
+    if (node) return this.open(node);
+    if (frame === null || !this.opened.delete(frame)) return false;
+    this.events.folded();
+    return true;
+  }
+
+  private open({ group }: SceneNode): boolean {
+    for (const path of group?.paths ?? []) this.opened.add(path);
+    if (group) this.events.folded();
+    return group !== undefined;
   }
 
   private hover(from: number, node: number | null): void {

@@ -216,17 +216,43 @@ describe("paneScenes", () => {
       expect(paths(part)).toEqual(
         paths(whole).filter((path) => !path.startsWith("encoder/layers/1")),
       );
+      const inside = whole.scene.nodes.flatMap(({ group }) => group?.paths ?? []);
+      expect(inside).toContain("encoder/layers/0");
+      expect(inside.some((path) => path.startsWith("encoder/layers/1"))).toBe(false);
+      const opened = new Set(["encoder", "encoder/layers", "encoder/layers/0"]);
+      const [more] = paneScenes(united, direction, measure, undefined, { opened });
+      expect(paths(more)).toContain("encoder/layers/0");
       const frameOf = new Map(whole.scene.frames.map((frame) => [frame.path, frame]));
-      for (const { id, x, y } of whole.scene.nodes) {
+      for (const { id, x, y, group } of whole.scene.nodes) {
+        if (group) continue;
         const frame = frameOf.get(graph.nodes[id].namespace ?? "");
         if (graph.nodes[id].kind !== "op" || !frame) continue;
         expect(x > frame.left && x < frame.right && y > frame.top && y < frame.bottom).toBe(true);
       }
-      for (const { scene } of [whole, part])
-        for (const edge of scene.edges) expect(edge.merged).toBeUndefined();
-      expect(part.scene.edges).toHaveLength(pane.graph.edges.length);
+      const { edgeOf, edges } = part.scene;
+      edges.forEach(({ merged }, i) => {
+        for (const e of merged?.edges ?? []) expect(edgeOf?.[e]).toBe(i);
+      });
     },
   );
+
+  it("opens fewer levels until names are legible, and tells in which boxes graphs differ", () => {
+    const graph = transformer(8);
+    const within = namespacesOf(graph);
+    const lacking = graph.nodes.filter(
+      ({ id, kind }) => kind === "op" && /layers.3/.test(within[id]),
+    );
+    const lost = lacking[2].id;
+    const { pane, members } = partOf(
+      graph,
+      graph.nodes.map(({ id }) => id !== lost),
+    );
+    const united = unite([{ label: "all", graph }, pane], members);
+    const words = (room?: { width: number; height: number }) =>
+      paneScenes(united, "left", measure, room).map(({ only }) => only.map(({ tag }) => tag.words));
+    expect(words()).toEqual([["only here"], []]);
+    expect(words({ width: 300, height: 200 })).toEqual([["1 differ"], ["1 differ"]]);
+  });
 
   it("draws any part of any graph as the whole draws it, in every direction", () => {
     fc.assert(

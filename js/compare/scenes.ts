@@ -1,21 +1,22 @@
-import { wholeFolding } from "../fold/folding";
-import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
+import { deepest, wholeFolding } from "../fold/folding";
+import { foldedPlan, type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
+import { pathTo } from "../fold/tree";
 import type { Direction } from "../layout/direction";
 import { boardPlan, makeScene } from "../pipeline";
 import { cardSize, MOST_CARDS } from "../scene/card";
 import { quietPart } from "../scene/curves";
 import { labelled } from "../scene/labels";
 import { placeLinks } from "../scene/links";
-import { edgePart } from "../scene/members";
+import { edgePart, edgesOf, membersOf } from "../scene/members";
 import type { NodeShape } from "../scene/node_shape";
 import { flatPlan, type Plan } from "../scene/plan";
 import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { BoxSize } from "../scene/shape";
+import { kindOfMerged } from "../scene/shown_graph";
 import { shapesOf, sharesOf, timesDrawn } from "../scene/sizes";
-import { fitView, type Size } from "../scene/views";
+import { fitView, LEGIBLE, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
-import type { GraphModel } from "../wire";
-import { type Members, onlyWords, type Pane, type United } from "./united";
+import { onlyWords, type Pane, type United } from "./united";
 
 /** One laid-out graph of a comparison. Shared places lie at the same position in every graph. */
 export interface PaneScene {
@@ -61,91 +62,204 @@ export function paneScenes(
   direction: Direction,
   measure: Measure,
   room?: Size,
-  signs: ReadonlyMap<number, string> = new Map(),
+  options: PaneOptions = {},
 ): PaneScene[] {
-  const { slots, slotMembers, panes } = united;
-  const card = areCards(united) ? "near" : null;
-  const slotOf = panes.map((pane) => pane.place.map((place) => united.slot[place]));
-  const whole = planOf(slots);
-  const together = card ? boardPlan(slots, whole) : whole;
+  const grouped = groupedGraph(united.slots);
+  const at = (levels: number) => {
+    const plan = foldedTo(grouped, united, levels, options);
+    return scenesOf(united, plan, direction, measure, room, options);
+  };
+  const most = deepest(grouped.tree);
+  const whole = areCards(united) ? boardPlan(united.slots, planOf(grouped)) : planOf(grouped);
+  const isSmall = united.slots.nodes.length <= MOST_CARDS;
+  let best = isSmall ? scenesOf(united, whole, direction, measure, room, options) : at(most);
+  if (!room || (best[0]?.scene.nodes.length ?? 0) > MOST_TRIED) return best;
+  // Fewer levels until the names are legible.
+  const scale = ([first]: PaneScene[]) => (first ? fitView(first.scene, room).k : 0);
+  for (let levels = most; levels >= 0 && scale(best) < LEGIBLE; levels--) {
+    const next = at(levels);
+    if (scale(next) > scale(best)) best = next;
+  }
+  return best;
+}
+
+function scenesOf(
+  united: United,
+  together: Plan,
+  direction: Direction,
+  measure: Measure,
+  room: Size | undefined,
+  { signs = new Map() }: PaneOptions,
+): PaneScene[] {
+  const { slots, panes } = united;
+  const isBoard = panes.every(({ graph }) => !graph.static);
+  const card = isBoard && cardSize(together.nodes.length, false) ? "near" : null;
   const times = timesDrawn({ graph: slots, plan: together, card });
   const shares = sharesOf({ graph: slots, plan: together }, times);
+  const parts = panes.map((_, p) => partOf(united, p, together));
   const shapesFor = ({ graph }: Pane, p: number, least: readonly BoxSize[]): NodeShape[] => {
     const uses = new Int32Array(graph.nodes.length);
     for (const edge of graph.edges) uses[edge.target]++;
-    const drawn = uses.map((count, node) => (times[slotOf[p][node]] > 1 ? count : 1));
-    const flat = flatPlan(graph);
-    const nodes = flat.nodes.map((node, i) => {
-      const { module } = together.nodes[slotOf[p][i]];
-      return module === undefined ? node : { ...node, module };
-    });
-    const rows = slotOf[p].subarray(0, nodes.length).map((slot) => shares[slot]);
-    const plan = { ...flat, nodes };
-    const options = { times: drawn, shares: rows, least };
-    return shapesOf({ graph, plan, direction, card, isBoard: card !== null }, measure, options);
+    const { plan, of } = parts[p];
+    const options = {
+      times: plan.nodes.map(({ id }, i) => (times[of[i]] > 1 ? uses[id] : 1)),
+      shares: of.map((i) => shares[i]),
+      least: least.length > 0 ? of.map((i) => least[i]) : [],
+    };
+    return shapesOf({ graph, plan, direction, card, isBoard }, measure, options);
   };
+  const count = together.nodes.length;
   const alone = panes.map((pane, p) => shapesFor(pane, p, []));
-  const box = largest(slotMembers, alone, (shape) => [shape.width, shape.height]);
-  const shapes = panes.map((pane, p) =>
-    shapesFor(
-      pane,
-      p,
-      Array.from(slotOf[p], (slot) => box[slot]),
-    ),
-  );
-  const outer = largest(slotMembers, shapes, (shape) => [shape.outerWidth, shape.outerHeight]);
-  const largestOf = slotMembers.map((of, slot): NodeShape => {
-    const p = of.findIndex((node) => node !== null);
-    const { width: outerWidth, height: outerHeight } = outer[slot];
-    return { ...shapes[p][of[p] ?? 0], outerWidth, outerHeight };
+  const box = largest(count, parts, alone, (shape) => [shape.width, shape.height]);
+  const shapes = panes.map((pane, p) => shapesFor(pane, p, box));
+  const outer = largest(count, parts, shapes, (shape) => [shape.outerWidth, shape.outerHeight]);
+  const largestOf = together.nodes.map((_, i): NodeShape => {
+    const p = parts.findIndex(({ at }) => at[i] >= 0);
+    const { width: outerWidth, height: outerHeight } = outer[i];
+    return { ...shapes[p][parts[p].at[i]], outerWidth, outerHeight };
   });
+  const isFolded = together.nodes.some(({ group }) => group);
   const scene = makeScene(slots, together, direction, measure, {
     shapes: largestOf,
-    cards: card ?? false,
-    ...(card && { room }),
+    cards: card ?? isBoard,
+    ...((card || isFolded) && { room }),
   });
   const alike = alikeEdges(united);
   return panes.map((_, p) =>
-    paneScene(united, p, together, scene, shapes[p], alike, measure, signs),
+    paneScene(
+      united,
+      p,
+      together,
+      scene,
+      { ...parts[p], shapes: shapes[p] },
+      alike,
+      measure,
+      signs,
+    ),
   );
 }
 
-/** The direction that shows cards largest: left to right unless another is much larger. */
-export function bestFlow(united: United, measure: Measure, room: Size): Direction {
-  if (!areCards(united)) return "down";
+export interface PaneOptions {
+  /** Words for signs at places. */
+  signs?: ReadonlyMap<number, string>;
+  /** Paths of boxes that the reader opened. */
+  opened?: ReadonlySet<string>;
+}
+
+/** The nodes of the common plan that one graph has. */
+interface Part {
+  /** In the graph's own numbers. */
+  plan: Plan;
+  /** Per node of that plan, its index in the common one, and the other way round; -1 for none. */
+  of: number[];
+  at: Int32Array;
+}
+
+function partOf({ slotMembers, panes, slot }: United, p: number, together: Plan): Part {
+  const { graph, place } = panes[p];
+  const own = (slots: readonly number[]) => slots.flatMap((one) => slotMembers[one][p] ?? []);
+  const of: number[] = [];
+  const at = new Int32Array(together.nodes.length).fill(-1);
+  const nodes = together.nodes.flatMap((node, i): Plan["nodes"] => {
+    const { group, also } = node;
+    const [id] = own(group ? group.members : [node.id]);
+    if (id === undefined) return [];
+    at[i] = of.push(i) - 1;
+    const ownGroup = group && {
+      ...group,
+      members: own(group.members),
+      leaves: own(group.leaves),
+    };
+    return [{ ...node, id, group: ownGroup, ...(also && { also: own(also) }) }];
+  });
+  const nodeOf = Int32Array.from(graph.nodes, ({ id }) => {
+    const one = slot[place[id]];
+    const drawn = one < 0 ? -1 : together.nodeOf ? together.nodeOf[one] : one;
+    return drawn < 0 ? -1 : at[drawn];
+  });
+  return { plan: { ...flatPlan(graph), nodes, nodeOf }, of, at };
+}
+
+/** The most drawn boxes for which both directions are tried. */
+const MOST_TRIED = 200;
+
+/** The direction that shows cards or boxes largest: left to right unless another is much larger. */
+export function bestFlow(
+  united: United,
+  measure: Measure,
+  room: Size,
+  options: PaneOptions = {},
+): Direction {
+  if (!areCards(united)) {
+    const grouped = groupedGraph(united.slots);
+    const { nodes } = foldedTo(grouped, united, deepest(grouped.tree), options);
+    if (nodes.length > MOST_TRIED) return "down";
+  }
   const scale = (direction: Direction) => {
-    const [first] = paneScenes(united, direction, measure, room);
+    const [first] = paneScenes(united, direction, measure, room, options);
     return first ? fitView(first.scene, room).k : 0;
   };
   return scale("left") * PREFERRED >= scale("down") ? "left" : "down";
 }
 
-/** The plan of all slots, with their modules as boxes. */
-function planOf(slots: GraphModel): Plan {
-  const grouped = groupedGraph(slots);
-  const { tree } = grouped;
-  return tree.path.length > 1 ? foldedPlan(grouped, wholeFolding(tree)) : flatPlan(slots);
+/** The plan of all nodes, with their modules as open boxes. */
+function planOf(grouped: GroupedGraph): Plan {
+  const { tree, graph } = grouped;
+  return tree.path.length > 1 ? foldedPlan(grouped, wholeFolding(tree)) : flatPlan(graph);
+}
+
+/** The plan in which modules without a difference are closed, and others below some levels; opened ones are open. */
+function foldedTo(
+  grouped: GroupedGraph,
+  united: United,
+  levels: number,
+  { signs = new Map(), opened = new Set() }: PaneOptions,
+): Plan {
+  const { tree, graph } = grouped;
+  if (tree.path.length === 1) return flatPlan(graph);
+  const open = new Set<string>();
+  const shown = new Set<number>();
+  const openTo = (paths: readonly string[]) => {
+    for (const path of paths.slice(0, levels)) open.add(path);
+  };
+  united.members.forEach((of, place) => {
+    const slot = united.slot[place];
+    if (slot < 0 || !(of.includes(null) || signs.has(place))) return;
+    shown.add(slot);
+    openTo(pathTo(tree, slot));
+  });
+  alikeEdges(united).forEach((alike, e) => {
+    const { source, target } = graph.edges[e];
+    const inside = new Set(pathTo(tree, source));
+    // Both ends in one box: it opens, so that the edge is seen.
+    if (!alike) openTo(pathTo(tree, target).filter((path) => inside.has(path)));
+  });
+  for (const path of opened) open.add(path);
+  return foldedPlan(grouped, {
+    ...{ open, peek: [], hidesPlumbing: true, unfolded: shown, foldsRepeats: false },
+  });
 }
 
 /** The frames that contain a node of this graph. */
-function framesWith({ nodes, frames }: Plan, slots: readonly SceneNode[]): Uint8Array {
+function framesWith({ nodes, frames }: Plan, shown: readonly number[]): Uint8Array {
   const shows = new Uint8Array(frames.length);
-  for (const { id } of slots) {
-    for (let f = nodes[id].frame; f >= 0 && !shows[f]; f = frames[f].parent) shows[f] = 1;
+  for (const i of shown) {
+    for (let f = nodes[i].frame; f >= 0 && !shows[f]; f = frames[f].parent) shows[f] = 1;
   }
   return shows;
 }
 
 function largest(
-  members: Members,
+  count: number,
+  parts: readonly Part[],
   shapes: readonly NodeShape[][],
   sizeOf: (shape: NodeShape) => [number, number],
 ): BoxSize[] {
-  return members.map((of) => {
+  return Array.from({ length: count }, (_, i) => {
     const size = { width: 0, height: 0 };
-    of.forEach((node, p) => {
-      if (node === null) return;
-      const [width, height] = sizeOf(shapes[p][node]);
+    parts.forEach(({ at }, p) => {
+      if (at[i] < 0) return;
+      const [width, height] = sizeOf(shapes[p][at[i]]);
       size.width = Math.max(size.width, width);
       size.height = Math.max(size.height, height);
     });
@@ -170,66 +284,97 @@ function alikeEdges({ panes, slots }: United): boolean[] {
 function paneScene(
   united: United,
   p: number,
-  plan: Plan,
+  together: Plan,
   whole: Scene,
-  shapes: readonly NodeShape[],
+  { plan, at: partAt, shapes }: Part & { shapes: readonly NodeShape[] },
   alike: readonly boolean[],
   measure: Measure,
   signs: ReadonlyMap<number, string>,
 ): PaneScene {
   const { graph, place, edge: slotEdge } = united.panes[p];
-  const drawnAs = slotEdge.map((slot) => plan.edgeOf?.[slot] ?? slot);
-  const own = new Set(drawnAs);
+  const ownEdges = new Map<number, number[]>();
+  slotEdge.forEach((slot, e) => {
+    ownEdges.set(slot, [...(ownEdges.get(slot) ?? []), e]);
+  });
+  const partsOf = (edge: SceneEdge) => edgesOf(edge).flatMap((slot) => ownEdges.get(slot) ?? []);
   // A leaf may have one copy per use; keep the copies that this graph uses.
-  const used = new Set(Array.from(own, (edge) => whole.edges[edge].target));
+  const used = new Set(
+    whole.edges.flatMap((edge) => (partsOf(edge).length > 0 ? edge.target : [])),
+  );
   const roots = new Set(graph.roots.map((root) => root.node));
   const drawn: number[][] = graph.nodes.map(() => []);
   const index = new Int32Array(whole.nodes.length).fill(-1);
   const nodes: SceneNode[] = [];
-  const filled: SceneNode[] = [];
+  const filled: number[] = [];
   const ghosts: SceneNode[] = [];
   const only: Tagged[] = [];
   const noted: Tagged[] = [];
   for (const at of whole.nodes) {
-    const id = united.slotMembers[at.id][p];
-    if (id === null || (at.copies > 1 && !used.has(at.index))) {
+    const drawnAs = together.nodeOf ? together.nodeOf[at.id] : at.id;
+    const own = partAt[drawnAs];
+    if (own < 0 || (at.copies > 1 && !used.has(at.index))) {
       ghosts.push(at);
       continue;
     }
-    const { quiet: _, ...where } = at;
+    const { quiet: _, group: _g, also: _a, ...where } = at;
+    const { id, group, also } = plan.nodes[own];
     const node: SceneNode = {
       ...where,
       index: nodes.length,
       id,
-      leaf: graph.nodes[id].kind === "leaf",
-      root: roots.has(id),
-      shape: shapes[id],
-      ...quietPart(graph.nodes[id]),
+      leaf: !group && graph.nodes[id].kind === "leaf",
+      root: (group?.members ?? [id]).some((one) => roots.has(one)),
+      shape: shapes[own],
+      ...(group ? { group } : quietPart(graph.nodes[id])),
+      ...(also && { also }),
     };
     index[at.index] = nodes.length;
-    filled.push(at);
-    drawn[id].push(nodes.length);
+    filled.push(drawnAs);
+    for (const member of membersOf(node)) drawn[member].push(nodes.length);
     nodes.push(node);
-    const words = onlyWords(united.members[place[id]]);
-    const sign = signs.get(place[id]) ?? words;
+    const words = group
+      ? differenceWords(united, whole.nodes[at.index])
+      : onlyWords(united.members[place[id]]);
+    const sign = group ? words : (signs.get(place[id]) ?? words);
     if (sign !== null)
       (words === null ? noted : only).push({ node, tag: tagAt(node, sign, whole.nodes) });
   }
-  const edges = Array.from(drawnAs, (at, i): SceneEdge => {
-    const { quiet: _q, merged: _m, ...edge } = whole.edges[at];
-    const label = labelled(edge.label, graph.edges[i], measure);
+  const edges: SceneEdge[] = [];
+  const ghostEdges: SceneEdge[] = [];
+  const edgeOf = new Int32Array(graph.edges.length).fill(-1);
+  for (const edge of whole.edges) {
+    const parts = partsOf(edge);
+    if (parts.length === 0) {
+      ghostEdges.push(edge);
+      continue;
+    }
+    const { quiet: _q, merged, ...where } = edge;
+    for (const e of parts) edgeOf[e] = edges.length;
     const [source, target] = [index[edge.source], index[edge.target]];
-    return { ...edge, label, index: i, source, target, ...edgePart(graph.edges[i].kind) };
-  });
+    const [first, ...more] = parts;
+    edges.push({
+      ...where,
+      index: edges.length,
+      source,
+      target,
+      label: more.length > 0 ? edge.label : labelled(edge.label, graph.edges[first], measure),
+      merged: {
+        ...{ count: parts.length, tensors: 1, signs: [], ...merged },
+        edges: parts,
+        folded: (merged?.folded ?? []).flatMap((slot) => united.slotMembers[slot][p] ?? []),
+      },
+      ...edgePart(kindOfMerged(graph, parts)),
+    });
+  }
   clearRows(nodes, edges);
-  const shows = framesWith(plan, filled);
-  const { edgeOf: _, ...rest } = whole;
+  const shows = framesWith(together, filled);
   const scene: Scene = {
-    ...rest,
+    ...whole,
     isStatic: graph.static,
     frames: whole.frames.filter((_, f) => shows[f] === 1),
     nodes,
     edges,
+    edgeOf,
     drawn,
     signs: [...only, ...noted].map(({ tag }) => tag),
   };
@@ -237,11 +382,17 @@ function paneScene(
   return {
     scene,
     ghosts,
-    ghostEdges: whole.edges.filter((edge) => !own.has(edge.index)),
+    ghostEdges,
     only,
     noted,
-    onlyEdges: edges.filter((_, i) => !alike[slotEdge[i]]),
+    onlyEdges: edges.filter((edge) => edgesOf(edge).some((e) => !alike[slotEdge[e]])),
   };
+}
+
+/** The number of nodes in a closed box that some graphs lack, in words; null for none. */
+function differenceWords({ slotMembers }: United, { group }: SceneNode): string | null {
+  const differing = group?.members.filter((slot) => slotMembers[slot].includes(null)) ?? [];
+  return differing.length > 0 ? `${differing.length} differ` : null;
 }
 
 /** Clear the words of rows that no edge of this graph enters. */

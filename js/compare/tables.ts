@@ -4,6 +4,7 @@ import { shortDtype } from "../panel/tensor";
 import type { Progress } from "../steps/recording";
 import { describeState } from "../steps/words";
 import { compactNumber, compactValues, fewText } from "../text/gradient";
+import { counted } from "../text/number";
 import { formatShape, oneLine } from "../text/shorten";
 import type {
   DetailsModel,
@@ -13,6 +14,7 @@ import type {
   TensorSummary,
 } from "../wire";
 import { COMPARE_PARTS, type ComparePart } from "./compare_part";
+import { createDifferences } from "./differences";
 import type { CompareChannel } from "./traits";
 import type { United } from "./united";
 
@@ -20,6 +22,7 @@ export class CompareTables {
   readonly element: HTMLElement;
   private readonly node = createNodeTable();
   private readonly leaves: ReturnType<typeof createLeafTable>;
+  private readonly differences: ReturnType<typeof createDifferences>;
   /** The parts of features, whose tables come first. */
   readonly parts: readonly ComparePart[];
 
@@ -28,8 +31,11 @@ export class CompareTables {
     choose: (place: number) => void,
   ) {
     this.leaves = createLeafTable(choose);
+    this.differences = createDifferences(choose);
     this.parts = COMPARE_PARTS.map((create) => create(channel, choose));
-    const tables = [...this.parts, this.leaves, this.node].map((table) => table.element);
+    const tables = [this.differences, ...this.parts, this.leaves, this.node].map(
+      (table) => table.element,
+    );
     this.element = element("div", "gw-tables", ...tables);
   }
 
@@ -39,7 +45,9 @@ export class CompareTables {
     return !this.element.hidden;
   }
 
-  show({ panes }: United): void {
+  show(united: United): void {
+    const { panes } = united;
+    this.differences.update(united);
     this.leaves.element.hidden = panes.every(({ graph }) => graph.static);
   }
 
@@ -66,6 +74,9 @@ export class CompareTables {
   }
 }
 
+/** The most leaves that are all listed at once. */
+const MOST_AT_ONCE = 12;
+
 /** The text of a graph's last column: "step 2 of 5", "after backward". */
 type When = string;
 
@@ -80,6 +91,14 @@ function createLeafTable(select: (place: number) => void): LeafTable {
   const head = element("thead");
   const body = element("tbody");
   const note = element("p", "gw-small");
+  const more = button(
+    { label: "Show leaves that are alike", text: "", class: "gw-link", pressed: false },
+    () => {
+      showsAll = !showsAll;
+      fill();
+    },
+  );
+  let showsAll = false;
   const scroller = element(
     "div",
     {
@@ -100,19 +119,34 @@ function createLeafTable(select: (place: number) => void): LeafTable {
         selected !== null && cells.some((cell) => cell.node === selected),
       );
   };
+  /** Among many rows, those that are alike wait until they are asked for. */
+  const fill = () => {
+    const different = rows.filter(([, row]) => row.querySelector(".gw-differs"));
+    const alike = rows.length - different.length;
+    const hides = rows.length > MOST_AT_ONCE && alike > 0;
+    more.hidden = !hides;
+    more.textContent = showsAll
+      ? "Show only what differs"
+      : `${counted(alike, "leaf is", "leaves are")} alike: show`;
+    more.setAttribute("aria-pressed", String(showsAll));
+    const shown = hides && !showsAll ? different : rows;
+    scroller.hidden = shown.length === 0;
+    body.replaceChildren(...shown.map(([, row]) => row));
+  };
   return {
     element: element(
       "section",
       "gw-leaves",
       element("h2", "gw-table-title", "Leaves"),
       scroller,
+      more,
       note,
     ),
     update(table, labels, when) {
       const focused = focusedRow(body);
       head.replaceChildren(...headRows(labels, when));
       rows = table.rows.map((row) => [row, tableRow(row, select)]);
-      body.replaceChildren(...rows.map(([, row]) => row));
+      fill();
       if (focused !== null)
         body.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
       const left = table.total - table.rows.length;

@@ -147,7 +147,8 @@ function nodeAt(
   const nodes = of.flatMap((node, p) => (node === null ? [] : [graphs[p].nodes[node]]));
   if (nodes.length === 0) throw new Error(`Place ${id} of the comparison is in no graph.`);
   const named = nodes.find((node) => node.name !== null) ?? nodes[0];
-  return { ...nodes[0], id, name: named.name, label: named.label };
+  // Constants in signs have the numbers of one graph.
+  return { ...nodes[0], id, name: named.name, label: named.label, said_by: null };
 }
 
 /** The words for a node that some graphs lack: "only here", "in 2 of 3"; null if all have it. */

@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from "vitest";
 import widget from "../comparison";
 import { eventually, fakeBrowser, nextFrame, testPage } from "../testing/browser";
-import { compareTraits, localComparison, PANES, passOf } from "../testing/panes";
+import { compareTraits, localComparison, MEMBERS, PANES, passOf } from "../testing/panes";
 import type { CompareTraits } from "./traits";
 import { createComparison } from "./view";
 
@@ -210,6 +210,17 @@ describe("the comparison", () => {
       expect(node(0, 0).classList).toContain("is-running");
     },
   );
+
+  it("lists the nodes that some graphs lack, and goes to them", async () => {
+    const { channel, one } = await view();
+    const rows = [...one(".gw-differences tbody").querySelectorAll("tr")];
+    const lacking = MEMBERS.filter((of) => of.includes(null));
+    expect(rows).toHaveLength(lacking.length);
+    expect(rows[0].lastElementChild?.textContent).toMatch(/^(only )?in /);
+    rows[0].querySelector("button")?.click();
+    await nextFrame();
+    expect(channel.get("selected")).toBe(MEMBERS.indexOf(lacking[0]));
+  });
 
   it("finds in all panes", async () => {
     const { node, one } = await view();

@@ -20,7 +20,7 @@ import { browserMeasure } from "../text/measure";
 import { counted } from "../text/number";
 import { onlyEntries } from "./legend";
 import { PaneGrid } from "./pane_grid";
-import { bestFlow } from "./scenes";
+import { bestFlow, type PaneOptions } from "./scenes";
 import {
   areMerged,
   PaneRecordings,
@@ -66,6 +66,7 @@ class Comparison {
       select: (place) => this.select(place),
       zoomed: (scale) => this.toolbar.setScale(scale),
       escape: () => this.search.clear() || this.shell.leaveFull(),
+      folded: () => this.draw(),
     });
     this.search = this.createSearch();
     this.toolbar = this.createTools();
@@ -85,7 +86,8 @@ class Comparison {
     });
     this.tables = new CompareTables(channel, (place) => {
       this.select(place);
-      this.grid.reveal(place);
+      this.grid.openTo(place);
+      this.grid.reveal(place, true);
     });
     this.bottom = resizeHandle({
       label: "Resize the graphs",
@@ -235,9 +237,8 @@ class Comparison {
     this.united = united;
     toolbar.setConstants(panes.some(({ graph }) => hasConstants(graph)) ? constants : null);
     toolbar.setCrumb(counted(panes.length, "graph"), "", "");
-    const direction = this.direction(united);
     for (const part of this.tables.parts) part.update();
-    grid.show(united, direction, this.tables.parts);
+    grid.show(united, (options) => this.direction(united, options), this.tables.parts);
     this.tables.show(united);
     this.arrange();
     this.readSteps();
@@ -245,14 +246,14 @@ class Comparison {
   }
 
   /** The direction of all graphs: the chosen one, or the one that shows them largest. */
-  private direction(united: United): Direction {
+  private direction(united: United, options: PaneOptions): Direction {
     const chosen = this.channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
     // As in a single static graph, data flows down.
     const areStatic = united.panes.every(isStaticPane);
     this.help.setDirection(asked, areStatic);
     return asDirection(asked, () =>
-      areStatic ? "up" : bestFlow(united, browserMeasure(), this.grid.roomFor(united)),
+      areStatic ? "up" : bestFlow(united, browserMeasure(), this.grid.roomFor(united), options),
     );
   }
 

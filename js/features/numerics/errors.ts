@@ -3,6 +3,7 @@ import { type LogScale, logScale, stepOn } from "../../colours/scale";
 import type { Pane } from "../../compare/united";
 import { svgElement } from "../../dom/element";
 import type { Marks } from "../../paint/marks";
+import { membersOf } from "../../scene/members";
 import { normOf } from "../../scene/parameters";
 import type { Scene, SceneNode } from "../../scene/scene";
 import type { ErrorModel, ErrorsModel, JsonNumber } from "../../wire";
@@ -49,7 +50,7 @@ export function errorText(error: JsonNumber | null): string {
 
 /** The colours of a pane's nodes and their words; empty if all nodes are equal or nothing is known. */
 export function errorTint(errors: Errors, pane: Pane, scene: Scene): Marks["tint"] {
-  const errorOf = ({ id }: SceneNode) => errors.of.get(pane.place[id]);
+  const errorOf = (node: SceneNode) => worstIn(errors, pane, node);
   return {
     nodes: scene.nodes.map((node) => colourOf(errorOf(node), errors.scale)),
     edges: scene.edges.map(() => ""),
@@ -81,6 +82,13 @@ function wordsOf(model: ErrorModel | undefined): string | null {
   return said.filter(Boolean).join(", ") || null;
 }
 
+/** The error of a node; of a closed box, the first out of tolerance or the largest. */
+function worstIn({ of, first }: Errors, pane: Pane, node: SceneNode): ErrorModel | undefined {
+  const models = membersOf(node).flatMap((id) => of.get(pane.place[id]) ?? []);
+  const size = (model: ErrorModel) => (model.place === first ? Infinity : (largest(model) ?? -1));
+  return models.sort((a, b) => size(b) - size(a))[0];
+}
+
 export function errorLegend({ scale, of }: Errors): ColourLegend {
   const isInfinite = [...of.values()].some((model) => largest(model) === Number.POSITIVE_INFINITY);
   return {
@@ -94,7 +102,7 @@ export function errorLegend({ scale, of }: Errors): ColourLegend {
 export function errorSigns(errors: Errors, pane: Pane, scene: Scene): SVGElement[] {
   const signs: SVGElement[] = [];
   for (const node of scene.nodes) {
-    const model = errors.of.get(pane.place[node.id]);
+    const model = worstIn(errors, pane, node);
     const error = model ? largest(model) : null;
     if (!model || error === null || (error === 0 && model.place !== errors.first)) continue;
     signs.push(sign(node, model, errors.first === model.place));
