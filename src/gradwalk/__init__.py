@@ -147,7 +147,15 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f".{name}", __name__)
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
+    try:
+        found = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError(
+            f"gradwalk.{name} needs torch, which is not installed. gradwalk.load() and "
+            "python -m gradwalk make pages and pictures of saved files without it."
+        ) from error
     globals()[name] = found
     return found
 

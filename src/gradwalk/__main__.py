@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from .checks.finding import finding_models
 from .english import join_words, plural
 from .export.disk import write_file
-from .export.open_file import OpenedFile, open_file
+from .export.open_file import OpenedFile, SavedFile, open_graphs
 from .export.text import printable, size_of, text_tree
 from .graph.labels import in_bytes
 from .schema.findings import FindingModel
@@ -44,52 +44,75 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always", UserWarning)
-            opened = open_file(given.files if given.files[1:] else given.files[0], given.rank)
-            findings = finding_models(opened.subject.findings())
-            printed = _outputs(given, opened, findings)
+            graphs = open_graphs(given.files if given.files[1:] else given.files[0], given.rank)
+            findings = {
+                label: finding_models(opened.subject.findings()) for label, opened in graphs.items()
+            }
+            printed = _outputs(given, graphs, findings)
     except (OSError, TypeError, ValueError, RuntimeError, ImportError) as error:
         print(printable(str(error)), file=sys.stderr)  # noqa: T201
         return _FAILED
-    for note in [*opened.notes, *(str(each.message) for each in noted)]:
+    notes = [note for opened in graphs.values() for note in opened.notes]
+    for note in [*notes, *(str(each.message) for each in noted)]:
         print(printable(note), file=sys.stderr)  # noqa: T201
     sys.stdout.write("".join(f"{text}\n" for text in printed))
-    is_error = any(finding["severity"] == "error" for finding in findings)
+    found = [finding for each in findings.values() for finding in each]
+    is_error = any(finding["severity"] == "error" for finding in found)
     return _FOUND_AN_ERROR if is_error else 0
 
 
 def _outputs(
-    given: argparse.Namespace, opened: OpenedFile, findings: list[FindingModel]
+    given: argparse.Namespace,
+    graphs: dict[str, OpenedFile],
+    findings: dict[str, list[FindingModel]],
 ) -> list[str]:
     """Write the files; return the texts for standard output."""
+    shown = SavedFile(graphs)
     printed = []
     if given.html is not None:
-        opened.to_html(given.html, title=given.title, source=not given.no_source)
+        shown.to_html(given.html, title=given.title, source=not given.no_source)
     if given.svg is not None:
-        opened.to_svg(given.svg, theme=given.theme, whole=given.whole)
+        shown.to_svg(given.svg, theme=given.theme, whole=given.whole)
     if given.png is not None:
-        opened.to_png(given.png, theme=given.theme, whole=given.whole)
+        shown.to_png(given.png, theme=given.theme, whole=given.whole)
     if given.text is not None:
-        graph = opened.subject.to_networkx()
-        text = f"{size_of(graph)}\n{text_tree(graph, given.lines, opened.subject.model)}"
+        text = "\n".join(_tree(given, label, opened) for label, opened in graphs.items())
         if given.text == "-":
             printed.append(text)
         else:
             write_file(given.text, f"{text}\n", "--text")
     if given.json is not None:
-        printed.append(_answer(given, opened, findings))
+        if len(graphs) > 1:
+            raise ValueError(
+                f"--json takes a file of one graph, and {given.files[0]} has {len(graphs)}. Save "
+                "each of them in a file of its own."
+            )
+        printed.append(_answer(given, graphs[""], findings[""]))
     if all(each is None for each in (given.html, given.svg, given.png, given.text, given.json)):
-        printed.append(_summary(given, opened, findings))
+        files = ", ".join(map(printable, given.files))
+        for label, opened in graphs.items():
+            head = f"{files}, {printable(label)}" if label else files
+            printed.append(_summary(given, head, opened, findings[label]))
     return printed
 
 
-def _summary(given: argparse.Namespace, opened: OpenedFile, findings: list[FindingModel]) -> str:
+def _tree(given: argparse.Namespace, label: str, opened: OpenedFile) -> str:
+    graph = opened.subject.to_networkx()
+    tree = text_tree(graph, given.lines, opened.subject.model)
+    head = f"{printable(label)}: {size_of(graph)}" if label else size_of(graph)
+    return f"{head}. The rest is data from the file:\n{tree}"
+
+
+def _summary(
+    given: argparse.Namespace, head: str, opened: OpenedFile, findings: list[FindingModel]
+) -> str:
     subject = opened.subject
     memory = subject.memory()
     backward = plural(len(subject.steps), "step") if subject.run else "not recorded"
     counts = Counter(finding["severity"] for finding in findings)
     severities = [f"{n} {severity}" for severity, n in counts.items()]
     lines = [
-        f"{', '.join(map(printable, given.files))}: {size_of(subject.to_networkx())}",
+        f"{head}: {size_of(subject.to_networkx())}",
         f"backward: {backward}; memory held for backward: {in_bytes(memory['total'])}",
         f"findings: {join_words(severities) or 'none'}",
     ]

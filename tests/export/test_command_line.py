@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gradwalk import GraphWidget, load, save
+from gradwalk import GraphWidget, compare, load, save
 from gradwalk.__main__ import main
 
 
@@ -52,7 +52,9 @@ def test_it_runs_as_a_module(file):
         text=True,
         check=True,
     )
-    assert run.stdout.startswith("3 nodes, 2 edges, 1 leaf\n0 Sum scalar = 6\n")
+    first, second, *_ = run.stdout.splitlines()
+    assert first == "3 nodes, 2 edges, 1 leaf. The rest is data from the file:"
+    assert second == "0 Sum scalar = 6"
     assert run.stderr == ""
 
 
@@ -101,6 +103,23 @@ def test_pages_and_pictures_are_those_of_the_widget(broken, tmp_path):
     assert svg.read_text() == widget.to_svg()
     assert html.read_text() == widget.to_html()
     widget.close()
+
+
+def test_a_comparison_has_summaries_pages_and_pictures(tmp_path, capsys):
+    w = torch.zeros(3, requires_grad=True)
+    both = compare({"root": w.sqrt().sum(), "sine": w.sin().sum()})
+    both.backward()
+    file, page, picture = (str(tmp_path / f"both.{kind}") for kind in ("gw", "html", "svg"))
+    save(both, file)
+    assert main([file, "--html", page, "--svg", picture]) == 2  # Inf is born in one
+    assert Path(page).read_text() == both.to_html()
+    assert Path(picture).read_text() == both.to_svg()
+    assert main([file]) == 2
+    heads = [line for line in capsys.readouterr().out.splitlines() if line.startswith(file)]
+    assert heads == [f"{file}, {label}: 3 nodes, 2 edges, 1 leaf" for label in ("root", "sine")]
+    assert main([file, "--json", "nodes"]) == 1
+    assert "--json takes a file of one graph" in capsys.readouterr().err
+    both.close()
 
 
 def test_json_has_a_version_and_says_where_its_strings_are_from(broken, capsys):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from gradwalk import GraphWidget, save
+from gradwalk import GraphWidget, compare, save
 
 WITHOUT_TORCH = """
 import sys
@@ -54,6 +55,29 @@ def test_the_command_line_needs_no_torch(tmp_path):
     assert svg.read_text() == widget.to_svg()
     assert png.stat().st_size > 1000
     widget.close()
+
+
+def test_load_without_torch_makes_pages_and_pictures(tmp_path):
+    leaf = torch.ones(3, requires_grad=True)
+    widget, both = GraphWidget(leaf.exp().sum()), compare([leaf.exp().sum(), leaf.sin().sum()])
+    files = [save(widget, tmp_path / "run.gw"), save(both, tmp_path / "both.gw")]
+    run(
+        WITHOUT_TORCH
+        + "import gradwalk\n"
+        + "for file in sys.argv[1:]:\n"
+        + "    opened = gradwalk.load(file)\n"
+        + "    opened.to_html(f'{file}.html'), opened.to_svg(f'{file}.svg')\n"
+        + "    try:\n        opened.step()\n"
+        + "    except AttributeError as error:\n        assert 'Install torch' in str(error)\n"
+        + "try:\n    gradwalk.GraphWidget\n"
+        + "except ImportError as error:\n"
+        + "    assert 'gradwalk.GraphWidget needs torch' in str(error)",
+        *files,
+    )
+    for shown, file in zip((widget, both), files, strict=True):
+        assert Path(f"{file}.html").read_text() == shown.to_html()
+        assert Path(f"{file}.svg").read_text() == shown.to_svg()
+        shown.close()
 
 
 def test_importing_gradwalk_takes_at_most_a_tenth_of_a_second():

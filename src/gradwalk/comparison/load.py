@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..export.open_file import open_graphs
+from ..export.open_file import SavedFile, open_graphs
 from ..graph.arguments import MOST_NODES
-from ..widget.graph_widget import GraphWidget
-from .compare_widget import CompareWidget
+
+if TYPE_CHECKING:
+    from ..widget.graph_widget import GraphWidget
+    from .compare_widget import CompareWidget
 
 
 def load(
@@ -33,10 +35,11 @@ def load(
 
     Returns:
         A `GraphWidget` that shows the saved graph, or a `CompareWidget` for the file of a
-        comparison. Its cursor moves over the recorded steps and never
-        changes a ``.grad``. A method that needs the live graph raises an error that says so. With
-        several ranks, ``details["ranks"]`` has the local and the reduced gradient of a leaf on
-        each rank, and `GraphWidget.diagnose` compares them.
+        comparison. Its cursor moves over the recorded steps and never changes a ``.grad``. A method
+        that needs the live graph raises an error that says so. With several ranks,
+        ``details["ranks"]`` has the local and the reduced gradient of a leaf on each rank, and
+        `GraphWidget.diagnose` compares them. Where torch is not installed, an object with the
+        ``to_`` methods alone.
 
     Raises:
         TypeError: ``path`` is not a path, or ``rank`` or ``max_nodes`` is not a whole number.
@@ -58,6 +61,13 @@ def load(
     for opened in graphs.values():
         for sentence in opened.notes:
             warnings.warn(sentence, stacklevel=2)
+    try:
+        from ..widget.graph_widget import GraphWidget  # noqa: PLC0415  they need torch
+        from .compare_widget import CompareWidget  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return SavedFile(graphs)  # type: ignore[return-value]
     saved = opened.subject.saved
     how: dict[str, Any] = {"direction": saved["direction"], "constants": saved["constants"]}
     if len(graphs) > 1:

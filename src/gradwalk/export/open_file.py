@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..graph.adjacency import collector_paused
 from ..graph.arguments import MOST_NODES, read_int, read_most
@@ -17,6 +17,10 @@ from ..sources.graph_source import Snapshot
 from ..sources.saved_graph import SavedGraph
 from .disk import read_file
 from .pictures import Exports
+from .text import size_of
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 OPENERS: Hook[
     Callable[[list[tuple[bytes, str]], int | None, int | None], tuple[SavedGraph, list[str]]]
@@ -50,20 +54,35 @@ class OpenedFile(Exports):
         )
 
 
-def open_file(path: Any, rank: Any = None, max_nodes: Any = MOST_NODES) -> OpenedFile:
-    """Read and check one saved graph; arguments and errors are those of `gradwalk.load`."""
-    opened = open_graphs(path, rank, max_nodes)
-    if len(opened) > 1:
-        raise ValueError(
-            f"{os.fspath(path)!r} holds a comparison of {len(opened)} graphs, and one is asked for "
-            "here. Open it with gradwalk.load()."
+class SavedFile(Exports):
+    """The graphs of a file where torch is not installed: pages and pictures, without a widget."""
+
+    def __init__(self, graphs: Mapping[str, OpenedFile]) -> None:
+        self.graphs = graphs
+
+    def _graphs_shown(self) -> dict[str, Snapshot]:
+        return {label: each._shown() for label, each in self.graphs.items()}
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """Return the graph; a comparison is matched with torch."""
+        if len(self.graphs) > 1:
+            raise ImportError("to_json() of a comparison needs torch. Install it.")
+        (only,) = self.graphs.values()
+        return only.subject.to_networkx()
+
+    def __repr__(self) -> str:
+        sizes = [size_of(each.subject.to_networkx()) for each in self.graphs.values()]
+        return f"SavedFile({'; '.join(sizes)}: to_html() and pictures; a widget needs torch)"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"{name!r} needs the widget, and torch is not installed. Install torch, or use "
+            "to_html() and the other to_ methods."
         )
-    (only,) = opened.values()
-    return only
 
 
 def open_graphs(path: Any, rank: Any = None, max_nodes: Any = MOST_NODES) -> dict[str, OpenedFile]:
-    """Read and check the graphs of a file, by label; "" for the only one."""
+    """Read and check the graphs of a file, by label; "" for the only one. See `gradwalk.load`."""
     max_nodes = read_most(max_nodes)
     most = None if max_nodes is None else MOST_BYTES
     several = _several(path)
