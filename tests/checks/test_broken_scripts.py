@@ -17,6 +17,7 @@ import forum_values  # noqa: F401
 import healthy_habits  # noqa: F401  its scripts stand in HEALTHY, too
 import healthy_methods  # noqa: F401
 import healthy_pairs  # noqa: F401  its scripts stand in HEALTHY, too
+import healthy_training  # noqa: F401
 import pytest
 from broken_scripts import BROKEN, Broken
 from healthy_scripts import HEALTHY

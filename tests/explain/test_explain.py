@@ -129,6 +129,7 @@ def test_a_module_of_which_all_is_well():
         "so other losses may have contributed."
     )
     assert "no parameters" in explain_grad(nn.ReLU(), loss)
+    assert explain_grad(nn.PReLU()).startswith("The parameter of PReLU has no usable gradient")
 
 
 def test_nan_is_no_gradient_to_be_content_with():

@@ -22,6 +22,21 @@ def test_cleared_by_zero_grad():
     assert "zero_grad()" in text
 
 
+@pytest.mark.parametrize("layer", ["linear", "embedding", "scale"])
+def test_zeros_of_a_parameter_that_learns_end_with_its_first_step(layer):
+    x, w = torch.ones(3, 2), leaf(1.0, 2.0)
+    zero = nn.Parameter(torch.zeros(4, 2))
+    loss = {
+        "linear": lambda: nn.functional.linear(x * w, zero),
+        "embedding": lambda: nn.functional.embedding(torch.tensor([1, 3]), zero) * w,
+        "scale": lambda: zero * w,
+    }[layer]().sum()
+    loss.backward(retain_graph=True)
+    assert "zero is zero and has a gradient itself" in explain_grad(w, loss)
+    zero.grad = None
+    assert "first step" not in explain_grad(w, loss)
+
+
 def test_cleared_where_the_last_operation_saves_nothing():
     w, b = leaf(2.0), leaf(1.0)
     loss = (w * w + b).exp().sum()

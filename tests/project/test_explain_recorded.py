@@ -177,6 +177,18 @@ def test_a_nan_is_of_this_pass_or_not():
     assert "the gradient from this backward pass does not" in explain_grad(w, widget)
 
 
+@pytest.mark.parametrize("accumulates", [True, False])
+def test_sparse_gradients_are_compared(accumulates):
+    table = nn.Embedding(6, 2, sparse=True)
+    if accumulates:
+        table(torch.tensor([2])).sum().backward()
+    loss = table(torch.tensor([0, 1, 1])).square().sum()
+    widget = GraphWidget(loss)
+    loss.backward()
+    said = explain_grad(table, widget)
+    assert ("added to an earlier one" in said) is accumulates
+
+
 def test_a_recorded_pass_names_where_nan_and_zero_began():
     w, v = leaf(0.0), leaf(1.0)
     root = (w * 2).sqrt()

@@ -10,9 +10,8 @@ import torch
 from ..backward.failures import FirstZero, first_zeros, is_zero
 from ..backward.recorded_run import RecordedRun
 from ..english import list_some, plural
-from ..explain.zero_derivatives import Block, blocked_leaves, is_margin
+from ..explain.zero_derivatives import Block, blocked_leaves, factors_of, is_margin
 from ..graph.capture import Capture
-from ..graph.labels import is_pass_through
 from ..result import make
 from ..schema.findings import Severity
 from ..torch_api.nodes import custom_function
@@ -42,7 +41,7 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
     dead = {node for node, off, units in dead_units(evidence.captured, run) if off == units}
     groups: dict[tuple[str, str], list[tuple[Block, list[int], str | None]]] = defaultdict(list)
     for block, nodes in found.by_block:
-        if dead and not dead.isdisjoint((block.node, *_factors(evidence, block))):
+        if dead and not dead.isdisjoint((block.node, *factors_of(evidence.captured, block))):
             continue  # the finding about that ReLU says it
         waits = _waits(evidence, block, lengths)
         alike = "waits" if waits else evidence.captured.graph.nodes[block.node]["op"]
@@ -115,7 +114,7 @@ def _born(evidence: CheckContext, birth: FirstZero) -> str:
         return f"{start}. The backward of {custom.__name__} made them zero"
     if 0 in (_shape(evidence, towards) or ()):
         return f"{words} took an empty tensor, as of a mask that selects nothing"
-    why = "Its parts cancel out, or the input is where the derivative is zero"
+    why = "Its parts cancel out, a factor was zero, or the derivative is zero at its input"
     is_half = evidence.captured.graph.nodes[birth.node]["dtype"] == "torch.float16"
     if is_half and birth.norm and birth.norm < 1e4 * _LEAST_OF_HALF:
         why += (
@@ -156,7 +155,7 @@ def _zero_finding(
 
 def _waits(evidence: CheckContext, block: Block, lengths: dict[int, float | None]) -> str | None:
     """The zero parameter that blocks only until its own first step; None for no such one."""
-    found = (each for each in _factors(evidence, block) if lengths.get(each))
+    found = (each for each in factors_of(evidence.captured, block) if lengths.get(each))
     return next((evidence.name(each) for each in found), None)
 
 
@@ -171,19 +170,6 @@ def _is_drawn(evidence: CheckContext, block: Block) -> bool:
     origins = [each.origin for each in seen.constants if each.tensor is not None]
     is_dropout = seen.forward is not None and "dropout" in seen.forward
     return is_dropout or any(each is not None and each.is_random for each in origins)
-
-
-def _factors(evidence: CheckContext, block: Block) -> list[int]:
-    """The nodes, beyond plumbing, that gave the zeros that block."""
-    graph = evidence.captured.graph
-    found = []
-    for _, child, edge in graph.out_edges(block.node, data=True):
-        node = child
-        while is_pass_through(graph.nodes[node]["op"]) and len(graph.succ[node]) == 1:
-            node = next(iter(graph.succ[node]))
-        if block.factor is not None and edge["argument"] == block.factor:
-            found.append(node)
-    return found
 
 
 _OPS = ("ReluBackward0", "ThresholdBackward0")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -11,6 +11,7 @@ import torch
 from ..backward.failures import first_nan, first_zeros
 from ..backward.leaf_grads import GradTimeline
 from ..backward.recorded_run import RecordedRun
+from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere, finite, version_of, why_unreadable
 from ..tracing.annotate import Annotated
 from ..tracing.annotations import cuts_of
@@ -19,7 +20,7 @@ from .loss_graph import LossGraph
 from .not_in_graph import reason_outside
 from .passes import arrived, effect_on, remedy_for, stopped_node, timeline_of
 from .reason import Asked, Reason, operation
-from .zero_derivatives import Block, blocks_before, is_margin
+from .zero_derivatives import Block, blocks_before, factors_of, is_margin
 
 _MOST_BLOCKS = 2
 _ZERO_AT = {
@@ -142,9 +143,22 @@ def _blocked(captured: Annotated, blocks: Sequence[Block]) -> str:
     rest = len(blocks) - _MOST_BLOCKS
     more = f", and {rest} more block the other ways" if rest > 0 else ""
     ends = blocks[0].remedy
+    waits = next((name for block in blocks for name in _zero_until_step(captured, block)), None)
+    if waits is not None:
+        ends = f"{waits} is zero and has a gradient itself, so this ends with its first step."
+        return f"{', and '.join(parts)}{more}. {ends}"
     if is_margin(captured, blocks[0].node):
         ends = "its result is only added up, as in a loss of margins that are all kept"
     return f"{', and '.join(parts)}{more}. {ends[0].upper()}{ends[1:]}"
+
+
+def _zero_until_step(captured: Annotated, block: Block) -> Iterator[str]:
+    """Yield the names of the leaves whose zeros block, and that have a gradient themselves."""
+    for node in factors_of(captured, block):
+        leaf = leaf_tensor(captured.nodes[node])
+        grad = None if leaf is None else leaf.grad
+        if grad is not None and _holds(grad, lambda part: part == 0) is False:
+            yield captured.graph.nodes[node]["name"] or "That factor"
 
 
 def _frozen(asked: Asked, graph: LossGraph | None, node: int | None) -> Reason:

@@ -196,6 +196,8 @@ def _header(kind: str, count: int, groups: dict[str, list[tuple[str, Reason]]]) 
         groups.pop(name, None)
     if unread:
         end += f" The values of {unread} of them cannot be read."
+    if not good and count == 1:
+        return f"The parameter of {kind} has no usable gradient:"
     if not good:
         return f"None of the {count} parameters of {kind} has a usable gradient:"
     all_ = f"All {count} parameters" if count > 1 else "The parameter"

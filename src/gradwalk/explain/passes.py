@@ -68,6 +68,11 @@ def _watched_effect(run: RecordedRun, node: int | None, tensor: torch.Tensor) ->
     if grad is None or why_unreadable(grad) is not None or why_unreadable(came) is not None:
         return "unread"
     try:
+        if came.is_sparse and grad.is_sparse:
+            came, grad = came.coalesce(), grad.coalesce()
+            if not torch.equal(came.indices(), grad.indices()):
+                return "differs"
+            came, grad = came.values(), grad.values()
         return "recorded" if torch.equal(came, grad) else "differs"
     except RuntimeError:  # sparse, on the meta device, ...
         return "unread"

@@ -59,7 +59,7 @@ CAUSES: dict[str, tuple[str, str]] = {
         "averaging over the ranks.",
     ),
     "unread": (
-        "summed",
+        "recorded",
         "This backward pass added to {grad}. The values cannot be compared with its gradient, so "
         "other contributions are unknown.",
     ),

@@ -381,6 +381,26 @@ _ADDED_UP = frozenset(
 _FLOORS = ("ReluBackward0", "ClampMinBackward0", "ThresholdBackward0", "ClampBackward1")
 
 
+_PICKS = frozenset(
+    {"EmbeddingBackward0", "IndexBackward0", "IndexSelectBackward0", "GatherBackward0"}
+)
+
+
+def factors_of(captured: Capture, block: Block) -> list[int]:
+    """Return the nodes, beyond plumbing, that gave the zeros that block."""
+    graph = captured.graph
+    found = []
+    for _, child, edge in graph.out_edges(block.node, data=True):
+        node = child
+        while len(graph.succ[node]) == 1 and (
+            is_pass_through(op := graph.nodes[node]["op"]) or op in _PICKS
+        ):
+            node = next(iter(graph.succ[node]))
+        if block.factor is not None and edge["argument"] == block.factor:
+            found.append(node)
+    return found
+
+
 def is_margin(captured: Capture, node: int) -> bool:
     """Return whether a node clamps a margin in a loss, such as a hinge or triplet loss.
 
