@@ -1,7 +1,7 @@
 import { element, svgElement } from "../dom/element";
 import { groupedGraph } from "../fold/grouped_graph";
 import { pathTo } from "../fold/tree";
-import { Drawing, type Still } from "../interact/drawing";
+import { Drawing, type Snapshot } from "../interact/drawing";
 import type { Press } from "../interact/press";
 import type { Direction } from "../layout/direction";
 import { seenMarks } from "../paint/marks";
@@ -140,9 +140,9 @@ export class PaneGrid {
   }
 
   /** All pictures with their labels. */
-  get stills(): (Still | null)[] {
+  get snapshots(): (Snapshot | null)[] {
     const label = (p: number) => oneLine(this.united?.panes[p].label ?? "");
-    return this.drawings.map((drawing, p) => drawing.still(label(p)));
+    return this.drawings.map((drawing, p) => drawing.snapshot(label(p)));
   }
 
   get hasFocus(): boolean {

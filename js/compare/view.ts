@@ -190,7 +190,7 @@ class Comparison {
   private createTools(): Toolbar {
     const { grid, shell, channel } = this;
     const saving = createSaveMenu(
-      () => liveSvg(grid.stills, shell.root, "Autograd graphs side by side"),
+      () => liveSvg(grid.snapshots, shell.root, "Autograd graphs side by side"),
       () => this.united?.panes.map(({ label }) => label) ?? [],
     );
     return new Toolbar(

@@ -22,7 +22,7 @@ function picture(graph: GraphModel, theme = "light", marks: Partial<Marks> = {})
   root.className = "gradwalk";
   root.dataset.theme = theme;
   const scene = firstScene(graph, "down", estimate, true);
-  const still = { ...PLAIN, scene, marks: { ...NO_MARKS, ...marks } };
+  const still = { ...PLAIN, graph, scene, marks: { ...NO_MARKS, ...marks } };
   const file = liveSvg([still], root, "Autograd graph");
   const read = new DOMParser().parseFromString(file.text, "image/svg+xml");
   root.remove();
@@ -103,7 +103,8 @@ describe("a saved picture", () => {
 
   it("of several graphs has them side by side, each under its label and with what lies over and under it", () => {
     const root = document.body.appendChild(document.createElement("div"));
-    const scene = firstScene(MODELS["h = w * x + b"](), "down", estimate, true);
+    const graph = MODELS["h = w * x + b"]();
+    const scene = firstScene(graph, "down", estimate, true);
     const part = (name: string) => {
       const element = document.createElementNS("http://www.w3.org/2000/svg", "path");
       element.id = name;
@@ -111,6 +112,7 @@ describe("a saved picture", () => {
     };
     const still = (label: string) => ({
       ...PLAIN,
+      graph,
       scene,
       marks: NO_MARKS,
       label,
@@ -133,8 +135,9 @@ describe("a saved picture", () => {
   it("leaves nothing in the page, also when it fails", () => {
     const root = document.body.appendChild(document.createElement("div"));
     expect(() => liveSvg([null], root, "")).toThrow(/not drawn yet/);
-    const scene = firstScene(MODELS["h = w * x + b"](), "down", estimate, true);
-    liveSvg([{ ...PLAIN, scene, marks: NO_MARKS }], root, "");
+    const graph = MODELS["h = w * x + b"]();
+    const scene = firstScene(graph, "down", estimate, true);
+    liveSvg([{ ...PLAIN, graph, scene, marks: NO_MARKS }], root, "");
     expect(root.childElementCount).toBe(0);
   });
 
@@ -154,8 +157,9 @@ describe("a saved picture", () => {
 
 it("a picture that is coloured has what the colours say below it", () => {
   const root = document.body.appendChild(document.createElement("div"));
-  const scene = firstScene(MODELS["h = w * x + b"](), "down", estimate, true);
-  const still = { ...PLAIN, scene, marks: NO_MARKS };
+  const graph = MODELS["h = w * x + b"]();
+  const scene = firstScene(graph, "down", estimate, true);
+  const still = { ...PLAIN, graph, scene, marks: NO_MARKS };
   const legend = {
     title: "of the parameters",
     ticks: [{ at: 0.5, text: "0.01" }],

@@ -9,7 +9,7 @@ export class MarkupWriter {
   private readonly themes: readonly Theme[];
   /** Each look's class name. */
   private readonly names = new Map<string, string>();
-  private readonly looks: [string, string][] = [];
+  private readonly rulesOfLooks: [string, string][] = [];
   private readonly known = new Map<string, string | null>();
 
   constructor(
@@ -27,9 +27,9 @@ export class MarkupWriter {
   /** The CSS rules of the classes so far, within `scope`. */
   rules(scope: string): string {
     const rule = (css: string, i: number) => (css === "" ? "" : `.${scope} .${nameAt(i)}{${css}}`);
-    const first = this.looks.map(([css], i) => rule(css, i)).join("");
+    const first = this.rulesOfLooks.map(([css], i) => rule(css, i)).join("");
     if (this.themes.length === 1) return first;
-    const dark = this.looks
+    const dark = this.rulesOfLooks
       .map(([css, other], i) => (css === other ? "" : rule(other, i)))
       .join("");
     return `${first}@media (prefers-color-scheme:dark){${dark}}`;
@@ -74,8 +74,8 @@ export class MarkupWriter {
     const key = `${look}|${other}`;
     let name = this.names.get(key);
     if (name === undefined) {
-      name = nameAt(this.looks.length);
-      this.looks.push([look, other]);
+      name = nameAt(this.rulesOfLooks.length);
+      this.rulesOfLooks.push([look, other]);
       this.names.set(key, name);
     }
     return name;

@@ -3,40 +3,38 @@ import { STEPS } from "../colours/scale";
 import { describeDrawn, HOW_TO_OPEN } from "../interact/describe";
 import { flow } from "../layout/direction";
 import { placesOf } from "../paint/beacons";
+import { allParts } from "../paint/canvas_picture";
 import { edgeClass, isRinged, nodeClass, zerosFirst } from "../paint/classes";
 import { edgeParts, headAtRing, linkParts } from "../paint/edge_parts";
 import { frameHeadParts, frameParts } from "../paint/frame_parts";
 import type { GradientLabel } from "../paint/gradient_label";
 import { gradientClass, gradientParts, markPart } from "../paint/label_parts";
 import type { Marks } from "../paint/marks";
-import { alarmParts, nodeParts, stepParts } from "../paint/node_parts";
 import { type Part, part } from "../paint/parts";
-import { stepOf } from "../paint/phases";
-import { rankParts } from "../paint/rank_strips";
-import { barParts, tileAt, tileParts } from "../paint/tiles";
+import type { SceneFrame } from "../scene/frame";
 import { linksAt } from "../scene/links";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 
-/** All that the painter draws of a scene, at full detail. */
+/** All that is drawn of a scene, at full detail, with others' layers under and over it. */
 export function pictureParts(
   graph: GraphModel,
   scene: Scene,
   marks: Marks,
   gradients: readonly GradientLabel[],
+  { under = [], over = [] }: { under?: readonly Part[]; over?: readonly Part[] } = {},
 ): Part[] {
   const heading = flow(scene.direction);
-  const frames = scene.frames.map((frame) =>
-    part("g", { class: "gw-group-frame" }, frameParts(frame)),
-  );
-  const heads = scene.frames.map((frame) =>
-    part("g", { class: "gw-group-frame" }, frameHeadParts(frame)),
-  );
+  const frameLayer = (partsOf: (frame: SceneFrame) => Part[]) =>
+    scene.frames.map((frame) => {
+      const selected = frame.path === marks.module?.[0] ? " is-selected" : "";
+      return part("g", { class: `gw-group-frame${selected}` }, partsOf(frame));
+    });
   const edges = zerosFirst([...scene.edges.keys()], scene, marks).map((e) => {
     const edge = scene.edges[e];
-    const looks = { class: edgeClass(edge, scene, marks) };
-    return part("g", looks, edgeParts(edge, heading, scene.isStatic));
+    const attributes = { class: edgeClass(edge, scene, marks) };
+    return part("g", attributes, edgeParts(edge, heading, scene.isStatic));
   });
   const labels = gradients.map((label) =>
     part("g", { class: gradientClass(label) }, gradientParts(label)),
@@ -46,7 +44,8 @@ export function pictureParts(
   );
   const nodes = scene.nodes.map((node) => nodePart(graph, node, marks));
   return [
-    part("g", { class: "gw-frames" }, frames),
+    part("g", { class: "gw-frames" }, frameLayer(frameParts)),
+    ...under,
     part("g", { class: "gw-edges" }, edges),
     part("g", { class: "gw-links" }, links),
     part("g", { class: "gw-nodes" }, nodes),
@@ -58,7 +57,8 @@ export function pictureParts(
         .map((edge) => headAtRing(edge, heading)),
     ),
     part("g", { class: "gw-gradients" }, labels),
-    part("g", { class: "gw-frame-heads" }, heads),
+    part("g", { class: "gw-frame-heads" }, frameLayer(frameHeadParts)),
+    ...over,
     part("g", { class: "gw-beacons" }, beacons(scene, marks)),
   ];
 }
@@ -74,12 +74,7 @@ function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
   return part("g", attributes, [
     part("title", {}, title),
     part("desc", {}, words.join(", ")),
-    ...nodeParts(node),
-    ...tileParts(node, tileAt(node, marks)?.text ?? null),
-    ...barParts(node, marks),
-    ...rankParts(node, marks),
-    ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
-    ...stepParts(node, stepOf(node, marks)),
+    ...allParts(node, marks),
   ]);
 }
 

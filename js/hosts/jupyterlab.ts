@@ -16,7 +16,9 @@ export const jupyterlab = {
     event: "comm_live_update",
     isLive: (view) => (view as View | undefined)?.model?.comm_live,
   },
-  callbacks: (done) => ({ iopub: { status: (told: Told) => isIdle(told) && done() } }),
+  callbacks: (done) => ({
+    iopub: { status: (message: StatusMessage) => isIdle(message) && done() },
+  }),
 } satisfies Host;
 
 /** The view, which anywidget passes as `this`. Its mark does not change, because anywidget removes its listeners. */
@@ -25,10 +27,10 @@ interface View {
 }
 
 /** A message about the kernel's state. */
-interface Told {
+interface StatusMessage {
   content?: { execution_state?: string };
 }
 
-function isIdle({ content }: Told): boolean {
+function isIdle({ content }: StatusMessage): boolean {
   return content?.execution_state === "idle";
 }

@@ -30,7 +30,8 @@ import { Viewport } from "./viewport";
 import { firstStop, Keyboard } from "./walk";
 
 /** The whole drawing at full detail. */
-export interface Still {
+export interface Snapshot {
+  graph: GraphModel;
   scene: Scene;
   marks: Marks;
   gradients: readonly GradientLabel[];
@@ -184,10 +185,10 @@ export class Drawing {
   }
 
   resize(size: Size): void {
-    const became = this.viewport.resize(size);
-    if (became === null) return;
+    const change = this.viewport.resize(size);
+    if (change === null) return;
     this.painting.refresh();
-    if (became === "first") this.paint();
+    if (change === "first") this.paint();
     else this.paintSoon();
   }
 
@@ -372,13 +373,14 @@ export class Drawing {
   }
 
   /** The whole drawing at full detail without hover and focus; null before the first picture. */
-  still(label: string | null = null): Still | null {
-    const { scene } = this;
-    if (!scene) return null;
+  snapshot(label: string | null = null): Snapshot | null {
+    const { scene, graph } = this;
+    if (!scene || !graph) return null;
     const marks = { ...this.marks, hovered: null, focused: null };
     const gradients = this.painting.gradients.at(scene, marks);
     const copy = (part: SVGGElement) => [part.cloneNode(true) as SVGElement];
-    return { scene, marks, gradients, under: copy(this.underlay), over: copy(this.overlay), label };
+    const layers = { under: copy(this.underlay), over: copy(this.overlay) };
+    return { graph, scene, marks, gradients, ...layers, label };
   }
 
   /** The gradients that are written once the pass is over. */

@@ -446,7 +446,7 @@ const STYLES: Record<CardSize, readonly Style[]> = {
 };
 
 /** Shown instead of a hidden number. */
-const UNTOLD = "?";
+const HIDDEN = "?";
 
 /** The same picture with its nodes' current numbers; boxes and lines stay. */
 export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scene {
@@ -455,12 +455,12 @@ export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scen
     const { shape, id, group } = node;
     const before = shape.texts.filter(({ room }) => room !== undefined);
     if (before.length === 0 || group) return node;
-    const told = numbersIn(graph.nodes[id], before.length);
-    if (before.every(({ text }, i) => text === told[i])) return node;
+    const numbers = numbersIn(graph.nodes[id], before.length);
+    if (before.every(({ text }, i) => text === numbers[i])) return node;
     isOther = true;
     const texts = shape.texts.map((text) => {
       const line = before.indexOf(text);
-      return line < 0 ? text : written(text, told[line], shape.card?.size ?? "near", measure);
+      return line < 0 ? text : written(text, numbers[line], shape.card?.size ?? "near", measure);
     });
     return { ...node, shape: { ...shape, texts } };
   });
@@ -470,7 +470,7 @@ export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scen
 /** The number of a node, or the rows of a matrix. */
 function numbersIn(node: NodeModel, lines: number): readonly string[] {
   const { value } = node;
-  if (value === null) return Array.from({ length: lines }, (_, i) => (i === 0 ? UNTOLD : ""));
+  if (value === null) return Array.from({ length: lines }, (_, i) => (i === 0 ? HIDDEN : ""));
   const rows = lines > 1 ? rowsOf(node) : null;
   return rows?.length === lines ? rows : [valueText(node, value)];
 }

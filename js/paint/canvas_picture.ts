@@ -12,7 +12,7 @@ import { isDetailed, mapScale, titleScale } from "./level_of_detail";
 import { mapName } from "./map_names";
 import type { Marks } from "./marks";
 import { alarmParts, nodeParts, stepParts } from "./node_parts";
-import { type Pen, type Place2D, paintParts } from "./paint_parts";
+import { PartPainter, type Pen, type Place2D } from "./paint_parts";
 import { PlainPainter } from "./paint_plain";
 import type { Part } from "./parts";
 import { stepOf } from "./phases";
@@ -47,6 +47,7 @@ export function* paintPicture(
   box: Box,
   place: Place2D,
 ): Generator<void, void, void> {
+  const painter = new PartPainter(pen, place);
   const index = indexOf(scene);
   const scale = place.k / place.ratio;
   const frames = scene.frames.filter(
@@ -54,7 +55,7 @@ export function* paintPicture(
   );
   for (const batch of batches(frames, PLAIN_AT_ONCE)) {
     const well = inks.of("g", "gw-group-frame");
-    if (well) paintParts(pen, batch.flatMap(frameParts), well, place);
+    if (well) painter.paint(batch.flatMap(frameParts), well);
     yield;
   }
   paintUnderlay(pen, underlay, inks, place);
@@ -81,7 +82,7 @@ export function* paintPicture(
       const well = inks.of("g", edgeClass(edge, scene, marks));
       const parts = edgeParts(edge, heading, scene.isStatic);
       const shown = isMap ? parts.filter(({ attributes }) => !isWord(attributes.class)) : parts;
-      if (well) paintParts(pen, shown, well, place);
+      if (well) painter.paint(shown, well);
     }
     yield;
   }
@@ -90,7 +91,7 @@ export function* paintPicture(
       const node = scene.nodes[i];
       const well = inks.of("g", nodeClass(node, marks, NOBODY));
       const parts = isMap ? mapParts(node, marks, scale) : allParts(node, marks);
-      if (well) paintParts(pen, parts, well, place, node.x, node.y);
+      if (well) painter.paint(parts, well, node.x, node.y);
     }
     yield;
   }
@@ -112,7 +113,7 @@ export function paintHeads(
     const around = inks.of("g", name)?.within({ tag: "g", attributes: { class: "gw-frame-head" } });
     const well = around?.within({ tag: "g", attributes: { class: "gw-frame-title" } });
     const place = { k: size, x: (k * left + x) * ratio, y: (k * top + y) * ratio, ratio };
-    if (well) paintParts(pen, frameTitleParts(head), well, place);
+    if (well) new PartPainter(pen, place).paint(frameTitleParts(head), well);
   }
 }
 
@@ -132,7 +133,7 @@ function mapParts(node: SceneNode, marks: Marks, scale: number): Part[] {
 }
 
 /** A node with the marks on its corners. */
-function allParts(node: SceneNode, marks: Marks): Part[] {
+export function allParts(node: SceneNode, marks: Marks): Part[] {
   return [
     ...nodeParts(node),
     ...tileParts(node, tileAt(node, marks)?.text ?? null),

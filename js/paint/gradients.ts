@@ -286,7 +286,7 @@ export function visibleGradients(
 
 /** The visible gradients at a cursor; places are found once per scene and run. */
 export class GradientLayer {
-  private readonly told = new Remembered();
+  private readonly placedFor = new Remembered();
   private placed: Iterator<GradientLabel[]> = [].values();
   private parts = 0;
   private labels: GradientLabel[] = [];
@@ -295,7 +295,7 @@ export class GradientLayer {
 
   at(scene: Scene, marks: Marks): GradientLabel[] {
     const { progress, held } = marks;
-    if (this.told.isNew(scene, progress?.recording ?? held)) {
+    if (this.placedFor.isNew(scene, progress?.recording ?? held)) {
       this.parts = 0;
       this.labels = progress ? [] : heldLabels(scene, held, this.measure);
       if (progress) this.placed = gradientsPlaced(scene, progress.recording, this.measure);

@@ -58,13 +58,13 @@ function wellOf(place: Place, inherited: Style, opacity: number, theme: Theme): 
   const own = lookOf(place, theme, FONTS);
   if (own.display === "none") return null;
   const ink = inkOf({ ...inherited, ...own }, opacity);
-  const { opacity: _, display: __, "vector-effect": ___, ...handed } = { ...inherited, ...own };
+  const { opacity: _, display: __, "vector-effect": ___, ...passed } = { ...inherited, ...own };
   const wells = new Map<string, InkWell | null>();
   return {
     ink,
     within({ tag, attributes: { class: name, "text-anchor": anchor } }) {
       return remembered(wells, `${tag} ${name ?? ""} ${anchor ?? ""}`, () => {
-        const around = anchor === undefined ? handed : { ...handed, "text-anchor": `${anchor}` };
+        const around = anchor === undefined ? passed : { ...passed, "text-anchor": `${anchor}` };
         return wellOf(placeOf(tag, name, place), around, ink.opacity, theme);
       });
     },

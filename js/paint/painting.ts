@@ -48,7 +48,7 @@ export class Painting {
   /** Open groups with heads on the canvas. */
   heads: readonly SceneFrame[] = [];
   /** The inputs of the canvas' last picture. */
-  private readonly told = new Remembered();
+  private readonly shownInputs = new Remembered();
 
   constructor(
     measure: Measure,
@@ -73,7 +73,7 @@ export class Painting {
     this.drawn = null;
     if (!newTheme) return;
     this.inks.clear();
-    this.told.forget();
+    this.shownInputs.forget();
   }
 
   /** Move the drawing to the view. */
@@ -193,7 +193,7 @@ export class Painting {
     const under = underlay.childElementCount > 0 ? selected : null;
     const flows = [ran, reached, flowed, freed, progress];
     const said = [scene, ...flows, hits, tint, tiles, ranks, alarms, under];
-    if (!this.told.isNew(...said)) return;
+    if (!this.shownInputs.isNew(...said)) return;
     this.canvas.show({ scene, marks: withoutHighlights(marks), inks: this.inks, underlay });
   }
 }

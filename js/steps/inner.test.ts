@@ -5,7 +5,7 @@ import { fakeBrowser, nextFrame } from "../testing/browser";
 import { graphOf } from "../testing/panes";
 import { createView } from "../view";
 import type { GraphModel, RunModel, StepModel } from "../wire";
-import { flowedAt, recordingOf, shownCursor, standsAt, stateAt } from "./recording";
+import { backwardCursor, flowedAt, recordingOf, shownCursor, stateAt } from "./recording";
 import { describeState, positionText } from "./words";
 
 const BOX = "SquareBackward";
@@ -74,7 +74,7 @@ describe("steps through what is open", () => {
 
   it("finds every place again, and none beyond", () => {
     for (let cursor = 0; cursor <= recording.steps.length; cursor++)
-      expect(shownCursor(recording, ...standsAt(recording, cursor))).toBe(cursor);
+      expect(shownCursor(recording, ...backwardCursor(recording, cursor))).toBe(cursor);
     expect(shownCursor(recording, 2, 99)).toBe(5);
     expect(shownCursor(recording, 1, 1)).toBe(1);
     expect(shownCursor(recording, 99, 1)).toBe(6);

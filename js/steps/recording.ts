@@ -90,23 +90,23 @@ export function recordingOf(
   }
   for (const { source, target, kind } of edges) {
     // An edge without gradient points from its user.
-    const [giver, taker] = kind === "gradient" ? [source, target] : [target, source];
-    const { inside } = nodes[taker];
-    if (inside === null || nodes[giver].inside !== inside || step[taker] === step[inside]) continue;
-    if (nodes[giver].kind === "call")
-      ready[taker] = Math.max(ready[taker], Math.min(step[giver], step[taker]));
+    const [from, to] = kind === "gradient" ? [source, target] : [target, source];
+    const { inside } = nodes[to];
+    if (inside === null || nodes[from].inside !== inside || step[to] === step[inside]) continue;
+    if (nodes[from].kind === "call")
+      ready[to] = Math.max(ready[to], Math.min(step[from], step[to]));
   }
   const passed = new Map<number, number[]>();
   run?.edges.forEach((edge, i) => {
     const { source, target, via } = edges[edge];
     // A call's gradient for an input of its node is passed on with the node.
-    const giver = via === null ? source : (nodes[via].inside ?? source);
-    const isArriving = nodes[target].inside === giver;
-    flows[edge] = isArriving ? begin[giver] : step[giver];
+    const from = via === null ? source : (nodes[via].inside ?? source);
+    const isArriving = nodes[target].inside === from;
+    flows[edge] = isArriving ? begin[from] : step[from];
     if (isArriving) return;
-    const others = passed.get(giver);
+    const others = passed.get(from);
     if (others) others.push(i);
-    else passed.set(giver, [i]);
+    else passed.set(from, [i]);
   });
   const stored = new Map((run?.grads ?? []).map((grad) => [grad.node, grad] as const));
   const marks = new Map<number, MarkModel[]>();
@@ -164,7 +164,10 @@ export function shownCursor({ ends }: Recording, cursor: unknown, inner: number)
 }
 
 /** The reverse; `inner` is 0 after a complete step. */
-export function standsAt({ steps }: Recording, cursor: number): [cursor: number, inner: number] {
+export function backwardCursor(
+  { steps }: Recording,
+  cursor: number,
+): [cursor: number, inner: number] {
   const { of, inner } = steps[cursor - 1] ?? { of: 0, inner: 0 };
   return [of, inner];
 }

@@ -1,6 +1,12 @@
 import type { Channel } from "../channel";
 import type { GraphModel } from "../wire";
-import { type Progress, type Recording, recordingOf, shownCursor, standsAt } from "./recording";
+import {
+  backwardCursor,
+  type Progress,
+  type Recording,
+  recordingOf,
+  shownCursor,
+} from "./recording";
 
 /** Between two steps while playing at speed 1. */
 const PLAY_MS = 700;
@@ -44,14 +50,14 @@ export class Stepper {
     this.pause();
     this.forgetMove();
     const recording = this.readRecording();
-    const progress = recording && { recording, cursor: this.told(recording) };
+    const progress = recording && { recording, cursor: this.cursorIn(recording) };
     this.update({ progress, starting: false });
   }
 
   follow(): void {
     const { progress } = this.state;
     if (!progress || this.unsent !== null) return;
-    const wanted = this.told(progress.recording);
+    const wanted = this.cursorIn(progress.recording);
     if (wanted === progress.cursor) return;
     this.pause();
     this.update({ progress: { ...progress, cursor: wanted }, starting: false });
@@ -174,14 +180,14 @@ export class Stepper {
   /** Send the position to Python: first the one within the step, which only applies to that step. */
   private tell(recording: Recording, wanted: number): void {
     const { channel } = this;
-    const [cursor, inner] = standsAt(recording, wanted);
+    const [cursor, inner] = backwardCursor(recording, wanted);
     const [, before = 0] = channel.get("_inner") ?? [];
     if (inner > 0 || before > 0) channel.set("_inner", [cursor, inner]);
     channel.set("cursor", cursor);
   }
 
   /** Python's position. */
-  private told(recording: Recording): number {
+  private cursorIn(recording: Recording): number {
     const cursor = this.channel.get("cursor");
     const [step = 0, inner = 0] = this.channel.get("_inner") ?? [];
     return shownCursor(recording, cursor, step === cursor ? inner : 0);

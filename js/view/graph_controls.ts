@@ -126,7 +126,7 @@ export class GraphControls {
     return createSaveMenu(
       () => {
         const title = `Autograd graph of ${picture.drawable?.words[2] ?? ""}`;
-        return liveSvg([picture.drawing.still()], shell.root, title, this.view.legend);
+        return liveSvg([picture.drawing.snapshot()], shell.root, title, this.view.legend);
       },
       () => picture.drawable?.graph.roots.map((output) => output.name) ?? [],
     );

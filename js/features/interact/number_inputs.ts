@@ -79,7 +79,7 @@ class NumberInput {
   isBusy = false;
   model: NumberInputModel | null = null;
   private value = 0;
-  private readonly told = new Remembered();
+  private readonly shownInputs = new Remembered();
   /** The next number to send, and the last one sent. */
   private wanted: number | null = null;
   private sent: number | null = null;
@@ -115,7 +115,7 @@ class NumberInput {
     const value = typeof shown === "number" ? shown : model.min;
     this.model = model;
     this.value = this.wanted ?? value;
-    if (!this.told.isNew(model, shown, isWritten)) return;
+    if (!this.shownInputs.isNew(model, shown, isWritten)) return;
     const { element } = this;
     const place = model.at.length > 0 ? `[${model.at.join(", ")}]` : "";
     element.textContent = isWritten ? boardNumber(shown) : "";
