@@ -39,16 +39,10 @@ interface VisibleNode {
   also?: number[];
 }
 
-interface VisibleEdge {
-  /** Indices in `Visible.nodes`. */
-  source: number;
-  target: number;
+/** Its ends are indices in `Visible.nodes`. */
+interface VisibleEdge extends Line {
   /** The number of merged lines. Lines merge at closed boxes, never between two plain nodes. */
   count: number;
-  /** Indices of its graph edges. */
-  edges: number[];
-  /** The plumbing folded into it. */
-  folded: number[];
 }
 
 export interface Visible {

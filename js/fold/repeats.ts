@@ -1,5 +1,3 @@
-import { group, makeGraph } from "../layout/graph";
-import { topological } from "../layout/rank";
 import { isStep } from "../scene/module_class";
 import { type GroupTree, lastPart } from "./tree";
 
@@ -56,11 +54,8 @@ export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
     let structure: string[] | null = null;
     const isAlike = (a: number, b: number) => {
       if (isStep(tree.path[a])) return true;
-      const [kind, more, less] = [
-        kinds.kind[a],
-        Math.max(kinds.numbers[a], kinds.numbers[b]),
-        Math.min(kinds.numbers[a], kinds.numbers[b]),
-      ];
+      const kind = kinds.kind[a];
+      const [less, more] = [kinds.numbers[a], kinds.numbers[b]].sort((x, y) => x - y);
       if (less === 0 || kind !== kinds.kind[b]) return false;
       if (kind !== null && !HOLDERS.test(kind)) return more - less <= ABOUT_AS_LARGE * more;
       if (!isCounted(tree.path[a])) return false;
@@ -124,80 +119,23 @@ function byName(tree: GroupTree, siblings: Int32Array) {
   return named;
 }
 
-/**
- * A hash (64 bits) of each closed group's content: equal for the same operations under the same inner names with the
- * same wiring.
- */
-function structures({ source, target, tree, op }: Operations, closed: ArrayLike<number>): string[] {
-  const n = tree.groupOf.length;
-  const box = tree.groupOf.map((g) => closed[g]);
-  const inner = Int32Array.from({ length: source.length }, (_, e) => e).filter(
-    (e) => box[source[e]] >= 0 && box[source[e]] === box[target[e]],
-  );
-  const graph = makeGraph(
-    n,
-    inner.map((e) => source[e]),
-    inner.map((e) => target[e]),
-  );
-  const words = new Map<string, number>();
-  const hashOf = (word: string) => {
-    let hash = words.get(word);
-    if (hash === undefined) {
-      hash = hashText(word);
-      words.set(word, hash);
-    }
-    return hash;
-  };
-  const name = new Int32Array(tree.path.length);
-  for (let g = 1; g < name.length; g++) {
-    name[g] = closed[g] === g ? 0 : mix(name[tree.parent[g]], hashOf(lastPart(tree.path[g])));
-  }
-  const own = Int32Array.from({ length: n }, (_, v) => mix(name[tree.groupOf[v]], hashOf(op[v])));
-
-  // A node's hash covers the nodes below and above it, so that shared inputs count.
-  const order = topological(graph);
-  const below = own.slice();
-  const place = new Int32Array(inner.length);
-  for (let i = n - 1; i >= 0; i--) {
-    const v = order[i];
-    for (let j = graph.out.start[v]; j < graph.out.start[v + 1]; j++) {
-      const e = graph.out.item[j];
-      below[v] = mix(below[v], below[graph.target[e]]);
-      place[e] = j - graph.out.start[v];
-    }
-  }
-  const all = below.slice();
-  for (let i = 0; i < n; i++) {
-    const v = order[i];
-    let sum = 0;
-    for (let j = graph.in.start[v]; j < graph.in.start[v + 1]; j++) {
-      const e = graph.in.item[j];
-      sum = (sum + mix(all[graph.source[e]], place[e])) | 0;
-    }
-    all[v] = mix(all[v], sum);
-  }
-  const members = group(tree.path.length, box);
-  return tree.path.map((_, g) => {
-    let first = 0;
-    let second = 0;
-    for (let i = members.start[g]; i < members.start[g + 1]; i++) {
-      first = (first + mix(all[members.item[i]], 7)) | 0;
-      second = (second + mix(all[members.item[i]], 11)) | 0;
-    }
-    return `${members.start[g + 1] - members.start[g]} ${first} ${second}`;
+/** Per closed group, its operations and inner edges, with names numbered within the groups. */
+function structures({ source, target, tree, op }: Operations, closed: Int32Array): string[] {
+  const { path, groupOf } = tree;
+  const inner = path.map((one, g) => one.slice(path[Math.max(0, closed[g])].length));
+  const ids = new Map<string, number>();
+  const found: number[][] = path.map(() => []);
+  const word = groupOf.map((g, v) => {
+    const name = `${inner[g]} ${op[v]}`;
+    const id = ids.get(name) ?? ids.size;
+    ids.set(name, id);
+    if (closed[g] >= 0) found[closed[g]].push(id);
+    return id;
   });
-}
-
-function hashText(text: string): number {
-  let hash = text.length;
-  for (let i = 0; i < text.length; i++) hash = mix(hash, text.charCodeAt(i));
-  return hash;
-}
-
-/** Hash two numbers to 32 bits; their order matters. */
-function mix(a: number, b: number): number {
-  let h = Math.imul(a, 0x9e3779b1) ^ Math.imul(b + 0x7f4a7c15, 0x85ebca6b);
-  h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d);
-  h = Math.imul(h ^ (h >>> 12), 0x297a2d39);
-  return h ^ (h >>> 15);
+  for (let e = 0; e < source.length; e++) {
+    const box = closed[groupOf[source[e]]];
+    if (box >= 0 && box === closed[groupOf[target[e]]])
+      found[box].push(-1 - word[source[e]] * groupOf.length - word[target[e]]);
+  }
+  return found.map((numbers) => Float64Array.from(numbers).sort().join());
 }

@@ -1,21 +1,14 @@
 import { element } from "../dom/element";
 import { INPUT } from "../scene/card";
-import type { SceneNode } from "../scene/scene";
+import type { Place, SceneNode } from "../scene/scene";
 import type { Drawing } from "./drawing";
-
-/** The position of a pin: its upper left corner, relative to the node's centre, px of the scene. */
-export interface Spot {
-  x: number;
-  y: number;
-  width: number;
-  height: number;
-}
 
 /** An element at a node, scaled with it. */
 export interface Pin {
   node: number;
   element: HTMLElement;
-  spot(node: SceneNode): Spot;
+  /** Its upper left corner and size, relative to the node's centre, px of the scene. */
+  spot(node: SceneNode): Place;
   /** Whether it stays on the stage: above its node if there is too little room below, and beside it. */
   mayGoAbove?: boolean;
 }
@@ -72,7 +65,7 @@ export class Pins {
 const BELOW = { width: 92, height: 24 };
 
 /** The spot of a node's value: in its card, or below its box. */
-export function valueSpot({ shape: { card, width, height } }: SceneNode): Spot {
+export function valueSpot({ shape: { card, width, height } }: SceneNode): Place {
   if (!card) return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };
   const top = -height / 2;
   if (card.rows.length > 0) return { x: 0, y: top, width: width / 2, height: card.header };
@@ -82,7 +75,7 @@ export function valueSpot({ shape: { card, width, height } }: SceneNode): Spot {
 }
 
 /** The spot of a tensor's inputs, in the room that its box leaves for them. */
-export function inputSpot({ shape: { card, width, height } }: SceneNode, rows: number): Spot {
+export function inputSpot({ shape: { card, width, height } }: SceneNode, rows: number): Place {
   const { numberInputs } = card ?? {};
   if (numberInputs) {
     const { x, y, width: wide, height: high } = numberInputs;
@@ -93,7 +86,7 @@ export function inputSpot({ shape: { card, width, height } }: SceneNode, rows: n
 }
 
 /** The spot of a node's gradient. */
-export function gradSpot({ shape: { card, height } }: SceneNode): Spot {
+export function gradSpot({ shape: { card, height } }: SceneNode): Place {
   const grad = card?.grad;
   if (!grad) return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };
   const { width, height: high } = grad;
@@ -101,7 +94,7 @@ export function gradSpot({ shape: { card, height } }: SceneNode): Spot {
 }
 
 /** Just under a node. */
-export function underSpot({ shape: { width, height } }: SceneNode): Spot {
+export function underSpot({ shape: { width, height } }: SceneNode): Place {
   const wide = Math.max(width, 116);
   return { x: -wide / 2, y: height / 2 - 1, width: wide, height: 16 };
 }

@@ -1,6 +1,7 @@
 import type { Channel } from "../../channel";
 import { button, element, KEEP_KEYS } from "../../dom/element";
-import { gradSpot, type Pin, type Spot, underSpot, valueSpot } from "../../interact/pins";
+import { gradSpot, type Pin, underSpot, valueSpot } from "../../interact/pins";
+import type { Place } from "../../scene/scene";
 import { oneLine } from "../../text/shorten";
 import type { QuestionModel, QuizModel, ScoreModel } from "../../wire";
 
@@ -77,7 +78,7 @@ export class Quiz {
     const found = field ?? new Field(question, what, this.send);
     this.fields.set(node, found);
     found.update(question);
-    const within = (place: Spot): Spot => ({
+    const within = (place: Place): Place => ({
       ...place,
       y: place.y + place.height - 34,
       height: 30,
@@ -101,7 +102,7 @@ export class Quiz {
   }
 }
 
-function bubbleSpot(node: Parameters<typeof underSpot>[0]): Spot {
+function bubbleSpot(node: Parameters<typeof underSpot>[0]): Place {
   const under = underSpot(node);
   return { x: -106, y: under.y + 8, width: 212, height: 40 };
 }
