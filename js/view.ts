@@ -204,6 +204,7 @@ class GraphView {
       _checked: [side.update],
       _memory: [() => controls.view.update(), side.update],
       _dtypes: [() => controls.view.update()],
+      _overlays: [() => controls.view.update()],
       _findings: [this.shell.guarded(() => controls.showFindings())],
       _fault: [
         () => stepper.answered(),

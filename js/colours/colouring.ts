@@ -34,7 +34,7 @@ export interface ColourLegend {
   entries: { name: string; text: string }[];
 }
 
-interface Colouring {
+export interface Colouring {
   /** The class of each drawn node and edge, and the words for a node's colour. */
   tint: { nodes: string[]; edges: string[]; words(node: SceneNode): string | null } | null;
   legend: ColourLegend | null;
@@ -43,7 +43,7 @@ interface Colouring {
 }
 
 /** A meaning of the nodes' colours, and the data that it shows. */
-interface ColourMode {
+export interface ColourMode {
   /** Its value in the choice, and its text there. */
   name: string;
   text: string;
@@ -54,9 +54,9 @@ interface ColourMode {
   colour(scene: Scene, known: object): Colouring;
 }
 
-const PLAIN: Colouring = { tint: null, legend: null };
+export const PLAIN: Colouring = { tint: null, legend: null };
 
-/** All meanings, in the order of the choice. A feature adds its own. */
+/** All meanings that any graph may have, in the order of the choice. */
 export const COLOUR_MODES: ColourMode[] = [
   { name: "none", text: "nothing", missing: "", known: () => PLAIN, colour: () => PLAIN },
   {
@@ -98,17 +98,6 @@ export const COLOUR_MODES: ColourMode[] = [
 
 function oneOf<T>(given: T | null | undefined, suits: (given: T) => boolean): T | null {
   return given && suits(given) ? given : null;
-}
-
-/** The data of a mode; null if there is no such mode, or nothing is known. */
-export function knownFor(by: string | null, sources: ColourSources): object | null {
-  return COLOUR_MODES.find(({ name }) => name === by)?.known(sources) ?? null;
-}
-
-export function colouringOf(by: string, scene: Scene, sources: ColourSources): Colouring {
-  const known = knownFor(by, sources);
-  const mode = COLOUR_MODES.find(({ name }) => name === by);
-  return mode && known ? mode.colour(scene, known) : PLAIN;
 }
 
 /** The problem with a drawn node's gradients: NaN or Inf in one of them, or all of them zero; null if neither. */

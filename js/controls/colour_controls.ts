@@ -1,4 +1,4 @@
-import { COLOUR_MODES, type ColourLegend } from "../colours/colouring";
+import type { ColourLegend, ColourMode } from "../colours/colouring";
 import { STEPS } from "../colours/scale";
 import { element, KEEP_KEYS } from "../dom/element";
 import { Remembered } from "../dom/remembered";
@@ -6,8 +6,11 @@ import { Remembered } from "../dom/remembered";
 interface ColourControls {
   element: HTMLElement;
   key: HTMLElement;
-  update(by: string, isKnown: (by: string) => boolean, legend: ColourLegend | null): void;
+  update(by: string, modes: readonly KnownMode[], legend: ColourLegend | null): void;
 }
+
+/** A meaning in the choice, and whether its data is known. */
+type KnownMode = Pick<ColourMode, "name" | "text" | "missing"> & { isKnown: boolean };
 
 /** The choice of colouring, and its scale. */
 export function createColourControls(choose: (by: string) => void): ColourControls {
@@ -23,14 +26,12 @@ export function createColourControls(choose: (by: string) => void): ColourContro
   return {
     element: element("label", "gw-colours", element("span", {}, "colour"), select),
     key,
-    update(by, isKnown, legend) {
-      const known = COLOUR_MODES.map(({ name }) => isKnown(name));
-      if (!shown.isNew(JSON.stringify([known, legend])) && select.value === by) return;
+    update(by, modes, legend) {
+      if (!shown.isNew(JSON.stringify([modes, legend])) && select.value === by) return;
       select.replaceChildren(
-        ...COLOUR_MODES.map(({ name, text, missing }, i) => {
-          const isHere = known[i];
-          const attributes = { value: name, disabled: !isHere };
-          return element("option", attributes, isHere ? text : `${text} (${missing})`);
+        ...modes.map(({ name, text, missing, isKnown }) => {
+          const attributes = { value: name, disabled: !isKnown };
+          return element("option", attributes, isKnown ? text : `${text} (${missing})`);
         }),
       );
       select.value = by;

@@ -1,13 +1,7 @@
 import type { Channel } from "../channel";
-import {
-  alarmOf,
-  COLOUR_MODES,
-  type ColourLegend,
-  type ColourSources,
-  colouringOf,
-  knownFor,
-} from "../colours/colouring";
+import { alarmOf, type ColourLegend, type ColourSources } from "../colours/colouring";
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
+import { colouringOf, colourModes, firstMode, knownFor } from "../colours/modes";
 import { type TileGrads, tileGrads, uncoloured } from "../colours/tile_grads";
 import { button, element, say } from "../dom/element";
 import { ICONS } from "../dom/icons";
@@ -43,6 +37,8 @@ export class ViewBar {
   /** Replaced only when its content changes. */
   private alarms: Map<number, string> | null = null;
   private wanted = choices.colour;
+  /** The shown overlay: a new one takes the place of what was chosen. */
+  private overlay = "";
   private hasTorchNames = choices.torchNames;
   private askedMemory = false;
   private patience = 0;
@@ -116,14 +112,18 @@ export class ViewBar {
     this.diagnose.hidden = isStatic;
     this.names.hidden = isStatic;
     this.names.setAttribute("aria-pressed", String(this.hasTorchNames));
-    this.choice.element.hidden = this.drawing.scene === null || !canFold;
     this.folding.update();
     const known = this.sources.read();
-    if (canFold && !this.askedMemory && (this.channel.get("_memory") ?? null) === null) {
+    const first = firstMode(known);
+    if (first.startsWith("overlay") && first !== this.overlay) this.wanted = null;
+    this.overlay = first;
+    const canColour = canFold || first !== "parameters";
+    this.choice.element.hidden = this.drawing.scene === null || !canColour;
+    if (canColour && !this.askedMemory && (this.channel.get("_memory") ?? null) === null) {
       this.askedMemory = true;
       this.channel.send({ kind: "memory" });
     }
-    this.colour(canFold, known);
+    this.colour(canColour, first, known);
   }
 
   /** Show the number of findings; null before a diagnosis. */
@@ -174,14 +174,18 @@ export class ViewBar {
     this.diagnose.classList.toggle("is-working", works);
   }
 
-  private colour(canFold: boolean, known: ColourSources): void {
+  private colour(canColour: boolean, first: string, known: ColourSources): void {
     const { drawing, wanted } = this;
     const { scene } = drawing;
-    const suits = [wanted, "parameters"].find((one) => knownFor(one, known) !== null);
-    const by = (canFold && suits) || "none";
+    const suits = [wanted, first, "parameters"].find((one) => knownFor(one, known) !== null);
+    const by = (canColour && suits) || "none";
     const { norms, tiles } = known;
     // What can be chosen may change while what is chosen does not.
-    const choices = COLOUR_MODES.map(({ name }) => knownFor(name, known) !== null).join();
+    const modes = colourModes(known).map((mode) => ({
+      ...mode,
+      isKnown: mode.known(known) !== null,
+    }));
+    const choices = modes.map(({ name, isKnown }) => `${name} ${isKnown}`).join();
     const isNew =
       scene && this.coloured.isNew(scene, by, tiles, norms, knownFor(by, known), choices);
     if (!isNew) return;
@@ -196,7 +200,7 @@ export class ViewBar {
       tiles: bars ?? (tiles && (by === "none" ? uncoloured(tiles.tiles) : tiles.tiles)),
       alarms: this.alarms,
     });
-    this.choice.update(by, (choice) => knownFor(choice, known) !== null, legend);
+    this.choice.update(by, modes, legend);
   }
 }
 

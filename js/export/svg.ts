@@ -1,17 +1,28 @@
-import { tilesLegend } from "../colours/colouring";
-import { tileGrads } from "../colours/tile_grads";
+import type { Traits } from "../channel";
+import type { Colouring, ColourSources } from "../colours/colouring";
+import { colouringOf, firstMode, knownFor } from "../colours/modes";
+import { type TileGrads, tileGrads } from "../colours/tile_grads";
 import { asDirection } from "../layout/direction";
 import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS, seenMarks } from "../paint/marks";
-import { part } from "../paint/parts";
+import { type Part, part } from "../paint/parts";
 import { bestDirection, firstScene } from "../pipeline/first_view";
 import type { Scene } from "../scene/scene";
 import { graphName, shownGraph } from "../scene/shown_graph";
 import { type Recording, recordingOf, shownCursor } from "../steps/recording";
+import type { Measure } from "../text/measure";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
 import type { Fonts } from "../theme/styles";
-import type { DirectionChoice, GraphModel, RunModel, StateModel, StepModel } from "../wire";
+import type {
+  DirectionChoice,
+  GraphModel,
+  MemoryModel,
+  OverlayModel,
+  RunModel,
+  StateModel,
+  StepModel,
+} from "../wire";
 import { escapeText, MarkupWriter, type StillTheme } from "./markup";
 import { groundOf, keyParts, pictureParts } from "./picture";
 
@@ -40,6 +51,10 @@ export interface SvgOptions {
   cursor?: number;
   /** The number of completed calls inside the last step's node; 0 for all. */
   inner?: number;
+  /** Numbers that colour the nodes. */
+  overlays?: OverlayModel[];
+  /** The planned memory, which colours the nodes of a plan. */
+  memory?: MemoryModel | null;
 }
 
 /** What features draw on a picture in a file. */
@@ -48,6 +63,13 @@ export const STILL_MARKS: ((
   scene: Scene,
   recording: Recording | null,
 ) => Partial<Marks>)[] = [];
+
+/** What features draw below a picture in a file, under a box. */
+export const STILL_FOOTERS: ((
+  graph: GraphModel,
+  box: { x: number; y: number; width: number },
+  measure: Measure,
+) => { parts: Part[]; height: number })[] = [];
 
 /** The default page, px. */
 const PAGE = { width: 1200, height: 700 };
@@ -70,17 +92,25 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   const recording = seen.progress?.recording;
   const grads = recording?.run ? tileGrads(graph, scene, recording, tableMeasure) : null;
   const added = STILL_MARKS.map((marks) => marks(graph, scene, recording ?? null));
-  const marks: Marks = Object.assign({ ...seen, tiles: grads?.tiles ?? null }, ...added);
+  const { tint, bars, legend } = colours(graph, scene, grads, options);
+  const tiles = bars ?? grads?.tiles ?? null;
+  const marks: Marks = Object.assign({ ...seen, tiles, tint }, ...added);
   const gradients = new GradientLayer(tableMeasure).at(scene, marks);
   const drawn = groundOf(scene, gradients);
-  const legend = grads && tilesLegend(grads);
   const key = legend ? keyParts(legend, drawn, tableMeasure) : { parts: [], height: 0 };
   const ground = { ...drawn, height: drawn.height + key.height };
+  const footers = STILL_FOOTERS.map((footer) => {
+    const box = { x: ground.x, y: ground.y + ground.height, width: ground.width };
+    const { parts, height } = footer(graph, box, tableMeasure);
+    ground.height += height;
+    return parts;
+  });
   const writer = new MarkupWriter(theme, options.fonts ?? STILL_FONTS);
   const body = writer.write([
     part("rect", { class: "gw-ground", ...ground }),
     ...pictureParts(graph, scene, marks, gradients),
     ...key.parts,
+    ...footers.flat(),
   ]);
   const { nodes, edges } = autograd;
   const size = `${counted(nodes.length, "node")}, ${counted(edges.length, "edge")}`;
@@ -93,6 +123,20 @@ export function svg(given: GraphModel, options: SvgOptions): string {
     `viewBox="${x} ${y} ${width} ${height}"><title>${title}</title><desc>${note}</desc>` +
     `<style>${writer.rules(scope)}</style>${body}</svg>\n`
   );
+}
+
+/** The colours that a widget begins with. */
+function colours(
+  graph: GraphModel,
+  scene: Scene,
+  tiles: TileGrads | null,
+  { overlays, memory }: SvgOptions,
+): Colouring {
+  const traits: Partial<Traits> = { _overlays: overlays ?? null, _memory: memory ?? null };
+  const get: ColourSources["get"] = (trait) => traits[trait] as never;
+  const sources = { get, graph, tiles, norms: null, tree: null };
+  const first = firstMode(sources);
+  return colouringOf(knownFor(first, sources) ? first : "parameters", scene, sources);
 }
 
 function marksOf(graph: GraphModel, options: SvgOptions): Marks {

@@ -1,2 +1,3 @@
 /** The features of a picture in a file. */
+import "./plan/still";
 import "./ranks/still";

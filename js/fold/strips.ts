@@ -1,4 +1,4 @@
-import { regionOf, regionWords } from "../scene/checkpoints";
+import { againWords } from "../scene/checkpoints";
 import { isBody, isStep } from "../scene/module_class";
 import type { ModuleParameters } from "../scene/parameters";
 import type { ClosedGroup, Plan, PlanEdge, PlanNode, Strip } from "../scene/plan";
@@ -136,7 +136,8 @@ class StripPlanner {
     const blocks = run.map((g, block) => {
       const v = this.draft.blocks.get(`${strip} ${block}`) as number;
       const name = /\d+$/.exec(tree.path[g])?.[0] ?? "";
-      return { id: this.visible.nodes[v].node, group: this.closedGroup(g, v), name };
+      const isAgain = againWords(graph, tree.path[g]) !== null;
+      return { id: this.visible.nodes[v].node, group: this.closedGroup(g, v), name, isAgain };
     });
     const members = blocks.flatMap(({ group }) => group.members);
     return {
@@ -181,13 +182,13 @@ class StripPlanner {
     const title = stem || lastPart(around) || `${lastPart(tree.path[first])} … ${last}`;
     // The steps of a loop share their parameters.
     const isEven = !isStep(tree.path[first]) && run.every((g) => numbers[g] === numbers[first]);
-    const region = regionOf(graph, tree.path[first]);
-    const isAgain = run.every((g) => regionOf(graph, tree.path[g])?.saves === region?.saves);
+    const again = againWords(graph, tree.path[first]);
+    const isAgain = run.every((g) => againWords(graph, tree.path[g]) === again);
     return {
       title,
       kind: kind[first],
       each: isEven ? numbers[first] : null,
-      again: region && isAgain ? regionWords(region) : null,
+      again: isAgain ? again : null,
     };
   }
 }

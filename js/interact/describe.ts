@@ -2,7 +2,7 @@ import { NO_FLOW } from "../paint/edge_parts";
 import type { Marks } from "../paint/marks";
 import { stripAt } from "../paint/rank_strips";
 import { tileAt } from "../paint/tiles";
-import { regionOf } from "../scene/checkpoints";
+import { againWords, regionOf } from "../scene/checkpoints";
 import { edgesOf } from "../scene/members";
 import { classOf, isModule } from "../scene/module_class";
 import { argumentOf, flagsOf, roleOf } from "../scene/node_words";
@@ -209,6 +209,7 @@ function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Descr
     for (const { note } of marks.progress?.recording.marks.get(id) ?? []) lines.push(oneLine(note));
   const region = regionOf(graph, paths[0]);
   if (region) lines.push(`runs forward again in backward${region.saves && `: ${region.saves}`}`);
+  else if (againWords(graph, paths[0]) !== null) lines.push("advised to be checkpointed");
   lines.push(HOW_TO_OPEN);
   return { title: oneLine(paths[0].replaceAll("/", ".")), lines };
 }

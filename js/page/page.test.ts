@@ -26,6 +26,7 @@ function model(change: Partial<SavedGraphModel> = {}): SavedGraphModel {
     graph,
     network: { graph: { roots: [], torch_version: "" }, nodes: [], edges: [] },
     dtypes: { names: [], nodes: graph.nodes.map(() => -1) },
+    overlays: [],
     watched: false,
     state: STATE,
     selected: null,

@@ -26,12 +26,13 @@ export function showPage(
   startWorker?: StartWorker,
   given: Travelled<GraphModel> = saved.graph,
 ): () => void {
-  const { memory, findings, dtypes } = saved;
+  const { memory, findings, dtypes, overlays } = saved;
   const unasked = { details: null, _fault: null, _memory: null, _findings: null };
   const rank = saved.graph.ranks?.shown ?? null;
   const _inner = [saved.cursor, saved.inner];
   const { graph: model, steps: _steps, ...same } = saved;
-  const traits: Traits = { ...same, ...unasked, model, _steps, _dtypes: dtypes, rank, _inner };
+  const asked = { _dtypes: dtypes, _overlays: overlays };
+  const traits: Traits = { ...same, ...unasked, ...asked, model, _steps, rank, _inner };
   const channel = localChannel<Traits>(traits, ({ kind }, done) => {
     if (kind === "memory") channel.change("_memory", memory);
     else if (kind === "diagnose") channel.change("_findings", findings);

@@ -1,3 +1,4 @@
+import { AGAIN } from "../scene/checkpoints";
 import type { SceneNode } from "../scene/scene";
 import type { Marks, TileGrad } from "./marks";
 import { type Part, part } from "./parts";
@@ -31,9 +32,9 @@ const LEAST = 1.5;
 /** A bar's filled part, and its number unless seen from afar. */
 export function barParts(node: SceneNode, marks: Marks, isMap = false): Part[] {
   const grad = tileAt(node, marks);
-  if (!grad || !node.bar) return [];
-  const { share = 0 } = grad;
-  const text = isMap ? "" : grad.text;
+  if (!node.bar || !(grad || node.bar.isAgain)) return [];
+  const { share = 0 } = grad ?? {};
+  const text = isMap ? "" : grad?.text || (node.bar.isAgain ? AGAIN : "");
   const [w, h] = [node.shape.width - 2 * INSET, node.shape.height - 2 * INSET];
   const isUp = node.bar.grows === "up";
   const long = isUp ? h : w;

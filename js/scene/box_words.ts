@@ -2,7 +2,7 @@ import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
-import { regionOf, regionWords } from "./checkpoints";
+import { againWords } from "./checkpoints";
 import { classOf, isModule } from "./module_class";
 import type { NodeWords } from "./node_words";
 import { sizeOf } from "./parameters";
@@ -35,8 +35,8 @@ export function boxWords(
   const isLayer = operations.every(({ namespace }) => namespace === paths[0]);
   const weight = parameters.map((id) => nodes[id].shape ?? []).find(({ length }) => length > 1);
   const known = sizes(kind, operations, weight);
-  const region = paths.length === 1 ? regionOf(graph, paths[0]) : null;
-  const taken = [...(region ? [regionWords(region)] : []), ...takenIn(nodes, members, paths[0])];
+  const again = paths.length === 1 ? againWords(graph, paths[0]) : null;
+  const taken = [...(again === null ? [] : [again]), ...takenIn(nodes, members, paths[0])];
   return {
     title: room(groupTitle(paths[0], graph), "title"),
     name: null,

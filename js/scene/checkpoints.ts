@@ -18,6 +18,13 @@ export function regionWords({ saves }: CheckpointModel): string {
   return saves === "" ? `${AGAIN} runs again` : `${AGAIN} ${saves}`;
 }
 
+/** What a box says if it runs forward again in backward, or a plan advises it; null for others. */
+export function againWords(graph: GraphModel, path: string): string | null {
+  const region = regionOf(graph, path);
+  if (region) return regionWords(region);
+  return graph.plan?.advised.includes(path) ? `${AGAIN} advised` : null;
+}
+
 /** Whether a node has the mark itself, because no box around it does. */
 export function isMarked({ checkpoints }: GraphModel, { checkpoint }: NodeModel): boolean {
   if (checkpoint === null) return false;

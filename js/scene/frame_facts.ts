@@ -2,7 +2,7 @@ import type { Measure } from "../text/measure";
 import { shortCount } from "../text/number";
 import { formatShape } from "../text/shorten";
 import type { GraphModel } from "../wire";
-import { AGAIN, regionOf, regionWords } from "./checkpoints";
+import { AGAIN, againWords } from "./checkpoints";
 import type { Text } from "./node_shape";
 import { parametersIn, sizeOf } from "./parameters";
 import type { Plan } from "./plan";
@@ -58,11 +58,10 @@ export function factsOf(graph: GraphModel, plan: Plan): Facts[] {
   return frames.map((_, f) => {
     const [made] = given[f];
     const isOne = given[f].size === 1 && made >= 0;
-    const region = regionOf(graph, frames[f].path);
     return {
       shape: isOne ? graph.nodes[made].shape : null,
       numbers: numbers[f],
-      again: region && regionWords(region),
+      again: againWords(graph, frames[f].path),
       only: only[f],
     };
   });

@@ -64,6 +64,8 @@ interface StripBlock {
   group: ClosedGroup;
   /** Its name in the row, "7". */
   name: string;
+  /** Whether it runs forward again in backward, or is advised to. */
+  isAgain: boolean;
 }
 
 export interface PlanEdge {

@@ -65,6 +65,8 @@ interface Bar {
   grows: "up" | "right";
   /** The room for a number, px along the row. */
   room: number;
+  /** Whether it runs forward again in backward, or is advised to. */
+  isAgain: boolean;
 }
 
 /** Kinds of nodes without gradient. */

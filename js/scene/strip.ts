@@ -100,7 +100,7 @@ export function placeStrip(
   const taken = horizontal ? widest + 8 : NAME;
   const every = EVERY.find((one) => one * pitch >= taken) ?? blocks.length;
   const start = horizontal ? (width - blocks.length * pitch) / 2 : HEAD;
-  const bars = blocks.map(({ id, group, name }, i): Omit<SceneNode, "index"> => {
+  const bars = blocks.map(({ id, group, name, isAgain }, i): Omit<SceneNode, "index"> => {
     const along = start + ((isReversed ? blocks.length - 1 - i : i) + 0.5) * pitch;
     const words: Text = horizontal
       ? { text: name, style: "title", x: 0, y: TALL / 2 + 18, anchor: "middle" }
@@ -119,7 +119,7 @@ export function placeStrip(
         ...{ texts: isNamed ? [words] : [], stubs: [] },
       },
       group,
-      bar: { strip: number, grows: horizontal ? "up" : "right", room: FILLED * pitch },
+      bar: { strip: number, grows: horizontal ? "up" : "right", room: FILLED * pitch, isAgain },
     };
   });
   return { bars, frame: { ...headOf(strip, width, measure), depth, ...boxAt(at) } };

@@ -72,6 +72,12 @@ export const TABLE: readonly Row[] = [
   [area("tint", "op-rule", 0.6), "gw-key-step"],
   [{ ...fill("dim"), ...fontOf("cell") }, "gw-key-text"],
 
+  // The memory curve of a plan, in files
+  [{ ...fill("accent"), opacity: "0.35" }, "gw-curve-area"],
+  [{ ...line("dim", 1), ...dashes("3 3") }, "gw-curve-split"],
+  [line("text", 1.5), "gw-curve-marker"],
+  [fill("alarm"), "gw-curve-peak"],
+
   // Edges
   [line("edge", 1.3), "gw-line"],
   [{ ...wide(1), ...BROKEN }, "gw-edge.is-unreached gw-line"],

@@ -231,15 +231,34 @@ export interface PlanModel {
   nodes: (AutogradNodeId | null)[];
   /** The place of each point. */
   words: string[];
-  /** The largest tensors held at each point. */
+  /** The bytes of each role at each point, and the largest tensors. */
   held: string[];
   /** Number of points in the forward pass. */
   forward: Count;
+  /** Number of points in the backward pass; those of the optimizer's step come last. */
+  backward: Count;
   /** The point of the peak. */
   peak: Count;
-  flop_nodes: AutogradNodeId[];
-  /** Floating-point operations of forward and backward, one per entry of `flop_nodes`. */
-  flops: Count[];
+  /** The namespaces of the blocks that the last advice would checkpoint. */
+  advised: string[];
+}
+
+/** Numbers of the nodes that colours show: of the user's own, planned or measured. */
+export interface OverlayModel {
+  label: string;
+  /** Seconds "s", "FLOP" and bytes "B" are written with prefixes; other text as it is. */
+  unit: string;
+  nodes: NodeId[];
+  /** One per entry of `nodes`. */
+  values: JsonNumber[];
+  /** Boxes that have a number of their own, by namespace. */
+  modules: string[];
+  /** One per entry of `modules`. */
+  module_values: JsonNumber[];
+  /** Whether other boxes show the sum of their nodes, not the largest. */
+  adds_up: boolean;
+  /** Whether it colours the picture until the reader chooses another meaning. */
+  is_shown: boolean;
 }
 
 /** The graph that the browser draws. */
@@ -983,6 +1002,7 @@ export interface ScoreModel {
 export interface AskedTraits {
   _memory?: MemoryModel | null;
   _dtypes?: DtypesModel | null;
+  _overlays?: OverlayModel[] | null;
   _findings?: FindingModel[] | null;
 }
 
@@ -1198,6 +1218,7 @@ export interface SavedGraphModel {
   graph: GraphModel;
   network: SavedNetwork;
   dtypes: DtypesModel;
+  overlays: OverlayModel[];
   watched: boolean;
   memory: MemoryModel;
   findings: FindingModel[];

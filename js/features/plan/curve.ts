@@ -4,6 +4,23 @@ import type { PlanModel } from "../../wire";
 
 const HEIGHT = 100;
 
+/** The phases of a step, with their points. */
+export function phasesOf({ live, forward, backward }: PlanModel) {
+  const end = forward + backward;
+  return [
+    { name: "forward", start: 0, count: forward },
+    { name: "backward", start: forward, count: backward },
+    { name: "step", start: end, count: live.length - end },
+  ];
+}
+
+/** The area under the curve, in a box of this size. */
+export function areaOf({ live, peak }: PlanModel, width: number, height: number): string {
+  const top = (bytes: number) => (height - (height * bytes) / live[peak]).toFixed(2);
+  const right = (i: number) => Number(((width * (i + 1)) / live.length).toFixed(2));
+  return `M0 ${height}${live.map((bytes, i) => `V${top(bytes)}H${right(i)}`).join("")}V${height}Z`;
+}
+
 /** The curve of live memory along a planned step: forward, then backward. Its marker is a slider. */
 export class MemoryCurve {
   readonly element = element("div", { class: "gw-plan", hidden: true });
@@ -11,6 +28,7 @@ export class MemoryCurve {
   private index = 0;
   private readonly area = svgElement("path", "gw-plan-area");
   private readonly split = svgElement("path", "gw-plan-split");
+  private readonly phases = element("div", { class: "gw-plan-phases", "aria-hidden": "true" });
   private readonly marker = element("span", "gw-plan-marker");
   private readonly peak = element("span", "gw-plan-peak");
   private readonly words = element("p", { class: "gw-plan-words" });
@@ -23,8 +41,8 @@ export class MemoryCurve {
     "aria-valuemin": 0,
   });
 
-  /** `goTo` selects a node. */
-  constructor(private readonly goTo: (node: number) => void) {
+  /** `goTo` selects a node, of a point in backward or before it. */
+  constructor(private readonly goTo: (node: number, isBackward: boolean) => void) {
     const picture = svgElement(
       "svg",
       { preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -32,7 +50,7 @@ export class MemoryCurve {
       this.split,
     );
     this.chart.append(picture, this.peak, this.marker);
-    this.element.append(this.chart, this.words);
+    this.element.append(this.phases, this.chart, this.words);
     this.chart.addEventListener("pointermove", (event) => this.move(this.under(event)));
     this.chart.addEventListener("click", (event) => {
       this.move(this.under(event));
@@ -52,12 +70,23 @@ export class MemoryCurve {
     this.plan = plan;
     this.element.hidden = plan === null;
     if (!plan) return;
-    const { live, forward, peak } = plan;
-    const most = live[peak];
-    const height = (bytes: number) => HEIGHT - (HEIGHT * bytes) / most;
-    const steps = live.map((bytes, i) => `V${height(bytes).toFixed(2)}H${i + 1}`);
-    this.area.setAttribute("d", `M0 ${HEIGHT}${steps.join("")}V${HEIGHT}Z`);
-    this.split.setAttribute("d", `M${forward} 0V${HEIGHT}`);
+    const { live, peak } = plan;
+    this.area.setAttribute("d", areaOf(plan, live.length, HEIGHT));
+    const phases = phasesOf(plan).filter(({ count }) => count > 0);
+    this.split.setAttribute(
+      "d",
+      phases
+        .slice(1)
+        .map(({ start }) => `M${start} 0V${HEIGHT}`)
+        .join(""),
+    );
+    this.phases.replaceChildren(
+      ...phases.map(({ name, count }) => {
+        const label = element("span", {}, name);
+        label.style.flexGrow = String(count);
+        return label;
+      }),
+    );
     this.area.ownerSVGElement?.setAttribute("viewBox", `0 0 ${live.length} ${HEIGHT}`);
     this.chart.title = plan.summary;
     this.chart.setAttribute("aria-valuemax", String(live.length - 1));
@@ -65,11 +94,14 @@ export class MemoryCurve {
     this.move(peak);
   }
 
-  /** Mark the point of the node that has just run in backward. */
-  follow(node: number): void {
+  /** Mark the last point of backward at or before a step; `stepOf` has the step of each node. */
+  follow(cursor: number, stepOf: ReadonlyMap<number, number>): void {
     const { plan } = this;
-    const found = plan ? plan.nodes.indexOf(node, plan.forward) : -1;
-    if (found >= 0) this.move(found);
+    if (!plan) return;
+    const ran = (node: number | null) => (stepOf.get(node ?? -1) ?? Infinity) <= cursor;
+    let at = plan.forward + plan.backward - 1;
+    while (at >= plan.forward && !ran(plan.nodes[at])) at--;
+    if (at >= plan.forward) this.move(at);
   }
 
   private place(index: number): string {
@@ -92,12 +124,13 @@ export class MemoryCurve {
     const text = `${size}: ${words[this.index]}`;
     say(this.chart, "aria-valuenow", String(this.index));
     say(this.chart, "aria-valuetext", `${text}. Held: ${held[this.index]}`);
-    write(this.words, `${text} \u2022 holds ${held[this.index]}`);
+    write(this.words, `${text}\nHolds ${held[this.index]}`);
   }
 
   private enter(): void {
-    const node = this.plan?.nodes[this.index] ?? null;
-    if (node !== null) this.goTo(node);
+    const { plan, index } = this;
+    const node = plan?.nodes[index] ?? null;
+    if (plan && node !== null) this.goTo(node, index >= plan.forward);
   }
 
   private take(key: string): boolean {

@@ -1,13 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, it, vi } from "vitest";
-import { transformer } from "../../demo/deep_models";
-import { firstFolding, toDepth } from "../../fold/folding";
-import { groupedGraph } from "../../fold/grouped_graph";
-import { foldedScene } from "../../pipeline";
-import { tableMeasure } from "../../text/metrics";
 import type { PlanModel } from "../../wire";
 import { MemoryCurve } from "./curve";
-import { byFlops, formatFlops } from "./flops";
 
 const plan: PlanModel = {
   summary: "Planned, without weights",
@@ -16,9 +10,9 @@ const plan: PlanModel = {
   words: ["first, forward", "second, forward", "third, backward", "fourth, backward"],
   held: ["a", "b", "c", "d"],
   forward: 2,
+  backward: 1,
   peak: 2,
-  flop_nodes: [],
-  flops: [],
+  advised: [],
 };
 
 function shown() {
@@ -51,7 +45,7 @@ describe("the memory curve", () => {
     press("ArrowRight");
     expect(words()).toContain("fourth");
     press("Enter");
-    expect(goTo).toHaveBeenCalledWith(3);
+    expect(goTo).toHaveBeenCalledWith(3, true);
     press("Home");
     expect(words()).toBe("100 bytes: first, forward. Held: a");
     press("ArrowRight");
@@ -60,36 +54,29 @@ describe("the memory curve", () => {
     expect(press("x")).toBe(false);
   });
 
-  it("follows the cursor in backward only", () => {
+  it("names the phases that the step has", () => {
+    const { curve } = shown();
+    const names = () =>
+      Array.from(curve.element.querySelectorAll(".gw-plan-phases span"), (one) => one.textContent);
+    expect(names()).toEqual(["forward", "backward", "step"]);
+    curve.show({ ...plan, backward: 2 });
+    expect(names()).toEqual(["forward", "backward"]);
+  });
+
+  it("follows the steps of backward", () => {
     const { curve, words } = shown();
-    curve.follow(3);
+    const stepOf = new Map([
+      [1, 2],
+      [3, 5],
+    ]);
+    curve.follow(5, stepOf);
+    expect(words()).toContain("third");
+    curve.show({ ...plan, backward: 2 });
+    curve.follow(5, stepOf);
     expect(words()).toContain("fourth");
-    curve.follow(99);
-    expect(words()).toContain("fourth");
-  });
-});
-
-describe("colours by FLOPs", () => {
-  it("sum over boxes, fill the bars, and say the amount", () => {
-    const graph = transformer(4);
-    const grouped = groupedGraph(graph);
-    const folding = toDepth(grouped.tree, firstFolding(grouped.tree), 2);
-    const scene = foldedScene(grouped, folding, "left", tableMeasure);
-    const ids = graph.nodes.filter(({ op }) => op === "AddmmBackward0").map(({ id }) => id);
-    const given = { ...plan, flop_nodes: ids, flops: ids.map((_, i) => 1000 * (i + 1)) };
-    const { tint, legend, bars } = byFlops(scene, given);
-    const total = ids.length * (ids.length + 1) * 500;
-    expect(legend.title).toContain(formatFlops(total));
-    const drawn = scene.nodes.filter(({ bar }) => bar);
-    expect(drawn.length).toBeGreaterThan(0);
-    expect(bars.size).toBe(drawn.length);
-    expect(Math.max(...Array.from(bars.values(), ({ share }) => share ?? 0))).toBe(1);
-    for (const { index } of drawn) expect(tint.nodes[index]).toMatch(/^is-c\d$/);
-    expect(tint.words({ index: drawn[0].index })).toMatch(/FLOP in this step$/);
-  });
-
-  it("are written with three digits", () => {
-    const texts = [0, 999, 1000, 1.3146e15, 5e21].map((one) => formatFlops(one));
-    expect(texts).toEqual(["0 FLOP", "999 FLOP", "1 kFLOP", "1.31 PFLOP", "5000 EFLOP"]);
+    curve.follow(4, stepOf);
+    expect(words()).toContain("third");
+    curve.follow(1, stepOf);
+    expect(words()).toContain("third");
   });
 });

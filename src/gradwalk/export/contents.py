@@ -124,6 +124,7 @@ def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED)
         "graph": subject.model,
         "network": beyond_drawn(graph_to_data(subject.drawn)),  # type: ignore[typeddict-item]
         "dtypes": dtypes_model(subject.drawn),
+        "overlays": list(subject.overlays),
         "watched": subject.is_watched,
         "memory": subject.memory(),
         "findings": findings,

@@ -10,12 +10,12 @@ from .backward import RunModel, StateModel, StepModel, TransportModel
 from .columns import TooLargeError, decode, encode
 from .details import DetailsModel, StageModel
 from .findings import FindingModel, MemoryModel
-from .graph import DtypesModel, EdgeModel, GraphModel, NodeModel, RanksModel
+from .graph import DtypesModel, EdgeModel, GraphModel, NodeModel, OverlayModel, RanksModel
 from .validate import check, check_version, fill_in
 from .values import Count, DirectionChoice, NodeId
 
 FORMAT = "gradwalk"
-VERSION = 12
+VERSION = 13
 """The version of the file format. Raise it with every change of the fields.
 
 A file opens when its version is from OLDEST_VERSION to this one. Unknown fields are ignored. A
@@ -139,6 +139,7 @@ class SavedGraphModel(TypedDict):
     graph: GraphModel
     network: SavedNetwork
     dtypes: DtypesModel
+    overlays: list[OverlayModel]
     watched: bool
     memory: MemoryModel
     findings: list[FindingModel]
@@ -337,6 +338,9 @@ def _check_rest(saved: dict[str, Any]) -> None:
     _same(len(saved["dtypes"]["nodes"]), len(nodes), "the number of dtypes.nodes")
     for place in saved["dtypes"]["nodes"]:
         _within(place + 1, len(saved["dtypes"]["names"]) + 1, "dtypes.nodes")
+    for each in saved["overlays"]:
+        _same(len(each["values"]), len(each["nodes"]), "the number of values of an overlay")
+        _same(len(each["module_values"]), len(each["modules"]), "those of its modules")
     _same(len(saved["details"]), len(nodes), "the number of details")
     for i, stages in enumerate(saved["details"]):
         if stages is not None:

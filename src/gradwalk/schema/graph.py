@@ -201,14 +201,34 @@ class PlanModel(TypedDict):
     words: list[str]
     """The place of each point."""
     held: list[str]
-    """The largest tensors held at each point."""
+    """The bytes of each role at each point, and the largest tensors."""
     forward: Count
     """Number of points in the forward pass."""
+    backward: Count
+    """Number of points in the backward pass; the points of the optimizer's step come last."""
     peak: Count
     """The point of the peak."""
-    flop_nodes: list[AutogradNodeId]
-    flops: list[Count]
-    """Floating-point operations of forward and backward, one per entry of ``flop_nodes``."""
+    advised: list[str]
+    """The namespaces of the blocks that the last advice would checkpoint."""
+
+
+class OverlayModel(TypedDict):
+    """Numbers of the nodes that colours show: of the user's own, planned or measured."""
+
+    label: str
+    unit: str
+    """Seconds "s", "FLOP" and bytes "B" are written with prefixes; other text as it is."""
+    nodes: list[NodeId]
+    values: list[JsonNumber]
+    """One per entry of ``nodes``."""
+    modules: list[str]
+    """Boxes that have a number of their own, by namespace."""
+    module_values: list[JsonNumber]
+    """One per entry of ``modules``."""
+    adds_up: bool
+    """Whether other boxes show the sum of their nodes, not the largest."""
+    is_shown: bool
+    """Whether it colours the picture until the reader chooses another meaning."""
 
 
 class GraphModel(TypedDict):

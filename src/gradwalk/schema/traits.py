@@ -15,7 +15,7 @@ from .comparison import (
 )
 from .details import DetailsModel
 from .findings import FindingModel, MemoryModel
-from .graph import DtypesModel, GraphModel
+from .graph import DtypesModel, GraphModel, OverlayModel
 from .updates import (
     CheckedModel,
     DifferenceModel,
@@ -33,6 +33,7 @@ class AskedTraits(TypedDict, total=False):
 
     _memory: MemoryModel | None
     _dtypes: DtypesModel | None
+    _overlays: list[OverlayModel] | None
     _findings: list[FindingModel] | None
 
 

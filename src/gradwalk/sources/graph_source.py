@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel
 from ..schema.findings import FindingModel, MemoryModel
-from ..schema.graph import GraphModel
+from ..schema.graph import GraphModel, OverlayModel
 from ..schema.ranks import RankModel
 
 if TYPE_CHECKING:
@@ -127,9 +127,12 @@ class GraphSource(Protocol):
             source without autograd nodes.
         recording: The pass with its tensors; None before any, and for a source without tensors.
         openable: The nodes that can be opened.
+        overlays: Numbers of its nodes that colours can show.
         loaded_ranks: The ranks whose files are loaded, ascending.
         on_rank: Return the same source with the graph of another loaded rank; None without ranks.
     """
+
+    overlays: tuple[OverlayModel, ...]
 
     @property
     def openable(self) -> Sequence[int]: ...
@@ -324,6 +327,7 @@ class ReadOnlySource:
     autograd: Annotated | None = None
     recording: RecordedPass | None = None
     openable: Sequence[int] = ()
+    overlays: tuple[OverlayModel, ...] = ()
     loaded_ranks: Sequence[int] = ()
     on_rank: Callable[[int], GraphSource] | None = None
 

@@ -29,7 +29,7 @@ from ..panel.details import DetailsReader, details
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel
 from ..schema.findings import MemoryModel
-from ..schema.graph import GraphModel
+from ..schema.graph import GraphModel, OverlayModel
 from ..schema.ranks import RankModel
 from ..torch_api.distributed import is_distributed
 from ..torch_api.modes import grad_mode_kept, unseen
@@ -58,6 +58,7 @@ class LiveGraph:
 
     runs_backward = True
     direction = "auto"
+    overlays: tuple[OverlayModel, ...] = ()
     loaded_ranks: Sequence[int] = ()
     on_rank = None
 

@@ -40,6 +40,7 @@ class SavedGraph(ReadOnlySource):
         self.drawn = graph_from_data(with_drawn(saved["graph"], saved["network"]))
         self.graph = _autograd_part(_of_shown_rank(self.drawn))
         self.cursor = saved["cursor"]
+        self.overlays = tuple(saved["overlays"])
 
     @property
     def is_watched(self) -> bool:

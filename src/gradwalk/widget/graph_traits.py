@@ -9,7 +9,7 @@ import traitlets
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel
 from ..schema.findings import FindingModel, MemoryModel
-from ..schema.graph import DtypesModel, GraphModel
+from ..schema.graph import DtypesModel, GraphModel, OverlayModel
 from ..schema.updates import (
     CheckedModel,
     DifferenceModel,
@@ -35,6 +35,7 @@ class GraphTraits(DrawingWidget[GraphSource]):
     # The graph, and its place in a loop.
     model: GraphModel = OfPass(read_only=True).tag(**masked("model"))  # type: ignore[assignment]
     _dtypes: DtypesModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    _overlays: list[OverlayModel] | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _openable: list[int] | None = OfPass(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(
         **masked("_values")

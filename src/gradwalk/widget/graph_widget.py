@@ -46,6 +46,7 @@ from .graph_controllers import (
 from .graph_traits import GraphTraits
 from .inner_steps import InnerController
 from .measurement import Measurement
+from .overlay_controller import OverlayController
 from .traits import Direction
 
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ class GraphWidget(GraphTraits, Exports):
             self._passes,
             self._nodes,
             self._diagnosis,
+            OverlayController(self),
             RankController(self, self._updates),
             *(make(self) for make in CONTROLLERS),
         ]
@@ -520,6 +522,36 @@ class GraphWidget(GraphTraits, Exports):
         return self._diagnosis.diagnose(
             called, limits, is_explicit=names is not None, optimizers=optimizers
         )
+
+    def overlay(self, values: Mapping[int | str, float], *, label: str, unit: str = "") -> None:
+        """Colour the picture by numbers of your own.
+
+        They become a meaning of the colours, with a legend, also in pages, pictures and files. A
+        box shows the number of its module; without one, the largest of the numbers inside. A node
+        without a number has that of its innermost module. Numbers by name stay after `update`.
+
+        Args:
+            values (Mapping[int | str, float]): Numbers by the id of a node, the name of a tensor,
+                or the name of a module. An empty dict removes what the label shows.
+            label (str): The text in the choice of colours. A label that is in use replaces its
+                numbers.
+            unit (str, optional): The unit to write after the numbers. "s", "FLOP" and "B" get
+                prefixes, as in "2 ms" or "3 MiB". Default: ``""``.
+
+        Raises:
+            TypeError: ``values`` is not a dict of numbers, or a text was expected.
+            ValueError: A node, tensor or module is not in this graph, or the widget is closed.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 1))
+            >>> widget = GraphWidget(model(torch.ones(2, 4)).sum(), names=model)
+            >>> fisher = {"0.weight": 0.7, "1.weight": 0.2}
+            >>> widget.overlay(fisher, label="Fisher")
+        """
+        self._feature("overlay").overlay(values, label, unit)
 
     @grad_mode_kept
     def measure(self) -> Measurement:

@@ -29,13 +29,16 @@ def test_nodes_of_the_curve_are_those_of_the_graph(name):
     for node, words in zip(shown["nodes"], shown["words"], strict=True):
         assert node is None or words.startswith(ops[node]) or "AccumulateGrad" in words
     assert all(words.endswith("forward") for words in shown["words"][: shown["forward"]])
+    passes = shown["forward"] + shown["backward"]
+    assert all(words.endswith("backward") for words in shown["words"][shown["forward"] : passes])
     assert found.not_counted in shown["summary"]
 
 
 def test_amounts_of_the_nodes_add_up():
     found = planned("decoder")
     widget = found.widget
-    assert sum(widget.model["plan"]["flops"]) == found.flops
+    (work,) = widget._overlays
+    assert sum(work["values"]) == found.flops
     memory = widget._source.memory()
     assert memory["total"] == sum(memory["bytes"]) == found.saved
 
@@ -65,6 +68,32 @@ def test_checkpointed_blocks_are_drawn():
     after = found.apply(advice)
     assert not found.widget.model["checkpoints"]
     assert len(after.widget.model["checkpoints"]) == len(advice.blocks)
+
+
+def test_advised_blocks_are_marked_before():
+    found = planned("decoder")
+    assert found.widget.model["plan"]["advised"] == []
+    advice = found.advise(1)
+    assert found.widget.model["plan"]["advised"] == [b.replace(".", "/") for b in advice.blocks]
+    assert advice.blocks
+
+
+@pytest.mark.parametrize("name", ["decoder", "recomputed", "own_function"])
+def test_the_steps_are_those_of_backward(name):
+    widget = planned(name).widget
+    ran = [step.node for step in widget.steps]
+    assert sorted(ran) == sorted(widget.to_networkx())
+    assert widget.cursor == 0
+    widget.step(3)
+    assert widget.cursor == 3
+    with pytest.raises(RuntimeError, match="picture of a plan"):
+        widget.backward()
+
+
+def test_pictures_have_the_curve_and_the_colours():
+    picture = planned("decoder").widget.to_svg()
+    assert "the peak: " in picture
+    assert "memory held for backward" in picture
 
 
 def test_other_graphs_have_no_plan():

@@ -212,3 +212,30 @@ def test_a_model_of_seventy_billion_parameters_takes_seconds():
     found = plan(model, torch.zeros(1, 8192, dtype=torch.long, device="meta"), loss=next_tokens)
     assert time.process_time() - began < 15
     assert found.parameters > 130e9
+
+
+def test_times_are_estimated_from_a_data_sheet():
+    model = nn.Linear(1024, 1024, bias=False)
+    found = plan(model, torch.ones(512, 1024), loss=torch.sum, device="NVIDIA H100")
+    # Forward and the weight's gradient: 67 TFLOP/s, more than their memory traffic takes.
+    assert found.device == "NVIDIA H100"
+    assert found.estimated_seconds > found.flops / 67e12
+    assert found.estimated_seconds < found.flops / 67e12 + 20 * 1024**2 / 3350e9
+    assert found.modules[""].estimated_seconds == found.estimated_seconds
+    assert "Estimated on NVIDIA H100" in str(found)
+    labels = [each["label"] for each in found.widget._overlays]
+    assert labels == ["FLOPs, planned", "time, estimated on NVIDIA H100"]
+    assert plan(model, torch.ones(2, 1024), loss=torch.sum).estimated_seconds is None
+
+
+def test_half_precision_is_estimated_without_sparsity():
+    model = nn.Linear(4096, 4096, bias=False).bfloat16()
+    batch = torch.ones(4096, 4096, dtype=torch.bfloat16)
+    found = plan(model, batch, loss=torch.sum, device="h100")
+    assert found.estimated_seconds == pytest.approx(found.flops / 989.5e12, rel=0.2)
+
+
+@pytest.mark.parametrize("device", ["NVIDIA L4", "abacus"])
+def test_devices_without_known_rates_are_refused(device):
+    with pytest.raises(ValueError, match="whose rates are not known"):
+        plan(nn.Linear(2, 2), torch.ones(1, 2), loss=torch.sum, device=device)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -28,6 +29,7 @@ class ModulePlan:
         at_peak: Bytes made in it that are live at the peak, its parameters included.
         flops_forward: Floating-point operations of its forward pass.
         flops_backward: Those of its backward pass, recomputation included.
+        estimated_seconds: Estimated time of both; None without a device.
     """
 
     name: str
@@ -37,14 +39,24 @@ class ModulePlan:
     at_peak: Bytes
     flops_forward: Flops
     flops_backward: Flops
+    estimated_seconds: float | None = None
 
 
 class ModulePlans(Mapping[str, ModulePlan]):
     """The amounts of each module by its name; "model.layers.3" finds "layers.3", too."""
 
-    def __init__(self, model: nn.Module, recorded: Recorded, peak: int) -> None:
-        """Add up a recorded step by module; ``peak`` is the index of an operation."""
-        sums = _Sums(recorded, peak)
+    def __init__(
+        self, model: nn.Module, recorded: Recorded, peak: int, seconds: Sequence[float] | None
+    ) -> None:
+        """Add up a recorded step by module.
+
+        Args:
+            model: The model.
+            recorded: The step.
+            peak: The index of the operation at the peak.
+            seconds: The estimated time of each operation; None without a device.
+        """
+        sums = _Sums(recorded, peak, seconds or ())
         self._modules = {
             name: make(
                 ModulePlan,
@@ -55,6 +67,7 @@ class ModulePlans(Mapping[str, ModulePlan]):
                 Bytes(sums.amounts["at_peak"][name]),
                 Flops(sums.amounts[FORWARD][name]),
                 Flops(sums.amounts[BACKWARD][name]),
+                None if seconds is None else float(sums.amounts["seconds"][name]),
             )
             for name, module in model.named_modules()
         }
@@ -82,8 +95,8 @@ class _Sums:
         amounts: What is added up -> module -> amount.
     """
 
-    def __init__(self, recorded: Recorded, peak: int) -> None:
-        self.amounts: dict[str, Counter[str]] = defaultdict(Counter)
+    def __init__(self, recorded: Recorded, peak: int, seconds: Sequence[float]) -> None:
+        self.amounts: dict[str, dict[str, Any]] = defaultdict(Counter)
         self._recorder = recorded.recorder
         for held in self._recorder.held:
             owner = self._owner(held)
@@ -95,15 +108,17 @@ class _Sums:
             module = self._owner(held) if first is None else first
             self._add("saved", module, held.bytes_at(recorded.forward_end - 1))
         for each in self._recorder.operations:
-            if each.flops:
-                self._add(each.phase, each.module, each.flops)
+            self._add(each.phase, each.module, each.flops)
+        for each, time in zip(self._recorder.operations, seconds, strict=False):
+            if each.phase in (FORWARD, BACKWARD):
+                self._add("seconds", each.module, time)
 
     def _owner(self, held: Held) -> str:
         if held.role in ("parameter", "buffer"):
             return held.name.rpartition(".")[0]
         return self._recorder.operations[held.born].module if held.born >= 0 else ""
 
-    def _add(self, what: str, module: str, amount: int) -> None:
+    def _add(self, what: str, module: str, amount: float) -> None:
         while amount:
             self.amounts[what][module] += amount
             if not module:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 from ...amounts import Bytes
+from ...checks.finding import Finding
 from ...graph.capture import capture_nodes
 from ...graph.names import Names
 from ...graph.outputs import read_outputs
 from ...schema.findings import MemoryModel
-from ...schema.graph import GraphModel, PlanModel
+from ...schema.graph import GraphModel, OverlayModel, PlanModel
 from ...sources.live_graph import LiveGraph
 from ...torch_api.modes import unseen
 from ...tracing.annotate import annotate
 from ...widget.graph_widget import GraphWidget
+from ...widget.overlay_controller import amounts
+from .recorder import BACKWARD, FORWARD, STEP
 from .run_step import Recorded, StepInputs, loss_on_fakes
 
-_POINTS = 240
+_POINTS = 240  # of forward and backward
+_STEP_POINTS = 20  # of the optimizer's step, whose many operations are alike
+_PLURAL = {role: f"{role}s" for role in ("parameter", "buffer", "input", "gradient")}
 _NAMED = 3  # tensors at each point
 _LARGE = 2000  # storages that are looked at for them
 
@@ -31,17 +38,30 @@ class _Planned(Protocol):
     forward_end: int
     peak: Bytes
     at: Any
+    device: str | None
     not_counted: str
 
     def place(self, index: int) -> Any: ...
 
 
 class PlannedGraph(LiveGraph):
-    """The graph of a planned step; its memory is the planned one."""
+    """The graph of a planned step, with its memory.
 
-    def __init__(self, captured: Any, names: Names, plan: PlanModel, memory: MemoryModel) -> None:
+    Attributes:
+        is_over: Whether backward has run.
+    """
+
+    def __init__(
+        self,
+        captured: Any,
+        names: Names,
+        plan: PlanModel,
+        memory: MemoryModel,
+        overlays: tuple[OverlayModel, ...],
+    ) -> None:
         super().__init__(captured, names, 0)
-        self._planned, self._held = plan, memory
+        self._planned, self._held, self.overlays = plan, memory, overlays
+        self.is_over = False
 
     @property
     def model(self) -> GraphModel:
@@ -52,16 +72,69 @@ class PlannedGraph(LiveGraph):
         """Return the planned bytes that each node saves."""
         return self._held
 
+    def backward(self, **options: Any) -> None:
+        """Run backward once.
 
-def widget_of(plan: _Planned, given: StepInputs, recorded: Recorded) -> GraphWidget:
+        Raises:
+            RuntimeError: The model has its own tensors again.
+        """
+        if self.is_over:
+            raise RuntimeError(
+                "This is the picture of a plan, whose backward pass is recorded. Step through it, "
+                "or make a GraphWidget of a real loss."
+            )
+        super().backward(**options)
+
+    def findings(self, *_: Any, **__: Any) -> list[Finding]:
+        """Return none: the gradients have no numbers, and the parameters are copies."""
+        return []
+
+
+def widget_of(
+    plan: _Planned,
+    given: StepInputs,
+    recorded: Recorded,
+    seconds: Sequence[float] | None,
+    advised: Sequence[str],
+) -> GraphWidget:
     """Return the picture of a plan: another forward pass without memory makes its graph."""
-    loss, names = loss_on_fakes(given)
-    with unseen():
-        captured = annotate(capture_nodes(read_outputs((loss,), "plan"), names), names, infer=False)
-        subject = PlannedGraph(
-            captured, names, plan_model(plan, recorded), memory_model(recorded, plan.forward_end)
-        )
-    return GraphWidget._of(subject, direction=subject.direction, constants=False)
+    with loss_on_fakes(given) as (loss, names):
+        with unseen():
+            captured = capture_nodes(read_outputs((loss,), "plan"), names)
+            subject = PlannedGraph(
+                annotate(captured, names, infer=False),
+                names,
+                plan_model(plan, recorded, advised),
+                memory_model(recorded, plan.forward_end),
+                overlays_of(plan, recorded, seconds),
+            )
+        widget = GraphWidget._of(subject, direction=subject.direction, constants=False)
+        widget.backward()  # for the steps of the bar, also in a page
+    subject.is_over = True
+    widget.cursor = 0
+    return widget
+
+
+def overlays_of(
+    plan: _Planned, recorded: Recorded, seconds: Sequence[float] | None
+) -> tuple[OverlayModel, ...]:
+    """Return the work of each node and, with a device, its estimated time."""
+    operations = recorded.recorder.operations
+    flops = _by_node(recorded, [float(each.flops) for each in operations])
+    found = [amounts("FLOPs, planned", "FLOP", flops)]
+    if seconds is not None:
+        found.append(amounts(f"time, estimated on {plan.device}", "s", _by_node(recorded, seconds)))
+    return tuple(found)
+
+
+def _by_node(recorded: Recorded, values: Sequence[float]) -> dict[int, float]:
+    """Add up amounts of the operations of forward and backward by the node that ran them."""
+    sums: dict[int, float] = defaultdict(float)
+    for each, value in zip(recorded.recorder.operations, values, strict=True):
+        node = recorded.nodes.get(-1 if each.sequence_nr is None else each.sequence_nr)
+        if value and node is not None and each.phase != STEP:
+            sums[node[0]] += value
+    return sums
 
 
 def memory_model(recorded: Recorded, forward_end: int) -> MemoryModel:
@@ -84,51 +157,62 @@ def memory_model(recorded: Recorded, forward_end: int) -> MemoryModel:
     }
 
 
-def plan_model(plan: _Planned, recorded: Recorded) -> PlanModel:
+def plan_model(plan: _Planned, recorded: Recorded, advised: Sequence[str]) -> PlanModel:
     """Return the curve, thinned out, and the FLOPs of each node."""
-    points = _points(plan.curve, plan.forward_end)
+    phases = [each.phase for each in recorded.recorder.operations]
+    points = _points(plan.curve, phases)
     places = [plan.place(i) for i in points]
-    flops: Counter[int] = Counter()
-    for each in recorded.recorder.operations:
-        node = recorded.nodes.get(-1 if each.sequence_nr is None else each.sequence_nr)
-        if each.flops and node is not None:
-            flops[node[0]] += each.flops
     return {
         "summary": f"Planned, without weights: peak {plan.peak}, {plan.at}. {plan.not_counted}",
         "live": [plan.curve[i] for i in points],
         "nodes": [place.node for place in places],
         "words": [str(place) for place in places],
         "held": _held(points, recorded),
-        "forward": sum(i < plan.forward_end for i in points),
+        "forward": sum(phases[i] == FORWARD for i in points),
+        "backward": sum(phases[i] == BACKWARD for i in points),
         "peak": points.index(plan.at.index),
-        "flop_nodes": list(flops),
-        "flops": list(flops.values()),
+        "advised": [block.replace(".", "/") for block in advised],
     }
 
 
-def _points(curve: list[int], forward_end: int) -> list[int]:
+def _points(curve: list[int], phases: Sequence[str]) -> list[int]:
     """Return the index of the most in each stretch of the curve; none spans two phases."""
-    size = -(-len(curve) // _POINTS)
-    starts = sorted({*range(0, len(curve), size), forward_end} - {len(curve)})
-    stretches = zip(starts, [*starts[1:], len(curve)], strict=True)
-    return [max(range(start, end), key=curve.__getitem__) for start, end in stretches]
+    counts = Counter(phases)
+    passes = -(-(counts[FORWARD] + counts[BACKWARD]) // _POINTS)
+    points: list[int] = []
+    start = 0
+    for phase, count in counts.items():  # in their order
+        size = -(-count // _STEP_POINTS) if phase == STEP else passes
+        ends = [*range(start, start + count, size), start + count]
+        points += [max(range(a, b), key=curve.__getitem__) for a, b in pairwise(ends)]
+        start += count
+    return points
 
 
 def _held(points: list[int], recorded: Recorded) -> list[str]:
-    """Name the largest tensors that are held at each point."""
+    """Say how much of each role is held at each point, and name the largest tensors."""
     saved = {id(held) for held, _ in recorded.keepers}
+    roles: list[Counter[str]] = [Counter() for _ in points]
     largest: Mapping[int, list[tuple[int, str]]] = defaultdict(list)
-    sized = [(held.bytes, held) for held in recorded.recorder.held]
-    for _, held in heapq.nlargest(_LARGE, sized, key=lambda each: each[0]):
+    sized = heapq.nlargest(_LARGE, recorded.recorder.held, key=lambda each: each.bytes)
+    named = {id(each) for each in sized}
+    for held in recorded.recorder.held:
         role = held.role or ("saved" if id(held) in saved else "temporary")
         made = recorded.recorder.operations[held.born] if held.born >= 0 else None
-        words = f"{role} {held.name or (made.module or made.name if made else '')}".strip()
-        for place, i in enumerate(points):
-            size = held.bytes_at(i)
-            if size:
-                largest[place].append((size, words))
-    texts = []
-    for place in range(len(points)):
-        first = heapq.nlargest(_NAMED, largest[place])
-        texts.append(", ".join(f"{Bytes(size)} {words}" for size, words in first))
-    return texts
+        place = f"in {made.module}" if made and made.module else made.name if made else ""
+        first = bisect_left(points, held.born)
+        last = len(points) if held.died is None else bisect_left(points, held.died)
+        for i in range(first, last):
+            size = held.bytes_at(points[i])
+            roles[i][_PLURAL.get(role, role)] += size
+            if size and id(held) in named:
+                largest[i].append((size, held.name or place))
+    by_size = (heapq.nlargest(_NAMED, largest[i]) for i in range(len(points)))
+    return [
+        f"{_listed((size, role) for role, size in held.most_common())}; largest: {_listed(first)}"
+        for held, first in zip(roles, by_size, strict=True)
+    ]
+
+
+def _listed(amounts: Iterable[tuple[int, str]]) -> str:
+    return ", ".join(f"{Bytes(size)} {words}" for size, words in amounts if size)

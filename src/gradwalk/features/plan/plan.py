@@ -15,6 +15,7 @@ from torch import nn
 from ...amounts import Bytes, Flops, read_bytes
 from ...graph.arguments import read_int
 from ...result import make, returned_by
+from ...torch_api.data_sheets import data_sheet
 from ...torch_api.modes import unseen
 from ...widget.graph_widget import GraphWidget
 from .advice import Advice, advise, checkpointed
@@ -23,6 +24,7 @@ from .module_plans import ModulePlan, ModulePlans
 from .picture import widget_of
 from .plan_table import plan_table
 from .recorder import BACKWARD, FORWARD, Held
+from .roofline import estimated_seconds
 from .run_step import Recorded, StepInputs, run_step
 
 if TYPE_CHECKING:
@@ -132,6 +134,10 @@ class Plan:
         flops: Floating-point operations of forward and backward.
         flops_forward: Those of forward.
         flops_backward: Those of backward, recomputation included.
+        device: The accelerator that times are estimated for; None without one.
+        estimated_seconds: Estimated time of forward and backward on it, each operation as long as
+            its floating-point operations or its memory traffic take at the peak rates of the
+            device; None without a device.
         curve: Live bytes after each operation.
         forward_end: How many operations of the curve are the forward pass.
         modules: The amounts of each module, a `ModulePlan` each, by the module's name.
@@ -145,6 +151,7 @@ class Plan:
         """Add up a recorded step; `plan` makes plans."""
         self._given = given
         self._recorded = recorded
+        self._advised: tuple[str, ...] = ()
         operations = recorded.recorder.operations
         self.curve = [each.live for each in operations]
         self.forward_end = recorded.forward_end
@@ -161,10 +168,17 @@ class Plan:
         self.flops_forward = Flops(sum(o.flops for o in operations if o.phase == FORWARD))
         self.flops_backward = Flops(sum(o.flops for o in operations if o.phase == BACKWARD))
         self.flops = Flops(self.flops_forward + self.flops_backward)
+        sheet = given.device
+        self.device = None if sheet is None else sheet.name
+        seconds = None if sheet is None else estimated_seconds(operations, sheet)
+        self._seconds = seconds
         self.ranks = given.ranks
         self.compiled = recorded.compiled
         self.not_counted = NOT_COUNTED
-        self.modules: Mapping[str, ModulePlan] = ModulePlans(given.model, recorded, self.at.index)
+        self.modules: Mapping[str, ModulePlan] = ModulePlans(
+            given.model, recorded, self.at.index, seconds
+        )
+        self.estimated_seconds = self.modules[""].estimated_seconds
 
     def tensors(self, limit: int | None = 20) -> list[HeldTensor]:
         """List the memory that is live at the peak, largest first.
@@ -196,6 +210,8 @@ class Plan:
     def advise(self, budget: int | str) -> Advice:
         """Choose the blocks to checkpoint so that the step fits a budget.
 
+        The next picture of this plan marks them with ↻.
+
         Args:
             budget (int | str): Bytes, or a text such as "40GB" or "80 GiB".
 
@@ -214,7 +230,11 @@ class Plan:
             ()
         """
         with unseen():  # a mode of the user, such as FakeTensorMode, would see its tensors
-            return advise(self._given.model, self._recorded, read_bytes(budget))
+            advice = advise(self._given.model, self._recorded, read_bytes(budget))
+        if advice.blocks != self._advised:
+            self._advised = advice.blocks
+            vars(self).pop("widget", None)
+        return advice
 
     def apply(self, advice: Advice) -> Plan:
         """Plan the step again, with the advised blocks checkpointed.
@@ -241,14 +261,15 @@ class Plan:
     def widget(self) -> GraphWidget:
         """The picture of the step's graph, with the memory curve below it.
 
-        Colours show FLOPs or saved bytes. A cell that ends with the plan shows the same picture.
+        Colours show saved bytes, FLOPs or the estimated time. A cell that ends with the plan shows
+        the same picture.
 
         Example::
 
             >>> plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum).widget
             GraphWidget(5 nodes, 4 edges, 2 leaves)
         """
-        return widget_of(self, self._given, self._recorded)
+        return widget_of(self, self._given, self._recorded, self._seconds, self._advised)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         return self.widget._repr_mimebundle_(**options)
@@ -362,6 +383,7 @@ def plan(
     optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer] | None = None,
     ranks: int | None = None,
     shard: Callable[[nn.Module], object] | None = None,
+    device: str | None = None,
 ) -> Plan:
     """Plan one training step: its peak memory and FLOPs, without weights and without computing.
 
@@ -390,6 +412,9 @@ def plan(
         shard (Callable[[nn.Module], object], optional): A function that shards the model in place,
             such as one that calls ``fully_shard``. It gets a copy of the model, in a process group
             without communication. None for one process.
+        device (str, optional): An accelerator whose data sheet torch knows, such as "NVIDIA H100",
+            to estimate times for. Times are lower bounds: an operation takes as long as its work or
+            its memory traffic at peak rates. Communication does not count. None for no times.
 
     Returns:
         The plan.
@@ -397,8 +422,8 @@ def plan(
     Raises:
         RuntimeError: A line needs the values of a tensor, or this process is in a process group.
         TypeError: An argument is of the wrong kind.
-        ValueError: The loss does not require grad or has more than one number, or only one of
-            ``ranks`` and ``shard`` was given.
+        ValueError: The loss does not require grad or has more than one number, only one of
+            ``ranks`` and ``shard`` was given, or the rates of ``device`` are not known.
         Exception: Any error that the model raises.
 
     Example::
@@ -416,5 +441,6 @@ def plan(
             "plan() was given only one of ranks and shard. Give both: the number of ranks and the "
             "function that shards the model."
         )
-    given = StepInputs(build(model), batch, loss, optimizer, ranks, shard)
+    sheet = None if device is None else data_sheet(device)
+    given = StepInputs(build(model), batch, loss, optimizer, ranks, shard, device=sheet)
     return make(Plan, given, run_step(given))

@@ -26,6 +26,8 @@ class _Planned(Protocol):
     flops_backward: Flops
     modules: Mapping[str, ModulePlan]
     ranks: int | None
+    device: str | None
+    estimated_seconds: float | None
     compiled: tuple[str, ...]
     not_counted: str
 
@@ -51,6 +53,7 @@ def plan_table(plan: _Planned) -> str:
         f"Peak {plan.peak}{ranks}: {plan.at}",
         ", ".join(f"{what} {amount}" for what, amount in totals.items() if amount),
         f"{plan.flops}: forward {plan.flops_forward}, backward {plan.flops_backward}",
+        *_times(plan),
         "",
         *_aligned([_HEADS, *(_cells(row) for row in _rows(plan)[:_MOST_ROWS])]),
         "",
@@ -61,6 +64,15 @@ def plan_table(plan: _Planned) -> str:
     if plan.compiled:
         lines.append(f"Planned as if not compiled: {', '.join(plan.compiled)}.")
     return "\n".join(lines)
+
+
+def _times(plan: _Planned) -> list[str]:
+    if plan.estimated_seconds is None:
+        return []
+    return [
+        f"Estimated on {plan.device}, at its peak rates: at least "
+        f"{1e3 * plan.estimated_seconds:.3g} ms for forward and backward"
+    ]
 
 
 def _rows(plan: _Planned) -> list[tuple[str, ModulePlan]]:
@@ -110,7 +122,8 @@ def _together(group: list[ModulePlan]) -> tuple[str, ModulePlan]:
     first, last = group[0], group[-1]
     if first is last:
         return first.name, first
-    amounts = [each.name for each in fields(first) if each.name not in ("name", "kind")]
+    names = [each.name for each in fields(first) if each.name not in ("name", "kind")]
+    amounts = [name for name in names if getattr(first, name) is not None]
     totals = {what: sum(getattr(each, what) for each in group) for what in amounts}
     whole = replaced(first, **{what: type(getattr(first, what))(n) for what, n in totals.items()})
     return f"{first.name} … {last.name.rpartition('.')[2]} ({len(group)} together)", whole

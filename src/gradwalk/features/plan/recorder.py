@@ -15,6 +15,7 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
+from ...torch_api.data_sheets import bytes_moved
 from ...torch_api.engine import current_node, next_sequence_nr
 from ...torch_api.fake_tensors import (
     OperationMode,
@@ -71,6 +72,8 @@ class Operation:
     node: str | None  # the class of the node that ran, in backward
     module: str  # the name of the running module, or of the module of the node that ran
     source: SourceLine | None  # the line of the user
+    moved: int  # bytes that it reads and writes
+    dtype: torch.dtype | None  # the dtype of its first result
 
 
 @dataclass(slots=True)
@@ -167,7 +170,8 @@ class Recorder:
 
     def _ended(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         index = len(self.operations)
-        for tensor in tensors_in(result):
+        results = tensors_in(result)
+        for tensor in results:
             for storage in storages_of(tensor):
                 held = self._known.get(key_of(storage))
                 if held is None:
@@ -187,6 +191,8 @@ class Recorder:
                 node,
                 module,
                 source,
+                bytes_moved(func, args, result),
+                results[0].dtype if results else None,
             )
         )
 

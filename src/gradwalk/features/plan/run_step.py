@@ -16,6 +16,7 @@ from torch.autograd.graph import Node
 from ...graph.names import Names, read_names
 from ...graph.outputs import read_outputs
 from ...torch_api.checkpoints import frame_of, inputs_of
+from ...torch_api.data_sheets import DataSheet
 from ...torch_api.fake_tensors import (
     DATA_DEPENDENT,
     fake_ranks,
@@ -47,6 +48,7 @@ class StepInputs:
     ranks: int | None = None  # the number of ranks; None for one process without a group
     shard: Callable[[nn.Module], Any] | None = None  # the function that shards a model in place
     patch: Patch | None = None  # how blocks are checkpointed
+    device: DataSheet | None = None  # the rates that times are estimated from
 
 
 @dataclass
@@ -80,11 +82,16 @@ def run_step(given: StepInputs) -> Recorded:
     return recorded
 
 
-def loss_on_fakes(given: StepInputs) -> tuple[torch.Tensor, Names]:
-    """Return the loss of a forward pass without memory, and the names of its parameters."""
-    with _prepared(given) as (model, fakes), fakes.mode, watch():
-        loss = loss_of(model, fakes.tree(given.batch), given.loss)
-        return loss, read_names(model, "plan")
+@contextlib.contextmanager
+def loss_on_fakes(given: StepInputs) -> Iterator[tuple[torch.Tensor, Names]]:
+    """Return a context with the loss of a forward pass without memory, and its parameters' names.
+
+    Backward can run within it.
+    """
+    with _prepared(given) as (model, fakes), fakes.mode:
+        with watch():
+            loss = loss_of(model, fakes.tree(given.batch), given.loss)
+        yield loss, read_names(model, "plan")
 
 
 @contextlib.contextmanager

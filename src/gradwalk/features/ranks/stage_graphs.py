@@ -338,6 +338,7 @@ def joined(
             "edges": beyond,
         },
         "dtypes": {"names": names, "nodes": [-1 if n is None else places[n] for n in dtypes]},
+        "overlays": [],
         "watched": any(part.saved["watched"] for part in parts),
         "memory": _memory(parts),
         "findings": [

@@ -204,6 +204,7 @@ class United:
                 "names": [*names],
                 "nodes": [-1 if name is None else names[name] for name in dtypes],
             },
+            "overlays": [],  # of the nodes of one rank
             "details": [
                 _at_its_end(stages, whole[which][0]["cursor"], whole[which][2]) if which else stages
                 for stages, (which, _) in zip(details, nodes, strict=True)

@@ -1,0 +1,140 @@
+import { membersOf } from "../scene/members";
+import type { Scene, SceneNode } from "../scene/scene";
+import { formatBytes } from "../text/number";
+import type { JsonNumber, OverlayModel } from "../wire";
+import { barsOfAmounts } from "./bars";
+import { type ColourLegend, type ColourMode, NOT_FINITE, NOTHING, ZERO } from "./colouring";
+import { logScale, placeOn, STEPS, ticksOn } from "./scale";
+
+/** The largest ratio of numbers on a linear scale. */
+const FAR_APART = 50;
+
+/** The modes of overlays, in their order. The legend of one that is empty is left out. */
+export function overlayModes(overlays: readonly OverlayModel[]): ColourMode[] {
+  return overlays.map((overlay) => ({
+    name: `overlay ${overlay.label}`,
+    text: overlay.label,
+    missing: "",
+    known: () => overlay,
+    colour: (scene: Scene) => byOverlay(scene, overlay),
+  }));
+}
+
+/** Colour nodes by numbers: a box by its own, else by the sum or the largest of its nodes'. */
+export function byOverlay(scene: Scene, overlay: OverlayModel) {
+  const { label, unit, adds_up } = overlay;
+  const numbers = numbersOf(scene, overlay);
+  const scale = scaleOf(numbers.filter((one): one is number => one !== null));
+  const tints = numbers.map((number) => (number === null ? NOTHING : scale.nameOf(number)));
+  const write = (number: number) => withUnit(number, unit);
+  const ends = [
+    { name: ZERO, text: write(0) },
+    { name: NOT_FINITE, text: "NaN or Inf" },
+    { name: NOTHING, text: adds_up ? "none" : "no number" },
+  ].filter(({ name }) => tints.includes(name));
+  // A unit without prefixes is said once, in the title.
+  const isFree = !PREFIXED.includes(unit);
+  const ticks = scale.ticks.map(({ at, value }) => ({
+    at,
+    text: withUnit(value, isFree ? "" : unit),
+  }));
+  const total = numbers.reduce((sum: number, one) => sum + (one ?? 0), 0);
+  const of = isFree && unit ? `${label} (${unit})` : label;
+  const title = adds_up ? `${label}, ${write(total)} in all` : `${of}; of a box, the largest`;
+  const legend: ColourLegend = { title, ticks, entries: ends };
+  // Heights show amounts; numbers below 0, and NaN, have none.
+  const hasHeights = numbers.every((one) => one === null || (one >= 0 && one < Infinity));
+  const amounts = numbers.map((one) => (hasHeights ? (one ?? 0) : Number(one !== null)));
+  return {
+    bars: barsOfAmounts(scene, amounts, tints, write),
+    tint: {
+      nodes: tints,
+      edges: scene.edges.map(() => ""),
+      words: ({ index }: SceneNode) => {
+        const number = numbers[index];
+        return number === null ? null : `${label}: ${write(number)}`;
+      },
+    },
+    legend: adds_up ? legend : { ...legend, isNamed: true },
+  };
+}
+
+/** The number of each drawn node; null without one. */
+function numbersOf({ nodes }: Scene, overlay: OverlayModel): (number | null)[] {
+  const own = new Map(overlay.nodes.map((id, i) => [id, asNumber(overlay.values[i])]));
+  const boxes = new Map(
+    overlay.modules.map((path, i) => [path, asNumber(overlay.module_values[i])]),
+  );
+  return nodes.map((node) => {
+    const path = node.group?.paths.find((each) => boxes.has(each));
+    if (path !== undefined) return boxes.get(path) ?? null;
+    const inside = membersOf(node).flatMap((id) => own.get(id) ?? []);
+    if (inside.length === 0) return null;
+    if (overlay.adds_up) return inside.reduce((sum, one) => sum + one, 0);
+    return inside.reduce((most, one) => (one > most || Number.isNaN(one) ? one : most));
+  });
+}
+
+function asNumber(value: JsonNumber): number {
+  const words: Record<string, number> = { nan: Number.NaN, inf: Infinity, "-inf": -Infinity };
+  return typeof value === "number" ? value : (words[value] ?? Number(value));
+}
+
+/** A scale over numbers: logarithmic if all are positive and far apart, else linear. */
+function scaleOf(numbers: readonly number[]) {
+  const finite = numbers.filter(Number.isFinite);
+  const log = finite.every((one) => one >= 0) ? logScale(finite) : null;
+  const isLog = log !== null && log.most > FAR_APART * log.least;
+  const [least, most] = finite.reduce(
+    ([low, high], one) => [Math.min(low, one), Math.max(high, one)],
+    [Infinity, -Infinity],
+  );
+  const place = (number: number) => {
+    if (isLog) return placeOn(log, number);
+    return most > least ? (number - least) / (most - least) : 0.5;
+  };
+  const values = isLog ? ticksOn(log, 10) : finite.length > 0 ? evenly(least, most) : [];
+  return {
+    ticks: values.map((value) => ({ at: place(value), value })),
+    nameOf(number: number) {
+      if (!Number.isFinite(number)) return NOT_FINITE;
+      if (isLog && number === 0) return ZERO;
+      return `is-c${Math.min(STEPS - 1, Math.floor(place(number) * STEPS))}`;
+    },
+  };
+}
+
+/** Three to five round numbers from the least to the most; both ends where they are too near to each other. */
+function evenly(least: number, most: number): number[] {
+  if (least === most) return [least];
+  const rough = (most - least) / 3;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([5, 2, 1].find((each) => each * power <= rough) ?? 1);
+  const first = Math.ceil(least / step - 1e-9);
+  const last = Math.floor(most / step + 1e-9);
+  const count = last - first + 1;
+  if (!(count > 1 && count < 9)) return [least, most];
+  return Array.from({ length: count }, (_, i) => (first + i) * step).filter(
+    (_, i) => count <= 5 || i % 2 === 0,
+  );
+}
+
+/** Units that are written with prefixes. */
+const PREFIXED = ["s", "FLOP", "B"];
+const LARGE = ["", "k", "M", "G", "T", "P", "E"];
+const SMALL = ["", "m", "\u00b5", "n", "p"];
+
+/** A number in three digits with its unit: "1.31 PFLOP", "2 ms", "3 MiB", "0.7". */
+export function withUnit(number: number, unit: string): string {
+  if (unit === "B") return formatBytes(number);
+  const size = Math.abs(number);
+  if (!PREFIXED.includes(unit) || !Number.isFinite(number) || size === 0)
+    return `${Number(number.toPrecision(3))}${unit && ` ${unit}`}`;
+  const power = Math.floor(Math.log10(Number(size.toPrecision(3))) / 3);
+  const at = Math.max(
+    unit === "s" ? 1 - SMALL.length : 0,
+    Math.min(unit === "s" ? 0 : LARGE.length - 1, power),
+  );
+  const prefix = at < 0 ? SMALL[-at] : LARGE[at];
+  return `${Number((number / 1000 ** at).toPrecision(3))} ${prefix}${unit}`;
+}
