@@ -21,7 +21,7 @@ from gradwalk.schema.columns import decode, encode
 TRAVELLED = json.loads(
     (Path(__file__).parents[1] / "support" / "travelled.json").read_text(encoding="utf-8")
 )
-GROWS = ("model", "_dtypes", "state", "_steps", "run", "_memory", "_findings")
+GROWS = ("model", "_dtypes", "_overlays", "state", "_steps", "run", "_memory", "_findings")
 
 leaves = st.none() | st.booleans() | st.integers() | st.text()
 leaves |= st.floats(allow_nan=False, allow_infinity=False)

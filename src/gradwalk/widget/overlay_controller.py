@@ -11,7 +11,7 @@ from typing import Any
 from ..english import nearest
 from ..graph.arguments import read_int
 from ..schema.graph import NodeModel, OverlayModel
-from ..schema.json_number import json_number
+from ..schema.json_values import json_number
 from ..sources.graph_source import GraphSource
 from .controllers import Controller
 from .graph_traits import GraphTraits

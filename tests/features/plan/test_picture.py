@@ -82,7 +82,7 @@ def test_advised_blocks_are_marked_before():
 def test_the_steps_are_those_of_backward(name):
     widget = planned(name).widget
     ran = [step.node for step in widget.steps]
-    assert sorted(ran) == sorted(widget.to_networkx())
+    assert sorted(ran) == sorted(widget._source.graph)
     assert widget.cursor == 0
     widget.step(3)
     assert widget.cursor == 3
