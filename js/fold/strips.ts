@@ -131,7 +131,7 @@ class StripPlanner {
   }
 
   private stripNode(strip: number, path: string, isAlone: boolean): Omit<PlanNode, "frame"> {
-    const { tree } = this.grouped;
+    const { graph, tree } = this.grouped;
     const run = this.strips[strip];
     const blocks = run.map((g, block) => {
       const v = this.draft.blocks.get(`${strip} ${block}`) as number;

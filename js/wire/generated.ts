@@ -235,7 +235,7 @@ export interface PlanModel {
   held: string[];
   /** Number of points in the forward pass. */
   forward: Count;
-  /** Number of points in the backward pass; those of the optimizer's step come last. */
+  /** Number of points in the backward pass; the points of the optimizer's step come last. */
   backward: Count;
   /** The point of the peak. */
   peak: Count;
