@@ -36,8 +36,7 @@ from ..widget.controllers import Controller
 from ..widget.drawing import DrawingWidget, State
 from ..widget.graph_controllers import CursorController
 from ..widget.traits import TRAVELS, OfPass, OfTensors
-from .compiled_status import compiled_model
-from .difference import difference, united_graph
+from .difference import compiled_model, difference, united_graph
 from .inputs import read_graphs
 from .leaf_table import LeafColumn, rows_shown, table_model
 from .linked_passes import LinkedPasses

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..backward.recorded_run import RecordedRun
 from ..explain import describe_node as why
-from ..explain.rank_nodes import about_bucket, about_sharded
+from ..explain.describe_node import about_bucket, about_sharded
 from ..graph.names import Names
 from ..panel.details import line_model
 from ..schema.backward import RunModel

@@ -242,7 +242,7 @@ class Use(NamedTuple):
     """One use of a leaf."""
 
     where: SourceLine | None
-    derivatives: Derivatives | None  # those of the result that went into the loss; None for none
+    derivatives: Derivatives | None  # of the result, if it went into the loss
 
 
 def uses_in(captured: Capture) -> dict[int, Use]:

@@ -21,9 +21,8 @@ from ...schema.what_if import ShareModel
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.reading import is_plain, own_part
 from ...types import Outputs
-from .change import Edits
 from .experiment import Experiment, called, find_place
-from .replay import Flow, Gradient, Replay
+from .replay import Edits, Flow, Gradient, Replay
 
 MOST_SHARES = 50
 """The largest number of edges of a node for which shares are computed."""

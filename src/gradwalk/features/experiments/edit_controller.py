@@ -21,12 +21,11 @@ from ...torch_api.modes import unseen
 from ...tracing.annotations import Annotation
 from ...widget.controllers import Controller
 from ...widget.graph_traits import GraphTraits
-from .change import Edit, same
 from .check import check
 from .contributions import shares
 from .experiment import Experiment, Outcome, place_name
 from .program_change import program_change
-from .replay import Gradient
+from .replay import Edit, Gradient, same
 
 MOST_LEAVES = 100
 """The largest number of listed leaves; those that change come first."""

@@ -23,8 +23,7 @@ from ...torch_api.nodes import (
     outputs_metadata,
 )
 from ...torch_api.reading import has_hooks
-from .change import Edit, Edits, Kind, fitting
-from .replay import Flow, Gradient, Replay
+from .replay import Edit, Edits, Flow, Gradient, Kind, Replay, fitting
 
 _MOST_LISTED = 8
 _NO_NAMES = (

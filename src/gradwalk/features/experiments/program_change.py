@@ -13,9 +13,8 @@ import torch
 from ...graph.capture import Place
 from ...tracing.annotations import Annotation
 from ...tracing.source_line import SourceLine
-from .change import Edit, Edits
 from .experiment import Experiment, place_name
-from .replay import Gradient, Replay
+from .replay import Edit, Edits, Gradient, Replay
 
 _WITH_HOOK = """\
 def with_hook(tensor, hook):  # the same tensor, for one use alone

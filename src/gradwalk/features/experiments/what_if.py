@@ -19,9 +19,9 @@ from ...sources.graph_source import TakesSnapshots
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...tracing.annotate import watched
 from ...types import Edge, Gradient, Outputs, RecordedGraph, Replacement
-from .change import same
 from .experiment import Experiment, Outcome, place_name, read_edits
 from .program_change import program_change
+from .replay import same
 
 _BEFORE = "before"
 
