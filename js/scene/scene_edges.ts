@@ -1,3 +1,4 @@
+import { isotonic, makePoolScratch } from "../layout/coordinates";
 import { type Direction, isHorizontal, turn } from "../layout/direction";
 import type { Layout } from "../layout/types";
 import type { Measure } from "../text/measure";
@@ -129,29 +130,20 @@ export function spread(
   const fitted = fitGaps(gaps, pinned, pinned === null ? 0 : offsets[pinned], room);
   const before = [0];
   for (const gap of fitted) before.push(before[before.length - 1] + gap);
-  // Without the gaps, ports only need to stay in order: isotonic regression by pooling.
-  const pools: { sum: number; weight: number; count: number }[] = [];
-  offsets.forEach((offset, i) => {
-    const weight = i === pinned ? PIN : 1;
-    let pool = { sum: (offset - before[i]) * weight, weight, count: 1 };
-    for (
-      let last = pools.at(-1);
-      last && last.sum / last.weight > pool.sum / pool.weight;
-      last = pools.at(-1)
-    ) {
-      pool = {
-        sum: pool.sum + last.sum,
-        weight: pool.weight + last.weight,
-        count: pool.count + last.count,
-      };
-      pools.pop();
-    }
-    pools.push(pool);
-  });
+  const places = Float64Array.from(offsets);
+  const weight = places.map((_, i) => (i === pinned ? PIN : 1));
+  isotonic(
+    places.length,
+    places,
+    weight,
+    Float64Array.from(fitted),
+    makePoolScratch(places.length),
+  );
   const total = before[before.length - 1];
-  return pools
-    .flatMap(({ sum, weight, count }) => Array.from({ length: count }, () => sum / weight))
-    .map((at, i) => Math.max(-room, Math.min(room - total, at)) + before[i]);
+  return Array.from(
+    places,
+    (place, i) => Math.max(-room, Math.min(room - total, place - before[i])) + before[i],
+  );
 }
 
 /** A weight that keeps the port in place. */

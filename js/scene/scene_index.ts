@@ -11,36 +11,30 @@ class SceneIndex {
     this.nodes = new Float32Array(4 * scene.nodes.length);
     scene.nodes.forEach(({ x, y, shape }, i) => {
       const [w, h] = [shape.outerWidth / 2, shape.outerHeight / 2];
-      put(this.nodes, i, x - w, y - h, x + w, y + h);
+      this.nodes.set([x - w, y - h, x + w, y + h], 4 * i);
     });
     this.edges = new Float32Array(4 * scene.edges.length);
     scene.edges.forEach(({ bounds }, i) => {
-      put(this.edges, i, ...bounds);
+      this.edges.set(bounds, 4 * i);
     });
   }
 
   /** Indices of the drawn nodes within the box. */
   nodesIn(box: Box): number[] {
-    return within(this.nodes, box);
+    const found: number[] = [];
+    within(this.nodes, box, found);
+    return found;
   }
 
   edgesIn(box: Box): number[] {
-    return within(this.edges, box);
+    const found: number[] = [];
+    within(this.edges, box, found);
+    return found;
   }
 
   /** The number of nodes within the box. */
-  count({ left, top, right, bottom }: Box): number {
-    const { nodes } = this;
-    let count = 0;
-    for (let i = 0; i < nodes.length; i += 4)
-      if (
-        nodes[i] <= right &&
-        nodes[i + 2] >= left &&
-        nodes[i + 1] <= bottom &&
-        nodes[i + 3] >= top
-      )
-        count++;
-    return count;
+  count(box: Box): number {
+    return within(this.nodes, box);
   }
 
   /** The drawn node at a point of the scene, or within `slack`. */
@@ -62,31 +56,17 @@ class SceneIndex {
   }
 }
 
-function put(
-  bounds: Float32Array,
-  i: number,
-  left: number,
-  top: number,
-  right: number,
-  bottom: number,
-): void {
-  bounds[4 * i] = left;
-  bounds[4 * i + 1] = top;
-  bounds[4 * i + 2] = right;
-  bounds[4 * i + 3] = bottom;
-}
-
-function within(bounds: Float32Array, { left, top, right, bottom }: Box): number[] {
-  const found: number[] = [];
-  for (let i = 0; i < bounds.length; i += 4)
-    if (
-      bounds[i] <= right &&
-      bounds[i + 2] >= left &&
-      bounds[i + 1] <= bottom &&
-      bounds[i + 3] >= top
-    )
-      found.push(i / 4);
-  return found;
+/** Count the boxes that touch `box`, and add their indices to `found`. */
+function within(bounds: Float32Array, box: Box, found?: number[]): number {
+  const { left, top, right, bottom } = box;
+  let count = 0;
+  for (let i = 0; i < bounds.length; i += 4) {
+    if (bounds[i] > right || bounds[i + 2] < left) continue;
+    if (bounds[i + 1] > bottom || bounds[i + 3] < top) continue;
+    count++;
+    found?.push(i / 4);
+  }
+  return count;
 }
 
 const known = new WeakMap<Scene, SceneIndex>();
