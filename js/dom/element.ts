@@ -58,6 +58,16 @@ export function write(target: Element, text: string): void {
   } else if (target.textContent !== text) target.textContent = text;
 }
 
+/** The attributes of a part that scrolls and can have the focus. */
+export function focusable(name: string, label: string) {
+  return { class: name, tabindex: 0, role: "group", "aria-label": label, ...KEEP_KEYS };
+}
+
+/** A part that scrolls sideways, with tables. */
+export function scroller(label: string, ...children: Child[]): HTMLElement {
+  return element("div", focusable("gw-table-scroller", label), ...children);
+}
+
 /** A table with column names. */
 export function table(
   columns: readonly string[],
@@ -89,6 +99,8 @@ interface ButtonOptions {
   text?: string;
   class?: string;
   pressed?: boolean;
+  /** What tells it from others of a redrawn part, which keeps the focus. */
+  focus?: string;
 }
 
 export function button(options: ButtonOptions, clicked?: () => void): HTMLButtonElement {
@@ -100,6 +112,7 @@ export function button(options: ButtonOptions, clicked?: () => void): HTMLButton
       "aria-label": options.label,
       title: options.title ?? options.label,
       "aria-pressed": options.pressed === undefined ? null : String(options.pressed),
+      "data-focus": options.focus,
       ...KEEP_KEYS,
     },
     options.icon && icon(options.icon),

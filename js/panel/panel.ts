@@ -1,4 +1,4 @@
-import { button, element, KEEP_KEYS } from "../dom/element";
+import { button, element, focusable } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { groupTitle } from "../scene/box_words";
 import { autogradSize, graphName, isAutograd, leafCount } from "../scene/shown_graph";
@@ -40,13 +40,10 @@ const PATIENCE_MS = 4000;
 /** The details panel. It never shows one node's details under another node's name. */
 export class Panel {
   readonly element: HTMLElement;
-  private readonly body = element("div", {
-    class: "gw-panel-body",
-    tabindex: 0,
-    role: "group",
-    "aria-label": "Details of the selected node",
-    ...KEEP_KEYS,
-  });
+  private readonly body = element(
+    "div",
+    focusable("gw-panel-body", "Details of the selected node"),
+  );
   /** Fixed while the body scrolls. */
   private readonly bar = element("div", "gw-chips");
   /** The sections that the reader opened or closed, by their keys. */

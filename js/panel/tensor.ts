@@ -1,4 +1,4 @@
-import { element, KEEP_KEYS } from "../dom/element";
+import { element, focusable } from "../dom/element";
 import {
   counted,
   formatCount,
@@ -178,17 +178,10 @@ function valuesTable({ values, indices, dtype }: TensorSummary, key: string): HT
     const [{ value, title }] = parts[0].rows[0].cells;
     return element("div", { class: "gw-scalar", title }, formatNumber(value, float));
   }
+  const kept = { "data-scroll": `${key}.values`, "data-focus": `${key}.values` };
   return element(
     "div",
-    {
-      class: "gw-values",
-      tabindex: 0,
-      role: "group",
-      "aria-label": "Values",
-      "data-scroll": `${key}.values`,
-      "data-focus": `${key}.values`,
-      ...KEEP_KEYS,
-    },
+    { ...focusable("gw-values", "Values"), ...kept },
     ...parts.map((part) => sliceTable(part, float)),
   );
 }
