@@ -1,5 +1,5 @@
 import { matchWords } from "../controls/search";
-import { button, element, KEEP_KEYS, table } from "../dom/element";
+import { button, element, scroller, table } from "../dom/element";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { United } from "./united";
@@ -33,15 +33,8 @@ export function createDifferences(choose: (place: number) => void) {
       const more = places.length - rows.length;
       section.replaceChildren(
         element("h2", "gw-table-title", counted(places.length, "difference")),
-        element(
-          "div",
-          {
-            class: "gw-table-scroller",
-            tabindex: 0,
-            role: "group",
-            "aria-label": "Nodes that some graphs lack",
-            ...KEEP_KEYS,
-          },
+        scroller(
+          "Nodes that some graphs lack",
           table(["node", "about", "where"], rows, { class: "gw-table" }),
         ),
         ...(more > 0 ? [element("p", "gw-small", `and ${counted(more, "more node")}`)] : []),

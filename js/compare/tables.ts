@@ -1,4 +1,4 @@
-import { button, element, KEEP_KEYS } from "../dom/element";
+import { button, element, scroller } from "../dom/element";
 import { pythonText } from "../panel/saved";
 import { shortDtype } from "../panel/tensor";
 import type { Progress } from "../steps/recording";
@@ -99,17 +99,7 @@ function createLeafTable(select: (place: number) => void): LeafTable {
     },
   );
   let showsAll = false;
-  const scroller = element(
-    "div",
-    {
-      class: "gw-table-scroller",
-      tabindex: 0,
-      role: "group",
-      "aria-label": "Leaves side by side",
-      ...KEEP_KEYS,
-    },
-    element("table", "gw-table", head, body),
-  );
+  const box = scroller("Leaves side by side", element("table", "gw-table", head, body));
   let selected: number | null = null;
   let rows: [LeafRowModel, HTMLElement][] = [];
   const mark = () => {
@@ -130,7 +120,7 @@ function createLeafTable(select: (place: number) => void): LeafTable {
       : `${counted(alike, "leaf is", "leaves are")} alike: show`;
     more.setAttribute("aria-pressed", String(showsAll));
     const shown = hides && !showsAll ? different : rows;
-    scroller.hidden = shown.length === 0;
+    box.hidden = shown.length === 0;
     body.replaceChildren(...shown.map(([, row]) => row));
   };
   return {
@@ -138,7 +128,7 @@ function createLeafTable(select: (place: number) => void): LeafTable {
       "section",
       "gw-leaves",
       element("h2", "gw-table-title", "Leaves"),
-      scroller,
+      box,
       more,
       note,
     ),
@@ -309,21 +299,14 @@ function createNodeTable(): NodeTable {
   const head = element("thead");
   const body = element("tbody");
   const same = element("dl", "gw-facts");
-  const scroller = element(
-    "div",
-    {
-      class: "gw-table-scroller",
-      tabindex: 0,
-      role: "group",
-      "aria-label": "The selected node side by side",
-      ...KEEP_KEYS,
-    },
+  const box = scroller(
+    "The selected node side by side",
     element("table", "gw-table gw-node-table", head, body),
   );
   return {
-    element: element("section", "gw-selected", title, about, same, scroller),
+    element: element("section", "gw-selected", title, about, same, box),
     update(united, selected, details, progress) {
-      scroller.hidden = same.hidden = selected === null;
+      box.hidden = same.hidden = selected === null;
       if (selected === null) {
         title.textContent = "Nothing selected";
         about.textContent =
@@ -361,7 +344,7 @@ function createNodeTable(): NodeTable {
           .filter(isInTable)
           .map((row, i, all) => rowView(row, of, i === 0 ? all.length : 0, instead)),
       );
-      scroller.hidden = body.childElementCount === 0;
+      box.hidden = body.childElementCount === 0;
     },
   };
 }

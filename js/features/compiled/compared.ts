@@ -1,4 +1,4 @@
-import { button, element, KEEP_KEYS, table } from "../../dom/element";
+import { button, element, scroller, table } from "../../dom/element";
 import { counted } from "../../text/number";
 import { oneLine } from "../../text/shorten";
 import type { BecameModel, CompiledModel } from "../../wire";
@@ -40,14 +40,17 @@ export function createCompiledTable(select: (place: number) => void) {
         element("h2", "gw-table-title", "What became of each operation"),
         ...models.flatMap((model) => [
           element("p", "gw-about", oneLine(model.said)),
-          scroller(model, select),
+          operationsTable(model, select),
         ]),
       );
     },
   };
 }
 
-function scroller({ operations }: CompiledModel, select: (place: number) => void): HTMLElement {
+function operationsTable(
+  { operations }: CompiledModel,
+  select: (place: number) => void,
+): HTMLElement {
   const rows = operations.slice(0, MOST_ROWS).map((became) => {
     const label = oneLine(became.label);
     return element(
@@ -67,15 +70,8 @@ function scroller({ operations }: CompiledModel, select: (place: number) => void
   const columns = ["operation", "where", "in compiled code"];
   const left = operations.length - rows.length;
   const more = left > 0 ? [element("p", "gw-about", `and ${counted(left, "more operation")}`)] : [];
-  return element(
-    "div",
-    {
-      class: "gw-table-scroller",
-      tabindex: 0,
-      role: "group",
-      "aria-label": "What became of each operation",
-      ...KEEP_KEYS,
-    },
+  return scroller(
+    "What became of each operation",
     table(columns, rows, { class: "gw-table" }),
     ...more,
   );

@@ -1,4 +1,4 @@
-import { button, element, KEEP_KEYS, table } from "../../dom/element";
+import { button, element, focusable, KEEP_KEYS, scroller, table } from "../../dom/element";
 import { ICONS } from "../../dom/icons";
 import { isAutograd } from "../../scene/shown_graph";
 import { boardNumber } from "../../text/gradient";
@@ -80,10 +80,10 @@ function shareRow(
       text: shareText(share),
       class: "gw-share",
       pressed: isLit,
+      focus: `share.${i}`,
     },
     () => actions.light(isLit ? null : share),
   );
-  row.dataset.focus = `share.${i}`;
   row.style.setProperty("--gw-share", `${Math.min(1, Math.abs(share.share)) * 100}%`);
   return row;
 }
@@ -103,6 +103,7 @@ export function edgeTools(
       title: "No gradient flows here, as after detach()",
       icon: ICONS.scissors,
       pressed: now?.kind === "cut",
+      focus: `${key}.cut`,
     },
     () => edit(toggleCut(edits, edge)),
   );
@@ -127,14 +128,13 @@ export function edgeTools(
       else if (now?.kind === "replace") edit(setEdit(edits, edge, null));
     },
   });
-  const undo = button({ label: `Undo the edit of ${label}`, title: "Undo", icon: UNDO }, () =>
-    edit(setEdit(edits, edge, null)),
+  const undo = button(
+    { label: `Undo the edit of ${label}`, title: "Undo", icon: UNDO, focus: `${key}.undo` },
+    () => edit(setEdit(edits, edge, null)),
   );
   undo.disabled = now === null;
-  cut.dataset.focus = `${key}.cut`;
   factor.dataset.focus = `${key}.factor`;
   instead.dataset.focus = `${key}.instead`;
-  undo.dataset.focus = `${key}.undo`;
   return element(
     "span",
     { class: "gw-edge-tools", role: "group", "aria-label": `Edit ${label}` },
@@ -189,10 +189,10 @@ function edgeRow(edge: EdgeId, i: number, shown: WhatIfShown, actions: WhatIfAct
 }
 
 function editList({ edits, answer, edges }: WhatIfShown, { edit }: WhatIfActions): HTMLElement {
-  const all = button({ label: "Undo all edits", text: "undo all", class: "gw-link" }, () =>
-    edit([]),
+  const all = button(
+    { label: "Undo all edits", text: "undo all", class: "gw-link", focus: "edits.all" },
+    () => edit([]),
   );
-  all.dataset.focus = "edits.all";
   return element(
     "div",
     "gw-edits",
@@ -226,6 +226,7 @@ function editItem(
   const what = `${editText(one)} ${label}`;
   const on = element("input", {
     type: "checkbox",
+    "data-focus": `edits.${i}.on`,
     checked: !one.off,
     "aria-label": `On: ${what}`,
     title: one.off
@@ -236,6 +237,7 @@ function editItem(
   on.addEventListener("change", () => edit(changed(edits, i, { off: !on.checked })));
   const name = element("input", {
     class: "gw-edit-name",
+    "data-focus": `edits.${i}.name`,
     type: "text",
     placeholder: "name it to compare",
     value: oneLine(one.name ?? ""),
@@ -246,12 +248,10 @@ function editItem(
   name.addEventListener("change", () =>
     edit(changed(edits, i, { name: name.value.trim() || null })),
   );
-  const undo = button({ label: `Undo: ${what}`, title: "Undo", icon: UNDO }, () =>
-    edit(edits.filter((_, k) => k !== i)),
+  const undo = button(
+    { label: `Undo: ${what}`, title: "Undo", icon: UNDO, focus: `edits.${i}` },
+    () => edit(edits.filter((_, k) => k !== i)),
   );
-  on.dataset.focus = `edits.${i}.on`;
-  name.dataset.focus = `edits.${i}.name`;
-  undo.dataset.focus = `edits.${i}`;
   const flows =
     told &&
     !one.off &&
@@ -279,15 +279,8 @@ function leafTable(
 ): HTMLElement {
   const { leaves, leaf_count, names } = answer;
   const rest = leaf_count - leaves.length;
-  return element(
-    "div",
-    {
-      class: "gw-table-scroller",
-      tabindex: 0,
-      role: "group",
-      "aria-label": "Leaves",
-      ...KEEP_KEYS,
-    },
+  return scroller(
+    "Leaves",
     names.length > 0
       ? comparison(answer, edits, actions)
       : table(
@@ -336,11 +329,10 @@ function comparison(
 
 function leafLink(leaf: LeafChangeModel, { goTo }: WhatIfActions): HTMLElement {
   const name = oneLine(leaf.name ?? `node ${leaf.node}`);
-  const link = button({ label: `Select ${name}`, text: name, class: "gw-link" }, () =>
+  const focus = `leaf.${leaf.node}`;
+  return button({ label: `Select ${name}`, text: name, class: "gw-link", focus }, () =>
     goTo(leaf.node),
   );
-  link.dataset.focus = `leaf.${leaf.node}`;
-  return link;
 }
 
 function leafRow(leaf: LeafChangeModel, actions: WhatIfActions): HTMLElement {
@@ -357,7 +349,7 @@ function leafRow(leaf: LeafChangeModel, actions: WhatIfActions): HTMLElement {
 
 function codeBlock(code: string): HTMLElement {
   const copy = button(
-    { label: "Copy the change of the program", text: "copy", class: "gw-link" },
+    { label: "Copy the change of the program", text: "copy", class: "gw-link", focus: "code.copy" },
     () => {
       navigator.clipboard?.writeText(code).then(
         () => {
@@ -369,16 +361,11 @@ function codeBlock(code: string): HTMLElement {
       );
     },
   );
-  copy.dataset.focus = "code.copy";
   return element(
     "div",
     "gw-real",
     element("p", "gw-edits-head", "To do it for real", copy),
-    element(
-      "pre",
-      { class: "gw-code", tabindex: 0, role: "group", "aria-label": "Python", ...KEEP_KEYS },
-      code.trimEnd(),
-    ),
+    element("pre", focusable("gw-code", "Python"), code.trimEnd()),
   );
 }
 

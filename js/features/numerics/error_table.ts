@@ -1,5 +1,5 @@
 import { colourKey } from "../../controls/colour_controls";
-import { button, element, KEEP_KEYS, table } from "../../dom/element";
+import { button, element, scroller, table } from "../../dom/element";
 import { oneLine } from "../../text/shorten";
 import type { ErrorSourceModel, ErrorsModel } from "../../wire";
 import { errorLegend, errorText, readErrors } from "./errors";
@@ -16,20 +16,14 @@ const COLUMNS = ["operation", "where", "arises here", "error of its value", "of 
 export function createErrorTable(select: (place: number) => void): ErrorTable {
   const said = element("p", "gw-about");
   const key = element("div", "gw-colour-key");
-  const scroller = element("div", {
-    class: "gw-table-scroller",
-    tabindex: 0,
-    role: "group",
-    "aria-label": "Where error arises",
-    ...KEEP_KEYS,
-  });
+  const box = scroller("Where error arises");
   const section = element(
     "section",
     { class: "gw-errors", hidden: true },
     element("h2", "gw-table-title", "Where error arises"),
     said,
     key,
-    scroller,
+    box,
   );
   let rows: [number, HTMLElement][] = [];
   let selected: number | null = null;
@@ -45,8 +39,8 @@ export function createErrorTable(select: (place: number) => void): ErrorTable {
       key.replaceChildren(...colourKey(errorLegend(readErrors(errors))));
       rows = errors.sources.map((source) => [source.place, rowOf(source, select)]);
       const shown = rows.map(([, row]) => row);
-      scroller.replaceChildren(table(COLUMNS, shown, { class: "gw-table" }));
-      scroller.hidden = rows.length === 0;
+      box.replaceChildren(table(COLUMNS, shown, { class: "gw-table" }));
+      box.hidden = rows.length === 0;
       mark();
     },
     select(place) {
