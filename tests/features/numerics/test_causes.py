@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +85,65 @@ def test_large_sums_that_cancel_agree():
     assert compare_numerics(a, b).first is None
 
 
+class Wrong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, factor: float) -> torch.Tensor:
+        ctx.factor = factor
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return grad * 2 * ctx.factor, None
+
+
+CANCELS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "outputs of a softmax are summed": lambda h: torch.softmax(h.tanh(), -1).sum(),
+    "outputs of a layer norm are averaged": lambda h: F.layer_norm(h.sin().exp(), (8,)).mean(),
+    "a batch norm follows a bias": lambda h: F.batch_norm(h, None, None, training=True).sin().sum(),
+    "keys are almost equal": lambda h: attention(False, h, 0.01 * h + 1, h).pow(2).mean(),
+    "a norm follows a norm": lambda h: (
+        F.rms_norm(F.normalize(h.cumsum(0), dim=-1), (8,)).sin().sum()
+    ),
+}
+
+
+@pytest.mark.parametrize("program", CANCELS)
+@pytest.mark.parametrize("dtypes", [(torch.double, torch.float), (torch.float, torch.bfloat16)])
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_what_rounding_alone_moves_agrees(
+    program: str, dtypes: tuple[torch.dtype, torch.dtype], is_watched: bool
+):
+    for seed in range(3):
+        torch.manual_seed(seed)
+        net, x = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8)), torch.randn(6, 4)
+        runs = []
+        for dtype in dtypes:
+            with watch() if is_watched else contextlib.nullcontext():
+                runs.append(CANCELS[program](copy.deepcopy(net).to(dtype)(x.to(dtype))))
+        found = compare_numerics(*runs)
+        assert found.first is None, str(found)
+        rounding = 100 * torch.finfo(dtypes[1]).eps
+        assert all((row.own_error or 0) < rounding for row in found.ranked), str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16])
+@pytest.mark.parametrize("is_backward", [False, True])
+def test_more_than_rounding_is_found(dtype: torch.dtype, is_backward: bool):
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(4, 8), nn.Tanh()), torch.randn(6, 4)
+
+    def step(dtype: torch.dtype, factor: float) -> torch.Tensor:
+        h = copy.deepcopy(net).to(dtype)(x.to(dtype))
+        h = Wrong.apply(h, factor) if is_backward else h * factor
+        return F.layer_norm(h.exp(), (8,)).exp().sum()
+
+    with watch():
+        found = compare_numerics(step(torch.double, 1.0), step(dtype, 1.5))
+    assert found.first is not None
+    assert found.first.leaves == ("gradient" if is_backward else "value")
+    assert found.ranked[0].op == ("WrongBackward" if is_backward else "MulBackward0"), str(found)
+
+
 @pytest.mark.parametrize("where", [0, 1, 2])
 @pytest.mark.parametrize("side", ["a", "b"])
 def test_a_hook_in_one_run_is_named(where: int, side: str):
@@ -105,16 +166,6 @@ def test_a_hook_in_one_run_is_named(where: int, side: str):
 def test_without_a_hook_none_is_named():
     torch.manual_seed(0)
     w = torch.randn(4, requires_grad=True)
-
-    class Wrong(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: torch.Tensor, factor: float) -> torch.Tensor:
-            ctx.factor = factor
-            return x * 2
-
-        @staticmethod
-        def backward(ctx: Any, grad: torch.Tensor) -> Any:
-            return grad * 2 * ctx.factor, None
 
     found = both(lambda factor: (Wrong.apply(w.sin(), factor) + w).sum(), 1.0, 1.1)
     assert found.first is not None

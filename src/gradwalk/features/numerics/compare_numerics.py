@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,8 +23,9 @@ from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.reading import dtype_of, tolerances
 from ...types import Gradient, Outputs, RecordedGraph, TensorNames
 from .aligned import Aligned, Distances, aligned, wrongly_paired
-from .known_numbers import NUMERICS, RunNumbers, read_run, read_tolerance, size_of_sum
+from .known_numbers import NUMERICS, RunNumbers, read_run, read_tolerance
 from .own_error import Sweep, added_to_leaf
+from .rounding import Rounding
 from .rows import (
     NumericsRow,
     errors_model,
@@ -38,7 +39,7 @@ from .rows import (
     unmatched_in,
     verdict,
 )
-from .tensor_distance import Number, tensor_distance
+from .tensor_distance import Number, TensorDistance, tensor_distance
 
 
 @returned_by("compare_numerics(a, b).contributors(leaf)")
@@ -212,8 +213,9 @@ def compare_numerics(
             ``Tensor.backward``: a tensor of the output's shape, or a list of them, one per output.
             It is cast to the dtype of each output. None for outputs of one number.
         rtol (float, optional): The relative tolerance, given together with ``atol``. By default
-            both are those of ``torch.testing.assert_close`` for the coarser of the two dtypes of a
-            node.
+            both are those of ``torch.testing.assert_close`` for the coarsest dtype of a node and
+            of the leaves, and ``atol`` is larger where rounding alone moves a result further, as a
+            sum that cancels.
         atol (float, optional): The absolute tolerance, given together with ``rtol``; None as there.
             For gradients it is multiplied by the largest number in ``a`` of the gradient and of its
             contributions, so that the scale of the loss does not matter.
@@ -253,12 +255,14 @@ def _compare(
 ) -> NumericsComparison:
     with collector_paused(), unseen(), torch.no_grad():
         both = aligned(*sides)
-        gaps = {node: _gaps(both, node, allowed) for node in both.order}
+        is_straight = _is_straight(both)
+        rounding = Rounding(*((both.here,) if is_straight else (both.there, both.pairs)))
+        gaps = {node: _gaps(both, node, allowed, rounding) for node in both.order}
         wrong = wrongly_paired(both, gaps)
         if wrong:
             both = both.without(wrong)
             gaps = {node: each for node, each in gaps.items() if node not in wrong}
-        sweep = _sweep(both, gaps)
+        sweep = _sweep(both, gaps, is_straight)
         own = sweep.run()
         if sweep.aligned is not both:
             own = {sweep.aligned.pairs[node]: each for node, each in own.items()}
@@ -295,20 +299,36 @@ def _compare(
     )
 
 
-def _gaps(both: Aligned, node: int, allowed: tuple[float, float] | None) -> Distances:
+_FURTHEST = 4.0
+"""The largest of many rounding errors, relative to the typical move times rtol."""
+
+
+def _gaps(
+    both: Aligned, node: int, allowed: tuple[float, float] | None, rounding: Rounding
+) -> Distances:
     a, b, other = both.here, both.there, both.pairs[node]
-    allowed = allowed or _tolerance(both, node)
+
+    def distance(
+        expected: Number, found: Number, scale: Callable[[], float], move: Callable[[int], float]
+    ) -> TensorDistance | None:
+        rtol, atol = allowed or _tolerance(both, node)
+        plain = tensor_distance(expected, found, (rtol, atol), scale)
+        if allowed or plain is None or not plain.leaves or not atol:
+            return plain
+        least = _FURTHEST * move(node) * rtol / atol
+        return tensor_distance(expected, found, (rtol, atol), lambda: max(scale(), least))
+
     value, found = a.value(node), b.value(other)
     of_value = (
         None
         if value is None or found is None
-        else tensor_distance(value, found, allowed, lambda: size_of_sum(a, node))
+        else distance(value, found, lambda: 1.0, rounding.of_value)
     )
     scale = functools.partial(a.largest, node)
     of_gradients = [
         each
         for expected, grad in _arrived(both, node)
-        if (each := tensor_distance(expected, grad, allowed, scale)) is not None
+        if (each := distance(expected, grad, scale, rounding.of_gradient)) is not None
     ]
     # Prefer a gradient out of tolerance, then the largest error.
     return of_value, max(of_gradients, key=lambda each: (each.leaves, each.error), default=None)
@@ -330,9 +350,11 @@ def _arrived(both: Aligned, node: int) -> Iterator[tuple[Number, Number]]:
 
 
 def _tolerance(both: Aligned, node: int) -> tuple[float, float]:
-    """The tolerance of torch.testing for the dtypes of a node in both runs."""
-    here, there = both.here.subject.graph, both.there.subject.graph
-    return _allowed((here.nodes[node]["dtype"], there.nodes[both.pairs[node]]["dtype"]))
+    """The tolerance of torch.testing for the dtypes of a node and of the leaves in both runs."""
+    here, there = both.here, both.there
+    dtypes = [here.subject.graph.nodes[node]["dtype"]]
+    dtypes += [there.subject.graph.nodes[both.pairs[node]]["dtype"]]
+    return _allowed((*dtypes, *here.leaf_dtypes, *there.leaf_dtypes))
 
 
 @functools.cache
@@ -341,9 +363,14 @@ def _allowed(names: tuple[str | None, ...]) -> tuple[float, float]:
     return tolerances(*(dtypes or [torch.float32]))
 
 
-def _sweep(both: Aligned, gaps: Mapping[int, Distances]) -> Sweep:
-    """The search for own errors; the run with the finer dtypes is the reference if it is live."""
-    if _coarseness(both.there) >= _coarseness(both.here):
+def _is_straight(both: Aligned) -> bool:
+    """Whether ``a`` is the reference: the run with the finer dtypes that is live."""
+    return _coarseness(both.there) >= _coarseness(both.here)
+
+
+def _sweep(both: Aligned, gaps: Mapping[int, Distances], is_straight: bool) -> Sweep:
+    """The search for own errors."""
+    if is_straight:
         return Sweep(both, gaps)
     swapped = both.swapped()
     return Sweep(swapped, {other: gaps[node] for other, node in swapped.pairs.items()})

@@ -75,6 +75,44 @@ def change_of_output(
         return change.detach().to(wider(dtype)) * unit
 
 
+def changes_of_outputs(
+    replay: Replay, node: int, changes: Mapping[int, torch.Tensor]
+) -> dict[int, torch.Tensor]:
+    """Return the changes of a node's outputs that are used, without those that are unknown.
+
+    Call it within `Replay.beside`.
+
+    Args:
+        replay: The graph.
+        node: The node to differentiate.
+        changes: arg_nr -> a small change of that input.
+
+    Returns:
+        output_nr -> its change.
+    """
+    found: dict[int, torch.Tensor] = {}
+    places = [replay.following[taker][nr] for taker, nr in replay.takers[node]]
+    places += [place for place in replay.captured.roots if place[0] == node]
+    for nr in {place[1] for place in places if place is not None and changes}:
+        try:
+            change = change_of_output(replay, node, changes, nr)
+        except Exception:  # a custom Function may raise anything
+            continue
+        if bool(change.isfinite().all()):
+            found[nr] = change
+    return found
+
+
+def with_signs(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return a tensor with random signs, so that sums of its numbers do not cancel."""
+    is_signed = tensor.is_floating_point() or tensor.is_complex()
+    if not is_signed or tensor.layout is not torch.strided:
+        return tensor
+    generator = torch.Generator().manual_seed(seed)
+    signs = torch.randint(0, 2, tensor.shape, generator=generator).to(tensor.device)
+    return tensor * (2 * signs - 1)
+
+
 def _unit(changes: Iterable[torch.Tensor]) -> float:
     """A power of two near the largest number, so that half precision does not underflow."""
     most = max((float(each.abs().max()) for each in changes if each.numel()), default=0.0)

@@ -98,9 +98,6 @@ def _cast(gradient: Any, outputs: Sequence[Mapping[str, Any]]) -> Any:
     return gradient.to(device=outputs[0]["device"], dtype=dtype_of(outputs[0]["dtype"]))
 
 
-_SUMS = {"SumBackward0", "SumBackward1", "MeanBackward0", "MeanBackward1"}
-
-
 class RunNumbers:
     """The known values and gradients of one of two compared steps.
 
@@ -172,6 +169,12 @@ class RunNumbers:
         numbers = [each for at in found for each in self.gradients(at) if each is not None]
         return max((each.largest for each in numbers), default=0.0)
 
+    @functools.cached_property
+    def leaf_dtypes(self) -> set[str]:
+        """Return the dtypes of its leaves."""
+        graph = self.subject.graph
+        return {data["dtype"] for _, data in graph.nodes(data=True) if data["kind"] == "leaf"}
+
     def _details(self, node: int) -> DetailsModel:
         if self._read_details is None:
             self._read_details = self.subject.details_reader()
@@ -232,21 +235,6 @@ class RunNumbers:
             "zeros": None,
             "note": None,
         }
-
-
-def size_of_sum(known: RunNumbers, node: int) -> float:
-    """Return the size that the rounding of a sum has to be compared with, at least 1.
-
-    Summands may cancel, so it is the norm of the summands, divided by their number for a mean.
-    """
-    data = known.subject.graph.nodes[node]
-    inputs = list(known.subject.graph.successors(node))
-    value = known.value(inputs[0]) if data["op"] in _SUMS and len(inputs) == 1 else None
-    if value is None or value.tensor is None or value.tensor.is_complex():
-        return 1.0
-    terms = value.tensor.numel() / max(1, math.prod(data["shape"] or ()))
-    size = value.largest * math.sqrt(terms)
-    return max(1.0, size / terms if data["op"].startswith("Mean") else size)
 
 
 def _live_value(captured: Annotated, node: int, had_run: bool) -> Number | None:

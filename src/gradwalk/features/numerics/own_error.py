@@ -20,7 +20,7 @@ from ...graph.labels import CASTS, is_pass_through
 from ...torch_api.reading import dtype_of, wider
 from ..experiments.replay import Replay
 from .aligned import Aligned, differing, may_differ
-from .first_order import change_of_output, passed_on
+from .first_order import change_of_output, changes_of_outputs, passed_on, with_signs
 from .tensor_distance import TensorDistance, change_between, difference, least_normal, ratio
 
 
@@ -76,7 +76,7 @@ def _parts(sweep: Sweep, replay: Replay, leaf: int, error: torch.Tensor) -> dict
             added = (sweep.added(node) if node in sweep.aligned.pairs else None) or {}
             products = [_product(added[nr], changes[nr]) for nr in changes if nr in added]
             found[node] = sum(products)
-            ways[node] = _carried(replay, node, changes)
+            ways[node] = changes_of_outputs(replay, node, changes)
         for place in below.values():
             waiting[place[0]] -= 1
             if not waiting[place[0]]:
@@ -87,22 +87,6 @@ def _parts(sweep: Sweep, replay: Replay, leaf: int, error: torch.Tensor) -> dict
 def _product(added: torch.Tensor, way: torch.Tensor) -> float:
     mine = added.sum_to_size(way.shape).to(way)
     return float(torch.vdot(mine.flatten(), way.flatten()).real)
-
-
-def _carried(
-    replay: Replay, node: int, changes: dict[int, torch.Tensor]
-) -> dict[int, torch.Tensor]:
-    """The changes of a node's outputs for changes of its inputs, without unknown ones."""
-    found: dict[int, torch.Tensor] = {}
-    places = [replay.following[taker][nr] for taker, nr in replay.takers[node]]
-    for nr in {place[1] for place in places if place is not None}:
-        try:
-            change = change_of_output(replay, node, changes, nr)
-        except Exception:  # a custom Function may raise anything
-            continue
-        if bool(change.isfinite().all()):
-            found[nr] = change
-    return found
 
 
 USUAL = 100.0
@@ -272,7 +256,7 @@ class Sweep:
         """
         backward = {each: self._backward.get(each) or 0.0 for each in likely}
         worst = max(backward, key=backward.__getitem__, default=node)
-        is_large = error > USUAL * max(likely.values(), default=0.0)  # too large for rounding
+        is_large = error > 10 * max(likely.values(), default=0.0)  # too large for rounding
         others = [each for each in likely if is_large and differing(self.aligned, each)]
         if not others and backward.get(worst, 0.0) > error / 10:
             return worst
@@ -323,7 +307,7 @@ class Sweep:
         if sum(each.numel() for each in taken.values()) <= value.tensor.numel():
             return None
         replay = self.replay
-        signed = {nr: _with_signs(each) for nr, each in taken.items() if each.is_floating_point()}
+        signed = {nr: with_signs(each, node) for nr, each in taken.items()}
         found = _tried(lambda: change_of_output(replay, node, signed)) if signed else None
         return found if found is not None and _cancels([value.tensor], [found]) else None
 
@@ -338,6 +322,10 @@ class Sweep:
                 summands = self._summands_of_gradient(node)
                 if _cancels(whole, summands):
                     found = ratio(added.values(), summands, self._faint(node))
+            if found > 1:  # where a gradient cancels to nothing, the other one is rounding errors
+                theirs = self.aligned.there.passed(self.aligned.pairs[node]) or []
+                other = [each for each in theirs if each is not None]
+                found = min(found, ratio(added.values(), other, self._faint(node)))
             if not found or not hides(values, found):
                 self._backward[node] = beyond(found, values)
             return
@@ -355,7 +343,7 @@ class Sweep:
         replay, arrived = self.replay, self.aligned.here.arrived(node)
         if replay is None or arrived is None:
             return []
-        given = [None if each is None else _with_signs(each) for each in arrived]
+        given = [None if each is None else with_signs(each, node) for each in arrived]
         found = _tried(lambda: passed_on(replay, node, given)) or []
         return [each for each in found if each is not None]
 
@@ -396,15 +384,6 @@ class Sweep:
             if due is not None:  # the engine sums a gradient to the shape of its input
                 went[nr] = change.sum_to_size(due.shape) - due.to(change)
         return went
-
-
-def _with_signs(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor with random signs, always the same ones."""
-    if not tensor.is_floating_point() or tensor.layout is not torch.strided:
-        return tensor
-    generator = torch.Generator().manual_seed(0)
-    signs = torch.randint(0, 2, tensor.shape, generator=generator).to(tensor.device)
-    return tensor * (2 * signs - 1)
 
 
 def _cancels(whole: Sequence[torch.Tensor], summands: Sequence[torch.Tensor]) -> bool:

@@ -267,11 +267,12 @@ def _is_hooked(known: RunNumbers, node: int) -> bool:
         is_known = grad is not None and given and len(given) == len(parts)
         if grad is None or not is_known or any(part.shape != grad.shape for part in given):
             continue
-        allowed = tolerances(grad.dtype)
+        rtol, _ = tolerances(grad.dtype)
         largest = max((Number(part).largest for part in given), default=0.0)
-        scale = functools.partial(float, largest)
         total = functools.reduce(torch.add, given)
-        found = tensor_distance(Number(total), Number(grad), allowed, scale)
+        found = tensor_distance(
+            Number(total), Number(grad), (rtol, rtol), functools.partial(float, largest)
+        )
         if found is not None and found.leaves:
             return True
     return False
