@@ -1,5 +1,5 @@
 import { matchWords } from "../controls/search";
-import { button, element, scroller, table } from "../dom/element";
+import { element, scroller, selectLink, table, tableRow } from "../dom/element";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { United } from "./united";
@@ -19,13 +19,8 @@ export function createDifferences(choose: (place: number) => void) {
         const has = panes.flatMap(({ label }, p) =>
           members[place][p] === null ? [] : oneLine(label),
         );
-        const link = button({ label: `Select ${name}`, text: name, class: "gw-link" }, () =>
-          choose(place),
-        );
-        return element(
-          "tr",
-          {},
-          element("th", { scope: "row" }, link),
+        return tableRow(
+          selectLink(name, () => choose(place)),
           element("td", "gw-dim", about),
           element("td", {}, `${has.length === 1 ? "only in " : "in "}${has.join(", ")}`),
         );

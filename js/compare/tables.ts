@@ -1,4 +1,4 @@
-import { button, element, scroller } from "../dom/element";
+import { button, element, scroller, selectLink } from "../dom/element";
 import { pythonText } from "../panel/saved";
 import { shortDtype } from "../panel/tensor";
 import type { Progress } from "../steps/recording";
@@ -190,42 +190,28 @@ function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLEleme
   const differs = [0, 1, 2, 3].map((i) => new Set(there.map((texts) => texts[i])).size > 1);
   const place = row.cells.find((cell) => cell.node !== null)?.node ?? null;
   const name = oneLine(row.name ?? "unnamed");
-  const heading = element(
-    "th",
-    { scope: "row" },
-    button({ label: `Select ${name}`, text: name, class: "gw-link" }, () => {
-      if (place !== null) select(place);
-    }),
-    (differs.includes(true) || row.cells.some(({ node }) => node === null)) &&
-      element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠"),
-  );
+  const link = selectLink(name, () => {
+    if (place !== null) select(place);
+  });
+  const isOdd = differs.includes(true) || row.cells.some(({ node }) => node === null);
+  const sign =
+    isOdd && element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠");
+  const wide = { colspan: 4, class: "gw-group-start gw-absent" };
   return element(
     "tr",
     {},
-    heading,
-    ...row.cells.flatMap((cell, p) =>
-      cell.node === null
-        ? [element("td", { colspan: 4, class: "gw-group-start gw-absent" }, "not in this graph")]
-        : cell.is_leaf === null
-          ? [
-              element(
-                "td",
-                { colspan: 4, class: "gw-group-start gw-absent" },
-                "static: no gradient",
-              ),
-            ]
-          : shown[p].map((text, i) =>
-              element(
-                "td",
-                {
-                  class: [i === 0 && "gw-group-start", differs[i] && "is-different"]
-                    .filter(Boolean)
-                    .join(" "),
-                },
-                text,
-              ),
-            ),
-    ),
+    element("th", { scope: "row" }, link, sign),
+    ...row.cells.flatMap((cell, p) => {
+      if (cell.node === null) return [element("td", wide, "not in this graph")];
+      if (cell.is_leaf === null) return [element("td", wide, "static: no gradient")];
+      return shown[p].map((text, i) =>
+        element(
+          "td",
+          `${i === 0 ? "gw-group-start" : ""}${differs[i] ? " is-different" : ""}`,
+          text,
+        ),
+      );
+    }),
   );
 }
 

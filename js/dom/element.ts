@@ -83,6 +83,11 @@ export function table(
   );
 }
 
+/** A row with a heading. */
+export function tableRow(heading: Node | string, ...cells: Child[]): HTMLTableRowElement {
+  return element("tr", {}, element("th", { scope: "row" }, heading), ...cells);
+}
+
 /** A line icon of 16 by 16 px. */
 export function icon(data: string): SVGSVGElement {
   return svgElement(
@@ -120,6 +125,12 @@ export function button(options: ButtonOptions, clicked?: () => void): HTMLButton
   );
   if (clicked) made.addEventListener("click", clicked);
   return made;
+}
+
+/** A button that looks like a link and selects what it names. */
+export function selectLink(text: string, clicked?: () => void, focus?: string): HTMLButtonElement {
+  const label = `Select ${text}`;
+  return button({ label, text, class: "gw-link", ...(focus && { focus }) }, clicked);
 }
 
 /** Functions to call at the end, last first. */

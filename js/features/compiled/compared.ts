@@ -1,4 +1,4 @@
-import { button, element, scroller, table } from "../../dom/element";
+import { element, scroller, selectLink, table, tableRow } from "../../dom/element";
 import { counted } from "../../text/number";
 import { oneLine } from "../../text/shorten";
 import type { BecameModel, CompiledModel } from "../../wire";
@@ -53,16 +53,8 @@ function operationsTable(
 ): HTMLElement {
   const rows = operations.slice(0, MOST_ROWS).map((became) => {
     const label = oneLine(became.label);
-    return element(
-      "tr",
-      {},
-      element(
-        "th",
-        { scope: "row" },
-        button({ label: `Select ${label}`, text: label, class: "gw-link" }, () =>
-          select(became.place),
-        ),
-      ),
+    return tableRow(
+      selectLink(label, () => select(became.place)),
       element("td", "", oneLine(became.where)),
       element("td", became.how === "unknown" ? "gw-absent" : "", oneLine(became.said)),
     );

@@ -1,4 +1,13 @@
-import { button, element, focusable, KEEP_KEYS, scroller, table } from "../../dom/element";
+import {
+  button,
+  element,
+  focusable,
+  KEEP_KEYS,
+  scroller,
+  selectLink,
+  table,
+  tableRow,
+} from "../../dom/element";
 import { ICONS } from "../../dom/icons";
 import { isAutograd } from "../../scene/shown_graph";
 import { boardNumber } from "../../text/gradient";
@@ -304,10 +313,8 @@ function comparison(
   const found = table(
     ["leaf", "before", ...names.map(oneLine), ...(showsAll ? ["all on"] : [])],
     leaves.map((leaf) =>
-      element(
-        "tr",
-        {},
-        element("th", { scope: "row" }, leafLink(leaf, actions)),
+      tableRow(
+        leafLink(leaf, actions),
         element("td", {}, gradText(leaf.before)),
         ...leaf.named.map(({ after, changed }) =>
           element("td", { class: changed ? "is-changed" : null }, gradText(after)),
@@ -329,10 +336,7 @@ function comparison(
 
 function leafLink(leaf: LeafChangeModel, { goTo }: WhatIfActions): HTMLElement {
   const name = oneLine(leaf.name ?? `node ${leaf.node}`);
-  const focus = `leaf.${leaf.node}`;
-  return button({ label: `Select ${name}`, text: name, class: "gw-link", focus }, () =>
-    goTo(leaf.node),
-  );
+  return selectLink(name, () => goTo(leaf.node), `leaf.${leaf.node}`);
 }
 
 function leafRow(leaf: LeafChangeModel, actions: WhatIfActions): HTMLElement {

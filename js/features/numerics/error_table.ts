@@ -1,5 +1,5 @@
 import { colourKey } from "../../controls/colour_controls";
-import { button, element, scroller, table } from "../../dom/element";
+import { element, scroller, selectLink, table, tableRow } from "../../dom/element";
 import { oneLine } from "../../text/shorten";
 import type { ErrorSourceModel, ErrorsModel } from "../../wire";
 import { errorLegend, errorText, readErrors } from "./errors";
@@ -59,16 +59,8 @@ function rowOf(source: ErrorSourceModel, select: (place: number) => void): HTMLE
     [errorText(source.value), source.leaves === "value"],
     [errorText(source.grad), source.leaves === "gradient"],
   ];
-  return element(
-    "tr",
-    {},
-    element(
-      "th",
-      { scope: "row" },
-      button({ label: `Select ${label}`, text: label, class: "gw-link" }, () =>
-        select(source.place),
-      ),
-    ),
+  return tableRow(
+    selectLink(label, () => select(source.place)),
     ...cells.map(([text, isOut]) => element("td", isOut ? "is-different" : "", text)),
   );
 }
