@@ -272,6 +272,23 @@ class TestScaledLosses:
         assert {each.severity for each in found} <= {"info"}
         assert "clipped" not in kinds(found) or clip == 0.01
 
+    @pytest.mark.parametrize("order", ["clip, step", "step, clip", "clip"])
+    def test_a_clipped_gradient_is_not_said_to_be_used(self, order: str):
+        net = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(net.parameters(), 1e-4)
+        widget = GraphWidget(F.mse_loss(net(X), Y))
+        widget.backward()
+        for each in order.split(", "):
+            if each == "clip":
+                nn.utils.clip_grad_norm_(net.parameters(), 1e-3)
+            else:
+                optimizer.step()
+        (found,) = of_kind(widget.diagnose(optimizer=optimizer), "clipped")
+        assert "After step() it has no effect" in found.message
+        said = explain_grad(net.weight, widget)
+        assert "added to net.weight.grad, but something has changed it since" in said
+        widget.close()
+
     @pytest.mark.parametrize("weight", [1024.0, torch.tensor(4096.0), torch.tensor(3000.0)])
     def test_weighting_a_loss_is_not_scaling(self, weight: Tensor | float):
         net = nn.Linear(4, 4)

@@ -126,3 +126,13 @@ def test_a_watched_run_says_nothing_of_another_loss():
         earlier = (w * 2).sum()
     assert "watch() saw" not in explain_grad(w, (v * 3).sum())
     assert "watch() saw" in explain_grad(v, earlier)
+
+
+@pytest.mark.parametrize("detached", [lambda w: w.detach(), lambda w: torch.tensor(1e9)])
+def test_an_unwatched_loss_without_a_graph_was_not_seen(detached):
+    w = leaf(1.0)
+    with watch():
+        _ = (w * 2).sum()
+    said = explain_grad(w, detached(w) * 2)
+    assert "does not require grad" in said
+    assert "watch() saw" not in said

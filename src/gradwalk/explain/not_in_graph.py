@@ -210,8 +210,10 @@ def _leaf_loss(asked: Asked, graph: LossGraph) -> Reason | None:
 def _no_graph(asked: Asked, graph: LossGraph) -> Reason | None:
     if graph.captured is not None:
         return None
-    is_watched = graph.is_watched or has_watched()
-    return asked.reason("no graph, watched" if is_watched else "no graph", graph.name)
+    if graph.is_watched:
+        return asked.reason("no graph, watched", graph.name)
+    again = "" if has_watched() else " Run the forward pass under gradwalk.watch() to see where."
+    return asked.reason("no graph", graph.name, again=again)
 
 
 def _changed(asked: Asked, graph: LossGraph) -> Reason | None:

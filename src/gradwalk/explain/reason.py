@@ -45,7 +45,7 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "changed": (
         "summed",
-        "This backward pass set {grad}, but something has changed it since: another pass, "
+        "This backward pass added to {grad}, but something has changed it since: another pass, "
         "clipping or the program.",
     ),
     "differs": (
@@ -343,7 +343,7 @@ CAUSES: dict[str, tuple[str, str]] = {
         "unused",
         "{Loss} does not require grad, so no gradient flows from it to {w}. It was computed under "
         "torch.no_grad(), from detached tensors, integers or plain numbers, or from nothing that "
-        "requires grad. Run the forward pass under gradwalk.watch() and ask again to see where.",
+        "requires grad.{again}",
     ),
     "no graph, watched": (
         "unused",
