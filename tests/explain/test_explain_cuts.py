@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import re
+from typing import Any
 
 import pytest
 import torch
@@ -258,6 +260,46 @@ def test_what_ran_outside_of_the_watch_is_not_denied():
     assert "the reason is unknown" in text
 
 
+CUT = re.compile(r"(\d) in off else")
+
+
+def one_way(w, other, off, kept):
+    a = w * other
+    b = a if 1 in off else a.detach()
+    c = b * other
+    kept += [a, b, c]
+    d = c if 2 in off else c.detach()
+    return (d * other).sum()
+
+
+def two_ways(w, other, off, kept):
+    a, b = w * 2, w * 3
+    a = a if 1 in off else a.detach()
+    b = b if 2 in off else b.detach()
+    return (a * other + b * other).sum()
+
+
+def ways_of_two(w, other, off, kept):
+    a, b = w * 2, w * 3
+    a1 = a if 1 in off else a.detach()
+    b1 = b if 2 in off else b.detach()
+    c, d = a1 * other, b1 * other
+    kept += [a, b, a1, b1, c, d]
+    e = c if 3 in off else c.detach()
+    f = d if 4 in off else d.detach()
+    return (e * other + f).sum()
+
+
+def a_short_and_a_long_way(w, other, off, kept):
+    a, b = w * 2, w * 3
+    a1 = a if 1 in off else a.detach()
+    b1 = b if 2 in off else b.detach()
+    c = a1 * other
+    kept += [a, b, a1, b1, c]
+    e = c if 3 in off else c.detach()
+    return (e * other + b1 * other).sum()
+
+
 class TestSeveralCuts:
     @pytest.mark.parametrize("length", [2, 3])
     def test_all_of_a_chain_are_named(self, length: int):
@@ -285,6 +327,27 @@ class TestSeveralCuts:
         assert ".data" in text
         assert "Without one of these" in text
         assert "Remove all" not in text
+
+    @pytest.mark.parametrize("program", [one_way, two_ways, ways_of_two, a_short_and_a_long_way])
+    def test_the_advice_helps(self, program: Any):
+        w, other = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        kept: list[torch.Tensor] = []
+        with watch():
+            loss = program(w, other, (), kept)
+        text = explain_grad(w, loss)
+        if "Without one of these" in text:
+            ways = [{int(number)} for number in CUT.findall(text)]
+        else:
+            ways = [set(map(int, CUT.findall(way))) for way in text.split("; by ")]
+        assert all(ways)
+        for way in ways:
+            w.grad = None
+            program(w, other, way, kept).backward()
+            assert w.grad is not None
+            for number in way:
+                w.grad = None
+                program(w, other, way - {number}, kept).backward()
+                assert w.grad is None
 
     def test_one_alone_is_named_with_its_remedy(self):
         w, other = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)

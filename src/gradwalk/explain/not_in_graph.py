@@ -51,18 +51,28 @@ def about_cut_off(found: CutOff, names: Mapping[int, str], them: str, place: str
     ``names``: ``id`` of each of these tensors -> its name.
     """
     first, *others = found.sets
-    causes = list(dict.fromkeys(cause for cut in first for cause in (cut.cause, *cut.again)))
+    causes = _causes_of(first)
     if not others and len(causes) == 1:
         source = names.get(id(first[0].source()), f"a tensor computed from {them}")
         return f"{place}{lost_by(first[0], source, advise=found.is_known)}."
     if not others:
         advice = " Remove all of them if gradients should flow." if found.is_known else ""
         return f"it is cut off by {_all(causes)}.{advice}"
-    each = dict.fromkeys(_all([cut.cause for cut in cuts]) for cuts in found.sets)
+    each = list(dict.fromkeys(_all(_causes_of(cuts)) for cuts in found.sets))
+    if len(causes) > 1:
+        ways = "; ".join(f"by {cuts}" for cuts in each)
+        return (
+            f"it is cut off on each of its ways: {ways}. Remove all cuts of one way if gradients "
+            "should flow; the others may be meant."
+        )
     return (
-        f"it is cut off by {list_some(list(each))}. Without one of these it gets a gradient; "
-        "the others may be meant."
+        f"it is cut off by {list_some(each)}. Without one of these it gets a gradient; the others "
+        "may be meant."
     )
+
+
+def _causes_of(cuts: list[Cut]) -> list[Cause]:
+    return list(dict.fromkeys(cause for cut in cuts for cause in (cut.cause, *cut.again)))
 
 
 def _all(causes: list[Cause]) -> str:
