@@ -341,9 +341,9 @@ def embed_host(browser: Browser, folder: Path) -> Iterator[Host]:
 
 def commands(recipe: str, language: str = "bash") -> str:
     """A recipe of the documentation, as it stands there."""
-    text = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "hosts.md").read_text(encoding="utf-8")
     found = re.search(rf"<!-- {recipe} -->.*?```{language}\n(.*?)```", text, re.DOTALL)
-    assert found, f"docs/hosts.md has no recipe for {recipe} in {language}"
+    assert found, f"docs/reference/hosts.md has no recipe for {recipe} in {language}"
     return found[1]
 
 

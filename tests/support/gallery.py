@@ -30,7 +30,7 @@ from gradwalk import GraphWidget, watch
 ```
 
 In a notebook the widget follows `backward()`; these pictures are what
-[`to_svg`](../README.md#without-a-kernel) writes once it has ended, for a page of 1,400 px; where
+[`to_svg`](howto/export.md) writes once it has ended, for a page of 1,400 px; where
 this one is narrower than 900 px, for one of 800.
 """
 

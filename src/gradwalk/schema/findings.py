@@ -54,7 +54,7 @@ FindingKind = Literal[
     "same-batch",
     "ranks",
 ]
-"""The kind of a finding; docs/findings.md explains each."""
+"""The kind of a finding; docs/reference/findings.md explains each."""
 
 Severity = Literal["error", "warning", "info"]
 
