@@ -20,7 +20,7 @@ JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup build demo types lock format check check-python check-js check-prose test test-all test-js test-python test-browser \
-  test-pytest test-full test-others test-pythons test-colab has-browser browser bench screenshots gallery release-check clean
+  test-pytest test-full test-others test-pythons test-colab has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,7 +45,7 @@ $(READY): pyproject.toml constraints.txt hatch_build.py | $(BUNDLE)
 lock: setup      ## Write constraints.txt anew: the newest releases that fit together, for Python 3.10 and newer
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-annotate --no-emit-index-url \
-	  --custom-compile-command "make lock" --all-extras $(patsubst %,--group %,dev bench models release) \
+	  --custom-compile-command "make lock" --all-extras $(patsubst %,--group %,dev bench models release docs) \
 	  constraints.in pyproject.toml --output-file constraints.txt
 
 demo: setup      ## Open the first notebook in JupyterLab
@@ -129,6 +129,19 @@ bench: setup has-browser  ## Measure speed next to the peers; FULL=1 for all siz
 screenshots: setup has-browser  ## Take the README's picture again, from a real JupyterLab
 	$(BIN)/python tests/e2e/screenshots.py
 
+SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
+
+docs: setup      ## Build the documentation site into docs/_build/html; its programs run
+	$(BIN)/python $(PIP) --group docs
+	$(SPHINX) docs docs/_build/html
+
+docs-live: setup  ## Show the site, and build it again at every change
+	$(BIN)/python $(PIP) --group docs
+	$(BIN)/python -m sphinx_autobuild --ignore 'docs/_build/*' --watch src docs docs/_build/html
+
+docs-links: docs  ## Look every link of the site up; needs a network
+	DOCS_ONLINE=1 $(SPHINX) -b linkcheck docs docs/_build/links
+
 gallery: setup   ## Draw the gallery in docs again
 	$(BIN)/python tests/support/gallery.py
 
@@ -142,4 +155,4 @@ release-check: setup  ## Build wheel and sdist, check both, and draw with the wh
 	env -i HOME="$$HOME" PATH=$$PWD/.venvs/release/bin .venvs/release/bin/python -I tests/draws.py
 
 clean:           ## Remove everything that was installed or built
-	rm -rf $(VENV) .venvs js/node_modules src/gradwalk/assets dist test-results
+	rm -rf $(VENV) .venvs js/node_modules src/gradwalk/assets docs/_build dist test-results

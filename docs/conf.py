@@ -42,7 +42,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"[a-z]\w*"),  # arguments, and the standard library
 ]
 
-# Lessons and pages run while the site is built. What they draw is a page of its own in _live.
+# Lessons and pages run while the site is built. Each graph is a page of its own in _live.
 LIVE = HERE / "_build" / "live"
 LIVE.joinpath("_live").mkdir(parents=True, exist_ok=True)
 html_extra_path = [str(LIVE)]

@@ -23,7 +23,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 HERE = ROOT / "tools" / "prose"
 SUFFIXES = (".md", ".ipynb", ".py", ".ts")
-SKIPPED = ("generated.ts", "node_modules", "package-lock")
+SKIPPED = (
+    "generated.ts",
+    "node_modules",
+    "package-lock",
+    "_build",
+    "docs/tutorials/0",
+    "docs/tutorials/1",
+)
 _WORDS = 4  # a shorter text in code is a name or a key
 _TS = re.compile(r"//\s?([^\n]+)|/\*\*?(.*?)\*/|\"([^\"\n]*)\"|`([^`]*)`", re.DOTALL)
 _FIELD = re.compile(r"^\s*\*{0,2}\w+: ")

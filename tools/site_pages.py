@@ -45,7 +45,9 @@ def _model(model: ast.ClassDef) -> str:
     base = ast.unparse(model.bases[0])
     more = "" if base == "TypedDict" else f" It also has the fields of `{base}`."
     table = f"\n| field | type | meaning |\n|---|---|---|\n{rows}\n" if rows else ""
-    return f"```{{py:class}} {model.name}\n{_one_line(ast.get_docstring(model))}{more}\n{table}```\n"
+    return (
+        f"```{{py:class}} {model.name}\n{_one_line(ast.get_docstring(model))}{more}\n{table}```\n"
+    )
 
 
 def _fields(model: ast.ClassDef) -> Iterator[tuple[str, str, str]]:

@@ -304,7 +304,9 @@ def test_a_view_of_a_wrapper_whose_base_nobody_holds_is_measured(tmp_path):
 
 
 def test_the_documentation_has_the_kinds_of_the_code():
-    text = (Path(__file__).parents[2] / "docs" / "reference" / "findings.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "findings.md").read_text(
+        encoding="utf-8"
+    )
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
     documented = [kind for row in rows for kind in re.findall(r"`([^`]+)`", row)]
     assert sorted(documented) == sorted(get_args(FindingKind))

@@ -16,7 +16,7 @@ class Finding:
     """Something about a graph or its gradients that may be wrong.
 
     Attributes:
-        kind: The kind; ``docs/reference/findings.md`` explains each. "failed" is a part of the search
+        kind: The kind, explained in the reference of findings. "failed" is a part of the search
             itself, and "no-backward" means that no pass is known.
         severity: "error", "warning", or "info" for what is only worth knowing.
         nodes: The nodes it is about, the most important first.

@@ -91,15 +91,15 @@ def capture(
 
     Args:
         *outputs (Outputs | Program | Recording): Tensors that require grad,
-            ``torch.autograd.graph.GradientEdge``s or autograd ``Node``s, any number, also in lists,
-            tuples and dicts. Or one static graph from ``torch.export.export`` or
+            ``GradientEdge`` or autograd ``Node`` objects, any number, also in lists, tuples and
+            dicts. Or one static graph from ``torch.export.export`` or
             ``torch.fx.symbolic_trace``; or one `Recording`, for its graph.
         names (TensorNames, optional): Names of tensors: a mapping from names to tensors or
-            ``nn.Module``s (whose parameters get dotted names), or one module. None takes the names
+            modules (whose parameters get dotted names), or one module. None takes the names
             that the outputs have in a dict.
         opened (bool, optional): Whether to include the backward program of each
             ``CompiledFunctionBackward``, as it was before the backend fused it. For a recording,
-            this also includes the recorded operations of custom ``autograd.Function``s and
+            this also includes the recorded operations of custom functions and
             reentrant checkpoints. gradwalk compiles and runs nothing for it. Default: ``False``.
 
     Returns:

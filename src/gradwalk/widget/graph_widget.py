@@ -315,7 +315,7 @@ class GraphWidget(GraphTraits, Exports):
 
     @property
     def graph(self) -> nx.MultiDiGraph:
-        """The captured graph: a copy, as `to_networkx` returns it.
+        """A copy of the captured graph, as `to_networkx` returns it.
 
         Raises:
             ValueError: The widget is closed.

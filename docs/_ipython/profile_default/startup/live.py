@@ -1,4 +1,4 @@
-"""Shows a widget in the site as a page of its own, in a frame: it steps and selects without a kernel."""
+"""Shows a widget in the site as a page of its own, which steps and selects without a kernel."""
 
 import hashlib
 import html
@@ -30,7 +30,10 @@ def show(widget: Any) -> dict[str, str]:
     shown[name] = widget
     write()
     title = html.escape(f"Interactive graph: {widget!r}")
-    return {"text/html": FRAME.format(name=name, title=title, height=460), "text/plain": repr(widget)}
+    return {
+        "text/html": FRAME.format(name=name, title=title, height=460),
+        "text/plain": repr(widget),
+    }
 
 
 def write() -> None:

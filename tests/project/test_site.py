@@ -1,0 +1,87 @@
+"""The pages of the documentation: their programs run, and every public name is in the reference.
+
+Cells of pages and lessons run while the site is built, and an error fails the build. Here run the
+programs that the build only shows.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+import gradwalk
+from gradwalk import GraphWidget
+
+DOCS = Path(__file__).parents[2] / "docs"
+NOT_RUN = {
+    "howto/ranks.md",  # needs processes; tests/features/ranks has its programs
+    "reference/hosts.md",  # tests/e2e runs its recipes in the hosts
+}
+PAGES = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if "_build" not in page.parts and page.relative_to(DOCS).as_posix() not in NOT_RUN
+    if "```python\n" in page.read_text(encoding="utf-8")
+]
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x).relu()
+        return x
+
+
+def given() -> dict[str, Any]:
+    """The variables that a reader has."""
+    x = torch.tensor(2.0, requires_grad=True)
+    loss = (x * 3).exp()
+    widget = GraphWidget(loss)
+    widget.backward()
+    return {
+        "torch": torch,
+        "gradwalk": gradwalk,
+        "model": Layers(),
+        "fully_shard": fully_shard,
+        "loader": [torch.ones(2, 4)] * 4,
+        "batch": torch.ones(2, 4),
+        "loss_fn": lambda output: output.pow(2).mean(),
+        "loss": loss,
+        "widget": widget,
+        "lesson": widget,
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_the_programs_of_a_page_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pages").mkdir()
+    variables = given()
+    programs = re.findall(r"```(?:\{code-cell\} )?python\n(.*?)```", page.read_text(), re.DOTALL)
+    for nr, program in enumerate(programs):
+        file = f"{page.stem}-{nr}.py"
+        code = re.sub(r"^[!%].*$", "", program, flags=re.MULTILINE)
+        linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+        exec(compile(code, file, "exec"), variables)
+
+
+def test_the_reference_has_every_public_name() -> None:
+    reference = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\.\. auto\w+:: ([\w.]+)$", reference, re.MULTILINE))
+    names = set(gradwalk.__all__) - {"testing", "types"}
+    assert names - documented == set()
+    assert {"assert_gradients", "gradwalk.types"} <= documented
