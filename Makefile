@@ -131,9 +131,10 @@ screenshots: setup has-browser  ## Take the README's picture again, from a real 
 
 SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
-docs: setup      ## Build the documentation site into docs/_build/html; its programs run
+docs: has-browser setup  ## Build the documentation site into docs/_build/html, and check it in Chromium
 	$(BIN)/python $(PIP) --group docs
 	$(SPHINX) docs docs/_build/html
+	$(BIN)/python tools/check_site.py
 
 docs-live: setup  ## Show the site, and build it again at every change
 	$(BIN)/python $(PIP) --group docs

@@ -38,7 +38,9 @@ nitpicky = True
 nitpick_ignore_regex = [
     # Of other packages; they are links where the indexes below can be read.
     (r"py:.*", r"(torch|networkx|nx|ipywidgets|pandas|pd|numpy|graphviz|collections|os)\b.*"),
-    (r"py:.*", r"SummaryWriter|.*\.amounts\.(Bytes|Flops)"),
+    (r"py:.*", r"(nn|pathlib)\..*|Node|SummaryWriter|.*\.amounts\.(Bytes|Flops)"),
+    # Literals and unions, which the text spells out.
+    (r"py:.*", r"(.*\.)?(By|Theme|Assets|HasGraphs)"),
     (r"py:.*", r"[a-z]\w*"),  # arguments, and the standard library
 ]
 
