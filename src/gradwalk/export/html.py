@@ -21,15 +21,12 @@ _MOST_LINES = 200  # of the text that is shown where scripts are off
 
 _STYLE = """
 html { color-scheme: light dark; }
-body { margin: 0 auto; padding: 16px; max-width: 1400px; color: #1c2128; background: #fff; }
-h1 { margin: 0 0 12px; font: 600 18px/1.3 Arial, Helvetica, sans-serif; overflow-wrap: anywhere; }
-pre { overflow: auto; }
-@media (prefers-color-scheme: dark) {
-  html:not([data-theme=light]) body { color: #e6e9ee; background: #0d0f11; }
-}
 html[data-theme=light] { color-scheme: light; }
 html[data-theme=dark] { color-scheme: dark; }
-html[data-theme=dark] body { color: #e6e9ee; background: #0d0f11; }
+body { margin: 0 auto; padding: 16px; max-width: 1400px; }
+body { color: light-dark(#1c2128, #e6e9ee); background: light-dark(#fff, #0d0f11); }
+h1 { margin: 0 0 12px; font: 600 18px/1.3 Arial, Helvetica, sans-serif; overflow-wrap: anywhere; }
+pre { overflow: auto; }
 """
 
 # The style sheet of a shared script; the script also runs in workers, which have no document.
