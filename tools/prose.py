@@ -33,6 +33,7 @@ SKIPPED = (
 )
 _WORDS = 4  # a shorter text in code is a name or a key
 _TS = re.compile(r"//\s?([^\n]+)|/\*\*?(.*?)\*/|\"([^\"\n]*)\"|`([^`]*)`", re.DOTALL)
+_CODE = re.compile(r"[{};]\n")  # of a style sheet or a script in a string
 _FIELD = re.compile(r"^\s*\*{0,2}\w+: ")
 
 
@@ -102,7 +103,11 @@ def in_python(text: str) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if id(node) in docs:
                 yield node.lineno - 1, docstring_prose(node.value)
-            elif id(node) not in inner and len(node.value.split()) >= _WORDS:
+            elif (
+                id(node) not in inner
+                and len(node.value.split()) >= _WORDS
+                and not _CODE.search(node.value)
+            ):
                 yield node.lineno - 1, node.value.replace("\n", " ")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if (

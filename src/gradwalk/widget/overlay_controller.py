@@ -72,7 +72,7 @@ def read_numbers(values: Any) -> dict[int | str, float]:
     """Read a mapping from nodes and names to numbers.
 
     Raises:
-        TypeError: It is not a mapping, a key is neither an id nor a text, or a value is not a number.
+        TypeError: It is not a mapping, a key is not an id or a text, or a value is not a number.
     """
     if not isinstance(values, Mapping):
         raise TypeError(
