@@ -1,9 +1,8 @@
-import { element, svgElement } from "../dom/element";
+import { element, svgElement, svgText } from "../dom/element";
 
 /** The legend's entries for what not all graphs have. */
 export function onlyEntries(): HTMLElement[] {
-  const text = svgElement("text", { x: 0, y: 3.4 });
-  text.textContent = "only here";
+  const text = svgText("only here", { x: 0, y: 3.4 });
   return [
     entry(
       "what other graphs lack",

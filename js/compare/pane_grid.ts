@@ -1,4 +1,4 @@
-import { element, svgElement } from "../dom/element";
+import { element, svgElement, svgText } from "../dom/element";
 import { groupedGraph } from "../fold/grouped_graph";
 import { pathTo } from "../fold/tree";
 import { Drawing, type Snapshot } from "../interact/drawing";
@@ -362,8 +362,7 @@ function ghost(node: SceneNode, selectSlot: (slot: number) => void): SVGElement 
 }
 
 function tagPart({ words, x, y, width, height }: Tag): SVGElement {
-  const text = svgElement("text", { x, y: y + 3.4 });
-  text.textContent = words;
+  const text = svgText(words, { x, y: y + 3.4 });
   return svgElement(
     "g",
     "gw-only-tag",

@@ -1,4 +1,4 @@
-import { button, element, scroller, selectLink } from "../dom/element";
+import { button, element, keepingFocus, scroller, selectLink } from "../dom/element";
 import { pythonText } from "../panel/saved";
 import { shortDtype } from "../panel/tensor";
 import type { Progress } from "../steps/recording";
@@ -133,12 +133,9 @@ function createLeafTable(select: (place: number) => void): LeafTable {
       note,
     ),
     update(table, labels, when) {
-      const focused = focusedRow(body);
       head.replaceChildren(...headRows(labels, when));
       rows = table.rows.map((row) => [row, tableRow(row, select)]);
-      fill();
-      if (focused !== null)
-        body.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
+      keepingFocus(body, fill);
       const left = table.total - table.rows.length;
       note.hidden = left <= 0;
       note.textContent =
@@ -152,13 +149,6 @@ function createLeafTable(select: (place: number) => void): LeafTable {
       mark();
     },
   };
-}
-
-/** The row whose button has the focus, so that the new rows can take it over. */
-function focusedRow(body: HTMLElement): number | null {
-  const active = (body.getRootNode() as Document | ShadowRoot).activeElement;
-  const at = Array.from(body.querySelectorAll("button")).indexOf(active as HTMLButtonElement);
-  return at < 0 ? null : at;
 }
 
 function headRows(labels: readonly string[], when: readonly When[]): HTMLElement[] {
@@ -190,9 +180,10 @@ function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLEleme
   const differs = [0, 1, 2, 3].map((i) => new Set(there.map((texts) => texts[i])).size > 1);
   const place = row.cells.find((cell) => cell.node !== null)?.node ?? null;
   const name = oneLine(row.name ?? "unnamed");
-  const link = selectLink(name, () => {
+  const choose = () => {
     if (place !== null) select(place);
-  });
+  };
+  const link = selectLink(name, choose, `leaf.${place}`);
   const isOdd = differs.includes(true) || row.cells.some(({ node }) => node === null);
   const sign =
     isOdd && element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠");

@@ -1,4 +1,4 @@
-import { element, svgElement } from "../dom/element";
+import { element, svgElement, svgText } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
 import type { Direction } from "../layout/direction";
 import { scissorsPart } from "../paint/edge_parts";
@@ -108,8 +108,7 @@ const TURNS: Record<Direction, number> = { right: 0, down: 90, left: 180, up: 27
 function cellEntries(labels: readonly GradientLabel[]): HTMLElement[] {
   const cell = (text: string, sign: string, stored: boolean) => {
     const ground = { class: "gw-cell-ground", x: -18, y: -8, width: 36, height: 16, rx: 3 };
-    const words = svgElement("text", { class: "gw-cell-label", y: 3.5 });
-    words.textContent = sign;
+    const words = svgText(sign, { class: "gw-cell-label", y: 3.5 });
     const name = `gw-gradient gw-cell${stored ? " is-stored" : ""}`;
     return entry(text, 38, [svgElement("g", name, svgElement("rect", ground), words)]);
   };
@@ -203,8 +202,7 @@ function foldedEntries({ boxes, merged, plumbing }: NonNullable<LegendOptions["f
     entries.push(entry("closed module", 28, [svgElement("rect", sheet), ...box("gw-closed", 3)]));
   if (merged) entries.push(entry("lines in one", 26, [], "×n"));
   if (plumbing) {
-    const number = svgElement("text", { y: 3.4 });
-    number.textContent = "n";
+    const number = svgText("n", { y: 3.4 });
     entries.push(
       entry("views and transposes, folded into an edge", 30, [
         svgElement("path", { class: "gw-line", d: "M-15,0H15" }),
@@ -281,8 +279,7 @@ function stage(name: string, step?: string): SVGElement[] {
     );
   }
   if (step !== undefined) {
-    const text = svgElement("text", { x: 11, y: -0.6 });
-    text.textContent = step;
+    const text = svgText(step, { x: 11, y: -0.6 });
     group.append(
       svgElement(
         "g",

@@ -1,4 +1,4 @@
-import { button, element } from "../dom/element";
+import { button, element, focusIn } from "../dom/element";
 import type { Work } from "../interact/fold_controller";
 import { formatCount } from "../text/number";
 import type { Doing } from "../worker/messages";
@@ -69,8 +69,7 @@ export function createProgress(left: () => void): Progress {
     hide() {
       window.clearTimeout(timer);
       timer = 0;
-      const active = (box.getRootNode() as Document | ShadowRoot).activeElement;
-      const hadFocus = active !== null && box.contains(active);
+      const hadFocus = focusIn(box) !== null;
       box.hidden = true;
       words.textContent = "";
       if (hadFocus) left();

@@ -1,4 +1,4 @@
-import { button, element, icon, KEEP_KEYS, say, write } from "../dom/element";
+import { button, element, focusIn, icon, KEEP_KEYS, say, write } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
 import { isOver } from "../steps/recording";
@@ -172,7 +172,7 @@ export class TransportBar {
 
   /** Before a button is disabled, move its focus to a neighbour. */
   private enable(wanted: [HTMLButtonElement, boolean][]): void {
-    const active = (this.element.getRootNode() as Document | ShadowRoot).activeElement;
+    const active = focusIn(this.element);
     const lost = wanted.some(([control, on]) => control === active && !on);
     for (const [control, on] of wanted) if (on) control.disabled = false;
     if (lost) (wanted.find(([, on]) => on)?.[0] ?? this.slider).focus({ preventScroll: true });

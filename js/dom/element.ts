@@ -37,6 +37,13 @@ export function svgElement<K extends keyof SVGElementTagNameMap>(
   return made;
 }
 
+/** A text of an SVG picture. */
+export function svgText(text: string, attributes: Attributes): SVGTextElement {
+  const made = svgElement("text", attributes);
+  made.textContent = text;
+  return made;
+}
+
 function setAttributes(target: Element, attributes: Attributes): void {
   const named = typeof attributes === "string" ? { class: attributes } : attributes;
   for (const [name, value] of Object.entries(named)) {
@@ -131,6 +138,21 @@ export function button(options: ButtonOptions, clicked?: () => void): HTMLButton
 export function selectLink(text: string, clicked?: () => void, focus?: string): HTMLButtonElement {
   const label = `Select ${text}`;
   return button({ label, text, class: "gw-link", ...(focus && { focus }) }, clicked);
+}
+
+/** The part of an element that has the focus: in a shadow root the document's is only the host. Null for none. */
+export function focusIn(element: HTMLElement): HTMLElement | null {
+  const active = (element.getRootNode() as Document | ShadowRoot).activeElement;
+  return active instanceof HTMLElement && element.contains(active) ? active : null;
+}
+
+/** Replace an element's content; the part with the same key keeps the focus. */
+export function keepingFocus(host: HTMLElement, replace: () => void): void {
+  const key = focusIn(host)?.dataset.focus;
+  replace();
+  if (key === undefined) return;
+  for (const part of host.querySelectorAll<HTMLElement>("[data-focus]"))
+    if (part.dataset.focus === key) part.focus({ preventScroll: true });
 }
 
 /** Functions to call at the end, last first. */

@@ -1,5 +1,6 @@
 import { pointer, select } from "d3-selection";
 import { type D3ZoomEvent, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
+import { focusIn } from "../dom/element";
 import { prefersLessMotion } from "../dom/motion";
 import { fitView, keepInView, type Size, type View } from "../scene/views";
 
@@ -48,12 +49,12 @@ export class Camera {
       .filter((event: MouseEvent | WheelEvent | TouchEvent) => {
         if (event.type === "wheel") {
           // Readers scroll pages more often than they zoom drawings.
-          const mine = event.ctrlKey || event.metaKey || isFocused(canvas);
+          const mine = event.ctrlKey || event.metaKey || focusIn(canvas) === canvas;
           if (!mine) this.events.wheelIgnored();
           return mine;
         }
         // One finger scrolls the page until the graph is tapped.
-        if ("touches" in event) return event.touches.length > 1 || isFocused(canvas);
+        if ("touches" in event) return event.touches.length > 1 || focusIn(canvas) === canvas;
         if (event.type === "dblclick") return !this.events.isTaken?.(event);
         return !event.ctrlKey && !event.button;
       })
@@ -149,10 +150,4 @@ function between(from: View, to: View, u: number, { width, height }: Size): View
   return u === 1
     ? to
     : { k, x: width / 2 - k * (ax + (bx - ax) * w), y: height / 2 - k * (ay + (by - ay) * w) };
-}
-
-/** In a shadow root the document's active element is only the host. */
-export function isFocused(element: HTMLElement): boolean {
-  const root = element.getRootNode() as Document | ShadowRoot;
-  return root.activeElement === element;
 }

@@ -1,4 +1,4 @@
-import { Cleanup, element, KEEP_KEYS } from "../dom/element";
+import { Cleanup, element, focusIn, KEEP_KEYS } from "../dom/element";
 import { whenThemeChanges } from "../dom/theme";
 import type { GradientLabel } from "../paint/gradient_label";
 import { FAR } from "../paint/level_of_detail";
@@ -19,7 +19,7 @@ import {
 import type { Progress } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
-import { isFocused, type Pointed } from "./camera";
+import type { Pointed } from "./camera";
 import { describeDrawn, describeEdge } from "./describe";
 import { glide, leaving, vanish } from "./flip";
 import { edgeAt, type Hit, hitAt } from "./hit";
@@ -404,7 +404,7 @@ export class Drawing {
   }
 
   get hasFocus(): boolean {
-    return isFocused(this.canvas);
+    return focusIn(this.canvas) === this.canvas;
   }
 }
 

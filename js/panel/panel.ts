@@ -1,4 +1,4 @@
-import { button, element, focusable } from "../dom/element";
+import { button, element, focusable, focusIn } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { groupTitle } from "../scene/box_words";
 import { autogradSize, graphName, isAutograd, leafCount } from "../scene/shown_graph";
@@ -185,13 +185,12 @@ export class Panel {
     for (const part of body.querySelectorAll<HTMLElement>("[data-scroll]")) {
       scrolls.set(part.dataset.scroll ?? "", [part.scrollLeft, part.scrollTop]);
     }
-    const active = (body.getRootNode() as Document | ShadowRoot)
-      .activeElement as HTMLElement | null;
-    const hadFocus = active !== null && active !== body && body.contains(active);
-    const focusKey = hadFocus ? active.dataset.focus : undefined;
+    const active = focusIn(body);
+    const hadFocus = active !== null && active !== body;
     const top = body.scrollTop;
     // A lost focus goes to the page, which would take the next key as a command.
     if (hadFocus) this.focus();
+    const focusKey = hadFocus ? active.dataset.focus : undefined;
     body.replaceChildren(...children.filter((child) => child !== null));
     for (const part of body.querySelectorAll<HTMLDetailsElement>("details[data-section]"))
       part.open = this.opened.get(part.dataset.section ?? "") ?? part.open;

@@ -1,4 +1,4 @@
-import { svgElement } from "../../dom/element";
+import { svgElement, svgText } from "../../dom/element";
 import { ICONS } from "../../dom/icons";
 import { halfway, pathData } from "../../scene/curve";
 import type { Scene, SceneEdge } from "../../scene/scene";
@@ -128,7 +128,5 @@ function leafTag(scene: Scene, index: number, text: string, measure: Measure): S
 }
 
 function words(x: number, y: number, text: string, name = ""): SVGElement {
-  const made = svgElement("text", { x, y, class: name || null });
-  made.textContent = text;
-  return made;
+  return svgText(text, { x, y, class: name || null });
 }

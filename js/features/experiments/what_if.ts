@@ -1,4 +1,4 @@
-import { element, svgElement } from "../../dom/element";
+import { element, keepingFocus, svgElement } from "../../dom/element";
 import { edgeAt } from "../../interact/hit";
 import { halfway } from "../../scene/curve";
 import type { PartView, ViewPart } from "../../view/view_part";
@@ -169,14 +169,4 @@ export class WhatIf implements ViewPart {
     this.view.deselect();
     return true;
   }
-}
-
-/** Replace an element's content; the part with the same key keeps the focus. */
-function keepingFocus(host: HTMLElement, replace: () => void): void {
-  const active = (host.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement | null;
-  const key = active && host.contains(active) ? active.dataset.focus : undefined;
-  replace();
-  if (key === undefined) return;
-  for (const part of host.querySelectorAll<HTMLElement>("[data-focus]"))
-    if (part.dataset.focus === key) part.focus({ preventScroll: true });
 }

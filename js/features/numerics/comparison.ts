@@ -1,6 +1,6 @@
 import { COMPARE_PARTS } from "../../compare/compare_part";
 import { entry } from "../../compare/legend";
-import { svgElement } from "../../dom/element";
+import { svgElement, svgText } from "../../dom/element";
 import { createErrorTable } from "./error_table";
 import { type Errors, errorSigns, errorTint, readErrors } from "./errors";
 
@@ -27,8 +27,7 @@ COMPARE_PARTS.push((channel, choose) => {
 
 function errorEntries(): HTMLElement[] {
   const sign = (name: string, words: string) => {
-    const text = svgElement("text", { x: 0, y: 3.4 });
-    text.textContent = words;
+    const text = svgText(words, { x: 0, y: 3.4 });
     const box = svgElement("rect", { x: -25, y: -7, width: 50, height: 14, rx: 3 });
     return svgElement("g", `gw-error-sign ${name}`, box, text);
   };

@@ -1,7 +1,7 @@
 import { type ColourLegend, logTicks, NOT_FINITE } from "../../colours/colouring";
 import { type LogScale, logScale, stepOn } from "../../colours/scale";
 import type { Pane } from "../../compare/united";
-import { svgElement } from "../../dom/element";
+import { svgElement, svgText } from "../../dom/element";
 import type { Marks } from "../../paint/marks";
 import { membersOf } from "../../scene/members";
 import { normOf } from "../../scene/parameters";
@@ -116,8 +116,7 @@ function sign(node: SceneNode, model: ErrorModel, isFirst: boolean): SVGElement 
   const width = CHARACTER * words.length + ENDS;
   const left = node.x - node.shape.width / 2 - 6;
   const y = node.y - node.shape.height / 2 - node.shape.outline - 3;
-  const text = svgElement("text", { x: left + width / 2, y: y + 3.4 });
-  text.textContent = words;
+  const text = svgText(words, { x: left + width / 2, y: y + 3.4 });
   const kind = model.leaves ? "gw-error-sign is-out" : "gw-error-sign";
   return svgElement(
     "g",

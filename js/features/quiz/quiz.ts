@@ -1,5 +1,5 @@
 import type { Channel } from "../../channel";
-import { button, element, KEEP_KEYS } from "../../dom/element";
+import { button, element, focusIn, KEEP_KEYS } from "../../dom/element";
 import { gradSpot, type Pin, underSpot, valueSpot } from "../../interact/pins";
 import type { Place } from "../../scene/scene";
 import { oneLine } from "../../text/shorten";
@@ -168,8 +168,7 @@ class Field {
   }
 
   get hasFocus(): boolean {
-    const root = this.element.getRootNode() as Document | ShadowRoot;
-    return root.activeElement === this.element;
+    return focusIn(this.element) !== null;
   }
 
   focus(): void {
