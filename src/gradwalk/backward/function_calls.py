@@ -105,8 +105,7 @@ def memory_of(tensor: torch.Tensor) -> tuple[Any, ...] | None:
     return storage, *shown, tensor.is_conj(), tensor.is_neg()
 
 
-MOST = 5_000
-"""Operations that are listed per node."""
+MOST = 5_000  # operations that are listed per node
 
 _MOST_CHARACTERS = 200  # characters of an argument that is not a tensor
 

@@ -260,8 +260,7 @@ def _are_plain(grads: Gradients) -> bool:
     )
 
 
-Recorders = dict[int, Note]
-"""The number of a pass -> the function that records a step of it."""
+Recorders = dict[int, Note]  # the number of a pass -> the function that records a step of it
 
 
 def _hooks(me: weakref.ref[Observer], recorders: Recorders) -> tuple[Note, Note, Note]:

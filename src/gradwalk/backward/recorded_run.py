@@ -167,8 +167,7 @@ def _making(padding: Padding) -> Callable[[torch.Tensor], torch.Tensor]:
 _AT_HAND = 2**20
 """Bytes of gradients to read together once the budget is spent: reading one by one is slower."""
 
-Passed = Sequence[Any]
-"""A node's outgoing gradients, or the `Padding` that represents them."""
+Passed = Sequence[Any]  # a node's outgoing gradients, or the `Padding` that represents them
 
 Note = Callable[[Passed, Gradients], None]
 """Records the outgoing and incoming gradients of the running node."""

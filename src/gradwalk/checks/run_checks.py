@@ -35,8 +35,7 @@ from .updates import update_findings
 from .wrong_numbers import number_findings
 from .zero import dead_units, zero_findings
 
-MORE_CHECKS: Hook[Callable[[CheckContext], Iterable[Finding]]] = Hook()
-"""What features find."""
+MORE_CHECKS: Hook[Callable[[CheckContext], Iterable[Finding]]] = Hook()  # what features find
 
 _MOST_NODES = 100  # of one finding
 _LEAST_TOLD = 2**20  # bytes held for backward

@@ -44,8 +44,7 @@ from .linked_passes import LinkedPasses
 if TYPE_CHECKING:
     import networkx as nx
 
-Places = dict[str, dict[int, int]]
-"""Label -> node of that graph -> its place in ``members``."""
+Places = dict[str, dict[int, int]]  # label -> node of that graph -> its place in ``members``
 
 
 class CompareWidget(DrawingWidget[LinkedPasses], Exports):

@@ -103,8 +103,7 @@ def _said(compiled: Mapping[str, Any], operations: list[BecameModel]) -> str:
     return " ".join(said)
 
 
-Members = dict[str, int | None]
-"""Label -> a node's number in that graph, or None."""
+Members = dict[str, int | None]  # label -> a node's number in that graph, or None
 
 _FindCounterparts = Callable[
     ["nx.MultiDiGraph", "nx.MultiDiGraph", Mapping[int, int], Callable[[int], str | None]],

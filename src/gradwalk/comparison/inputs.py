@@ -18,8 +18,7 @@ from ..sources.static_graph import StaticGraph
 from ..static.capture_static import StaticCapture, capture_static
 from ..tracing.annotate import annotate
 
-MOST_GRAPHS = 4
-"""Most graphs that fit side by side."""
+MOST_GRAPHS = 4  # most graphs that fit side by side
 
 
 def read_graphs(

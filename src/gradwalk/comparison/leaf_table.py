@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 BeforeAndNow = tuple[FewModel | None, FewModel | None]
 
-MOST_ROWS = 100
-"""Most leaves in the table; leaves that differ come first."""
+MOST_ROWS = 100  # most leaves in the table; leaves that differ come first
 
 
 class LeafColumn:

@@ -121,8 +121,7 @@ def _is_one_term(code: str) -> bool:
 Row = str | Callable[[Case], str | None]
 """A derivative: its code, or how to write it for one case; None if it has no short form."""
 
-Table = dict[str, dict[str, Row]]
-"""Backward class -> forward argument -> derivative."""
+Table = dict[str, dict[str, Row]]  # backward class -> forward argument -> derivative
 
 
 def alike(*ops: str, **rows: Row) -> Table:

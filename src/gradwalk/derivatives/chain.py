@@ -25,14 +25,11 @@ from .formulas import formulas
 if TYPE_CHECKING:
     import networkx as nx
 
-MOST_PATHS = 8
-"""Paths that are shown; further ones are counted."""
+MOST_PATHS = 8  # paths that are shown; further ones are counted
 
-MOST_ON_BOARD = 60
-"""Nodes of a graph that is read as a formula, every operation of it."""
+MOST_ON_BOARD = 60  # nodes of a graph that is read as a formula, every operation of it
 
-LONGEST_PATH = 60
-"""The most edges of a readable path."""
+LONGEST_PATH = 60  # the most edges of a readable path
 
 
 _FEW = 16  # inputs of a node whose formulas are worked out together

@@ -84,8 +84,7 @@ def _places(saved: SavedGraphModel) -> Iterator[str]:
 MOST_AT_EVERY_CURSOR = 500
 """Up to this many nodes, details are saved for every cursor; above, for the current one only."""
 
-MOST_DETAILED = 2_000
-"""Most nodes whose details are saved, counted from the outputs."""
+MOST_DETAILED = 2_000  # most nodes whose details are saved, counted from the outputs
 
 
 def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> bytes:

@@ -9,8 +9,7 @@ from . import pictures as export
 from . import svg_engine as still
 from .text import text_tree
 
-MOST_LINES = 200
-"""Most lines of the text of a widget."""
+MOST_LINES = 200  # most lines of the text of a widget
 
 MOST_DRAWN = 300
 """Most nodes of a graph that gets a picture: it is drawn each time a cell shows the widget."""

@@ -16,8 +16,7 @@ from ..types import Outputs, Program, RecordedGraph, TensorNames
 from .contents import MOST_DETAILED, packed_graph
 from .disk import read_path, write_file
 
-FEWEST_DETAILED = 50
-"""Most nodes whose details are saved on every rank but the first."""
+FEWEST_DETAILED = 50  # most nodes whose details are saved on every rank but the first
 
 _STAGE = (
     "Give the number of the stage, from 0, where torch.distributed is initialised and the graph is "

@@ -17,11 +17,9 @@ from ..graph.labels import short_value
 from ..schema.graph import GraphModel
 from ..schema.values import Values
 
-_DEEP = 8
-"""Above this path length, the longest path is not indented."""
+_DEEP = 8  # above this path length, the longest path is not indented
 
-_MOST_LEVELS = 10
-"""Branches nested deeper than this are printed separately, at the end."""
+_MOST_LEVELS = 10  # branches nested deeper than this are printed separately, at the end
 
 
 def text_tree(graph: nx.MultiDiGraph, most: int = 1000, model: GraphModel | None = None) -> str:

@@ -65,8 +65,7 @@ def edge_count(graph: nx.MultiDiGraph) -> int:
     return sum(len(between) for to in successors(graph).values() for between in to.values())
 
 
-MOST_COUNTED = 10**15
-"""Paths are counted up to this number: an unrolled loop can have very many."""
+MOST_COUNTED = 10**15  # paths are counted up to this number: an unrolled loop can have very many
 
 _known: weakref.WeakKeyDictionary[nx.MultiDiGraph, PathCounts] = weakref.WeakKeyDictionary()
 

@@ -10,8 +10,7 @@ from ..english import nearest
 if TYPE_CHECKING:
     import networkx as nx
 
-MOST_NODES = 200_000
-"""The most nodes that are drawn by default."""
+MOST_NODES = 200_000  # the most nodes that are drawn by default
 
 
 def read_int(value: Any, given: str, instead: str) -> int:

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-Place = tuple[int, int]
-"""The id of a node, and the number of one of its outputs."""
+Place = tuple[int, int]  # the id of a node, and the number of one of its outputs
 
 _MOST_NAMES = 100  # outputs that a node is named after
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-OUTSIDE = "()"
-"""The path of operations outside all modules."""
+OUTSIDE = "()"  # the path of operations outside all modules
 
 
 def ancestors(path: str, by: str = ".") -> list[str]:

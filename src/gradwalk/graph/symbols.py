@@ -101,8 +101,7 @@ _LONG = {
 }
 """Symbols of operations whose names are too long for a node."""
 
-_FACTORS = ("alpha", "beta", "value")
-"""torch's names for the factors of an operation."""
+_FACTORS = ("alpha", "beta", "value")  # torch's names for the factors of an operation
 
 _OPERATORS = {"+", "−", "×", "÷", "( ) −"}
 """Symbols of two operands, one of which the symbol may contain."""

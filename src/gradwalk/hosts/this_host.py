@@ -11,8 +11,7 @@ from .host import Host
 from .ipython import IPython
 from .marimo import Marimo
 
-_HOSTS = (IPython, Marimo, Host)
-"""The known hosts; the first that runs is asked."""
+_HOSTS = (IPython, Marimo, Host)  # the known hosts; the first that runs is asked
 
 
 def this_host() -> Host:

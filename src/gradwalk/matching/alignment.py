@@ -10,8 +10,7 @@ import torch
 Producers = Mapping[int, Sequence[int]]
 
 
-CONTINUED = 1
-"""Extra score of a pair that uses the previous pair at the same argument."""
+CONTINUED = 1  # extra score of a pair that uses the previous pair at the same argument
 
 
 def align(

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-Parallel = Literal["DDP", "FSDP2"]
-"""What reduces the gradient of a leaf."""
+Parallel = Literal["DDP", "FSDP2"]  # what reduces the gradient of a leaf
 
 _GATHERED = "all-gather"
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import networkx as nx
     from torch.autograd.graph import Node
 
-FEW = 6
-"""Most numbers of a gradient that fit into a picture."""
+FEW = 6  # most numbers of a gradient that fit into a picture
 
 _Key = TypeVar("_Key")
 

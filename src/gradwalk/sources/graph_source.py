@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 20
 
-MOST_SHOWN = 200
-"""Most nodes of a graph whose constants are drawn by default."""
+MOST_SHOWN = 200  # most nodes of a graph whose constants are drawn by default
 
 
 def read_constants(constants: Any) -> bool | None:

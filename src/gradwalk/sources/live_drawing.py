@@ -46,12 +46,10 @@ class Regions:
         return {**classes, **inner}
 
 
-NO_REGIONS = Regions([], {}, {}, {})
-"""The regions of a graph without checkpointed parts."""
+NO_REGIONS = Regions([], {}, {}, {})  # the regions of a graph without checkpointed parts
 
 
-Namespaces = Mapping[int, str]
-"""Node id -> path of its module or box, with slashes."""
+Namespaces = Mapping[int, str]  # node id -> path of its module or box, with slashes
 
 INFER_MODULES: Hook[Callable[[Annotated, Names], Callable[[], Namespaces]]] = Hook()
 """Reads the modules, and returns a function that infers each node's module."""

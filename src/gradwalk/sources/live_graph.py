@@ -295,8 +295,7 @@ class LiveGraph:
         return tied(graph) if self._opening.inside else graph
 
 
-_Stored = tuple[torch.Tensor, Moment]
-"""A tensor, and its ``.grad`` at one moment."""
+_Stored = tuple[torch.Tensor, Moment]  # a tensor, and its ``.grad`` at one moment
 
 
 def _details_at(

@@ -21,8 +21,7 @@ from ..torch_api.summary import plain_values
 from ..tracing.records import MOST_COPIED
 from .inner_graph import Flow, Inner, Inside, InsideNumbers
 
-NOTE = "Noted as it ran in this pass."
-"""How the numbers inside are known."""
+NOTE = "Noted as it ran in this pass."  # how the numbers inside are known
 
 _MOST_CHARACTERS = 500  # of a written call
 

@@ -16,8 +16,7 @@ from torch.fx import Graph, GraphModule, Node
 MOST_ENTERED = 20_000
 """The most body nodes that are drawn; a graph that runs several times counts each time."""
 
-DEEPEST = 20
-"""The deepest nesting that is entered: a node's key is the path of boxes around it."""
+DEEPEST = 20  # the deepest nesting that is entered: a node's key is the path of boxes around it
 
 _WORDS = {
     "cond": ("if true", "if false"),

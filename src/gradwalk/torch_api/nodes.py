@@ -26,8 +26,7 @@ _BY_PYTHON: type[Any] = torch._C._FunctionBase
 
 _ACCELERATORS = ("cuda", "mps", "xpu")
 
-Edge = tuple[Node, int]
-"""A node and the number of one of its outputs."""
+Edge = tuple[Node, int]  # a node and the number of one of its outputs
 
 
 NextFunctions = tuple[tuple[Node | None, int], ...]
@@ -243,8 +242,7 @@ def keeps_tensors(cls: type) -> bool:
     return any(a.startswith("_raw_saved_") for a in dir(cls))
 
 
-COMPILED = "CompiledFunctionBackward"
-"""The class name of ``torch.compile``'s nodes."""
+COMPILED = "CompiledFunctionBackward"  # the class name of ``torch.compile``'s nodes
 
 
 def donates_buffers(node: Any) -> bool:

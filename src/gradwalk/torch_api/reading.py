@@ -19,8 +19,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.testing._comparison import default_tolerances
 
-PART = 2**20
-"""The most numbers to read, and possibly copy, at a time."""
+PART = 2**20  # the most numbers to read, and possibly copy, at a time
 
 _FEW = 2**12  # numbers to read before all others
 

@@ -113,8 +113,7 @@ def arguments_without_grad(
     return tensor_arguments(op) - (numbers.keys() - without.keys()), without
 
 
-Operator = torch._ops.OpOverload
-"""The class of torch's operators in exported programs."""
+Operator = torch._ops.OpOverload  # the class of torch's operators in exported programs
 
 
 def schema_of(operator: Operator) -> torch.FunctionSchema:

@@ -12,8 +12,7 @@ import torch
 from .module_path import ModuleCall, TensorRef
 from .source_line import SourceLine
 
-ALIAS = "alias"
-"""`Cut.how` of an inferred detached alias: nothing recorded how it was made."""
+ALIAS = "alias"  # `Cut.how` of an inferred detached alias: nothing recorded how it was made
 
 _NAMED = {
     "detach": "{}.detach()",
@@ -48,16 +47,14 @@ def how_made(hows: Sequence[str], names: Sequence[str | None], *, direct: bool) 
     return made if direct and not more else f"from {made}{more}"
 
 
-MOST_LEAVES = 2048
-"""Leaves that one cut records."""
+MOST_LEAVES = 2048  # leaves that one cut records
 
 _MOST_CUTS = 8  # of one tensor that are kept apart within one place
 _MOST_AGAIN = 3
 _MOST_PLACES = 32  # of the cuts of one tensor
 
 
-Cause = tuple[str, "SourceLine | None"]
-"""How gradient was lost, and the user's line."""
+Cause = tuple[str, "SourceLine | None"]  # how gradient was lost, and the user's line
 
 
 @dataclass(frozen=True)

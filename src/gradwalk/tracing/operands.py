@@ -14,15 +14,13 @@ import torch
 from . import weak_id_dict
 from .cuts import Origin
 
-Operand = tuple[int | str, Any]
-"""Position in the call, and the tensor, number or array."""
+Operand = tuple[int | str, Any]  # position in the call, and the tensor, number or array
 
 # Longer lists are data, as in torch.tensor([...]).
 _MOST_ITEMS = 10_000
 _MOST_NESTED = 64  # numbers of nested lists whose origin is looked up
 
-DERIVATIVE = "derivative"
-"""The name for `how_cut` of a call that gave derivatives without a graph."""
+DERIVATIVE = "derivative"  # the name for `how_cut` of a call that gave derivatives without a graph
 
 COLLECTIVES = frozenset(
     {"all_gather", "all_gather_into_tensor", "all_gather_single", "all_to_all"}

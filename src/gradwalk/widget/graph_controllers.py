@@ -321,8 +321,7 @@ class CursorController(Controller[DrawingWidget[Any]]):
         widget.send_state("cursor")
 
 
-AT_MOST_EVERY = 1 / 30
-"""Seconds between two updates that are shown while the program does not rest."""
+AT_MOST_EVERY = 1 / 30  # seconds between two updates that are shown while the program does not rest
 
 
 class UpdateController(Controller[GraphTraits]):

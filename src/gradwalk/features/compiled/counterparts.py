@@ -132,8 +132,7 @@ def base_name(op: str) -> str:
 _OUTSIDE = -1
 """The key of all that is above compiled code; groups have their place, nodes below it ~node."""
 
-_MOST_AROUND = 64
-"""Most groups that are compared around an operation."""
+_MOST_AROUND = 64  # most groups that are compared around an operation
 
 
 class Around:
@@ -236,8 +235,7 @@ class Around:
         ]
 
 
-_MOST_CELLS = 30_000_000
-"""The largest table that aligning fills."""
+_MOST_CELLS = 30_000_000  # the largest table that aligning fills
 
 
 def counterparts(

@@ -24,8 +24,7 @@ from ...types import Outputs
 from .experiment import Experiment, called, find_place
 from .replay import Edits, Flow, Gradient, Replay
 
-MOST_SHARES = 50
-"""The largest number of edges of a node for which shares are computed."""
+MOST_SHARES = 50  # the largest number of edges of a node for which shares are computed
 
 _LARGEST = 2**24  # the largest number of values read for one node
 

@@ -27,11 +27,9 @@ from .experiment import Experiment, Outcome, place_name
 from .program_change import program_change
 from .replay import Edit, Gradient, same
 
-MOST_LEAVES = 100
-"""The largest number of listed leaves; those that change come first."""
+MOST_LEAVES = 100  # the largest number of listed leaves; those that change come first
 
-MOST_COMPARED = 6
-"""The largest number of compared names: each costs a partial backward pass."""
+MOST_COMPARED = 6  # the largest number of compared names: each costs a partial backward pass
 
 _KINDS = ("cut", "scale", "replace")
 

@@ -16,17 +16,14 @@ from ...torch_api.saved_tensors import is_freed
 from .held import Group, held_graphs, number_of
 from .holders import advice_for, collapsed
 
-_FEWEST = 3
-"""Graphs of one container from which it grows."""
+_FEWEST = 3  # graphs of one container from which it grows
 
 _FEWEST_PENDING = 8
 """The same where backward ran through none: the results of one step may wait in a list."""
 
-_SHARE = 20
-"""The search takes at most one part in so many of a program's time."""
+_SHARE = 20  # the search takes at most one part in so many of a program's time
 
-not_before = 0.0
-"""When the next search may begin, as ``time.monotonic()``."""
+not_before = 0.0  # when the next search may begin, as ``time.monotonic()``
 
 
 def held_findings(evidence: CheckContext) -> Iterator[Finding]:

@@ -28,8 +28,7 @@ from ...types import Outputs
 from .holders import Holder, advice_for, collapsed, holders_of, unnamed
 from .referrers import Referrers
 
-_MOST_NODES = 16
-"""Nodes of a graph whose holders are searched."""
+_MOST_NODES = 16  # nodes of a graph whose holders are searched
 
 
 @dataclass(eq=False)

@@ -36,10 +36,8 @@ _MOST_OBJECTS = 3_000
 _DEEPEST = 14
 _OWN = str(Path(__file__).parents[2])
 
-LIBRARY = "of the library "
-"""The start of the note on a variable of a library's module."""
-OPEN_WIDGET, NODE, TOOL = "open widget", "node", "tool"
-"""Notes on other names."""
+LIBRARY = "of the library "  # the start of the note on a variable of a library's module
+OPEN_WIDGET, NODE, TOOL = "open widget", "node", "tool"  # notes on other names
 
 _TOOLS = {"IPython", "ipykernel", "traitlets", "executing", "stack_data"}
 """Packages whose objects keep results and tracebacks of a notebook, and refer to each other."""

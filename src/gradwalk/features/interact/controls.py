@@ -38,8 +38,7 @@ class NumberInputs(Controller[GraphWidget]):
         return True
 
 
-MOST_NUMBERS = 16
-"""A tensor of more has too many controls to be set by hand."""
+MOST_NUMBERS = 16  # a tensor of more has too many controls to be set by hand
 
 _CHOICES = (
     ipywidgets.Dropdown,

@@ -93,8 +93,7 @@ def _differences(leaf: torch.Tensor, found: Jacobian, precision: Precision) -> A
     return pairs if leaf.dim() > 0 else pairs[0]
 
 
-LR = 0.05
-"""The initial learning rate in the box."""
+LR = 0.05  # the initial learning rate in the box
 
 
 @returned_by("interact(...).descend()")

@@ -135,8 +135,7 @@ def is_layer(name: str) -> bool:
     return name in _LAYERS
 
 
-ANYTHING = "?"
-"""The name of a function that the text does not tell, and that may do anything."""
+ANYTHING = "?"  # the name of a function that the text does not tell, and that may do anything
 
 Test = tuple[Any, ...]
 """A condition on the module's attributes: ("true", "training"), ("==", "bias", None), ("not", ...),
@@ -215,8 +214,7 @@ def _highest(steps: Sequence[Step]) -> int:
 
 _STRANGE = 3.0  # that a function made a node of a class that it does not make
 _SKIPPED = 0.1  # that a function which could have made a node did not run
-AGAIN = 0.4
-"""That a function made one more."""
+AGAIN = 0.4  # that a function made one more
 
 _BACK = 0.15  # that a loop began again
 _ENOUGH = 1e-6

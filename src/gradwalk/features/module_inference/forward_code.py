@@ -24,11 +24,9 @@ from .code_steps import ANYTHING, Branch, Step, Test
 # ruff: noqa: D102  (each on_... reads what its name says, as in ast.NodeVisitor)
 
 
-DEEPEST = 5
-"""How many functions are read that call each other."""
+DEEPEST = 5  # how many functions are read that call each other
 
-MOST_STEPS = 2_000
-"""How many steps a class may have."""
+MOST_STEPS = 2_000  # how many steps a class may have
 
 OPERATORS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@", ast.Pow: "**",

@@ -25,8 +25,7 @@ from .code_steps import Aligner
 from .module_code import ModuleCode, NotedModule, noted_modules
 from .walk_code import CodeWalk, Program, certain_operations, read_program
 
-MOST_OUTSIDE = 12
-"""Operations outside of modules that stay as they are."""
+MOST_OUTSIDE = 12  # operations outside of modules that stay as they are
 
 
 def boxes_outside(captured: Annotated, inferred: Mapping[int, str]) -> dict[int, str]:

@@ -212,8 +212,7 @@ Distances = tuple[TensorDistance | None, TensorDistance | None]
 """The distance of a node's value and of its gradient."""
 
 
-_OTHER = 0.1
-"""Relative errors below this one are more likely errors than other tensors."""
+_OTHER = 0.1  # relative errors below this one are more likely errors than other tensors
 
 
 def wrongly_paired(both: Aligned, distances: Mapping[int, Distances]) -> set[int]:

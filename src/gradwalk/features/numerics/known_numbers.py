@@ -35,8 +35,7 @@ from ...tracing.annotate import Annotated, annotate
 from ...tracing.values import used_leaf, value_of
 from .tensor_distance import Number
 
-NUMERICS = "compare_numerics"
-"""The public name, for messages."""
+NUMERICS = "compare_numerics"  # the public name, for messages
 
 
 def read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:

@@ -92,11 +92,9 @@ def _product(added: torch.Tensor, way: torch.Tensor) -> float:
 USUAL = 100.0
 """The estimate assumes that an operation amplifies the error of its inputs at most this much."""
 
-MOST_BEFORE = 0.1
-"""The largest relative input error for which first order holds."""
+MOST_BEFORE = 0.1  # the largest relative input error for which first order holds
 
-MOST_LIKELY = 16
-"""The number of candidate nodes for an error seen in a later value."""
+MOST_LIKELY = 16  # the number of candidate nodes for an error seen in a later value
 
 _MOST_CANCELLED = 10.0  # summands over their sum: more is taken for cancellation
 

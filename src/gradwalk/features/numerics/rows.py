@@ -119,8 +119,7 @@ def notes_inside(rows: list[NumericsRow], why: list[str]) -> list[str]:
     ]
 
 
-MOST_SOURCES = 100
-"""The largest number of nodes in the table of error sources."""
+MOST_SOURCES = 100  # the largest number of nodes in the table of error sources
 
 _MOST_FIRST: list[Compared] = ["all", "sample", "norm"]
 

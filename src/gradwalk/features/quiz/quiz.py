@@ -130,8 +130,7 @@ class QuizController(Controller[GraphTraits]):
 # Relative, as torch.testing has them.
 _TOLERANCES = {"torch.float64": 1e-7, "torch.float16": 1e-3, "torch.bfloat16": 1.6e-2}
 _TOLERANCE = 1.3e-6
-NOTHING = 1e-7
-"""Less than this is left of numbers that cancel."""
+NOTHING = 1e-7  # less than this is left of numbers that cancel
 _LEAST_DIGITS = 3
 
 

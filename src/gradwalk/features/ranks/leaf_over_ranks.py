@@ -14,11 +14,9 @@ from ...schema.graph import EdgeRanksModel, ElsewhereModel, NodeRanksModel, Rank
 from ...schema.ranks import RankLeafModel, RankModel, StatisticsModel
 from ...schema.values import JsonNumber
 
-MOST_BARS = 16
-"""Most bars; with more ranks, several ranks share a bar."""
+MOST_BARS = 16  # most bars; with more ranks, several ranks share a bar
 
-ODD = 10.0
-"""A norm is an outlier if it differs from the median by more than this factor."""
+ODD = 10.0  # a norm is an outlier if it differs from the median by more than this factor
 
 _FEWEST_JUDGED = 3  # with two norms, neither is the outlier
 _MOST_NAMED = 3
@@ -188,8 +186,7 @@ def _only(having: list[int], lacking: list[int]) -> str | None:
 _SAME = 1e-5
 """Reduced gradients are the same bit for bit; weights may have been summed in another order."""
 
-_MOST_TRIED = 5
-"""Of so many ranks one is most likely like most of them."""
+_MOST_TRIED = 5  # of so many ranks one is most likely like most of them
 
 
 @dataclass(frozen=True)
@@ -255,8 +252,7 @@ class LeafOverRanks:
 _Summary = tuple[list[int], tuple[float | None, ...]]
 """The shape of a tensor and its statistics, norm first."""
 
-Of = Callable[[RankLeafModel], StatisticsModel | None]
-"""Which of the tensors of a leaf."""
+Of = Callable[[RankLeafModel], StatisticsModel | None]  # which of the tensors of a leaf
 
 
 def value_of(leaf: RankLeafModel) -> StatisticsModel | None:

@@ -99,11 +99,9 @@ def _run(report: RankModel) -> str:
     return f"{named}{report['world_size']} ranks"
 
 
-_MOST_ROWS = 64
-"""Most ranks whose gradients of every leaf go into a page or file."""
+_MOST_ROWS = 64  # most ranks whose gradients of every leaf go into a page or file
 
-_MOST_KINDS = 8
-"""Most differing graphs that are drawn, because matching each takes time."""
+_MOST_KINDS = 8  # most differing graphs that are drawn, because matching each takes time
 
 
 class Ranked(SavedGraph):

@@ -12,12 +12,9 @@ from ...graph.adjacency import predecessors, successors
 from ...graph.module_paths import common_ancestor
 from ...tracing.annotate import Annotated
 
-LEAST_COUNT = 4
-"""Fewest segments of a run; fewer are clear one by one."""
-LEAST_COVERED = 16
-"""Fewest tokens in a run."""
-_MOST_PERIODS = 16
-"""Periods that are tried, the most frequent distances between equal tokens first."""
+LEAST_COUNT = 4  # fewest segments of a run; fewer are clear one by one
+LEAST_COVERED = 16  # fewest tokens in a run
+_MOST_PERIODS = 16  # periods that are tried, the most frequent distances between equal tokens first
 
 
 class Run(NamedTuple):
@@ -68,8 +65,7 @@ def _runs_of(ids: list[int], period: int) -> Iterator[Run]:
         place += length
 
 
-LEAST_OPERATIONS = 60
-"""A graph with at most as many operations is drawn operation by operation."""
+LEAST_OPERATIONS = 60  # a graph with at most as many operations is drawn operation by operation
 
 
 def boxes_of_steps(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, str]:
