@@ -1,4 +1,4 @@
-"""Names for the tensors of a graph, from the user's own variables and modules."""
+"""Names of tensors and paths of modules, from the user's own variables and modules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,55 @@ from ..torch_api.distributed import (
 from ..torch_api.nodes import Edge, gradient_edge
 from ..torch_api.reading import own_buffers, own_parameters, submodules
 from .arguments import read_int
-from .module_paths import below as joined
+
+OUTSIDE = "()"  # the path of operations outside all modules
+
+
+def ancestors(path: str, by: str = ".") -> list[str]:
+    """Return a path and its ancestors, innermost first, ending with the root."""
+    found = [path]
+    while path:
+        path = path.rpartition(by)[0]
+        found.append(path)
+    return found
+
+
+def below(path: str, name: str) -> str:
+    """Return the path of a dotted name below a module."""
+    return f"{path}.{name}" if path and name else path or name
+
+
+def means(ref: str, name: str, *, around: bool = False) -> bool:
+    """Whether a dotted pattern, with "*" for any part, matches a name."""
+    if "*" not in ref:
+        return ref == name or (around and ref.startswith(f"{name}."))
+    parts, others = ref.split("."), name.split(".")
+    if len(parts) != len(others) and not (around and len(parts) > len(others)):
+        return False
+    return all(part in ("*", other) for part, other in zip(parts, others, strict=False))
+
+
+def common_ancestor(paths: Iterable[str], by: str = ".") -> str:
+    """Return the innermost module around all paths; a single path itself."""
+    first, *others = dict.fromkeys(paths)
+    if OUTSIDE in others or (first == OUTSIDE and others):
+        return ""
+    around = first.split(by) if first else []
+    for path in others:
+        parts = path.split(by) if path else []
+        same = 0
+        while same < min(len(around), len(parts)) and around[same] == parts[same]:
+            same += 1
+        around = around[:same]
+    return by.join(around)
+
+
+def innermost(paths: set[str]) -> str:
+    """Return the innermost of nested modules; else the module around all of them."""
+    deepest = max(paths, key=len)
+    around = ancestors(deepest)
+    return deepest if all(path in around for path in paths) else common_ancestor(paths)
+
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
 _HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
@@ -232,14 +280,14 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
     modules = modules_by_path({prefix: module})
-    for path, below in modules:
-        reference = weakref.ref(below)
+    for path, child in modules:
+        reference = weakref.ref(child)
         found.modules.setdefault(path, reference)
-        found.classes.setdefault(path, type(below).__name__)
-        if id(below) not in found.places:
-            found.places[id(below)] = reference, prefix, path
+        found.classes.setdefault(path, type(child).__name__)
+        if id(child) not in found.places:
+            found.places[id(child)] = reference, prefix, path
     leaf_of: dict[int, int] = {}
-    if any(map(_is_distributed, {type(below) for _, below in modules})):
+    if any(map(_is_distributed, {type(child) for _, child in modules})):
         _add_distributed(found, module)
         leaf_of = found.leaves_of_parameters()
     parameters = _members(module, prefix, modules, "named_parameters")
@@ -266,10 +314,10 @@ def _is_distributed(kind: type) -> bool:
 
 
 def _add_distributed(found: Names, module: torch.nn.Module) -> None:
-    for below in module.modules():
-        if isinstance(below, DistributedDataParallel):
-            found.add_replicated(below)
-        for owner, name, tensor, sharded in gathered_parameters(below):
+    for child in module.modules():
+        if isinstance(child, DistributedDataParallel):
+            found.add_replicated(child)
+        for owner, name, tensor, sharded in gathered_parameters(child):
             _, _, path = found.places.get(id(owner), (None, "", ""))
             found.add(f"{path}.{name}" if path else name, tensor)
             found.sharded.setdefault(id(tensor), (weakref.ref(tensor), sharded))
@@ -293,12 +341,12 @@ def _members(
     """
     if getattr(type(module), method) is not getattr(torch.nn.Module, method):  # a class of its own
         named = getattr(module, method)(remove_duplicate=False)
-        return [(joined(prefix, name), tensor) for name, tensor in named]
+        return [(below(prefix, name), tensor) for name, tensor in named]
     own = _OWN[method]
     return [
         (f"{path}.{name}" if path else name, tensor)
-        for path, below in modules
-        for name, tensor in own(below).items()
+        for path, child in modules
+        for name, tensor in own(child).items()
         if tensor is not None
     ]
 
@@ -318,9 +366,9 @@ def _add_below(
     """Add a module and its submodules in the order of ``named_modules``, which is slower."""
     if type(module).named_modules is not torch.nn.Module.named_modules:  # a class of its own
         named = module.named_modules(remove_duplicate=False)
-        found += [(joined(path, name), below) for name, below in named]
+        found += [(below(path, name), child) for name, child in named]
         return
     found.append((path, module))
-    for name, below in submodules(module).items():
-        if below is not None:
-            _add_below(found, f"{path}.{name}" if path else name, below)
+    for name, child in submodules(module).items():
+        if child is not None:
+            _add_below(found, f"{path}.{name}" if path else name, child)

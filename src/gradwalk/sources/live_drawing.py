@@ -11,8 +11,7 @@ import torch
 
 from ..backward.recorded_run import RecordedRun
 from ..explain import describe_node as why
-from ..graph.module_paths import ancestors
-from ..graph.names import Names
+from ..graph.names import Names, ancestors
 from ..plugins import Hook
 from ..schema.details import DetailsModel
 from ..schema.graph import CheckpointModel, GraphModel

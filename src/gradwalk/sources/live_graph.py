@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..backward.kept_gradients import DEFAULT_BUDGET
+from ..backward.kept_gradients import DEFAULT_BUDGET, KeptGradient
 from ..backward.leaf_grads import LeafGrads, Moment
 from ..backward.recorded_pass import RecordedPass, announce
 from ..backward.recorded_run import RecordedRun
@@ -21,13 +22,15 @@ from ..checks.memory import memory_model, saved_memory
 from ..checks.run_checks import Limits, run_checks
 from ..explain import describe_node as why
 from ..explain.passes import why_freed
+from ..graph.adjacency import predecessors, successors
 from ..graph.arguments import find_node
 from ..graph.guarded import could_not
 from ..graph.names import Names
 from ..panel.blank import blank_details
-from ..panel.details import DetailsReader, details
+from ..panel.details import DetailsReader, details, line_model
+from ..panel.neighbours import MOST_LISTED, consumer_model, input_model, outputs_of
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
-from ..schema.details import DetailsModel
+from ..schema.details import ConsumerModel, DetailsModel, ValueModel
 from ..schema.findings import MemoryModel
 from ..schema.graph import GraphModel, OverlayModel
 from ..schema.ranks import RankModel
@@ -35,18 +38,122 @@ from ..torch_api.distributed import is_distributed
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.saved_tensors import saved_read_once
+from ..torch_api.summary import Summarise
 from ..tracing.annotate import Annotated
 from .distributed import rank_model
 from .graph_model import as_kept, state_model
-from .inner_details import inside_details
 from .inner_graph import tied
 from .live_drawing import LiveDrawing
 from .live_passes import LivePasses
-from .open_nodes import Opening
+from .open_nodes import Opening, Place
 from .saved_graph import replayed
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+def inside_details(
+    opening: Opening,
+    node: int,
+    place: Place,
+    recorded: RecordedPass | None,
+    summarised: Summarise,
+) -> DetailsModel:
+    """Describe a call or tensor inside another node, at the cursor of a pass if there is one."""
+    graph = opening.captured.drawn
+    data = graph.nodes[node]
+    outer = place.inside.node
+    is_call = data["kind"] == "call"
+    about = place.inner.about
+    if is_call:
+        about = f"A call of {data['op']} inside of node {outer}. {about}"
+    value, note = _value(opening, place, recorded, summarised, is_call=is_call)
+    outputs, output_count = outputs_of(graph, node)
+    inputs = [input_model(graph, *each) for each in _operands(graph, node)]
+    users = _users(graph, node)
+    namespace = data["namespace"]
+    return {
+        **blank_details(graph, node, about, note or "Nothing flows here."),
+        "forward": f"{data['fx_name']} = {data['called']}" if data.get("called") else None,
+        "requires_grad": None,
+        "is_leaf": None,
+        "outputs": outputs,
+        "output_count": output_count,
+        "inputs": inputs[:MOST_LISTED],
+        "input_count": len(inputs),
+        "consumers": users[:MOST_LISTED],
+        "consumer_count": len(users),
+        "value": value,
+        "value_note": note if value is None else None,
+        "state": "waiting" if recorded is None else recorded.state(outer),
+        "source": line_model(place.inner.line),
+        "module": None if not namespace else namespace.replace("/", "."),
+    }
+
+
+def _value(
+    opening: Opening,
+    place: Place,
+    recorded: RecordedPass | None,
+    summarised: Summarise,
+    *,
+    is_call: bool,
+) -> tuple[ValueModel | None, str | None]:
+    """The result of a call or the value of a tensor, or a sentence why it is unknown."""
+    if recorded is None:
+        return None, "No backward pass through this graph has been seen yet." if is_call else None
+    if recorded.state(place.inside.node) not in {"running", "done"}:
+        return None, "At this step of backward this node has not run." if is_call else None
+    numbers = opening.numbers(place.inside.node, recorded)
+    if isinstance(numbers, str):
+        return None, numbers if is_call else None
+    given = numbers.given.get(place.inner, [])[: place.inner.own]
+    parts = [each for each in given if each is not None]
+    if len(parts) != 1 and is_call:
+        return None, f"This call gave {len(parts)} tensors: they are at the calls that take them."
+    if len(parts) != 1:
+        return None, None
+    kept: KeptGradient = parts[0]
+    return {**kept.summarise(summarised), "origin": numbers.note}, None
+
+
+def _operands(graph: nx.MultiDiGraph, node: int) -> list[tuple[int, str | None, int, int]]:
+    """(operand, argument, what gives it, which of its tensors) of a call, in order."""
+    found = [
+        (edge["output_nr"], edge["argument"], source, edge["arg_nr"])
+        for source, edge in _edges(predecessors(graph)[node], "gradient")
+    ]
+    if graph.nodes[node]["kind"] == "call":
+        found += [
+            (edge["arg_nr"], edge["argument"], target, edge["output_nr"])
+            for target, edge in _edges(successors(graph)[node], "constant")
+        ]
+    return sorted(found, key=operator.itemgetter(0))
+
+
+def _users(graph: nx.MultiDiGraph, node: int) -> list[ConsumerModel]:
+    """The calls that take a node's result, and the inputs whose gradient it is."""
+    inside = graph.nodes[node]["inside"]
+    calls = [
+        (target, edge["output_nr"], edge["argument"])
+        for target, edge in _edges(successors(graph)[node], "gradient")
+    ]
+    calls += [
+        (source, edge["arg_nr"], edge["argument"])
+        for source, edge in _edges(predecessors(graph)[node], "constant")
+    ]
+    of_node = _edges(successors(graph)[inside], "gradient")
+    calls += [(target, 0, None) for target, edge in of_node if edge.get("via") == node]
+    return [consumer_model(graph, *each) for each in calls]
+
+
+def _edges(
+    beside: Mapping[int, Mapping[int, dict[str, Any]]], kind: str
+) -> Iterator[tuple[int, Any]]:
+    for other, between in beside.items():
+        for edge in between.values():
+            if edge["kind"] == kind:
+                yield other, edge
 
 
 class LiveGraph:

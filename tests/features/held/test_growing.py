@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from gradwalk import GraphWidget, diagnose, record
-from gradwalk.features.held import finding
+from gradwalk.features.held import held_controller
 
 STEPS = 10
 HEALTHY = {}
@@ -20,7 +20,7 @@ HEALTHY = {}
 
 def found(loss):
     """The findings about graphs that are held."""
-    finding.not_before = 0.0
+    held_controller.not_before = 0.0
     return [each for each in diagnose(loss) if each.kind == "held"]
 
 
@@ -335,7 +335,7 @@ def test_the_panel_of_the_output_has_the_line():
     widget = GraphWidget(one())
     widget.selected = 0
     assert "earlier steps" not in widget.details["about"]
-    finding.not_before = 0.0
+    held_controller.not_before = 0.0
     widget.diagnose()
     assert "held by losses[0..3]" in widget.details["about"]
     widget.selected = 1

@@ -18,8 +18,7 @@ import torch
 
 from ...graph.capture import Capture, Place
 from ...graph.labels import VIEWS, in_bytes
-from ...graph.module_paths import ancestors, common_ancestor
-from ...graph.names import Names
+from ...graph.names import Names, ancestors, common_ancestor
 from ...schema.graph import CheckpointModel
 from ...sources.live_drawing import Regions
 from ...torch_api.checkpoints import frame_of, has_policy, inputs_of, packed_sizes, packed_tensors

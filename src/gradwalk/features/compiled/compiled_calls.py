@@ -16,7 +16,7 @@ from torch.fx.node import map_arg
 from ...backward.kept_gradients import GradientStore, KeptGradient
 from ...backward.recorded_run import Step
 from ...graph.capture import Capture
-from ...graph.module_paths import common_ancestor
+from ...graph.names import common_ancestor
 from ...sources.inner_graph import Flow, Inner, Inside, InsideNumbers, names_of_inputs
 from ...static.fx_graph import Source, describe, operands, source_line
 from ...torch_api.compiled import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ...checks.run_checks import MORE_CHECKS
 from ...widget.graph_widget import CONTROLLERS
-from .finding import held_findings
-from .held_controller import HeldController
+from .held_controller import HeldController, held_findings
 
 CONTROLLERS.add(HeldController)
 MORE_CHECKS.add(held_findings)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ...graph.module_paths import common_ancestor
+from ...graph.names import common_ancestor
 
 _VIEW = "View UnsafeView ReshapeAlias Clone Alias"
 _MATMUL = f"{_VIEW} Expand Bmm Mm Mv Dot Squeeze Unsqueeze Transpose T Permute Addmm"

@@ -17,8 +17,7 @@ from torch import nn
 
 from ...graph.capture import Capture
 from ...graph.labels import is_pass_through
-from ...graph.module_paths import OUTSIDE
-from ...graph.names import Names
+from ...graph.names import OUTSIDE, Names
 from ...torch_api.compiled import is_compiled
 from ...tracing.annotate import Annotated
 from .code_steps import Aligner

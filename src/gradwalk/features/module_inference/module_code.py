@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from ...graph.module_paths import OUTSIDE, ancestors, below, means
+from ...graph.names import OUTSIDE, ancestors, below, means
 from .code_steps import ANYTHING, Branch, Call, Step, Test, calls_method, cost, with_called
 from .forward_code import DEEPEST, MOST_STEPS, steps_of
 

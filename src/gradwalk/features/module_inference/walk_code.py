@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...graph.capture import Capture
 from ...graph.labels import is_pass_through
-from ...graph.module_paths import OUTSIDE, ancestors, common_ancestor, innermost, means
+from ...graph.names import OUTSIDE, ancestors, common_ancestor, innermost, means
 from .code_steps import AGAIN, ANYTHING, Call, is_layer, makes_many
 from .module_code import ModuleCode, ResolvedStep, having, is_parametrization
 

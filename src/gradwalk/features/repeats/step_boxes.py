@@ -9,7 +9,7 @@ from operator import eq
 from typing import NamedTuple
 
 from ...graph.adjacency import predecessors, successors
-from ...graph.module_paths import common_ancestor
+from ...graph.names import common_ancestor
 from ...tracing.annotate import Annotated
 
 LEAST_COUNT = 4  # fewest segments of a run; fewer are clear one by one
