@@ -12,6 +12,7 @@ import { estimate } from "../text/measure";
 import { normText } from "../text/number";
 import type { JsonNumber, RunModel, StepModel } from "../wire";
 import { tilesLegend } from "./colouring";
+import { passNorms } from "./pass_norms";
 import { tileGrads, uncoloured } from "./tile_grads";
 
 const graph = residualNet(["identity", "gate"]);
@@ -165,4 +166,15 @@ it.each([
   [Number.POSITIVE_INFINITY, "NaN or Inf"],
 ])("writes %d as %s", (value, text) => {
   expect(normText(value)).toBe(text);
+});
+
+it("keeps the colour of a norm when other boxes open", () => {
+  fc.assert(
+    fc.property(norms, (given) => {
+      const recording = pass(given);
+      const all = passNorms(grouped, recording, false);
+      const scales = scenes.map((scene) => tileGrads(graph, scene, recording, estimate, all).scale);
+      expect(new Set(scales.map((scale) => JSON.stringify(scale))).size).toBe(1);
+    }),
+  );
 });

@@ -34,13 +34,15 @@ interface Known extends Pick<ParametersGradient, "norm" | "from"> {
 
 /**
  * The gradient norm of the parameters in each closed box and each bar of a strip, taken as one vector; for the steps of
- * a loop, which share their parameters, of their results. All share one colour scale.
+ * a loop, which share their parameters, of their results. All share one colour scale, also with the boxes that are not
+ * shown now: `pass` has the norms of all.
  */
 export function tileGrads(
   graph: GraphModel,
   scene: Scene,
   recording: Recording,
   measure: Measure,
+  pass: readonly number[] = [],
 ): TileGrads {
   const isParameter = parametersIn(graph);
   const known: Known[] = [];
@@ -59,7 +61,7 @@ export function tileGrads(
     const whose = reached === all ? counted(all, "parameter") : `${reached} of ${all} parameters`;
     if (!Number.isNaN(norm)) known.push({ node, norm, from, whose });
   }
-  const scale = logScale(known.map(({ norm }) => norm));
+  const scale = logScale([...known.map(({ norm }) => norm), ...pass]);
   const steps = known.filter(({ node }) => resultsOf.has(node.index)).length;
   const tiles = new Map<number, TileGrad>();
   const strips = new Map<number, Known[]>();

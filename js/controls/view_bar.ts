@@ -2,6 +2,7 @@ import type { Channel } from "../channel";
 import { alarmOf, type ColourLegend, type ColourSources } from "../colours/colouring";
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
 import { colouringOf, colourModes, firstMode, knownFor } from "../colours/modes";
+import { passNorms } from "../colours/pass_norms";
 import { type TileGrads, tileGrads, uncoloured } from "../colours/tile_grads";
 import { button, element, say } from "../dom/element";
 import { ICONS } from "../dom/icons";
@@ -247,8 +248,15 @@ class ColourCache {
     const { scene } = this.drawing;
     if (!graph || !scene || !recording?.run) this.tiles = null;
     else if (this.tiles?.scene !== scene || this.tiles.recording !== recording)
-      this.tiles = { scene, recording, grads: tileGrads(graph, scene, recording, this.measure) };
+      this.tiles = { scene, recording, grads: this.tileGrads(graph, scene, recording) };
     return this.tiles?.grads ?? null;
+  }
+
+  private tileGrads(graph: GraphModel, scene: Scene, recording: Recording): TileGrads {
+    const { drawnGraph, folding } = this.folds;
+    const hides = folding?.hidesPlumbing ?? false;
+    const pass = drawnGraph ? passNorms(drawnGraph, recording, hides) : [];
+    return tileGrads(graph, scene, recording, this.measure, pass);
   }
 }
 

@@ -1,7 +1,9 @@
 import type { Traits } from "../channel";
 import type { Colouring, ColourSources } from "../colours/colouring";
 import { colouringOf, firstMode, knownFor } from "../colours/modes";
+import { passNorms } from "../colours/pass_norms";
 import { type TileGrads, tileGrads } from "../colours/tile_grads";
+import { groupedGraph } from "../fold/grouped_graph";
 import { asDirection } from "../layout/direction";
 import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS, seenMarks } from "../paint/marks";
@@ -90,7 +92,15 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   );
   const seen = marksOf(autograd, options);
   const recording = seen.progress?.recording;
-  const grads = recording?.run ? tileGrads(graph, scene, recording, tableMeasure) : null;
+  const grads = recording?.run
+    ? tileGrads(
+        graph,
+        scene,
+        recording,
+        tableMeasure,
+        passNorms(groupedGraph(graph), recording, true),
+      )
+    : null;
   const added = STILL_MARKS.map((marks) => marks(graph, scene, recording ?? null));
   const { tint, bars, legend } = colours(graph, scene, grads, options);
   const tiles = bars ?? grads?.tiles ?? null;

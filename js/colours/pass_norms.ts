@@ -1,0 +1,35 @@
+import { deepest, toDepth, wholeFolding } from "../fold/folding";
+import { foldedPlan, type GroupedGraph } from "../fold/grouped_graph";
+import { parametersGradient, parametersIn } from "../scene/parameters";
+import type { Recording } from "../steps/recording";
+
+/** Per graph, the parameters of each box that some folding shows; with hidden plumbing, and without. */
+const known = new WeakMap<GroupedGraph, Map<boolean, (readonly number[])[]>>();
+
+/** The gradient norms of all boxes that some folding shows, so that the scale of a pass is the same in each. */
+export function passNorms(
+  grouped: GroupedGraph,
+  recording: Recording,
+  hidesPlumbing: boolean,
+): number[] {
+  const of = known.get(grouped) ?? new Map<boolean, (readonly number[])[]>();
+  known.set(grouped, of);
+  const boxes = of.get(hidesPlumbing) ?? boxesOf(grouped, hidesPlumbing);
+  of.set(hidesPlumbing, boxes);
+  return boxes.map((leaves) => parametersGradient(leaves, recording).norm);
+}
+
+/** The parameters of the innermost boxes, with what these absorb, and of all modules around them. */
+function boxesOf(grouped: GroupedGraph, hidesPlumbing: boolean): (readonly number[])[] {
+  const { tree, graph, parameters } = grouped;
+  const { start } = tree.children;
+  const isOuter = (g: number) => start[g + 1] > start[g];
+  const whole = toDepth(tree, wholeFolding(tree), deepest(tree));
+  const open = new Set([...whole.open].filter((path) => isOuter(tree.byPath.get(path) ?? 0)));
+  const inner = foldedPlan(grouped, { ...whole, open, hidesPlumbing, foldsRepeats: false });
+  const isParameter = parametersIn(graph);
+  return [
+    ...inner.nodes.map(({ group }) => group?.members.filter(isParameter) ?? []),
+    ...parameters.leaves.filter((_, g) => g > 0 && isOuter(g)),
+  ].filter(({ length }) => length > 0);
+}
