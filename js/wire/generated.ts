@@ -890,6 +890,13 @@ export interface LeafChangeModel {
   named: NamedChangeModel[];
 }
 
+/** The incoming gradient of a node below an edit. */
+export interface NodeChangeModel {
+  node: AutogradNodeId;
+  /** null where no gradient arrives any more. */
+  after: FewModel | null;
+}
+
 /** The effect of the edits. */
 export interface WhatIfModel {
   /** Why the effect could not be computed; the other fields are then empty. */
@@ -902,6 +909,8 @@ export interface WhatIfModel {
   names: string[];
   /** The nodes below an edit, which were replayed or received another gradient. */
   reached: AutogradNodeId[];
+  /** The same nodes with their new gradients; empty if there are many. */
+  nodes: NodeChangeModel[];
   /** Number of replayed nodes. */
   ran: Count;
   /** Code that makes the same change in the program. User text. */

@@ -1,5 +1,6 @@
 import { svgElement, svgText } from "../../dom/element";
 import { ICONS } from "../../dom/icons";
+import type { GradientLabel } from "../../paint/gradient_label";
 import { halfway, pathData } from "../../scene/curve";
 import type { Scene, SceneEdge } from "../../scene/scene";
 import type { Measure } from "../../text/measure";
@@ -24,6 +25,8 @@ interface Marked {
   answer: WhatIfModel | null;
   selected: EdgeId | null;
   lit: ShareModel | null;
+  /** The gradients of the whole pass in cells of nodes; none while another step is shown. */
+  cells: readonly GradientLabel[];
 }
 
 /** Draw marks over the picture: edits, the values that they change, and the leaves before and after. */
@@ -49,7 +52,20 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
   const at = selected && edges.drawn(scene, selected);
   if (at) found.push(line(at, "gw-picked"));
   const leaves = (answer?.leaves ?? []).filter(({ difference }) => difference !== null);
+  const told = new Set<number>();
+  for (const label of marked.cells) {
+    const [id] = label.nodes;
+    const leaf = leaves.find(({ node }) => node === id);
+    const now = leaf ?? answer?.nodes.find(({ node }) => node === id);
+    // A `.grad` that holds more than this pass keeps its number, and has a tag.
+    if (!now || (leaf && gradText(leaf.before) !== label.text)) continue;
+    const text = gradText(now.after);
+    if (text === label.text) continue;
+    told.add(id);
+    found.push(newNumber(label, text, measure));
+  }
   for (const leaf of leaves.slice(0, MOST_TAGS)) {
+    if (told.has(leaf.node)) continue;
     const text = `${gradText(leaf.before)} → ${gradText(leaf.after)}`;
     for (const index of scene.drawn[leaf.node] ?? [])
       found.push(leafTag(scene, index, text, measure));
@@ -102,6 +118,36 @@ function editMark(
     line(drawn, `gw-edited${kind === "cut" ? " is-cut" : ""}`),
     badge,
   ];
+}
+
+/** The new gradient over a cell, large, beside the old one. */
+function newNumber(
+  { x, y, width, height, text, cell }: GradientLabel,
+  now: string,
+  measure: Measure,
+) {
+  const box = { x: x - width / 2, y: y - height / 2, width, height };
+  const was = `was ${text}`;
+  // Within the rounded corner of its card.
+  const inner = { x: box.x + 1, y: box.y + 1, width: width - 2, height: height - 2, rx: 6 };
+  const ground = svgElement("rect", { class: "gw-new-ground", ...inner });
+  if (cell === "full")
+    return svgElement(
+      "g",
+      "gw-new-grad is-full",
+      ground,
+      words(x, box.y + 19, was, "gw-was"),
+      words(x, box.y + height - 17, now),
+    );
+  const room = width - measure(now, "digits") - 3 * PAD;
+  const old = [was, text].find((one) => measure(one, "shape") < room);
+  return svgElement(
+    "g",
+    "gw-new-grad",
+    ground,
+    ...(old ? [words(box.x + PAD, y + 3.5, old, "gw-was")] : []),
+    words(box.x + width - PAD, y + 4.5, now),
+  );
 }
 
 /** A tag at the lower edge of a leaf. */

@@ -4,6 +4,7 @@ import { localChannel, type Traits } from "../../channel";
 import { MODELS } from "../../demo/models";
 import { nextFrame, testPage } from "../../testing/browser";
 import { fakeDetails } from "../../testing/fake_details";
+import { fakeRun } from "../../testing/fake_run";
 import { freshTraits } from "../../testing/traits";
 import { createView } from "../../view";
 import type { EditModel, WhatIfModel } from "../../wire";
@@ -42,6 +43,7 @@ const ANSWER: WhatIfModel = {
   leaf_count: 5,
   names: [],
   reached: [1],
+  nodes: [{ node: 1, after: null }],
   ran: 1,
   code: "h = h.detach()\n",
   notes: ["A sentence."],
@@ -94,6 +96,20 @@ describe("what if", () => {
     expect(one(".gw-what-if").textContent).toContain("A sentence.");
     expect(all(".gw-edit-badge")).toHaveLength(2);
     expect(all(".gw-edited.is-cut")).toHaveLength(1);
+    expect(all(".gw-leaf-change")).toHaveLength(1);
+  });
+
+  it("writes new gradients large over the old ones, and a tag where a cell shows another number", async () => {
+    const graph = MODELS["h = w * x + b"]();
+    const { steps, run } = fakeRun(graph, "fine");
+    const { all } = await view({
+      ...{ edits: [cut(0, 0)], effect: ANSWER, constants: false },
+      ...{ _steps: steps, run, cursor: steps.length },
+    });
+    expect(all(".gw-new-grad text:not(.gw-was)").map(({ textContent }) => textContent)).toEqual([
+      "None",
+    ]);
+    expect(all(".gw-new-grad .gw-was")[0].textContent).toMatch(/^was /);
     expect(all(".gw-leaf-change")).toHaveLength(1);
   });
 

@@ -1,9 +1,14 @@
 import { element, keepingFocus, svgElement } from "../../dom/element";
 import { edgeAt } from "../../interact/hit";
+import type { GradientLabel } from "../../paint/gradient_label";
 import { halfway } from "../../scene/curve";
+import { boxOf } from "../../scene/find";
+import { seenBox } from "../../scene/views";
+import { isOver } from "../../steps/recording";
 import type { PartView, ViewPart } from "../../view/view_part";
 import type { EditModel, ShareModel } from "../../wire";
 import { type EdgeId, Edges } from "./edits";
+import { freeSpot } from "./free_spot";
 import { marksOver } from "./marks";
 import { edgeTools, whatIfView } from "./what_if_view";
 import { editedWords } from "./words";
@@ -127,22 +132,29 @@ export class WhatIf implements ViewPart {
     if (!scene || !this.edges || !this.isOffered) return;
     const answer = channel.get("effect") ?? null;
     const { edges, edits, edge: selected, lit } = this;
-    const marked = { edges, edits, answer, selected, lit };
+    const { progress } = drawing;
+    const isLast = progress !== null && isOver(progress);
+    const cells = isLast ? drawing.gradients.filter(isNodesCell) : [];
+    const marked = { edges, edits, answer, selected, lit, cells };
     this.layer.replaceChildren(...marksOver(scene, marked, measure));
     this.moved();
   }
 
+  stepped(): void {
+    this.drawn();
+  }
+
   moved(): void {
     const { scene, viewport } = this.view.drawing;
-    const { view, stage } = viewport;
+    const { view, sight } = viewport;
     const drawn = scene && this.edge && this.edges?.drawn(scene, this.edge);
     this.tools.hidden = !drawn;
     if (!drawn) return;
     const [x, y] = halfway(drawn.curve);
-    const [left, top] = [view.x + view.k * x, view.y + view.k * y];
-    const above = top > 70 ? top - 52 : top + 40;
-    const inside = Math.max(80, Math.min(stage.width - 80, left));
-    this.tools.style.transform = `translate(${Math.round(inside)}px, ${Math.round(above)}px)`;
+    const at = { x: view.x + view.k * x, y: view.y + view.k * y };
+    const boxes = scene.nodes.map((node) => seenBox(view, boxOf(node)));
+    const spot = freeSpot(at, TOOLS, sight, boxes);
+    this.tools.style.transform = `translate(${Math.round(spot.x)}px, ${Math.round(spot.y)}px)`;
   }
 
   private pickAt(event: MouseEvent): boolean {
@@ -167,6 +179,20 @@ export class WhatIf implements ViewPart {
     this.closedAt = null;
     this.show();
     this.view.deselect();
+    const [at, to] = halfway(drawn.curve);
+    // The panel may have opened over the line.
+    const around = { left: at - BESIDE, top: to - BESIDE, right: at + BESIDE, bottom: to + BESIDE };
+    viewport.whenQuiet(() => viewport.revealBox(around));
     return true;
   }
+}
+
+/** Room around the middle of a picked line, px of the scene. */
+const BESIDE = 60;
+/** The size of the tools, px. */
+const TOOLS = { width: 196, height: 36 };
+
+/** Whether a gradient is the whole one of a node, in its cell. */
+function isNodesCell({ cell, edge, until }: GradientLabel): boolean {
+  return edge === null && until === undefined && /^(full|near|total)$/.test(cell ?? "");
 }

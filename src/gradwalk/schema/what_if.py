@@ -58,6 +58,14 @@ class LeafChangeModel(TypedDict):
     """The gradient with only the edits of each of ``names``."""
 
 
+class NodeChangeModel(TypedDict):
+    """The incoming gradient of a node below an edit."""
+
+    node: AutogradNodeId
+    after: FewModel | None
+    """None where no gradient arrives any more."""
+
+
 class WhatIfModel(TypedDict):
     """The effect of the edits."""
 
@@ -71,6 +79,8 @@ class WhatIfModel(TypedDict):
     """The names of the compared edits, in order; empty if there are fewer than two. User text."""
     reached: list[AutogradNodeId]
     """The nodes below an edit, which were replayed or received another gradient."""
+    nodes: list[NodeChangeModel]
+    """The same nodes with their new gradients; empty if there are many."""
     ran: Count
     """Number of replayed nodes."""
     code: str

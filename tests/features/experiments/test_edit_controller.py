@@ -50,6 +50,7 @@ def test_edits_are_what_if():
         assert model["failed"] is None
         assert model["ran"] == expected.ran
         assert model["leaf_count"] == 3
+        assert [each["node"] for each in model["nodes"]] == model["reached"]
         for leaf in model["leaves"]:
             before, after = expected.before[leaf["name"]], expected.after[leaf["name"]]
             assert leaf["before"]["values"] == before.item()
@@ -153,6 +154,24 @@ def test_edits_that_are_off_change_nothing_and_only_so_many_names_are_compared()
         leaf = names["w0"]
         truth = [what_if(names["loss"], scale={(2, 0): i}, inputs=[leaf]) for i in range(6)]
         assert found == [each.after["leaf"].item() for each in truth]
+
+
+def test_nodes_below_an_edit_have_the_gradients_of_the_changed_program():
+    names = block()
+    widget = GraphWidget(names["loss"], names=names)
+    ids = {node["name"]: node["id"] for node in widget.model["nodes"]}
+    widget.edits = [{"kind": "scale", "edge": "out", "value": 0.5}]
+    changed = block()
+    changed["out"].register_hook(lambda grad: grad * 0.5)
+    kept = [changed[name] for name in ("h", "r", "w0", "w1", "w2")]
+    for tensor in kept:
+        tensor.retain_grad()
+    changed["loss"].backward()
+    told = {each["node"]: each["after"] for each in widget.effect["nodes"]}
+    for name in ("h", "r", "w0", "w1", "w2"):
+        assert told[ids[name]]["values"] == changed[name].grad.item()
+    widget.edits = [{"kind": "cut", "edge": "out"}]
+    assert {each["after"] for each in widget.effect["nodes"]} == {None}
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 2), (2, 1, 2), (1,), ()])

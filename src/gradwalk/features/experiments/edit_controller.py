@@ -14,7 +14,13 @@ from ...explain import describe_node as why
 from ...graph.capture import Place
 from ...schema.backward import FewModel
 from ...schema.updates import CheckedModel
-from ...schema.what_if import EditModel, LeafChangeModel, ShareModel, WhatIfModel
+from ...schema.what_if import (
+    EditModel,
+    LeafChangeModel,
+    NodeChangeModel,
+    ShareModel,
+    WhatIfModel,
+)
 from ...sources.graph_model import few_of
 from ...sources.graph_source import GraphSource
 from ...torch_api.modes import unseen
@@ -132,6 +138,7 @@ def what_if_model(
         "leaf_count": len(leaves),
         "names": names,
         "reached": sorted(outcome.reached),
+        "nodes": _nodes(outcome),
         "ran": outcome.ran,
         "code": program_change(annotations, experiment, on, outcome.flowed),
         "notes": notes,
@@ -147,6 +154,7 @@ def without_answer(sentence: str) -> WhatIfModel:
         "leaf_count": 0,
         "names": [],
         "reached": [],
+        "nodes": [],
         "ran": 0,
         "code": "",
         "notes": [],
@@ -200,6 +208,12 @@ def _leaves(
             leaf["difference"] is None and not any(each["changed"] for each in leaf["named"])
         ),
     )
+
+
+def _nodes(outcome: Outcome) -> list[NodeChangeModel]:
+    """The new incoming gradients of the reached nodes."""
+    few = _few(outcome.arrived)
+    return [{"node": i, "after": few.get(i)} for i in sorted(outcome.arrived)]
 
 
 def _differences(outcome: Outcome) -> dict[Place, Gradient]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -144,6 +144,10 @@ def _some_names(replay: Replay) -> str:
     return f"The names are {listed}{more}." if names else _NO_NAMES
 
 
+MOST_SHOWN = 100
+"""The most reached nodes whose new gradients are kept."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The effect of changes."""
@@ -155,6 +159,8 @@ class Outcome:
     # Number of a change -> the gradient there without changes, where known.
     flowing: dict[int, Gradient]
     flowed: dict[int, Gradient]  # number of a change -> the gradient there with all changes
+    # Reached node with one output -> its incoming gradient with all changes; empty for many nodes.
+    arrived: dict[int, Gradient] = field(default_factory=dict)
 
 
 class Experiment:
@@ -255,8 +261,10 @@ class Experiment:
         edits = Edits(listed)
         if not reached:
             return Outcome(before, dict(before), set(), 0, {}, {})
+        shown = reached if len(reached) <= MOST_SHOWN else set()
+        kept = at_edits | shown
         flow = replay.run(
-            self.seeds, edits, only=reached, known=known.passed, keep=lambda i: i in at_edits
+            self.seeds, edits, only=reached, known=known.passed, keep=lambda i: i in kept
         )
         after = {
             place: _at(flow, place) if place[0] in reached else before[place]
@@ -267,7 +275,9 @@ class Experiment:
             i: _at(flow, edit.place) if edit.edge is None else edits.flowed.get(edit.edge)
             for i, edit in enumerate(listed)
         }
-        return Outcome(before, after, reached, flow.ran, flowing, flowed)
+        nodes = replay.captured.nodes
+        arrived = {i: _at(flow, (i, 0)) for i in shown if len(outputs_metadata(nodes[i])) == 1}
+        return Outcome(before, after, reached, flow.ran, flowing, flowed, arrived)
 
     def _flow_of(self, needed: set[int]) -> Flow:
         """The gradients without changes, at least at some nodes; cached."""
