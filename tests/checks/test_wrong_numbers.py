@@ -199,8 +199,20 @@ def two_dimensions(h: Tensor, index: Tensor) -> Tensor:
     return total
 
 
+def by_scatter(h: Tensor, index: Tensor) -> Tensor:
+    total, wide = h * 2, index[:, None].expand(6, 4)
+    return total.scatter(0, wide, total.gather(0, wide) + h)
+
+
+def by_index_copy(h: Tensor, index: Tensor) -> Tensor:
+    total = h * 2
+    return total.index_copy(0, index, total.index_select(0, index) + h)
+
+
 @pytest.mark.parametrize("watched", [True, False])
-@pytest.mark.parametrize("write", [into_zeros, into_itself, two_dimensions])
+@pytest.mark.parametrize(
+    "write", [into_zeros, into_itself, two_dimensions, by_scatter, by_index_copy]
+)
 def test_writes_to_repeated_indices(write: Callable[[Tensor, Tensor], Tensor], watched: bool):
     net = nn.Linear(4, 4)
     for index in (REPEATED, EACH):
@@ -208,24 +220,35 @@ def test_writes_to_repeated_indices(write: Callable[[Tensor, Tensor], Tensor], w
             loss = write(net(X), index).square().sum()
         found = of_kind(diagnose(record(loss), names=net), "repeated-index")
         assert [each.severity for each in found] == (["warning"] if index is REPEATED else [])
-        assert all("2 of 6 values are overwritten" in each.message for each in found)
+        times = "8 of 24" if write is by_scatter else "2 of 6"
+        assert all(f"{times} values are overwritten" in each.message for each in found)
 
 
-def test_another_write_to_repeated_indices_is_a_note():
+@pytest.mark.parametrize("how", ["index", "scatter", "index_copy"])
+def test_another_write_to_repeated_indices_is_a_note(how: str):
     net = nn.Linear(4, 4)
     total = torch.zeros(6, 4)
-    total[REPEATED] = net(X)
+    if how == "index":
+        total[REPEATED] = net(X)
+    elif how == "scatter":
+        total.scatter_(-2, REPEATED[:, None].expand(6, 4), net(X))
+    else:
+        total.index_copy_(0, REPEATED, net(X))
     found = of_kind(diagnose(record(total.square().sum()), names=net), "repeated-index")
     assert [each.severity for each in found] == ["info"]
 
 
-@pytest.mark.parametrize("make", ["index_add", "accumulate", "mask"])
+@pytest.mark.parametrize("make", ["index_add", "accumulate", "scatter_add", "rows", "mask"])
 def test_what_adds_all_of_them_is_silent(make: str):
     h, total = nn.Linear(4, 4)(X), torch.zeros(6, 4)
     if make == "index_add":
         total = total.index_add(0, REPEATED, h)
     elif make == "accumulate":
         total = total.index_put((REPEATED,), h, accumulate=True)
+    elif make == "scatter_add":
+        total = total.scatter_add(0, REPEATED[:, None].expand(6, 4), h)
+    elif make == "rows":  # the same index in several rows
+        total = total.scatter(1, torch.arange(4).expand(6, 4), h)
     else:
         total[X[:, 0] > 0] += h[X[:, 0] > 0]
     assert not of_kind(diagnose(record(total.square().sum())), "repeated-index")

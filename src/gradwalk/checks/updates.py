@@ -400,8 +400,8 @@ def _clipped(shares: list[tuple[int, float]]) -> Iterator[Finding]:
         "info",
         [node for node, _ in shares],
         f"Since this backward pass .grad of {plural(len(shares), 'parameter')} was made "
-        f"{1 / most:.3g} times smaller, all by one factor, as clip_grad_norm_() does. Before "
-        "every step(), that makes max_norm the size of the steps: compare it with the norm that "
-        "clip_grad_norm_() returns. After step() it has no effect.",
+        f"{1 / most:.3g} times smaller, all by one factor, as clip_grad_norm_() does. If "
+        "that happens before every step(), max_norm sets the size of the gradients: compare it "
+        "with the norm that clip_grad_norm_() returns. After step() it has no effect.",
         {"factor": most},
     )

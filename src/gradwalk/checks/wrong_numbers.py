@@ -11,6 +11,7 @@ from torch import nn
 from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_pass import contributions
 from ..english import list_some, plural
+from ..explain.zero_derivatives import signed
 from ..result import make
 from ..torch_api.reading import is_plain, submodules
 from ..torch_api.saved_tensors import plain_value, read_saved
@@ -19,6 +20,13 @@ from .finding import Finding
 
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 _MOST_INDICES = 2**22
+_WRITES = {
+    "IndexPutBackward0": "values",
+    "ScatterBackward0": "src",
+    "IndexCopyBackward0": "source",
+}
+"""The operations that write to indices -> the argument that they write."""
+_READS = frozenset({"IndexBackward0", "GatherBackward0", "IndexSelectBackward0"})
 _STARTS_BACKWARD = frozenset({"backward", "grad", "manual_backward"})
 
 
@@ -164,17 +172,14 @@ def _lost_writes(evidence: CheckContext) -> Iterator[Finding]:
     """Writes to repeated indices, of which only one lasts: `y[index] += x`."""
     graph, nodes = evidence.captured.graph, evidence.captured.nodes
     for node, op in graph.nodes(data="op"):
-        if op != "IndexPutBackward0" or plain_value(nodes[node], "accumulate") is not False:
+        if op not in _WRITES or plain_value(nodes[node], "accumulate"):
             continue
-        index = _indices(evidence, node)
         values = [
             child
             for _, child, edge in graph.out_edges(node, data=True)
-            if edge["argument"] == "values"
+            if edge["argument"] == _WRITES[op]
         ]
-        if index is None or not values:
-            continue
-        lost = index.shape[1] - torch.unique(index, dim=1).shape[1]
+        lost, count = _overwritten(evidence, node) if values else (0, 0)
         if not lost:
             continue
         is_added = _adds_to_itself(evidence, node, values[0])
@@ -188,7 +193,7 @@ def _lost_writes(evidence: CheckContext) -> Iterator[Finding]:
             "repeated-index",
             "warning" if is_added else "info",
             [node],
-            f"{evidence.place(node)} writes to repeated indices: {lost} of {index.shape[1]} "
+            f"{evidence.place(node)} writes to repeated indices: {lost} of {count} "
             f"values are overwritten by another one. {remedy}",
             {"overwritten": lost},
         )
@@ -199,12 +204,31 @@ def _adds_to_itself(evidence: CheckContext, node: int, values: int) -> bool:
     graph = evidence.captured.graph
     if graph.nodes[values]["op"] not in ("AddBackward0", "SubBackward0"):
         return False
-    if any(graph.nodes[child]["op"] == "IndexBackward0" for child in graph.succ[values]):
+    if any(graph.nodes[child]["op"] in _READS for child in graph.succ[values]):
         return True
     free = [
         {place["argument"] for place in graph.nodes[i]["no_grad_inputs"]} for i in (node, values)
     ]
     return "self" in free[0] and "self" in free[1]
+
+
+def _overwritten(evidence: CheckContext, node: int) -> tuple[int, int]:
+    """Count the values that a write overwrites by another one, and all its values."""
+    if evidence.captured.graph.nodes[node]["op"] == "IndexPutBackward0":
+        columns = _indices(evidence, node)
+        if columns is None:
+            return 0, 0
+        return columns.shape[1] - torch.unique(columns, dim=1).shape[1], columns.shape[1]
+    index, dim = (
+        evidence.saved(node).get("index"),
+        plain_value(evidence.captured.nodes[node], "dim"),
+    )
+    if not isinstance(index, torch.Tensor) or not is_plain(index) or not index.dim():
+        return 0, 0
+    if index.numel() > _MOST_INDICES:
+        return 0, 0
+    along = signed(dim) if index.dim() > 1 else 0
+    return int((index.sort(along).values.diff(dim=along) == 0).sum()), index.numel()
 
 
 def _indices(evidence: CheckContext, node: int) -> torch.Tensor | None:
