@@ -58,6 +58,9 @@ class TestAfterAStep:
         (widget if own else loss).backward()
         assert "no-backward" not in {each.kind for each in diagnose(loss)}
         assert diagnose(loss) == widget.diagnose()
+        for move in (widget.reset, widget.step) if own else ():
+            move()
+            assert "cleared" not in {each.kind for each in diagnose(loss)}
         widget.close()
 
     def test_a_step_in_backward_is_no_error(self):

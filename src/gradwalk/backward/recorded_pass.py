@@ -452,10 +452,14 @@ def passes_before(run: RecordedRun) -> list[Source]:
 
 
 def known_pass(captured: Capture) -> RecordedPass | None:
-    """Return the latest pass that is known of a graph, and has ended; None for none."""
+    """Return the latest pass that is known of a graph, at its cursor; None for none."""
     source = source_of(_outputs(captured))
     run = None if source is None else source.last_run
-    return None if run is None or run.state == "running" else RecordedPass(captured, run)
+    if run is None or run.state == "running":
+        return None
+    shown = source if isinstance(source, RecordedPass) else getattr(source, "recording", None)
+    is_it = isinstance(shown, RecordedPass) and shown.run is run
+    return shown if is_it else RecordedPass(captured, run)
 
 
 def _outputs(captured: Capture) -> list[tuple[Node, int]]:

@@ -301,8 +301,8 @@ def _cleared_before(evidence: CheckContext) -> Iterator[Finding]:
                 [evidence.leaves[key] for key in leaves if key in evidence.held],
                 f"An earlier backward pass filled the same {plural(len(held), 'parameter')}. Their "
                 ".grad was cleared before this pass, and they have not changed, so no step has "
-                "used that gradient. To add up several passes, call zero_grad() once for each "
-                "step().",
+                "used that gradient (inferred). To add up several passes, call zero_grad() once "
+                "for each step().",
                 {"leaves": len(held)},
             )
         return

@@ -108,9 +108,9 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "nan, recorded": (
         "nan",
-        "{Grad} contains {odd}, which an optimizer step would write into the values. The first one "
-        "of this backward pass is from {op}: it received finite gradients and passed on others. "
-        "diagnose() of the widget says more.",
+        "{Grad} contains {odd}, which an optimizer step would write into the values. In this "
+        "backward pass, {op} was the first that received finite gradients and passed on NaN or "
+        "Inf. diagnose() of the widget says more.",
     ),
     "nan, not by pass": (
         "nan",
