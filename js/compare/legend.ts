@@ -1,38 +1,28 @@
-import { element, svgElement, svgText } from "../dom/element";
+import { entry } from "../controls/legend";
+import { part } from "../paint/parts";
 
 /** The legend's entries for what not all graphs have. */
 export function onlyEntries(): HTMLElement[] {
-  const text = svgText("only here", { x: 0, y: 3.4 });
+  const ground = { class: "gw-only-ground", x: -29, y: -9, width: 58, height: 18, rx: 5 };
+  const tag = [
+    part("rect", { x: -25, y: -6.5, width: 50, height: 13, rx: 3 }),
+    part("text", { x: 0, y: 3.4 }, "only here"),
+  ];
+  const lacking = part("rect", {
+    class: "gw-ghost",
+    x: -12,
+    y: -6.5,
+    width: 24,
+    height: 13,
+    rx: 4,
+  });
   return [
     entry(
       "what other graphs lack",
       60,
-      svgElement("rect", { class: "gw-only-ground", x: -29, y: -9, width: 58, height: 18, rx: 5 }),
-      svgElement(
-        "g",
-        "gw-only-tag",
-        svgElement("rect", { x: -25, y: -6.5, width: 50, height: 13, rx: 3 }),
-        text,
-      ),
+      [part("rect", ground), part("g", { class: "gw-only-tag" }, tag)],
+      20,
     ),
-    entry(
-      "what this graph lacks",
-      28,
-      svgElement("rect", { class: "gw-ghost", x: -12, y: -6.5, width: 24, height: 13, rx: 4 }),
-    ),
+    entry("what this graph lacks", 28, [lacking], 20),
   ];
-}
-
-/** Return an entry of the legend: shapes, and their meaning. */
-export function entry(text: string, width: number, ...shapes: SVGElement[]): HTMLElement {
-  return element(
-    "span",
-    { class: "gw-legend-entry", role: "listitem" },
-    svgElement(
-      "svg",
-      { viewBox: `${-width / 2} -10 ${width} 20`, width, height: 20, "aria-hidden": "true" },
-      ...shapes,
-    ),
-    text,
-  );
 }
