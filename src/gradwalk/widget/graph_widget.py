@@ -559,7 +559,7 @@ class GraphWidget(GraphTraits, Exports):
 
         It runs backward eight times with ``torch.autograd.grad``, and changes no ``.grad``. The
         program's hooks on tensors and nodes run each time. On an accelerator it waits for each
-        node; that was not tried on a GPU.
+        node; that was not tried on a GPU. The picture then shows the times as colours.
 
         Returns:
             A `Measurement`: ``nodes``, the slowest first, ``wall`` in seconds, ``bytes``.

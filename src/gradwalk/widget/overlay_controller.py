@@ -40,17 +40,21 @@ class OverlayController(Controller[GraphTraits]):
         self._named.pop(label, None)
         if named:
             self._named[label] = named, unit
-        self.put(label, found if given else None)
+        if given:
+            self.put(found)
+        else:
+            source.overlays = tuple(each for each in source.overlays if each["label"] != label)
+            self.on_graph(source)
 
-    def put(self, label: str, overlay: OverlayModel | None) -> None:
-        """Show numbers under a label, in place of those under it before; None removes them."""
+    def put(self, overlay: OverlayModel) -> None:
+        """Show numbers, in place of those with the same label."""
         source = self.widget._open()
-        others = [
-            {**each, "is_shown": each["is_shown"] and overlay is None}
+        others: list[OverlayModel] = [
+            {**each, "is_shown": False}
             for each in source.overlays
-            if each["label"] != label
+            if each["label"] != overlay["label"]
         ]
-        source.overlays = (*others, *([] if overlay is None else [overlay]))  # type: ignore[arg-type]
+        source.overlays = (*others, overlay)
         self.on_graph(source)
 
     def on_source(self, source: GraphSource) -> None:

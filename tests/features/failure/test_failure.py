@@ -97,6 +97,38 @@ def test_a_call(run, call, shapes):
     assert failure.module is None
 
 
+def test_the_picture_marks_the_call_with_its_inputs():
+    net = Net()
+    failure = failed(lambda: net(torch.ones(8, 4)))
+    widget = failure.widget
+    call = widget.model["nodes"][0]
+    assert (call["label"], call["shape"], call["value"]) == ("linear", None, None)
+    given = {edge["argument"] for edge in widget.model["edges"] if edge["source"] == 0}
+    assert given == {"x", "fc2.weight", "fc2.bias"}
+    assert widget.run["marks"] == [{"node": 0, "kind": "error", "note": str(failure)}]
+    widget.selected = 0
+    assert widget.details["about"] == str(failure)
+    assert widget.details["source"]["text"] == "return self.fc2(x)"
+    assert "linear" in widget.to_svg()
+    assert widget.diagnose() == []
+    with pytest.raises(RuntimeError, match="did not reach a loss"):
+        widget.backward()
+
+
+def test_inputs_without_grad_are_named_at_the_call():
+    failure = failed(lambda: leaf(3) * 2 + torch.ones(4))
+    stubs = failure.widget.model["nodes"][0]["no_grad_inputs"]
+    assert stubs == [{"arg_nr": 1, "argument": "input 1 (4,)"}]
+
+
+def test_the_picture_is_in_files(tmp_path):
+    failure = failed(lambda: leaf(3) + leaf(4))
+    gradwalk.save(failure.widget, tmp_path / "x.gw")
+    again = gradwalk.load(tmp_path / "x.gw")
+    assert again.run == failure.widget.run
+    assert again.model == failure.widget.model
+
+
 def test_own_code_has_no_call():
     def run():
         leaf(2).exp()

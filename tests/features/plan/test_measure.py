@@ -32,6 +32,17 @@ def test_bytes_are_those_that_the_graph_holds():
     assert "held" in str(found)
 
 
+def test_the_picture_shows_the_times():
+    _, loss = example()
+    widget = GraphWidget(loss)
+    found = widget.measure()
+    (overlay,) = widget._overlays
+    assert overlay["label"] == "time in backward, measured"
+    assert overlay["is_shown"]
+    seconds = {each.node: each.seconds for each in found.nodes}
+    assert dict(zip(overlay["nodes"], overlay["values"], strict=True)) == seconds
+
+
 def test_measuring_changes_no_gradient_and_leaves_no_hook():
     model, loss = example()
     state = torch.get_rng_state()

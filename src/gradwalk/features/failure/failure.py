@@ -8,11 +8,13 @@ from typing import Any
 import networkx as nx
 
 from ...english import join_words
+from ...graph.names import read_names
 from ...result import make, returned_by
 from ...sources.read_source import capture
 from ...tracing import failed_call
 from ...tracing.failed_call import FailedCall, FailedInput
 from ...widget.graph_widget import GraphWidget
+from .picture import widget_of
 
 
 @returned_by("last_failure()")
@@ -31,7 +33,8 @@ class Failure:
         error: The last line of the traceback, as "RuntimeError: ...".
         graph: The graph of the inputs up to the call, as from `gradwalk.capture`; None if no input
             has a graph.
-        widget: The picture of that graph, a `GraphWidget`; None if no input has a graph.
+        widget: The picture of that graph, with the call as its last node, marked; None if no
+            input requires grad.
 
     Example::
 
@@ -44,7 +47,7 @@ class Failure:
         ... except RuntimeError:
         ...     failure = gradwalk.last_failure()
         >>> [node["op"] for node in failure.widget.model["nodes"]]
-        ['MulBackward0', 'AccumulateGrad', 'constant']
+        ['add', 'MulBackward0', 'AccumulateGrad', 'constant']
     """
 
     def __init__(self, failed: FailedCall) -> None:
@@ -73,9 +76,11 @@ class Failure:
 
     @functools.cached_property
     def widget(self) -> GraphWidget | None:
-        """The picture of the graph up to the failing call; None if no input has a graph."""
-        outputs = self._outputs()
-        return GraphWidget(*outputs, names=self._names()) if outputs else None
+        """The picture of the graph up to the failing call; None if no input requires grad."""
+        if not any(each.requires_grad for each in self.inputs):
+            return None
+        names = read_names(self._names(), "last_failure")
+        return widget_of(self._failed, names, str(self))
 
     def _outputs(self) -> list[Any]:
         given = {id(each._tensor): each._tensor for each in self.inputs}

@@ -21,6 +21,7 @@ from ...torch_api.reading import has_data
 from ...widget.controllers import Controller
 from ...widget.graph_traits import GraphTraits
 from ...widget.measurement import Measurement, NodeMeasure
+from ...widget.overlay_controller import amounts
 
 _REPEATS, _FASTEST = 7, 3
 
@@ -32,8 +33,11 @@ class MeasureController(Controller[GraphTraits]):
 
     def measure(self) -> Measurement:
         """Measure each node; see `GraphWidget.measure`."""
-        source = self.widget._open()
-        return measure(source)
+        found = measure(self.widget._open())
+        seconds = {each.node: each.seconds for each in found.nodes}
+        overlay = amounts("time in backward, measured", "s", seconds)
+        self.widget._feature("overlay").put({**overlay, "is_shown": True})
+        return found
 
 
 def measure(source: GraphSource) -> Measurement:
@@ -57,13 +61,13 @@ def measure(source: GraphSource) -> Measurement:
         run()  # the first run allocates
         runs = [_timed(captured.nodes, run, _clock(leaves)) for _ in range(_REPEATS)]
     fastest = sorted(runs, key=lambda each: each[1])[:_FASTEST]
-    attributes = captured.drawn.nodes
+    drawn = source.model["nodes"]
     nodes = [
         make(
             NodeMeasure,
             node,
-            attributes[node]["op"],
-            (attributes[node].get("namespace") or "").replace("/", "."),
+            drawn[node]["op"],
+            (drawn[node]["namespace"] or "").replace("/", "."),
             Bytes(held.get(node, 0)),
             fmean(times[node] for times, _ in fastest),
         )
