@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ..backward.recorded_pass import RecordedStep, saved_steps
 from ..matching.alignment import longest_rising
+from ..result import replaced
 from ..schema.backward import TransportModel
 from ..sources.graph_source import GraphSource
 
@@ -155,7 +156,7 @@ class LinkedPasses:
             numbers, places = merged_at[first], self._places[labels[first]]
             recorded = own[first][own_step[first][number] - 1]
             contributions = [
-                replace(
+                replaced(
                     each,
                     step=numbers[each.step],
                     consumer=None if each.consumer is None else places[each.consumer],
@@ -163,7 +164,7 @@ class LinkedPasses:
                 for each in recorded.contributions
             ]
             found.append(
-                replace(
+                replaced(
                     recorded,
                     step=number,
                     node=step.node,

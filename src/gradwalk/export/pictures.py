@@ -36,6 +36,8 @@ _PLAIN_FONTS = {"sans": "Arial", "mono": "monospace"}
 
 _GAP, _HEADING = 24, 28  # px around and above pictures side by side
 _INK = {"light": "#1c2128", "dark": "#e6e9ee", "auto": "#7d8590"}
+_PAGE = {"light": "#fbfbfc", "dark": "#131518", "auto": "none"}  # that of each picture
+_FONT = "Arial, 'Liberation Sans', Arimo, Helvetica, sans-serif"
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T", str, bytes)
@@ -403,15 +405,17 @@ class Exports:
             wide, high = _size(svg)
             name = html.escape(well_formed(label))
             parts.append(
-                f'<text x="{x}" y="18" font-family="Arial" font-size="14" font-weight="600" '
-                f'fill="{_INK[theme]}">{name}</text>'
+                f'<text x="{x + 12:g}" y="20" font-family="{_FONT}" font-size="14" '
+                f'font-weight="600" fill="{_INK[theme]}">{name}</text>'
                 + svg.replace("<svg ", f'<svg x="{x}" y="{_HEADING}" ', 1)
             )
             x, height = x + wide + _GAP, max(height, high + _HEADING)
         wide = x - _GAP
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{height:g}" '
-            f'viewBox="0 0 {wide:g} {height:g}">{"".join(parts)}</svg>'
+            f'viewBox="0 0 {wide:g} {height:g}">'
+            f'<rect width="{wide:g}" height="{height:g}" fill="{_PAGE[theme]}"/>'
+            f"{''.join(parts)}</svg>"
         )
 
 
