@@ -7,7 +7,7 @@ import { cardSize, MOST_CARDS } from "../scene/card";
 import { quietPart } from "../scene/curves";
 import { labelled } from "../scene/labels";
 import { placeLinks } from "../scene/links";
-import { edgePart, edgesOf, membersOf } from "../scene/members";
+import { drawnFor, edgePart, edgesOf } from "../scene/members";
 import type { NodeShape } from "../scene/node_shape";
 import { flatPlan, type Plan } from "../scene/plan";
 import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
@@ -124,19 +124,8 @@ function scenesOf(
     cards: card ?? isBoard,
     ...((card || isFolded) && { room }),
   });
-  const alike = alikeEdges(united);
-  return panes.map((_, p) =>
-    paneScene(
-      united,
-      p,
-      together,
-      scene,
-      { ...parts[p], shapes: shapes[p] },
-      alike,
-      measure,
-      signs,
-    ),
-  );
+  const shared = { united, together, scene, alike: alikeEdges(united), measure, signs };
+  return panes.map((_, p) => paneScene(shared, p, { ...parts[p], shapes: shapes[p] }));
 }
 
 export interface PaneOptions {
@@ -161,7 +150,7 @@ function partOf({ slotMembers, panes, slot }: United, p: number, together: Plan)
   const of: number[] = [];
   const at = new Int32Array(together.nodes.length).fill(-1);
   const nodes = together.nodes.flatMap((node, i): Plan["nodes"] => {
-    const { group, also } = node;
+    const { group, also, said } = node;
     const [id] = own(group ? group.members : [node.id]);
     if (id === undefined) return [];
     at[i] = of.push(i) - 1;
@@ -170,7 +159,15 @@ function partOf({ slotMembers, panes, slot }: United, p: number, together: Plan)
       members: own(group.members),
       leaves: own(group.leaves),
     };
-    return [{ ...node, id, group: ownGroup, ...(also && { also: own(also) }) }];
+    return [
+      {
+        ...node,
+        id,
+        group: ownGroup,
+        ...(also && { also: own(also) }),
+        ...(said && { said: own(said) }),
+      },
+    ];
   });
   const nodeOf = Int32Array.from(graph.nodes, ({ id }) => {
     const one = slot[place[id]];
@@ -281,28 +278,59 @@ function alikeEdges({ panes, slots }: United): boolean[] {
   return slots.edges.map((_, i) => count[i] === panes.length && held.get(i)?.size === 1);
 }
 
+/** What all parts of a common picture share. */
+interface Together {
+  united: United;
+  together: Plan;
+  scene: Scene;
+  /** Per edge between slots, whether all graphs have it at the same places. */
+  alike: readonly boolean[];
+  measure: Measure;
+  signs: ReadonlyMap<number, string>;
+}
+
+type PartsOf = (edge: SceneEdge) => number[];
+
 function paneScene(
-  united: United,
+  common: Together,
   p: number,
-  together: Plan,
-  whole: Scene,
-  { plan, at: partAt, shapes }: Part & { shapes: readonly NodeShape[] },
-  alike: readonly boolean[],
-  measure: Measure,
-  signs: ReadonlyMap<number, string>,
+  part: Part & { shapes: readonly NodeShape[] },
 ): PaneScene {
-  const { graph, place, edge: slotEdge } = united.panes[p];
+  const { united, together, scene: whole, alike, measure } = common;
+  const { graph, edge: slotEdge } = united.panes[p];
   const ownEdges = new Map<number, number[]>();
   slotEdge.forEach((slot, e) => {
     ownEdges.set(slot, [...(ownEdges.get(slot) ?? []), e]);
   });
-  const partsOf = (edge: SceneEdge) => edgesOf(edge).flatMap((slot) => ownEdges.get(slot) ?? []);
+  const partsOf: PartsOf = (edge) => edgesOf(edge).flatMap((slot) => ownEdges.get(slot) ?? []);
+  const { nodes, index, filled, ghosts, only, noted } = paneNodes(common, p, part, partsOf);
+  const { edges, ghostEdges, edgeOf } = paneEdges(common, p, index, partsOf);
+  clearRows(nodes, edges);
+  const shows = framesWith(together, filled);
+  const drawn = drawnFor(nodes, graph.nodes.length);
+  const frames = whole.frames.filter((_, f) => shows[f] === 1);
+  const signs = [...only, ...noted].map(({ tag }) => tag);
+  const own = { isStatic: graph.static, frames, nodes, edges, edgeOf, drawn, signs };
+  const scene: Scene = { ...whole, ...own };
+  placeLinks(scene, graph, measure);
+  const onlyEdges = edges.filter((edge) => edgesOf(edge).some((e) => !alike[slotEdge[e]]));
+  return { scene, ghosts, ghostEdges, only, noted, onlyEdges };
+}
+
+/** The nodes of one graph, and the places that only others fill. */
+function paneNodes(
+  { united, together, scene: whole, signs }: Together,
+  p: number,
+  { plan, at: partAt, shapes }: Part & { shapes: readonly NodeShape[] },
+  partsOf: PartsOf,
+) {
+  const { graph, place } = united.panes[p];
   // A leaf may have one copy per use; keep the copies that this graph uses.
   const used = new Set(
     whole.edges.flatMap((edge) => (partsOf(edge).length > 0 ? edge.target : [])),
   );
   const roots = new Set(graph.roots.map((root) => root.node));
-  const drawn: number[][] = graph.nodes.map(() => []);
+  /** Per node of the common picture, its index here; -1 for none. */
   const index = new Int32Array(whole.nodes.length).fill(-1);
   const nodes: SceneNode[] = [];
   const filled: number[] = [];
@@ -316,8 +344,8 @@ function paneScene(
       ghosts.push(at);
       continue;
     }
-    const { quiet: _, group: _g, also: _a, ...where } = at;
-    const { id, group, also } = plan.nodes[own];
+    const { quiet: _, group: _g, also: _a, said: _s, ...where } = at;
+    const { id, group, also, said } = plan.nodes[own];
     const node: SceneNode = {
       ...where,
       index: nodes.length,
@@ -327,18 +355,27 @@ function paneScene(
       shape: shapes[own],
       ...(group ? { group } : quietPart(graph.nodes[id])),
       ...(also && { also }),
+      ...(said && { said }),
     };
     index[at.index] = nodes.length;
     filled.push(drawnAs);
-    for (const member of membersOf(node)) drawn[member].push(nodes.length);
     nodes.push(node);
-    const words = group
-      ? differenceWords(united, whole.nodes[at.index])
-      : onlyWords(united.members[place[id]]);
+    const words = group ? differenceWords(united, at) : onlyWords(united.members[place[id]]);
     const sign = group ? words : (signs.get(place[id]) ?? words);
     if (sign !== null)
       (words === null ? noted : only).push({ node, tag: tagAt(node, sign, whole.nodes) });
   }
+  return { nodes, index, filled, ghosts, only, noted };
+}
+
+/** The edges of one graph, and those that only others have. */
+function paneEdges(
+  { united, scene: whole, measure }: Together,
+  p: number,
+  index: Int32Array,
+  partsOf: PartsOf,
+) {
+  const { graph } = united.panes[p];
   const edges: SceneEdge[] = [];
   const ghostEdges: SceneEdge[] = [];
   const edgeOf = new Int32Array(graph.edges.length).fill(-1);
@@ -350,13 +387,12 @@ function paneScene(
     }
     const { quiet: _q, merged, ...where } = edge;
     for (const e of parts) edgeOf[e] = edges.length;
-    const [source, target] = [index[edge.source], index[edge.target]];
     const [first, ...more] = parts;
     edges.push({
       ...where,
       index: edges.length,
-      source,
-      target,
+      source: index[edge.source],
+      target: index[edge.target],
       label: more.length > 0 ? edge.label : labelled(edge.label, graph.edges[first], measure),
       merged: {
         ...{ count: parts.length, tensors: 1, signs: [], ...merged },
@@ -366,27 +402,7 @@ function paneScene(
       ...edgePart(kindOfMerged(graph, parts)),
     });
   }
-  clearRows(nodes, edges);
-  const shows = framesWith(together, filled);
-  const scene: Scene = {
-    ...whole,
-    isStatic: graph.static,
-    frames: whole.frames.filter((_, f) => shows[f] === 1),
-    nodes,
-    edges,
-    edgeOf,
-    drawn,
-    signs: [...only, ...noted].map(({ tag }) => tag),
-  };
-  placeLinks(scene, graph, measure);
-  return {
-    scene,
-    ghosts,
-    ghostEdges,
-    only,
-    noted,
-    onlyEdges: edges.filter((edge) => edgesOf(edge).some((e) => !alike[slotEdge[e]])),
-  };
+  return { edges, ghostEdges, edgeOf };
 }
 
 /** The number of nodes in a closed box that some graphs lack, in words; null for none. */
