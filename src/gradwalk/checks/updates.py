@@ -295,7 +295,8 @@ def _cleared_before(evidence: CheckContext) -> Iterator[Finding]:
             continue
         held = [node for key, node in leaves.items() if key in evidence.held]
         if held and all(used_leaf(captured, n, had_run=True).changed is False for n in held):
-            yield Finding(
+            yield make(
+                Finding,
                 "cleared",
                 "info",
                 [evidence.leaves[key] for key in leaves if key in evidence.held],
