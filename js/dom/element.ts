@@ -155,6 +155,27 @@ export function keepingFocus(host: HTMLElement, replace: () => void): void {
     if (part.dataset.focus === key) part.focus({ preventScroll: true });
 }
 
+/** Follow drags with the first button: `start` returns what each move does, and `end` runs after the last. */
+export function onDrag(
+  target: HTMLElement,
+  start: (event: PointerEvent) => (event: PointerEvent) => void,
+  end: () => void = () => {},
+): void {
+  let move: ((event: PointerEvent) => void) | null = null;
+  const stop = () => {
+    move = null;
+    end();
+  };
+  target.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    target.setPointerCapture?.(event.pointerId);
+    move = start(event);
+  });
+  target.addEventListener("pointermove", (event) => move?.(event));
+  target.addEventListener("pointerup", stop);
+  target.addEventListener("pointercancel", stop);
+}
+
 /** Functions to call at the end, last first. */
 export class Cleanup {
   private readonly tasks: (() => void)[] = [];

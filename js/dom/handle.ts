@@ -1,4 +1,4 @@
-import { element, KEEP_KEYS } from "./element";
+import { element, KEEP_KEYS, onDrag } from "./element";
 
 interface HandleOptions {
   label: string;
@@ -42,24 +42,14 @@ export function resizeHandle(options: HandleOptions): Handle {
     update();
   };
   const position = (event: PointerEvent) => (axis === "x" ? event.clientX : event.clientY);
-  let start: { at: number; size: number } | null = null;
-  bar.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
-    start = { at: position(event), size: options.read().now };
-    bar.setPointerCapture(event.pointerId);
+  const moveFrom = (event: PointerEvent) => {
+    const [at, size] = [position(event), options.read().now];
     bar.classList.add("is-dragged");
     event.preventDefault();
     bar.focus({ preventScroll: true });
-  });
-  bar.addEventListener("pointermove", (event) => {
-    if (start) set(start.size + (position(event) - start.at) * (grows ? 1 : -1));
-  });
-  const stop = () => {
-    start = null;
-    bar.classList.remove("is-dragged");
+    return (moved: PointerEvent) => set(size + (position(moved) - at) * (grows ? 1 : -1));
   };
-  bar.addEventListener("pointerup", stop);
-  bar.addEventListener("pointercancel", stop);
+  onDrag(bar, moveFrom, () => bar.classList.remove("is-dragged"));
   bar.addEventListener("dblclick", () => set(Number.NaN));
   bar.addEventListener("keydown", (event) => {
     const [less, more] = axis === "x" ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];

@@ -82,7 +82,7 @@ export class Drawing {
     measure: Measure,
     { minimap = true }: { minimap?: boolean } = {},
   ) {
-    const map = minimap ? new Minimap((x, y) => this.viewport.centreOn(x, y), this.cleanup) : null;
+    const map = minimap ? new Minimap((x, y) => this.viewport.centreOn(x, y)) : null;
     this.painting = new Painting(measure, map);
     this.canvas = stageElement(this.painting, {
       tabindex: 0,

@@ -2,7 +2,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MODELS } from "../demo/models";
-import { Cleanup } from "../dom/element";
 import { fitView } from "../scene/views";
 import { recordingOf } from "../steps/recording";
 import { fakeRun } from "../testing/fake_run";
@@ -16,7 +15,7 @@ const scene = sceneOf(graph);
 
 function shown(view = { k: 1, x: 0, y: 0 }, stage = STAGE, marks = NO_MARKS) {
   const went: [number, number][] = [];
-  const minimap = new Minimap((x, y) => went.push([x, y]), new Cleanup());
+  const minimap = new Minimap((x, y) => went.push([x, y]));
   minimap.place(scene, marks, view, stage);
   return { minimap, went };
 }

@@ -1,4 +1,4 @@
-import { type Cleanup, element } from "../dom/element";
+import { element, onDrag } from "../dom/element";
 import { Remembered } from "../dom/remembered";
 import { boxOf } from "../scene/find";
 import { type Box, overlap } from "../scene/grid";
@@ -32,14 +32,9 @@ export class Minimap {
   private scene: Scene | null = null;
   private readonly placed = new Remembered();
   private readonly painted = new Remembered();
-  /** From the pointer to the view's middle, px; null without a drag. */
-  private grip: [number, number] | null = null;
 
   /** `go` centres a point of the scene. */
-  constructor(
-    private readonly go: (x: number, y: number) => void,
-    cleanup: Cleanup,
-  ) {
+  constructor(private readonly go: (x: number, y: number) => void) {
     this.element = element(
       "div",
       {
@@ -51,16 +46,9 @@ export class Minimap {
       this.canvas,
       this.window,
     );
-    cleanup.listen<PointerEvent>(this.element, "pointerdown", (event) => this.grab(event));
-    cleanup.listen<PointerEvent>(this.element, "pointermove", (event) => {
-      if (this.grip) this.follow(event);
-    });
-    for (const type of ["pointerup", "pointercancel"])
-      cleanup.listen(this.element, type, () => {
-        this.grip = null;
-      });
+    onDrag(this.element, (event) => this.grab(event));
     // A press would take the focus from the drawing.
-    cleanup.listen(this.element, "mousedown", (event) => event.preventDefault());
+    this.element.addEventListener("mousedown", (event) => event.preventDefault());
   }
 
   /** Show it if part of the scene is out of view; it avoids the reader's nodes. */
@@ -125,24 +113,22 @@ export class Minimap {
     }
   }
 
-  private grab(event: PointerEvent): void {
-    if (event.button !== 0) return;
-    const map = this.element.getBoundingClientRect();
+  /** Return what a move from here does; a press beside the window centres there. */
+  private grab(event: PointerEvent): (event: PointerEvent) => void {
     const { left, top, right, bottom } = this.window.getBoundingClientRect();
     const { clientX: x, clientY: y } = event;
     const isOnWindow = x >= left && x <= right && y >= top && y <= bottom;
-    this.grip = isOnWindow ? [(left + right) / 2 - x, (top + bottom) / 2 - y] : [0, 0];
-    if (map.width > 0) this.element.setPointerCapture?.(event.pointerId);
-    if (!isOnWindow) this.follow(event);
-  }
-
-  private follow(event: PointerEvent): void {
-    const { scene, size, grip } = this;
-    if (!scene || !grip) return;
-    const { left, top } = this.element.getBoundingClientRect();
-    const x = (event.clientX - left + grip[0]) / size.width;
-    const y = (event.clientY - top + grip[1]) / size.height;
-    this.go(x * scene.width, y * scene.height);
+    /** From the pointer to the view's middle, px. */
+    const grip = isOnWindow ? [(left + right) / 2 - x, (top + bottom) / 2 - y] : [0, 0];
+    const follow = ({ clientX, clientY }: PointerEvent) => {
+      const { scene, size } = this;
+      const map = this.element.getBoundingClientRect();
+      const across = (clientX - map.left + grip[0]) / size.width;
+      const down = (clientY - map.top + grip[1]) / size.height;
+      if (scene) this.go(across * scene.width, down * scene.height);
+    };
+    if (!isOnWindow) follow(event);
+    return follow;
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Channel } from "../../channel";
-import { element, KEEP_KEYS } from "../../dom/element";
+import { element, KEEP_KEYS, onDrag } from "../../dom/element";
 import { Remembered } from "../../dom/remembered";
 import { inputSpot, type Pin, underSpot, valueSpot } from "../../interact/pins";
 import type { SceneNode } from "../../scene/scene";
@@ -83,30 +83,21 @@ class NumberInput {
   /** The next number to send, and the last one sent. */
   private wanted: number | null = null;
   private sent: number | null = null;
-  private start: { x: number; value: number } | null = null;
 
   constructor(private readonly turn: (value: number) => void) {
     const { element } = this;
-    element.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0) return;
+    const moveFrom = (event: PointerEvent) => {
       event.stopPropagation();
       event.preventDefault();
       element.focus({ preventScroll: true });
-      element.setPointerCapture?.(event.pointerId);
-      this.start = { x: event.clientX, value: this.value };
       element.classList.add("is-held");
-    });
-    element.addEventListener("pointermove", (event) => {
-      const { start, model } = this;
-      if (!start || !model) return;
-      this.ask(start.value + ((event.clientX - start.x) / WHOLE) * (model.max - model.min));
-    });
-    const end = () => {
-      this.start = null;
-      element.classList.remove("is-held");
+      const { value } = this;
+      return ({ clientX }: PointerEvent) => {
+        const { max, min } = this.model ?? { max: 0, min: 0 };
+        this.ask(value + ((clientX - event.clientX) / WHOLE) * (max - min));
+      };
     };
-    element.addEventListener("pointerup", end);
-    element.addEventListener("pointercancel", end);
+    onDrag(element, moveFrom, () => element.classList.remove("is-held"));
     element.addEventListener("keydown", (event) => this.press(event));
   }
 
