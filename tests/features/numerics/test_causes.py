@@ -126,6 +126,35 @@ def test_what_rounding_alone_moves_agrees(
         assert all((row.own_error or 0) < rounding for row in found.ranked), str(found)
 
 
+def test_gradients_that_are_zero_twice_agree():
+    torch.manual_seed(0)
+    net, x = nn.Linear(4, 8), torch.randn(6, 4)
+    runs = []
+    for dtype in (torch.double, torch.float):
+        h = copy.deepcopy(net).to(dtype)(x.to(dtype))
+        runs.append(F.batch_norm(h, None, None, training=True).softmax(-1).sum())
+    found = compare_numerics(*runs)
+    assert found.first is None, str(found)
+    assert "Most error" not in str(found) or found.ranked[0].own_error < 1e-4
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_healthy_run_under_autocast_agrees(seed: int, is_watched: bool):
+    torch.manual_seed(seed)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, activation="gelu", batch_first=True)
+    net, x = nn.Sequential(nn.Linear(4, 8), layer, nn.Linear(8, 3)), torch.randn(2, 5, 4)
+    runs = []
+    for is_mixed in (False, True):
+        with (
+            torch.autocast("cpu", torch.bfloat16, enabled=is_mixed),
+            watch() if is_watched else contextlib.nullcontext(),
+        ):
+            runs.append(F.cross_entropy(net(x).flatten(0, 1), torch.arange(10) % 3))
+    found = compare_numerics(*runs)
+    assert found.first is None, str(found)
+
+
 @pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16])
 @pytest.mark.parametrize("is_backward", [False, True])
 def test_more_than_rounding_is_found(dtype: torch.dtype, is_backward: bool):

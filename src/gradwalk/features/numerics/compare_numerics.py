@@ -214,8 +214,8 @@ def compare_numerics(
             It is cast to the dtype of each output. None for outputs of one number.
         rtol (float, optional): The relative tolerance, given together with ``atol``. By default
             both are those of ``torch.testing.assert_close`` for the coarsest dtype of a node and
-            of the leaves, and ``atol`` is larger where rounding alone moves a result further, as a
-            sum that cancels.
+            of most numbers in leaves, and ``atol`` is larger where rounding alone moves a result
+            further, as a sum that cancels.
         atol (float, optional): The absolute tolerance, given together with ``rtol``; None as there.
             For gradients it is multiplied by the largest number in ``a`` of the gradient and of its
             contributions, so that the scale of the loss does not matter.
@@ -350,11 +350,11 @@ def _arrived(both: Aligned, node: int) -> Iterator[tuple[Number, Number]]:
 
 
 def _tolerance(both: Aligned, node: int) -> tuple[float, float]:
-    """The tolerance of torch.testing for the dtypes of a node and of the leaves in both runs."""
+    """The tolerance of torch.testing for the dtypes of a node and of most leaves in both runs."""
     here, there = both.here, both.there
     dtypes = [here.subject.graph.nodes[node]["dtype"]]
     dtypes += [there.subject.graph.nodes[both.pairs[node]]["dtype"]]
-    return _allowed((*dtypes, *here.leaf_dtypes, *there.leaf_dtypes))
+    return _allowed((*dtypes, here.working_dtype, there.working_dtype))
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import functools
 import math
 import numbers
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ...explain.passes import why_freed
 from ...export.disk import read_file
 from ...graph.adjacency import predecessors
 from ...graph.capture import capture_nodes
+from ...graph.labels import CASTS
 from ...graph.names import Names
 from ...graph.outputs import is_program, read_outputs
 from ...panel.value import as_tensor
@@ -169,10 +171,16 @@ class RunNumbers:
         return max((each.largest for each in numbers), default=0.0)
 
     @functools.cached_property
-    def leaf_dtypes(self) -> set[str]:
-        """Return the dtypes of its leaves."""
+    def working_dtype(self) -> str | None:
+        """Return the dtype in which most numbers of leaves are used, cast or not."""
         graph = self.subject.graph
-        return {data["dtype"] for _, data in graph.nodes(data=True) if data["kind"] == "leaf"}
+        counts: Counter[str | None] = Counter({None: 0})
+        for leaf, data in graph.nodes(data=True):
+            if data["kind"] == "leaf":
+                users = [graph.nodes[user] for user in graph.predecessors(leaf)]
+                cast = next((user["dtype"] for user in users if user["op"] in CASTS), None)
+                counts[cast or data["dtype"]] += math.prod(data["shape"] or ())
+        return max(counts, key=counts.__getitem__)
 
     def _details(self, node: int) -> DetailsModel:
         if self._read_details is None:

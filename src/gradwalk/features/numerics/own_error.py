@@ -213,6 +213,8 @@ class Sweep:
             is_guess = False
         else:
             error, is_guess = beyond(known.error, before), True
+        if error > 1 and not known.leaves:
+            error = 0.0  # it cancels to rounding errors
         if error and hides(before, error):
             return
         if not likely:  # an earlier cast that only one graph has caused it
@@ -320,10 +322,9 @@ class Sweep:
                 summands = self._summands_of_gradient(node)
                 if _cancels(whole, summands):
                     found = ratio(added.values(), summands, self._faint(node))
-            if found > 1:  # where a gradient cancels to nothing, the other one is rounding errors
-                theirs = self.aligned.there.passed(self.aligned.pairs[node]) or []
-                other = [each for each in theirs if each is not None]
-                found = min(found, ratio(added.values(), other, self._faint(node)))
+            gaps = [gap for child in inputs.values() if (gap := self.errors[child][1])]
+            if found > 1 and gaps and not any(gap.leaves for gap in gaps):
+                found = 0.0  # it cancels to rounding errors
             if not found or not hides(values, found):
                 self._backward[node] = beyond(found, values)
             return

@@ -24,6 +24,8 @@ from .tensor_distance import MOST_NUMBERS
 _Moves = dict[int, torch.Tensor]
 """The moves of a node's outputs, or of the gradients of its inputs, by number."""
 
+_OF_A_MOVE = 1e-5  # moves are rounded too, where they cancel in turn
+
 
 class Rounding:
     """The moves of the values and gradients of one run, computed when they are first read."""
@@ -99,7 +101,8 @@ class Rounding:
         moves: dict[int, _Moves] = {}
         for node in replay.order:
             before = moves.pop(node, {})
-            found[node] = max(map(_size, before.values()), default=0.0)
+            above = max((found[taker] for taker, _ in replay.takers[node]), default=0.0)
+            found[node] = max(_OF_A_MOVE * above, *map(_size, before.values()), 0.0)
             arrived = self._known.arrived(node)
             if arrived is None or replay.is_leaf(node):
                 continue
