@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -179,17 +180,109 @@ graph""",
 PICTURES = (NEURON, MOVING, STEPPING, COMPARED, MODEL, PLAN)
 
 
+@dataclass(frozen=True)
+class Film:
+    """One of the questions that gradwalk answers, in a few frames.
+
+    Attributes:
+        name: Of the file in docs/films.
+        program: The cell that makes the widget.
+        acts: What happens between two frames: code for the kernel, or something done in the page.
+        height: Of the window, px.
+    """
+
+    name: str
+    program: str
+    acts: tuple[str | Callable[[Page], None], ...]
+    height: int = 900
+
+
+def _press(name: str) -> Callable[[Page], None]:
+    return lambda page: page.get_by_role("button", name=name).first.click()
+
+
+def _click(selector: str) -> Callable[[Page], None]:
+    return lambda page: page.locator(selector).first.click()
+
+
+_SELECT = "graph.selected = next(n['id'] for n in graph.model['nodes'] if n['name'] == {!r})"
+
+FILMS = (
+    Film(
+        "missing_gradient",
+        """\
+import torch
+from gradwalk import GraphWidget, watch
+
+w = torch.tensor(2.0, requires_grad=True)
+x = torch.tensor(3.0)
+with watch():
+    features = (w * x).tanh()
+    loss = (features.detach() * 2 - 1) ** 2 + 0.1 * w
+graph = GraphWidget(loss)
+graph""",
+        ("loss.backward()", _click("[data-kind=cut]"), _SELECT.format("w")),
+    ),
+    Film("stepping", STEPPING.program, (*["graph.step()"] * 5, "graph.step_back(2)")),
+    Film(
+        "vanishing",
+        MODEL.program,
+        ("graph.backward()", _press("Diagnose"), _click(".gw-finding button")),
+        height=1300,
+    ),
+    Film(
+        "what_if",
+        """\
+import torch
+from gradwalk import GraphWidget
+
+w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(0.5)
+h = w * x
+out = h + torch.tanh(h)
+graph = GraphWidget(out)
+graph.backward()
+graph""",
+        (
+            "graph.edits = [{'kind': 'cut', 'edge': (0, 0)}]",
+            "graph.edits = [{'kind': 'scale', 'edge': (0, 0), 'value': 0.5}]",
+            "graph.edits = []",
+        ),
+    ),
+    Film("will_it_fit", PLAN.program, ("graph.step(20)", "graph.step(60)", "graph.step(60)")),
+    Film(
+        "held",
+        """\
+import torch
+from gradwalk import GraphWidget
+
+w = torch.ones(200_000, requires_grad=True)
+history = []
+for step in range(4):
+    loss = (w * 2).exp().mean()
+    loss.backward()
+    history.append(loss)          # keeps every graph
+graph = GraphWidget(loss)
+graph""",
+        (_SELECT.format("loss"), _press("Diagnose")),
+    ),
+)
+
+
 def main() -> None:
-    """Write every picture, or those that are named on the command line, light and dark."""
+    """Write every picture and film, or those that are named on the command line."""
     wanted = sys.argv[1:]
     pictures = [each for each in PICTURES if not wanted or each.name in wanted]
-    DOCS.mkdir(exist_ok=True)
+    films = [each for each in FILMS if not wanted or each.name in wanted]
+    (DOCS / "films").mkdir(exist_ok=True, parents=True)
     with tempfile.TemporaryDirectory() as folder, running_browser() as browser:
         notebooks = Path(folder) / "notebooks"
         notebooks.mkdir()
         with running_lab(notebooks) as lab:
             for picture in pictures:
                 _take(picture, lab, browser)
+                lab.stop_kernels()
+            for film in films:
+                print(_filmed(film, lab, browser))
                 lab.stop_kernels()
 
 
@@ -242,6 +335,36 @@ def _moving(page: Page, picture: Picture, target: Path) -> Path:
         target, save_all=True, append_images=others, duration=durations, loop=0, lossless=True
     )
     return target
+
+
+def _filmed(film: Film, lab: Lab, browser: Browser) -> Path:
+    """A frame before, and one after each act."""
+    page = browser.new_page(viewport={"width": 1060, "height": film.height})
+    open_notebook(lab, page, lab.write(f"{film.name}.ipynb", film.program))
+    run_cell(page, 0)
+    page.wait_for_selector(".gradwalk .gw-node")
+    frames = [_still(page)]
+    for act in film.acts:
+        if isinstance(act, str):
+            _run_hidden(page, act)
+        else:
+            act(page)
+        frames.append(_still(page))
+    page.close()
+    images = [Image.open(io.BytesIO(each)).convert("RGB") for each in frames]
+    size = tuple(max(each.size[side] for each in images) for side in (0, 1))
+    first, *others = (_padded(each, size) for each in images)
+    target = DOCS / "films" / f"{film.name}.webp"
+    durations = [1800, *[2200] * (len(others) - 1), 4500]  # ms
+    first.save(target, save_all=True, append_images=others, duration=durations, loop=0, quality=80)
+    return target
+
+
+def _padded(image: Image.Image, size: tuple[int, ...]) -> Image.Image:
+    """The same picture on white ground of one size for all frames."""
+    whole = Image.new("RGB", (size[0], size[1]), "white")
+    whole.paste(image)
+    return whole
 
 
 def _run_hidden(page: Page, code: str) -> None:
