@@ -91,7 +91,11 @@ def link_short_name(
     """Resolve `GraphModel` to the one object of that name, wherever it is."""
     domain = env.get_domain("py")
     last = node["reftarget"].rpartition(".")[2]
-    found = [name for name in domain.objects if name.rpartition(".")[2] == last]
+    found = [
+        name
+        for name, place in domain.objects.items()
+        if name.rpartition(".")[2] == last and not place.aliased
+    ]
     if node.get("refdomain") != "py" or len(found) != 1:
         return None
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, content)

@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 Outputs: TypeAlias = Union[  # noqa: UP007  it names itself
     torch.Tensor, GradientEdge, Node, Sequence["Outputs"], Mapping[str, "Outputs"]
 ]
-"""Where backward starts: a tensor, a ``GradientEdge`` or a ``Node``, or lists, tuples and dicts."""
+"""Outputs where backward starts, such as a tensor or a ``Node``, or lists, tuples and dicts."""
 
 Program: TypeAlias = GraphModule | ExportedProgram
-"""A static graph: what ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned."""
+"""A static graph, which ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned."""
 
 TensorNames: TypeAlias = Mapping[str, torch.Tensor | nn.Module] | nn.Module
-"""Names of tensors: a mapping from names to tensors or modules, or one module."""
+"""Names of tensors, as a mapping from names to tensors or modules, or one module."""
 
 Graphs: TypeAlias = (
     Outputs | Program | Sequence[Outputs | Program] | Mapping[str, Outputs | Program]
 )
-"""Graphs to compare: a mapping from labels to graphs, or graphs one by one or in a list."""
+"""Graphs to compare, as a mapping from labels to graphs, or graphs one by one or in a list."""
 
 CompareNames: TypeAlias = TensorNames | Mapping[str, TensorNames]
 """Names of tensors for all graphs of a comparison, or such for each label."""
 
 Gradient: TypeAlias = torch.Tensor | Sequence[torch.Tensor | None]
-"""What backward starts from: a tensor, or one per output."""
+"""The gradient that backward starts from, as a tensor, or one per output."""
 
 Inputs: TypeAlias = torch.Tensor | GradientEdge | Iterable[torch.Tensor | GradientEdge]
 """What backward accumulates into."""

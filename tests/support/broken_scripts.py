@@ -289,7 +289,7 @@ broken(
 broken(
     "an exploding RNN",
     "exploding",
-    "passes model.cell",
+    "from model.cell to",
     """
     class Net(nn.Module):
         def __init__(self):

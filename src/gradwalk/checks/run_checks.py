@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Real
@@ -23,7 +23,7 @@ from ..torch_api.reading import fake_mode_of
 from ..torch_api.saved_tensors import is_freed
 from .context import CheckContext
 from .cuts_inside import cuts_before_leaves, cuts_inside
-from .depth import layers_of, nearest_of, small_gates, worst_declines
+from .depth import arriving_norms, layers_of, nearest_of, small_gates, worst_declines
 from .finding import Finding
 from .losses import loss_findings, loss_input_findings
 from .memory import saved_memory
@@ -158,7 +158,8 @@ def _depth(evidence: CheckContext, run: RecordedRun, limits: Limits) -> Iterator
             f"{'grows' if grows else 'falls'} from {change.near_norm:.3g} at "
             f"{evidence.place(near)} to {change.far_norm:.3g} at {evidence.place(far)}. That is "
             f"{change.ratio:.3g} times as much, {'above' if grows else 'below'} {threshold:.3g}."
-            f"{_passed(evidence, far, near)}{'' if gate is None else _by_design(evidence, gate)}",
+            f"{_steepest(evidence, run, far, near)}"
+            f"{'' if gate is None else _by_design(evidence, gate)}",
             {"ratio": change.ratio, "norm": change.far_norm, "norm at the start": change.near_norm},
         )
 
@@ -170,25 +171,39 @@ def _by_design(evidence: CheckContext, gate: int) -> str:
     )
 
 
-def _passed(evidence: CheckContext, far: int, near: int) -> str:
-    """The module that the gradient passed most often on the way between two layers."""
+_MOST_OF_IT = 0.8  # of a change, on a logarithmic scale
+
+
+def _steepest(evidence: CheckContext, run: RecordedRun, far: int, near: int) -> str:
+    """The fewest layers in a row over which most of a change happens, by their modules."""
     graph = evidence.captured.graph
-    layers = layers_of(graph)
-    spaces: Counter[str] = Counter()
-    node = far
+    layers, arriving = layers_of(graph), arriving_norms(run)
+    passed, node = [far], far
     while node != near:  # towards the output, where operations have higher numbers
         users = [user for user in graph.pred[node] if user != node]
         if not users:
-            break
+            return ""
         node = min(users, key=lambda user: graph.nodes[user]["sequence_nr"])
-        if node in layers and evidence.namespaces.get(node):
-            spaces[evidence.module(node)] += 1
-    if not spaces:
+        if (
+            node in layers
+            and 0 < arriving.get(node, 0) < math.inf
+            and evidence.namespaces.get(node)
+        ):
+            passed.append(node)
+    logs = [math.log(arriving[each]) for each in passed]
+    enough = _MOST_OF_IT * abs(logs[-1] - logs[0])
+    end, best = 0, (0, len(passed) - 1)
+    for start in range(len(passed)):
+        while end < len(passed) and abs(logs[end] - logs[start]) < enough:
+            end += 1
+        if end == len(passed):
+            break
+        best = min(best, (start, end), key=lambda pair: pair[1] - pair[0])
+    start, end = best
+    first, last = evidence.module(passed[start]), evidence.module(passed[end])
+    if end - start < 2 or first == last:
         return ""
-    space, times = spaces.most_common(1)[0]
-    if times < 3:
-        return ""
-    return f" In between it passes {space} {times} times."
+    return f" Most of this happens over {end - start + 1} layers, from {last} to {first}."
 
 
 def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:

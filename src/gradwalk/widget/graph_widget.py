@@ -142,7 +142,7 @@ class GraphWidget(GraphTraits, Exports):
         """Capture the graph and watch it.
 
         Args:
-            *outputs: Tensors that require grad, ``GradientEdge``s or autograd ``Node``s, any
+            *outputs: Tensors that require grad, gradient edges or autograd nodes, any
                 number, also in lists, tuples and dicts (named by key). Or one static graph: what
                 ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
             names: What to call tensors: a mapping from names to tensors or modules, or one module.
@@ -373,7 +373,7 @@ class GraphWidget(GraphTraits, Exports):
 
         Args:
             *outputs (Outputs | Program): The next graph: tensors that require grad,
-                ``GradientEdge``s or autograd ``Node``s, any number, also in lists, tuples and
+                gradient edges or autograd nodes, any number, also in lists, tuples and
                 dicts. Or one static graph.
             names (TensorNames, optional): Names of tensors: a mapping from names to tensors or
                 modules, or one module. By default the caller's variables.

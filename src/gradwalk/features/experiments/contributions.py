@@ -125,7 +125,7 @@ def contributions(
 
     Args:
         tensor_or_name (torch.Tensor | str): A tensor of the graph, or its name.
-        *outputs (Outputs): Tensors that require grad, ``GradientEdge``s or autograd ``Node``s, any
+        *outputs (Outputs): Tensors that require grad, gradient edges or autograd nodes, any
             number, also in lists, tuples and dicts; each of one number.
         by (By, optional): "edge", the operations that took the tensor; "output", which output
             (which loss) made it; "path", the largest ways from an output to the tensor, and all

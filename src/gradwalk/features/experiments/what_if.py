@@ -152,8 +152,8 @@ def what_if(
     or a tensor, or a tensor's name, for all edges that flow to it, as one.
 
     Args:
-        *outputs (Outputs | RecordedGraph): Tensors that require grad, ``GradientEdge``s or autograd
-            ``Node``s, any number, also in lists, tuples and dicts. Or one `Recording`, or one
+        *outputs (Outputs | RecordedGraph): Tensors that require grad, gradient edges or autograd
+            nodes, any number, also in lists, tuples and dicts. Or one `Recording`, or one
             `GraphWidget` that has recorded a pass: then only nodes below the change run, unless
             your hooks changed gradients.
         cut (Edge | Iterable[Edge], optional): The edges through which no gradient flows, as after
