@@ -16,6 +16,11 @@ def test_finds_the_outer_one_of_two_loops():
     assert find_runs(("aaaaaaaab" + "c") * 5) == [(0, 50, 10)]
 
 
+def test_finds_a_loop_whose_body_repeats_itself():
+    body = "abcde" + "xyabcde" * 3 + "xxyyxy"
+    assert find_runs(body * 15) == [(0, 480, 32)]
+
+
 def test_few_or_short_repetitions_are_none():
     assert find_runs("abcdefgh" * 3) == []
     assert find_runs("ab" * 5) == []

@@ -14,7 +14,8 @@ from ...tracing.annotate import Annotated
 
 LEAST_COUNT = 4  # fewest segments of a run; fewer are clear one by one
 LEAST_COVERED = 16  # fewest tokens in a run
-_MOST_PERIODS = 16  # periods that are tried, the most frequent distances between equal tokens first
+_MOST_PERIODS = 16  # periods that are tried, the most frequent distances between equal parts first
+_WIDTHS = (1, 2, 4, 8)  # lengths of the parts that are compared
 
 
 class Run(NamedTuple):
@@ -44,13 +45,23 @@ def find_runs(tokens: Sequence[Hashable]) -> list[Run]:
 
 
 def _periods(ids: Sequence[int]) -> list[int]:
-    """The most frequent distances from a token to the next equal one."""
-    last: dict[int, int] = {}
+    """The most frequent distances from a part of the sequence to the next equal one.
+
+    Parts of 1, 2, 4 and 8 tokens, by their hashes: in a loop whose body repeats itself, such as the
+    four calls of a Runge-Kutta step, no single token occurs once per step.
+    """
     gaps: Counter[int] = Counter()
-    for place, token in enumerate(ids):
-        if token in last:
-            gaps[place - last[token]] += 1
-        last[token] = place
+    parts = list(ids)
+    for width in _WIDTHS:
+        last: dict[int, int] = {}
+        for place, part in enumerate(parts):
+            if part in last:
+                gaps[place - last[part]] += 1
+            last[part] = place
+        if len(last) == len(parts):
+            break
+        pairs = zip(parts, parts[width:], strict=False)
+        parts = [(part * 1_000_003 ^ following) & 0xFFFF_FFFF for part, following in pairs]
     frequent = [gap for gap, count in gaps.items() if count >= LEAST_COUNT - 1]
     return sorted(frequent, key=lambda gap: (-gaps[gap] * gap, gap))[:_MOST_PERIODS]
 
