@@ -11,7 +11,7 @@ import type { Plan } from "./scene/plan";
 import type { Scene } from "./scene/scene";
 import { isWork } from "./scene/shown_graph";
 import { cardIn, type Planned, sized, WINDOW } from "./scene/sizes";
-import { fitView, type Room } from "./scene/views";
+import { fitView, LEGIBLE, type Room, tallRoom } from "./scene/views";
 import type { Measure } from "./text/measure";
 import type { GraphModel } from "./wire";
 
@@ -29,12 +29,13 @@ interface SceneOptions {
   cache?: ContentCache | undefined;
   /** The nodes' sizes, if known. */
   shapes?: readonly NodeShape[];
-  /** Whether small graphs are drawn as cards, or the cards' size. */
-  cards?: boolean | CardSize;
+  /** Whether small graphs are drawn as cards, or how. */
+  cards?: boolean | Level;
 }
 
-/** The least scale for large cards. */
-const LEAST_FULL = 0.84;
+/** How much a board shows: the next level is taken where the one before is illegible. */
+type Level = CardSize | "signs";
+const LEVELS: readonly Level[] = ["full", "near", "signs"];
 
 /** Make the scene of a graph in one folding. */
 export function foldedScene(
@@ -42,7 +43,7 @@ export function foldedScene(
   folding: Folding,
   direction: Direction,
   measure: Measure,
-  options: Pick<SceneOptions, "cache" | "room"> = {},
+  options: Omit<SceneOptions, "shapes"> = {},
 ): Scene {
   const plan = foldedPlan(grouped, folding);
   return makeScene(grouped.graph, plan, direction, measure, { room: WINDOW, ...options });
@@ -56,14 +57,17 @@ export function makeScene(
   options: SceneOptions = {},
 ): Scene {
   const { cards = true, room } = options;
-  const card = cards === true ? cardIn(graph, plan) : cards || null;
-  if (card === "full" && cards === true && room) {
-    const full = makeScene(graph, plan, direction, measure, { ...options, cards: "full" });
-    if (fitView(full, room).k >= LEAST_FULL) return full;
-    return makeScene(graph, plan, direction, measure, { ...options, cards: "near" });
+  const card = cards === true ? cardIn(graph, plan) : cards === "signs" ? null : cards || null;
+  if (card && cards === true && room && !plan.nodes.some(({ group }) => group)) {
+    const last = room.derivatives ? "near" : "signs";
+    for (const level of LEVELS.slice(LEVELS.indexOf(card))) {
+      const scene = makeScene(graph, plan, direction, measure, { ...options, cards: level });
+      const within = level === "full" ? room : tallRoom(room);
+      if (level === last || fitView(scene, within).k >= LEGIBLE) return scene;
+    }
   }
   // As signs alone where there are too many for cards.
-  const isBoard = card !== null || (cards === true && !graph.static);
+  const isBoard = card !== null || ((cards === true || cards === "signs") && !graph.static);
   const planned: Planned = {
     graph,
     plan: isBoard ? withoutLabels(graph, plan) : plan,

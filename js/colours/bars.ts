@@ -11,7 +11,7 @@ const LOG_LEAST = 0.06;
 /** Space between a number and the edges of its bar, px. */
 const APART = 1;
 /** The least thickness of a horizontal bar with a number, px. */
-const THICK = 15;
+const THICK = 16;
 
 /** A bar with a known gradient and its norm. NaN counts as Infinity. */
 interface KnownBar {

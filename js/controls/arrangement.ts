@@ -4,7 +4,7 @@ import { whenResized } from "../dom/when_resized";
 import type { Drawing } from "../interact/drawing";
 import { MOST_CARDS } from "../scene/card";
 import type { Scene } from "../scene/scene";
-import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/views";
+import { FIRST_SCALE, LARGEST_FIT, LEGIBLE, MARGIN, READABLE, type Room } from "../scene/views";
 import type { GraphModel } from "../wire";
 
 const NARROW = 640;
@@ -15,6 +15,8 @@ const ROOM_TO_OPEN = 480;
 /** The greatest height of the drawing, px: the part of a model that a window of 900 px can show. */
 const MOST_HEIGHT = 600;
 const MOST_OF_MODEL = 680;
+/** The same where a lower picture is illegible. */
+const TALLEST = 860;
 const LEAST_PANEL = 220;
 
 /**
@@ -85,11 +87,11 @@ export class Arrangement {
   }
 
   /** The largest size of a picture, px; about a notebook's before the widget is in the page. */
-  roomFor({ nodes }: Pick<GraphModel, "nodes">): Size {
+  roomFor({ nodes }: Pick<GraphModel, "nodes">): Room {
     const isModel = nodes.length > MOST_CARDS && nodes.some(({ namespace }) => namespace);
     const height = isModel ? MOST_OF_MODEL : MOST_HEIGHT;
     const { clientWidth } = this.drawing.canvas;
-    return { width: clientWidth - this.drawing.viewport.cover || 1000, height };
+    return { width: clientWidth - this.drawing.viewport.cover || 1000, height, tallest: TALLEST };
   }
 
   /** Whether the panel lies over the picture, and may open by itself. */
@@ -150,7 +152,11 @@ function defaultHeight(scene: Scene | null, width: number): number {
   // The reader will open closed boxes, so leave room.
   const hasBoxes = scene.nodes.some((node) => node.group);
   const [least, most] = hasBoxes ? [ROOM_TO_OPEN, MOST_OF_MODEL] : [LEAST_HEIGHT, MOST_HEIGHT];
-  return Math.max(least, Math.min(most, scene.height * readable + 2 * MARGIN));
+  const high = (scale: number) => scene.height * scale + 2 * MARGIN;
+  return Math.max(
+    least,
+    Math.min(high(readable), Math.max(most, Math.min(TALLEST, high(LEGIBLE)))),
+  );
 }
 
 function defaultPanel(width: number): number {

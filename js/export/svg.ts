@@ -74,7 +74,7 @@ export const STILL_FOOTERS: ((
 ) => { parts: Part[]; height: number })[] = [];
 
 /** The default page, px. */
-const PAGE = { width: 1200, height: 700 };
+const PAGE = { width: 1200, height: 700, tallest: 900 };
 
 /** Return the text of an SVG file with the widget's drawing, without a browser. */
 export function svg(given: GraphModel, options: SvgOptions): string {

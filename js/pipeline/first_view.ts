@@ -14,16 +14,12 @@ import { foldedScene } from "../pipeline";
 import { MOST_CARDS } from "../scene/card";
 import type { Scene } from "../scene/scene";
 import { isWork } from "../scene/shown_graph";
-import { fitView, LEGIBLE, type Size } from "../scene/views";
+import { fitView, LEGIBLE, type Room, tallRoom } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 
 /** A board is drawn left to right unless another direction is this much larger. */
 const PREFERRED = 1.15;
-/** The least scale of a whole board: in a narrow window, and in a wide one. */
-const BOARD = [0.55, 0.75];
-/** A wide window, px. */
-const WIDE = 1200;
 /** The least area of a closed box with its gaps, px². */
 const LEAST_AREA = 4000;
 /** A picture with fewer items is opened further, box by box, even if similar boxes stay closed. */
@@ -46,7 +42,7 @@ export function fittingFolding(
   grouped: GroupedGraph,
   direction: Direction,
   measure: Measure,
-  room: Size,
+  room: Room,
   cache: ContentCache = new Map(),
 ): Folding {
   const { tree, graph } = grouped;
@@ -58,7 +54,9 @@ export function fittingFolding(
   };
   if (graph.nodes.length <= MOST_CARDS) {
     const whole = wholeFolding(tree);
-    if (look(whole).k >= BOARD[room.width < WIDE ? 0 : 1]) return whole;
+    const isSmall = graph.nodes.length <= FEW_THINGS;
+    const within = isSmall ? tallRoom(room) : room;
+    if (boardScale(grouped, whole, direction, measure, room, within) >= LEGIBLE) return whole;
   }
   const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
   const isWithin = withinBlocks(grouped);
@@ -175,7 +173,7 @@ export function openedBlock(
   path: string,
   direction: Direction,
   measure: Measure,
-  room: Size,
+  room: Room,
   cache: ContentCache = new Map(),
 ): Folding | null {
   const { tree } = grouped;
@@ -207,16 +205,29 @@ function contentOf(grouped: GroupedGraph, folding: Folding, path: string): numbe
   return nodes.filter(({ frame }) => isWithin(frame)).length;
 }
 
+/** The scale at which a whole graph, laid out as cards for one room, fits within another. */
+function boardScale(
+  grouped: GroupedGraph,
+  whole: Folding,
+  direction: Direction,
+  measure: Measure,
+  room: Room,
+  within: Room,
+): number {
+  const scene = foldedScene(grouped, whole, direction, measure, { room, cards: "near" });
+  return fitView(scene, within).k;
+}
+
 /** The direction with the largest board: left to right by default, like a formula; modules too. */
-export function bestDirection(graph: GraphModel, room: Size, measure: Measure): Direction {
+export function bestDirection(graph: GraphModel, room: Room, measure: Measure): Direction {
   if (graph.static) return "up"; // its data flows down
   if (graph.nodes.length > MOST_CARDS) return "left";
   const grouped = groupedGraph(graph);
   const whole = wholeFolding(grouped.tree);
   const scale = (direction: Direction) =>
-    fitView(foldedScene(grouped, whole, direction, measure, { room }), room).k;
+    boardScale(grouped, whole, direction, measure, room, tallRoom(room));
   const left = scale("left");
-  return left >= BOARD[1] || left * PREFERRED >= scale("down") ? "left" : "down";
+  return left >= LEGIBLE || left * PREFERRED >= scale("down") ? "left" : "down";
 }
 
 /** The first view of a graph; `whole` shows every node. */
@@ -225,7 +236,7 @@ export function firstScene(
   direction: Direction,
   measure: Measure,
   whole: boolean,
-  room: Size = { width: 1200, height: 700 },
+  room: Room = { width: 1200, height: 700 },
 ): Scene {
   const grouped = groupedGraph(graph);
   const folding = whole

@@ -25,7 +25,7 @@ export function drawsConstants({ nodes, static: isStatic }: GraphModel): boolean
 /** Sizes of both kinds, px. */
 const SIZES = {
   full: { width: 148, header: 46, row: 62, pad: 12, quiet: [84, 84] },
-  near: { width: 72, header: 26, row: 22, pad: 7, quiet: [48, 46] },
+  near: { width: 70, header: 26, row: 22, pad: 7, quiet: [48, 46] },
 } as const;
 
 /** The height of a line of summands, px, and the most summands. */
@@ -40,7 +40,7 @@ const ABOVE_INPUTS = 22;
 /** Height of a row of a matrix, px. */
 const LINE = 16;
 /** Width of a leaf with rows, px. */
-const LEDGER = 132;
+const LEDGER = 148;
 /** The size of a number input, px, and the margin of their grid. */
 export const INPUT = { width: 52, height: 24, rim: 3 };
 

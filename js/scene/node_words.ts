@@ -68,7 +68,7 @@ const TITLE_ROOM = 220;
 const NAME_ROOM = 130;
 const SHAPE_ROOM = 170;
 const ARGUMENT_ROOM = 90;
-const QUIET_ROOM = 150;
+const QUIET_ROOM = 180;
 const VALUE_ROOM = 128;
 /** The most rows of a matrix that are written. */
 const MOST_ROWS = 4;

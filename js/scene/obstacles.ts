@@ -5,7 +5,7 @@ import { type Box, Grid } from "./grid";
 import type { Place, Scene, SceneEdge, SceneNode } from "./scene";
 
 /** Height of a text written on an edge or beside a node, px. */
-export const TEXT_HEIGHT = 13;
+export const TEXT_HEIGHT = 16;
 /** Between the text and the ends of its box, px. */
 export const TEXT_PAD = 4;
 

@@ -7,7 +7,7 @@ import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocke
 import { HEADER, titleWidth } from "./frame";
 import type { NodeShape } from "./node_shape";
 import type { Sized } from "./sizes";
-import { fitView, LEGIBLE, type Room, type Size } from "./views";
+import { fitView, LEGIBLE, type Room, type Size, tallRoom } from "./views";
 
 /** Between cards, px: with room for a number on an arrow. */
 const CARD_GAPS = {
@@ -31,18 +31,12 @@ const PADDING = 10;
 const BOARD_PADDING = 8;
 
 /** Between columns of small cards that would otherwise be wrapped, px. */
-const DENSE = 12;
-/** The scale at which a board is easy to read. */
-const WELL_READ = 0.8;
+const DENSE = 10;
 /** The factors on the room's proportions that wrapping tries, and the gain that it needs. */
-const WRAPS = [1, 2.5, 5];
-const TILE_WRAPS = [1, 1.7, 2.5, 5];
+const WRAPS = [1, 1.7, 2.5, 3.5, 5, 7];
 const WORTH = 1.05;
 /** Shorter pictures, as a share of the room, are not wrapped. */
 const WRAPPED = 0.8;
-/** Below this scale boxes are wrapped as well, then nothing docks. */
-const LEAST_WHOLE = 0.75;
-const LEAST_READ = 0.6;
 /** The most tiles that are wrapped in several ways. */
 const MOST_TILES = 60;
 /** Below this scale, no wrapping helps. */
@@ -55,23 +49,40 @@ interface PlaceOptions {
 
 /** Lay out a picture: the place of everything, in the layout's coordinates. */
 export function place(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
+  const { room } = options;
+  const isOfCards = sized.card && !sized.plan.nodes.some(({ group }) => group);
+  const within = (room: Room | undefined) =>
+    (isOfCards ? cardsIn : tilesIn)(sized, measure, { ...options, room });
+  const placed = within(room);
+  const isLegible =
+    !room?.tallest || sized.card === "full" || scaleIn(room, placed, sized.direction) >= LEGIBLE;
+  return isLegible ? placed : within(tallRoom(room));
+}
+
+/** The scale at which a room shows a whole picture. */
+function scaleIn(room: Size, { width, height }: Placement, direction: Direction): number {
+  return fitView(
+    isHorizontal(direction) ? { width: height, height: width } : { width, height },
+    room,
+  ).k;
+}
+
+/** Place cards in one row, or in as many as make them largest. */
+function cardsIn(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
   const { graph, plan, shapes, times, card } = sized;
-  if (!card || plan.nodes.some(({ group }) => group)) return tilesIn(sized, measure, options);
   const docks = docksOf(graph, plan, shapes, times);
   const { room } = options;
   if (!room) return laidOut(sized, docks, measure, options);
-  const horizontal = isHorizontal(sized.direction);
-  const scale = ({ width, height }: Placement) =>
-    fitView(horizontal ? { width: height, height: width } : { width, height }, room).k;
+  const scale = (placed: Placement) => scaleIn(room, placed, sized.direction);
   let best = laidOut(sized, docks, measure, options, { long: Infinity, wrapsBoxes: false });
   // Without wrapping if that is easy to read or has large cards; else the largest wrapping.
-  if (card === "full" || scale(best) >= WELL_READ) return best;
-  if (scale(best) < LEAST_WHOLE && !room.derivatives) {
+  if (card === "full" || scale(best) >= LEGIBLE) return best;
+  if (!room.derivatives) {
     const dense = { long: Infinity, wrapsBoxes: false, rankGap: DENSE };
     best = laidOut(sized, docks, measure, options, dense);
-    if (scale(best) >= LEAST_WHOLE) return best;
+    if (scale(best) >= LEGIBLE) return best;
   }
-  const [long, high] = horizontal ? [room.width, room.height] : [room.height, room.width];
+  const [long, high] = lengths(room, sized.direction);
   const attempt = (docked: readonly Dock[], wrapsBoxes: boolean) => {
     for (const times of WRAPS) {
       const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsBoxes };
@@ -80,33 +91,31 @@ export function place(sized: Sized, measure: Measure, options: PlaceOptions): Pl
     }
   };
   attempt(docks, false);
-  if (scale(best) < LEAST_WHOLE && plan.frames.length > 0) attempt(docks, true);
+  if (scale(best) < LEGIBLE && plan.frames.length > 0) attempt(docks, true);
   // Docked nodes make rows taller, so they go last.
-  if (scale(best) < LEAST_READ && docks.length > 0) attempt([], true);
+  if (scale(best) < LEGIBLE && docks.length > 0) attempt([], true);
   return best;
 }
 
 /** Place tiles in rows as long as the room, or in more rows if only that is readable. */
 function tilesIn(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
   const { room } = options;
-  const { plan, direction } = sized;
-  const horizontal = isHorizontal(direction);
-  const best = { placed: laidOut(sized, [], measure, options), scale: 0 };
-  if (!room || plan.nodes.length > MOST_TILES) return best.placed;
-  const scale = ({ width, height }: Placement) =>
-    fitView(horizontal ? { width: height, height: width } : { width, height }, room).k;
-  best.scale = scale(best.placed);
-  const [long, high] = horizontal ? [room.width, room.height] : [room.height, room.width];
-  for (const times of TILE_WRAPS) {
-    if (best.scale >= LEGIBLE || best.scale < HOPELESS) break;
+  let best = laidOut(sized, [], measure, options);
+  if (!room || sized.plan.nodes.length > MOST_TILES) return best;
+  const scale = (placed: Placement) => scaleIn(room, placed, sized.direction);
+  const [long, high] = lengths(room, sized.direction);
+  for (const times of WRAPS) {
+    if (scale(best) >= LEGIBLE || scale(best) < HOPELESS) break;
     const wrap = { long: WRAPPED * long, aspect: (times * high) / long };
     const placed = laidOut(sized, [], measure, options, wrap);
-    if (scale(placed) > WORTH * best.scale) {
-      best.placed = placed;
-      best.scale = scale(placed);
-    }
+    if (scale(placed) > WORTH * scale(best)) best = placed;
   }
-  return best.placed;
+  return best;
+}
+
+/** A room's length along the flow and across it. */
+function lengths({ width, height }: Size, direction: Direction): [number, number] {
+  return isHorizontal(direction) ? [width, height] : [height, width];
 }
 
 function laidOut(
@@ -147,7 +156,7 @@ function laidOut(
           : TILE_GAP
       : horizontal
         ? Math.max(52, Math.min(96, widest + 34))
-        : 50,
+        : 56,
     ...(card && isWhole && { crossGap: CROSS_GAP, edgeGap: LINE_GAP }),
     ...(room && wrapIn(room, direction)),
     ...wrap,

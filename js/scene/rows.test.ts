@@ -36,7 +36,7 @@ function rowsOf(name: string, signs: readonly string[], other: Partial<GraphMode
 
 describe("the rows of a leaf", () => {
   it("say which operand it was, and the other one's name or number", () => {
-    expect(rowsOf("w", ["×", "×"], { value: 0.4621 })).toEqual(["w × 0.4621", "w × 0.4621"]);
+    expect(rowsOf("w", ["×", "×"], { value: 0.4621 })).toEqual(["w × 0.46", "w × 0.46"]);
     expect(rowsOf("w", ["×", "×"], { value: 1, changed: null })).toEqual(["w × …", "w × …"]);
     expect(rowsOf("w", ["×", "×"], { value: -0.083899 })[0]).toBe("w × −0.084");
   });

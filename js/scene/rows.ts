@@ -77,7 +77,7 @@ function called(node: NodeModel | null): string {
 /** A short number: two digits of a long one. */
 function inShort(value: number): string {
   const text = boardNumber(value);
-  return text.length <= MOST_OF_ONE ? text : boardNumber(Number(value.toPrecision(2)));
+  return text.length < MOST_OF_ONE ? text : boardNumber(Number(value.toPrecision(2)));
 }
 
 function fitted(text: string): string {

@@ -19,8 +19,8 @@ const PAD = 12;
 const TALL = 72;
 const LONG = 150;
 /** From one bar to the next: ideal, least with numbers, and without. */
-const PITCH = { ideal: 48, least: 34, plain: 34 };
-const ROW = { ideal: 26, plain: 18 };
+const PITCH = { ideal: 56, least: 40, plain: 34 };
+const ROW = { ideal: 26, plain: 20 };
 /** A strip's share of the room, which leaves some for its neighbours; a wide one takes more for numbers. */
 const SHARE = 0.5;
 const MOST_SHARE = 0.7;

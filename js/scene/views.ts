@@ -1,5 +1,5 @@
 import { isHorizontal } from "../layout/direction";
-import { FONTS } from "../text/measure";
+import { SMALLEST } from "../text/measure";
 import type { Box } from "./grid";
 import type { Scene } from "./scene";
 
@@ -17,12 +17,19 @@ export interface Size {
 
 /** The room for a picture. */
 export interface Room extends Size {
+  /** The greatest height of a picture that is illegible at `height`. */
+  tallest?: number;
   /** Whether a board's arrows need room for local derivatives. */
   derivatives?: boolean;
 }
 
-/** The scale at which the names of boxes are 11 px high. */
-export const LEGIBLE = 11 / FONTS.title.size;
+/** The room at its greatest height. */
+export function tallRoom(room: Room): Room {
+  return { ...room, height: Math.max(room.height, room.tallest ?? 0) };
+}
+
+/** The scale at which the smallest letters are 11 px high. */
+export const LEGIBLE = 11 / SMALLEST;
 /** Small graphs are not blown up. */
 export const LARGEST_FIT = 1.2;
 /** On a full screen, which may be seen from afar, they fill it. */

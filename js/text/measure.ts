@@ -20,20 +20,23 @@ export type Style =
   | "number"
   | "digits";
 
+/** The smallest letters at rest, px. A picture at a scale of `LEGIBLE` (scene/views.ts) has none under 11 px. */
+export const SMALLEST = 13;
+
 export const FONTS: Record<Style, { size: number; weight: number; family: string }> = {
   title: { size: 13.5, weight: 600, family: SANS },
-  name: { size: 11, weight: 600, family: SANS },
-  shape: { size: 10.5, weight: 400, family: MONO },
-  flag: { size: 10.5, weight: 600, family: SANS },
-  edge: { size: 10, weight: 400, family: SANS },
-  stub: { size: 10, weight: 400, family: SANS },
-  gradient: { size: 10.5, weight: 600, family: SANS },
+  name: { size: SMALLEST, weight: 600, family: SANS },
+  shape: { size: SMALLEST, weight: 400, family: SANS },
+  flag: { size: SMALLEST, weight: 600, family: SANS },
+  edge: { size: SMALLEST, weight: 400, family: SANS },
+  stub: { size: SMALLEST, weight: 400, family: SANS },
+  gradient: { size: SMALLEST, weight: 600, family: SANS },
   sign: { size: 25, weight: 600, family: SANS },
   card: { size: 16, weight: 700, family: SANS },
-  cell: { size: 11, weight: 400, family: SANS },
+  cell: { size: SMALLEST, weight: 400, family: SANS },
   label: { size: 13.5, weight: 700, family: SANS },
   number: { size: 22, weight: 600, family: SANS },
-  digits: { size: 13, weight: 600, family: SANS },
+  digits: { size: SMALLEST, weight: 600, family: SANS },
 };
 
 /** Whether the style's font is monospaced. */

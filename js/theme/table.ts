@@ -1,4 +1,4 @@
-import { FONTS, MONO, SANS, type Style } from "../text/measure";
+import { FONTS, MONO, SANS, SMALLEST, type Style } from "../text/measure";
 import type { COLOURS } from "./colours";
 
 /** A colour of the theme, of the element's category, or none. */
@@ -116,7 +116,11 @@ export const TABLE: readonly Row[] = [
   [area("grad-soft", "grad", 3), "gw-edge.is-running gw-edge-folded rect"],
   [{ ...fill("dim"), ...fontOf("edge"), ...MIDDLE }, "gw-edge-label text"],
   [fill("accent"), "gw-edge.is-lit gw-edge-label text"],
-  [{ ...fill("dim"), ...font(600, 10), ...MIDDLE }, "gw-edge-count text", "gw-edge-folded text"],
+  [
+    { ...fill("dim"), ...font(600, SMALLEST), ...MIDDLE },
+    "gw-edge-count text",
+    "gw-edge-folded text",
+  ],
   [{ opacity: "0" }, "gw-edge-folded.is-shy"],
   [{ opacity: "1" }, "gw-edge.is-lit gw-edge-folded.is-shy"],
   [area("grad-soft", "grad", 0.8), "gw-gradient rect"],
