@@ -35,6 +35,13 @@ describe("a recording", () => {
     );
   });
 
+  it("has no step for what is no node of the pass, such as a cut", () => {
+    const graph = MODELS["h = w * x + b"]();
+    const { steps, run } = fakeRun(graph, "fine");
+    const recording = recordingOf(graph, steps, run);
+    expect(stateAt(recording, graph.nodes.length, steps.length)).toBe("not reached");
+  });
+
   it("is ready exactly when every edge into a node that runs has carried its gradient", () => {
     fc.assert(
       fc.property(runs, ({ graph, steps, recording }) => {

@@ -230,7 +230,7 @@ export function stateAt(
   node: number,
   cursor: number,
 ): NodeState {
-  if (step[node] === 0) return "not reached";
+  if (!step[node]) return "not reached"; // constants and cuts have no step
   if (cursor < ready[node]) return "waiting";
   if (cursor < begin[node]) return "ready";
   return cursor <= step[node] ? "running" : "done";
