@@ -35,7 +35,7 @@ describe("a recording", () => {
     );
   });
 
-  it("has no step for what is no node of the pass, such as a cut", () => {
+  it("has no step for a cut, which is not in the pass", () => {
     const graph = MODELS["h = w * x + b"]();
     const { steps, run } = fakeRun(graph, "fine");
     const recording = recordingOf(graph, steps, run);
