@@ -54,9 +54,7 @@ export const GONE =
   "The kernel that made this picture has gone, and its tensors with it: stepping shows what was " +
   "recorded and moves no .grad. Run the cell again for a new picture.";
 
-/**
- * Return the `render` that anywidget calls for each view, from a function that fills an element and returns its end.
- */
+/** Return the `render` that anywidget calls for each view; `fill` fills an element and returns its end. */
 export function drawnBy<T extends object>(
   draw: (el: HTMLElement, model: AnyModel<T>) => () => void,
 ) {

@@ -15,10 +15,7 @@ import { SidePanel } from "./view/side_panel";
 import { type PartView, VIEW_PARTS, type ViewPart } from "./view/view_part";
 import type { StartWorker } from "./worker/scene_maker";
 
-/**
- * Fill an element with the widget: tools, drawing, panel, stepping bar. A worker lays out large graphs if possible.
- * Returns a function that removes everything.
- */
+/** Fill an element with the widget, with a worker for large graphs. Returns a function that removes everything. */
 export function createView(
   host: HTMLElement,
   channel: Channel,

@@ -19,10 +19,7 @@ interface KnownBar {
   norm: number;
 }
 
-/**
- * The fills of one strip's bars. A bar's height is the norm of its parameters' gradient, on a linear scale from 0, or
- * on a logarithmic one when the norms are far apart.
- */
+/** The fills of one strip's bars: the norms on a linear scale from 0, or a logarithmic one if they are far apart. */
 export function fillsOf(
   bars: readonly KnownBar[],
   measure: Measure,

@@ -68,9 +68,7 @@ export function mergedRecording(
   return { ...recording, steps: sparse, total: steps.length };
 }
 
-/**
- * The merged steps as a graph with one node per step. A node that passes run in opposite orders has one step per order.
- */
+/** The merged steps as a graph with one node per step; passes in opposite orders have one step per order. */
 export function stepGraph({ graph, panes }: United, steps: readonly MergedStepModel[]): GraphModel {
   const nodes = steps.map((step, id) => ({ ...graph.nodes[step.node], id }));
   const isStatic = panes.every((pane) => pane.graph.static);

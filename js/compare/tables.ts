@@ -266,10 +266,7 @@ interface Row {
   differs: boolean;
 }
 
-/**
- * A table of the selected node, one column per graph. Differing rows are bold and have a sign; equal facts share one
- * line.
- */
+/** A table of the selected node, a column per graph. Differing rows have a sign; equal facts share one line. */
 function createNodeTable(): NodeTable {
   const title = element("h2", "gw-table-title");
   const about = element("p", "gw-about");
@@ -376,10 +373,7 @@ function factView({ name, texts }: Row): HTMLElement {
   );
 }
 
-/**
- * `height` is the number of rows that a missing node's cell spans, 0 in all rows but the first. `instead` is what the
- * graph has in the node's place.
- */
+/** `height`: the rows that a missing node's cell spans; 0 below the first. `instead`: what is in its place. */
 function rowView(
   { name, texts, differs }: Row,
   of: readonly (number | null)[],

@@ -16,9 +16,7 @@ interface Progress {
 /** Shorter work needs no message, ms. */
 const SOON_MS = 500;
 
-/**
- * An overlay for a drawing that is not ready: what is being done, and a button to cancel. `left` takes the focus back.
- */
+/** An overlay while a drawing is made, with a button to cancel. `left` takes the focus back. */
 export function createProgress(left: () => void): Progress {
   const words = element("span", { class: "gw-progress-text", role: "status" });
   const line = element("span", { class: "gw-progress-line", "aria-hidden": "true" });

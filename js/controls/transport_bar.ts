@@ -31,10 +31,7 @@ interface BarState {
   of?: string;
 }
 
-/**
- * The buttons and the slider that step through a pass, with words about the step. `show` selects a node and brings it
- * into view.
- */
+/** The buttons and the slider that step through a pass, with words. `show` selects a node and moves to it. */
 export class TransportBar {
   readonly element: HTMLElement;
   /** Notes over the picture, so that nothing moves when one appears. */

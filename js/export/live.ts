@@ -17,10 +17,7 @@ export interface SvgFile {
 const BETWEEN = 24;
 const LABEL = 24;
 
-/**
- * The pictures of a widget with this root, side by side, at full detail. The title is for screen readers; the colours'
- * legend is below.
- */
+/** The pictures of a widget side by side, at full detail, above the legend of the colours. */
 export function liveSvg(
   snapshots: readonly (Snapshot | null)[],
   root: Element,

@@ -1,4 +1,4 @@
-import type { GroupTree } from "./tree";
+import type { GroupedEdges } from "./tree";
 
 /** Operations that belong to the layer before: normalisation and activation. */
 const FOLLOWS = /Native|BatchN|luB|moid|anh|ish|plus/;
@@ -31,22 +31,11 @@ export function isFollower(role: number): boolean {
 }
 
 /**
- * Has the closed box of a layer take in what follows it: a normalisation with its own parameters, an activation. It does
- * where nothing else uses the layer's result. Linear in nodes and edges.
- *
- * Args:
- *   graph: edges and groups.
- *   role: per node, what it is to a layer.
- *   isLayer: whether the closed box of a group is one layer.
- *   box: per node, the closed box that it lies in, -1 where it shows; changed.
- *   keep: nodes to show nonetheless.
+ * Let a layer's closed box take in the normalisation and activation after it, if nothing else uses its result. Changes
+ * `box`: per node, its closed box, -1 if it is drawn itself. `keep` are nodes to draw anyway.
  */
 export function joinLayers(
-  {
-    source,
-    target,
-    tree,
-  }: { source: ArrayLike<number>; target: ArrayLike<number>; tree: GroupTree },
+  { source, target, tree }: GroupedEdges,
   role: ArrayLike<number>,
   isLayer: (group: number) => boolean,
   box: Int32Array,
@@ -73,19 +62,11 @@ export function joinLayers(
 }
 
 /**
- * Has a sum take in the activation that follows it, and a likelihood the log softmax before it, where nothing else uses
- * the result between them. Linear in nodes and edges.
- *
- * Args: as for `joinLayers`; `operations` says how many each group holds. Absorbed nodes have no box afterwards.
- *
- * Returns per node the one that it is drawn with; -1 for most.
+ * Let a sum take in the activation after it, and a likelihood the log softmax before it, if nothing else uses the result
+ * between them. Absorbed nodes then have no box. Returns per node the one that it is drawn with; -1 for most.
  */
 export function joinSums(
-  {
-    source,
-    target,
-    tree,
-  }: { source: ArrayLike<number>; target: ArrayLike<number>; tree: GroupTree },
+  { source, target, tree }: GroupedEdges,
   role: ArrayLike<number>,
   operations: ArrayLike<number>,
   box: Int32Array,

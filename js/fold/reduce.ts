@@ -1,12 +1,8 @@
 import { PLUMBING } from "../wire";
 import { joinLayers, joinSums } from "./layers";
-import type { GroupTree } from "./tree";
+import type { GroupedEdges, GroupTree } from "./tree";
 
-export interface ReduceInput {
-  /** Per edge, its ends; acyclic. */
-  source: ArrayLike<number>;
-  target: ArrayLike<number>;
-  tree: GroupTree;
+export interface ReduceInput extends GroupedEdges {
   /** Paths of open groups. A group's content is visible if it and all groups around it are open. */
   open: ReadonlySet<string>;
   /** Folds nodes that only pass a tensor on into the edges that they sit on. */
@@ -56,12 +52,9 @@ export interface Visible {
   edgeOf: Int32Array;
 }
 
-/**
- * The visible part of a graph: closed groups become nodes, edges inside them vanish, and edges that meet at one merge.
- * Linear in nodes and edges.
- */
+/** The visible part of a graph: closed groups are nodes, and edges that meet at one merge. Linear in its size. */
 export function reduce(input: ReduceInput): Visible {
-  const { source, target, tree, plumbing } = input;
+  const { source, tree, plumbing } = input;
   const closed = closedBoxes(tree, input.open);
   const box = tree.groupOf.map((g) => closed[g]);
   let sumOf: Int32Array | null = null;
@@ -71,13 +64,9 @@ export function reduce(input: ReduceInput): Visible {
     joinLayers(input, role, isLayer, box, plumbing.keep);
     sumOf = joinSums(input, role, operations, box, plumbing.keep);
   }
-  const lines = foldPlumbing(
-    box.length,
-    source,
-    target,
-    (v) =>
-      plumbing?.flag[v] === 1 && box[v] < 0 && !plumbing.keep?.has(v) && !(sumOf && sumOf[v] >= 0),
-  );
+  const mayFold = (v: number) =>
+    plumbing?.flag[v] === 1 && box[v] < 0 && !plumbing.keep?.has(v) && !(sumOf && sumOf[v] >= 0);
+  const lines = foldPlumbing(box.length, input, mayFold);
   const isFolded = new Uint8Array(box.length);
   for (const line of lines) for (const v of line.folded) isFolded[v] = 1;
 
@@ -157,20 +146,10 @@ interface Line {
   folded: number[];
 }
 
-/**
- * Folds nodes that only pass a tensor on (views, casts, expands) into the edge that they sit on.
- *
- * Args:
- *   n: number of graph nodes.
- *   source, target: per edge, the graph nodes it joins.
- *   mayFold: whether a node may be folded; it is, if it has exactly one edge in and one out.
- *
- * Returns the lines in the order of their first edges. The graph must be acyclic.
- */
+/** Fold nodes with one edge in and one out that only pass a tensor on. Lines are in the order of their first edges. */
 function foldPlumbing(
   n: number,
-  source: ArrayLike<number>,
-  target: ArrayLike<number>,
+  { source, target }: GroupedEdges,
   mayFold: (node: number) => boolean,
 ): Line[] {
   const above = new Int32Array(n);

@@ -1,5 +1,5 @@
 import { isStep } from "../scene/module_class";
-import { type GroupTree, lastPart } from "./tree";
+import { type GroupedEdges, type GroupTree, lastPart } from "./tree";
 
 /** The fewest blocks of a strip; fewer are clear one by one, like the two or three of a ResNet stage. */
 const LEAST_BLOCKS = 4;
@@ -9,10 +9,7 @@ const ABOUT_AS_LARGE = 0.02;
 const HOLDERS = /^(Sequential|ModuleList|ModuleDict)$/;
 
 /** A graph's edges, groups and operations. */
-interface Operations {
-  source: ArrayLike<number>;
-  target: ArrayLike<number>;
-  tree: GroupTree;
+interface Operations extends GroupedEdges {
   /** Per node, its operation, "AddmmBackward0". */
   op: ArrayLike<string>;
 }

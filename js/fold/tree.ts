@@ -17,15 +17,14 @@ export interface GroupTree {
   byPath: ReadonlyMap<string, number>;
 }
 
-/**
- * Reads the tree of groups off the nodes' namespaces, in time linear in their number.
- *
- * Args:
- *   namespaces: per graph node, the modules around it from the outermost in, "encoder/layers/0"; "" for none.
- *     Empty parts ("a//b", "/a") are left out.
- *
- * Example: `groupTree(["a/b", "a", ""]).path` is `["", "a", "a/b"]`.
- */
+/** A graph's edges, by their ends, and its groups. Acyclic. */
+export interface GroupedEdges {
+  source: ArrayLike<number>;
+  target: ArrayLike<number>;
+  tree: GroupTree;
+}
+
+/** The tree of groups of the nodes' namespaces, "encoder/layers/0"; empty parts ("a//b") are left out. Linear. */
 export function groupTree(namespaces: readonly string[]): GroupTree {
   const path = [""];
   const parent = [-1];

@@ -140,9 +140,7 @@ export class Drawing {
     glide(this.canvas, { scene: before, view }, scene, viewport.view);
   }
 
-  /**
-   * Draw the updated graph; `was` has each node's id before. A held place stays, and a scene seen whole stays whole.
-   */
+  /** Draw the updated graph. `was`: ids before. A held place stays, and a scene seen whole stays whole. */
   become(
     graph: GraphModel,
     scene: Scene,

@@ -147,10 +147,7 @@ export class FoldController {
     this.timer = window.setTimeout(start);
   }
 
-  /**
-   * Draw the updated graph with its direction and folding. `was` is null if only numbers changed: then nothing is laid
-   * out.
-   */
+  /** Draw the updated graph as folded. `was` is null if only numbers changed: then nothing is laid out. */
   follow(graph: GraphModel, origin: GraphModel, source: GraphSource, was: Was | null): void {
     const { wanted, drawn, drawing } = this;
     if (!wanted || !drawing.scene || this.work || wanted !== drawn) {

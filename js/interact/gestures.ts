@@ -22,10 +22,7 @@ export function pressToFold(
   return true;
 }
 
-/**
- * Open and close by keyboard: Enter enters a closed box, + opens it in place, - closes the group around a node. Space
- * only selects.
- */
+/** Open and close by keyboard: Enter enters a closed box, + opens it in place, - closes the group around a node. */
 export function keyToFold(
   folds: FoldController,
   breadcrumbs: Breadcrumbs,

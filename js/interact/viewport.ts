@@ -187,10 +187,7 @@ export class Viewport {
     return this.move(revealView(this.camera.aim, box, this.sight));
   }
 
-  /**
-   * Move at the same scale just enough to show the node and its outgoing edges. For a hidden node, show its box if that
-   * is out of view.
-   */
+  /** Move at the same scale just enough to show the node and its outgoing edges, or the box that hides it. */
   follow(id: number): void {
     const { scene, sight } = this;
     const { aim } = this.camera;

@@ -350,10 +350,7 @@ function linesToMiddle(layered: Layered, order: Int32Array): Int32Array {
   return result;
 }
 
-/**
- * Move an order closer to the input's at no cost in crossings: mirror the picture if more siblings then read from left
- * to right, and sort leaves of one parent.
- */
+/** Move an order closer to the input's without more crossings: mirror the picture, and sort leaves of one parent. */
 export function followInput(layered: Layered, order: Int32Array): Int32Array {
   const { size, ranks, down } = layered;
   const position = new Int32Array(size);
@@ -396,10 +393,7 @@ function isLeaf({ up, down }: Layered, v: number): boolean {
   return down.start[v + 1] === down.start[v] && up.start[v + 1] - up.start[v] === 1;
 }
 
-/**
- * Mark the spine: the nodes on every longest path, which are drawn on one vertical line. Where the longest paths part,
- * as in a diamond, the spine pauses.
- */
+/** Mark the spine: the nodes on every longest path, drawn on one vertical line. It pauses where the paths part. */
 export function spine({ size, ranks, up, down, n }: Layered): Uint8Array {
   // Count real nodes only, so that a skip is not taken for the main path.
   const above = new Int32Array(size);

@@ -201,10 +201,7 @@ function split(whole: Graph): Part[] {
   });
 }
 
-/**
- * Pack boxes in rows from left to right, tops aligned, in the given order. A new row starts only when one row would be
- * far wider than tall. Returns the top left corners and the extent, px.
- */
+/** Pack boxes in rows from left to right, in order, in more than one row only if one would be far wider than tall. */
 export function pack(width: Float64Array, height: Float64Array, gap: number) {
   const k = width.length;
   const left = new Float64Array(k);

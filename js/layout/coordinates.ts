@@ -118,10 +118,7 @@ class Coordinates {
     for (let i = middle - 1; i >= from; i--) x[order[i]] = x[order[i + 1]] - apart[i + 1];
   }
 
-  /**
-   * Sweep down and up; each rank follows the one before it. Skip a rank if neither its places nor its guide's changed
-   * since the last such sweep: the result would be the same.
-   */
+  /** Sweep down and up, each rank after the one before it; skip a rank if nothing changed since its last sweep. */
   private sweepBothWays(rounds: number): void {
     const { x, depth } = this;
     const down = x;
@@ -311,10 +308,7 @@ function pieces({ next, heads }: Runs, x: Float64Array, spine: Uint8Array) {
   return { head, following };
 }
 
-/**
- * Make runs vertical, longest first: a run moves to its mean place if all of it has room, else in as few pieces as
- * possible.
- */
+/** Make runs vertical, longest first, at their mean place if they have room, else in as few pieces as possible. */
 function straighten(
   { layered, order, place, apart, x, spine }: Placing,
   { next, heads }: Runs,
@@ -386,10 +380,7 @@ interface Targets {
   weight: Float64Array;
 }
 
-/**
- * Per node, the x of its vertical run: the middle of its extent, so that one fixed node draws the others; or the
- * spine's x if the run touches it.
- */
+/** Per node, the x of its vertical run: the middle of its extent, or the spine's x if the run touches it. */
 function runTargets({ next, heads }: Runs, x: Float64Array, spine: Uint8Array): Targets {
   const targets = new Float64Array(x.length);
   const weight = new Float64Array(x.length);

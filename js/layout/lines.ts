@@ -115,10 +115,7 @@ function freeSlants(layered: Layered, order: Int32Array, placed: Placed) {
   };
 }
 
-/**
- * The share of a line's sideways way that is left at a share of its height before its end, when it is a curve that
- * leaves steeply.
- */
+/** The share of a curve's sideways way that is left at a share of its height before its end. */
 function bentShare(left: number): number {
   let [low, high] = [0, 1];
   for (let i = 0; i < 12; i++) {

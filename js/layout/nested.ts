@@ -317,10 +317,7 @@ export function nest(box: ArrayLike<number>, boxParent: ArrayLike<number>): Nest
   return { n, parent, depth, content };
 }
 
-/**
- * Each edge's path of lines, each within one box, which meet at ports on the borders. Edges between the same items
- * across a border share a port, so that opening a box adds no ports to the boxes around it.
- */
+/** Each edge's path of lines, each within one box, joined by ports on borders that edges between the same items share. */
 interface Passages {
   /** Per port, its box (an item), and whether it is on the top border (1) or the bottom (0). */
   portBox: number[];
@@ -458,14 +455,8 @@ class Router {
 }
 
 /**
- * Edges to turn around so that the others make no cycle: those that lead back into the path that a depth-first walk is
- * on. Boxes often form cycles where the graph has none, since a module can be called again after another one.
- *
- * Args:
- *   graph: any directed graph.
- *   order: its nodes in the order in which walks start from them; those without edges in come before all others.
- *
- * Returns per edge 1 if it is turned around.
+ * Per edge, 1 if it leads back into the path of a depth-first walk, in this order of starts: it must turn around. Boxes
+ * often form cycles where the graph has none, since a module can be called again after another one.
  */
 export function backEdges(graph: Graph, order: Int32Array): Uint8Array {
   const { n, target, out } = graph;

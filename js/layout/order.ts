@@ -341,10 +341,7 @@ export function positions({ ranks, size }: Layered, order: Int32Array): Int32Arr
   return position;
 }
 
-/**
- * One barycentre sweep: sort each rank by the mean place of its neighbours in the previous rank. Nodes without such
- * neighbours stay. Ties keep their order, or reverse it.
- */
+/** One barycentre sweep: sort each rank by the mean place of its neighbours in the previous rank; others stay. */
 export function sweep(
   { ranks, up, down, size }: Layered,
   order: Int32Array,
@@ -395,10 +392,7 @@ function sortByKey(items: Int32Array, count: number, key: Float64Array, turnTies
   }
 }
 
-/**
- * Greedy switching: swap neighbours in a rank while that removes crossings, for some rounds. Pairs without gain stay,
- * so the input's order survives where possible.
- */
+/** Greedy switching: swap neighbours in a rank while that removes crossings; others keep the input's order. */
 export function greedySwitch(
   layered: Layered,
   order: Int32Array,

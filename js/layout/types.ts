@@ -13,10 +13,7 @@ export interface LayoutInput {
   shared?: ArrayLike<number> | undefined;
   /** The docked parts beside nodes' boxes. */
   hanging?: Hanging<ArrayLike<number>> | undefined;
-  /**
-   * The boxes, if the picture has any, even if none is open. Edges between boxes may form cycles where the graph has
-   * none: those that close one run up.
-   */
+  /** The boxes, if there are any. Edges between boxes that close a cycle run up. */
   boxes?: BoxInput | undefined;
 }
 
@@ -45,10 +42,7 @@ export interface LayoutOptions {
   edgeGap?: number;
   /** The growth of a gap between two rows per crossing, px. Default 0. */
   crossGap?: number;
-  /**
-   * Wanted width over height. A far taller graph is wrapped into columns, and a node's very many leaves into rows. By
-   * default nothing is wrapped.
-   */
+  /** Wanted width over height, by columns, and by rows of a node's very many leaves. By default nothing is wrapped. */
   aspect?: number;
   /** With an aspect, shorter graphs are not wrapped into columns, px. Default 1200. */
   long?: number;
@@ -62,10 +56,7 @@ export interface LayoutOptions {
   padding?: number;
   /** More room inside the left border, for the titles of a turned picture, px. Default 0. */
   side?: number;
-  /**
-   * Laid-out contents of boxes, reused if unchanged and added to: the next layout of the same graph is then faster.
-   * Drop it along with the graph. Default a new one.
-   */
+  /** Laid-out contents of boxes, reused if unchanged and added to. Drop it along with the graph. */
   cache?: ContentCache;
 }
 

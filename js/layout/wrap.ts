@@ -203,10 +203,7 @@ function extents(
   return columns;
 }
 
-/**
- * Put columns side by side, their first boxes level (for reversed flow the last, where data enters), with room above
- * and between for continued lines.
- */
+/** Put columns side by side, their first boxes level (reversed: the last), with room for continued lines. */
 function place(columns: Column[], lanes: Map<string, number>[], gaps: Gaps): void {
   let top = columns[0].top;
   for (let c = 1; c < columns.length; c++) {

@@ -16,10 +16,7 @@ import {
 } from "../wire";
 import type { StartWorker } from "../worker/scene_maker";
 
-/**
- * Show a saved graph in an element, without a kernel. `given` is the packed graph. Returns the function that removes
- * it.
- */
+/** Show a saved graph without a kernel; `given` is the packed graph. Returns the function that removes it. */
 export function showPage(
   host: HTMLElement,
   saved: SavedGraphModel,

@@ -37,10 +37,7 @@ const LEAST_FRAME = 2;
 const AT_ONCE = 24;
 const PLAIN_AT_ONCE = 200;
 
-/**
- * Draw the part of a picture within a box of the scene: open groups, edges, nodes, in the elements' order. Yields now
- * and then, so that the page can respond.
- */
+/** Draw the part of a picture within a box, in the elements' order. Yields now and then, so that the page responds. */
 export function* paintPicture(
   pen: Pen,
   { scene, marks, inks, underlay }: Picture2D,

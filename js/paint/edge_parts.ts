@@ -5,10 +5,7 @@ import { type Part, part } from "./parts";
 
 export const NO_FLOW = "No gradient flows here";
 
-/**
- * The parts of an edge; `heading` is the gradients' direction in the drawing. In a static graph the arrow points the
- * other way, with the data.
- */
+/** The parts of an edge; `heading` is the gradients' direction. In a static graph the arrow points with the data. */
 export function edgeParts(
   { curve, label, quiet, merged, isOnSome }: SceneEdge,
   heading: readonly [number, number],

@@ -71,10 +71,7 @@ export function headsIn(scene: Scene, view: Box, scale: number): SceneFrame[] {
   return titled(scene, framesIn(scene, view, scale), scale);
 }
 
-/**
- * Shorten titles to their room. From afar titles are larger than their frames: those over an outer title or a node are
- * left out.
- */
+/** Shorten titles to their room. From afar, those over an outer title or a node are left out. */
 function titled(scene: Scene, frames: readonly SceneFrame[], scale: number): SceneFrame[] {
   if (titleScale(scale) === 1) return [...frames];
   const index = indexOf(scene);

@@ -40,10 +40,7 @@ export function placeGradients(
   return [...gradientsPlaced(scene, recording, measure)].flat();
 }
 
-/**
- * The same in three parts, so that hidden labels need no place: labels in cells and at seeds; those on edges and beside
- * leaves; local derivatives.
- */
+/** The same in three parts, as needed: in cells and at seeds; on edges and beside leaves; local derivatives. */
 function* gradientsPlaced(
   scene: Scene,
   recording: Recording,
@@ -317,10 +314,7 @@ function hasFew({ edges }: Scene): boolean {
   return edges.length <= FEW_EDGES;
 }
 
-/**
- * A free place beside a node: above or below it, first on the side that gradients leave (`along` 1) or enter (-1); else
- * left or right.
- */
+/** A free place above or below a node, first where gradients leave (`along` 1) or enter (-1); else beside it. */
 function placeBeside(
   scene: Scene,
   node: SceneNode,

@@ -12,10 +12,7 @@ const QUIET_RADIUS = 9;
 /** How far the background of a node that some ranks lack reaches beyond it, px. */
 const HALO = 6;
 
-/**
- * The parts of a node, around its centre. Its marks are classes on their group. With a name it is drawn from afar: the
- * box with the name.
- */
+/** The parts of a node, around its centre; marks are classes. With a name it is drawn from afar. */
 export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   const { shape, leaf, root } = node;
   const { width, height, outline, flagHeight } = shape;

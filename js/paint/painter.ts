@@ -136,10 +136,7 @@ function paintGradient(group: SVGGElement, label: GradientLabel): void {
 /** A group's content, to detect changes. */
 const painted = new WeakMap<SVGGElement, { node: SceneNode; parts: readonly Part[] }>();
 
-/**
- * Draw a node into its group unless it is unchanged: with a name if seen from afar. The painter sets marks as classes
- * on the group.
- */
+/** Draw a node into its group unless it is unchanged; with a name if seen from afar. */
 function paintNode(group: SVGGElement, node: SceneNode, name: string | null): void {
   const before = painted.get(group);
   const isNamed = (group.dataset.name ?? null) === name;

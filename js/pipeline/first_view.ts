@@ -142,10 +142,7 @@ function partsBy(items: readonly number[], keyOf: (item: number) => string | num
   return [...parts.values()];
 }
 
-/**
- * Per group, 1 if opening it shows more than one tile: not for a module without submodules, nor for a layer with its
- * normalisation and activation.
- */
+/** Per group, 1 if opening it shows more than one tile: it has submodules, and is more than a layer. */
 function withMore({ tree, graph, plumbing, role }: GroupedGraph): Uint8Array {
   const tiles = new Int32Array(tree.path.length);
   graph.nodes.forEach(({ kind }, v) => {
@@ -164,9 +161,7 @@ function withinBlocks({ tree, runs }: GroupedGraph): Uint8Array {
   return isWithin;
 }
 
-/**
- * Open a block of a strip with as many levels as are readable, at least one. Null if it is not such a block.
- */
+/** Open a block of a strip with as many levels as are readable, at least one; null if it is none. */
 export function openedBlock(
   grouped: GroupedGraph,
   folding: Folding,

@@ -79,10 +79,7 @@ function takenIn(nodes: GraphModel["nodes"], members: readonly number[], path: s
   });
 }
 
-/**
- * A layer's best-known sizes: a convolution's kernel, stride and channels, a pooling's kernel, a linear layer's or
- * embedding's mapping. Null if it has several of these.
- */
+/** A layer's best-known sizes: kernel, stride and channels, or a mapping; null if it has several of these. */
 function sizes(
   kind: string | null,
   operations: readonly NodeModel[],

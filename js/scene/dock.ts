@@ -17,10 +17,7 @@ export interface Dock {
 /** Sides to dock at, best first. */
 const SIDES = [1, -1] as const;
 
-/**
- * The leaves and constants to dock: those with a single use, beside an operation whose line continues with another
- * operand. If all operands are leaves, the first with a gradient stays in the line.
- */
+/** The leaves and constants to dock beside their only operation, if its line continues with another operand. */
 export function docksOf(
   graph: GraphModel,
   { nodes, edges }: Plan,

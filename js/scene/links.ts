@@ -21,10 +21,7 @@ const PLACES = [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82];
 /** On the link, or above or below a short one, px. */
 const SHIFTS = [0, -TEXT_HEIGHT, TEXT_HEIGHT, -2 * TEXT_HEIGHT, 2 * TEXT_HEIGHT];
 
-/**
- * Link nodes that computed derivatives to the nodes of these functions, if both are drawn. Links are not edges, so
- * nothing makes way for them: call this last.
- */
+/** Link drawn derivatives to their functions' nodes. Nothing makes way for links, so call this last. */
 export function placeLinks(scene: Scene, graph: GraphModel, measure: Measure): void {
   const ends = new Map<string, [source: number, target: number]>();
   for (const { node, of } of graph.derivatives) {

@@ -1,9 +1,7 @@
 import type { Recording } from "../steps/recording";
 import type { GraphModel, JsonNumber } from "../wire";
 
-/**
- * Test whether a node is a parameter: a leaf. If leaves have dotted names, one without a dot is an input of the model.
- */
+/** Test for a parameter: a leaf, and if leaves have dotted names, one with a dot. */
 export function parametersIn({ nodes }: Pick<GraphModel, "nodes">): (id: number) => boolean {
   const isDotted = (id: number) => nodes[id].name?.includes(".") ?? false;
   const areNamed = nodes.some(({ kind, id }) => kind === "leaf" && isDotted(id));
@@ -55,10 +53,7 @@ export function moduleParameters(
 
 /** The gradient of some parameters in one pass. */
 export interface ParametersGradient {
-  /**
-   * The norm of all as one vector, as in `clip_grad_norm_`. NaN if none arrives or not all is known, Infinity for NaN
-   * or Inf in it.
-   */
+  /** The norm of all as one vector, as in `clip_grad_norm_`; NaN if unknown, Infinity for NaN or Inf in it. */
   norm: number;
   /** The steps after which all of it has arrived; 0 if none does. */
   from: number;

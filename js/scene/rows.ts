@@ -9,10 +9,7 @@ import type { Scene } from "./scene";
 const MOST = 12;
 const MOST_OF_ONE = 6;
 
-/**
- * Name the operation of each row of a leaf: "a + b", "tanh(a)"; in a module its name, if that distinguishes the rows:
- * "fc1".
- */
+/** Name the operation of each row of a leaf, "tanh(a)"; by its module, "fc1", if that distinguishes the rows. */
 export function nameRows(scene: Scene, graph: GraphModel): void {
   const places = new Map<number, Map<number, number>>();
   for (const edge of scene.edges) {

@@ -23,10 +23,7 @@ const STUB_MARK = 3.5;
 const STUB_ROW = 13;
 const OUTLINE = 4;
 
-/**
- * Size a node by its words, as a card of the given size or as a plain box. Stubs are on the side without edges: right
- * of the box, or below if flow is horizontal.
- */
+/** Size a node by its words, as a card or a plain box, with stubs on the side without edges. */
 export function shapeOf(
   words: NodeWords,
   leaf: boolean,

@@ -21,10 +21,7 @@ interface Skip {
   word: string;
 }
 
-/**
- * Find the residuals: edges from a sum straight to a tensor that also reaches it through at least one box. The search
- * is bounded for each sum.
- */
+/** Find the residuals: edges from a sum straight to a tensor that also reaches it through at least one box. */
 export function skipsIn(graph: GraphModel, { nodes, edges }: Plan): Skip[] {
   if (!nodes.some(({ group }) => group)) return [];
   const out: number[][] = nodes.map(() => []);

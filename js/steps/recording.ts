@@ -9,10 +9,7 @@ import type {
   Values,
 } from "../wire";
 
-/**
- * A shown step: one of backward's, or a call inside an open node, which comes before its node's step. `step` and `ready` count all
- * of these.
- */
+/** A step of backward, or a call inside an open node, before its node's step. `step` and `ready` count all of these. */
 export interface ShownStep extends StepModel {
   /** Its step of backward. */
   of: number;

@@ -5,10 +5,7 @@ export function isNotFinite(value: unknown): boolean {
   return value === "nan" || value === "inf" || value === "-inf";
 }
 
-/**
- * A number in about the width torch prints it: four decimals, scientific when very small or large.
- * `float` tells that a whole number is a float and gets its ".0".
- */
+/** A number in about the width torch prints it: four decimals, or scientific. A whole `float` gets its ".0". */
 export function formatNumber(value: JsonNumber | boolean, float = true): string {
   if (typeof value === "boolean") return value ? "True" : "False";
   if (typeof value === "string") return value;

@@ -11,9 +11,7 @@ export interface Following {
   take(): void;
 }
 
-/**
- * Follow the traits: each change at once, but an update once all its traits have arrived. `updated` shows its changes.
- */
+/** Follow the traits: each change at once, but an update once it is complete. `updated` shows its changes. */
 export function createFollowing(
   shell: Shell<Traits>,
   live: LiveGraph,

@@ -8,9 +8,7 @@ import type { GraphModel } from "../../wire";
 export class Opening implements ViewPart {
   constructor(private readonly channel: Pick<Channel, "get" | "send">) {}
 
-  /**
-   * Open and close by mouse: a double click on the node or on its box' head; false if the press is for something else.
-   */
+  /** Open and close by a double click on the node or its box' head; false if the press is for something else. */
   pressed(graph: GraphModel, { node, frame, isSign, isDouble }: Press): boolean {
     if (!isDouble && !isSign) return false;
     if (frame !== null) return this.close(graph, frame);
