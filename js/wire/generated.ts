@@ -432,7 +432,7 @@ export interface LeafTableModel {
 }
 
 /** The compiled counterpart of an operation; all numbers are indices in `members`. */
-export interface BecameModel {
+export interface CompiledOperationModel {
   place: Count;
   /** Whether it has one call, several, none (removed by the compiler) or no known counterpart. */
   how: "one" | "several" | "dropped" | "unknown";
@@ -444,14 +444,14 @@ export interface BecameModel {
   /** Its module and line, if known. */
   where: string;
   /** A sentence about the counterpart. */
-  said: string;
+  sentence: string;
 }
 
 /** An opened compiled node, compared with the same program without compilation. */
 export interface CompiledModel {
   /** A summary. */
-  said: string;
-  operations: BecameModel[];
+  sentence: string;
+  operations: CompiledOperationModel[];
   /** Calls that accumulate gradients, as the engine does between nodes. */
   adding: Count[];
   /** Calls without a known counterpart. */
@@ -483,7 +483,7 @@ export interface ErrorSourceModel extends ErrorModel {
 /** The numerical errors between two graphs: see `gradwalk.compare_numerics`. */
 export interface ErrorsModel {
   /** A summary. */
-  said: string;
+  sentence: string;
   /** The first index out of tolerance. */
   first: Count | null;
   nodes: ErrorModel[];

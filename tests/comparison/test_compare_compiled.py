@@ -54,11 +54,11 @@ def test_says_what_became_of_each_operation(comparing, is_first):
         assert not each["calls"] or each["place"] in each["calls"]
         assert each["how"] == ("one" if len(each["calls"]) == 1 else "several")
     assert sorted(seen) == sorted(calls)
-    ops = [(each["label"], each["where"], each["said"]) for each in told["operations"]]
+    ops = [(each["label"], each["where"], each["sentence"]) for each in told["operations"]]
     assert ops[2] == ("GeluBackward0", "1", "gelu_backward")
     assert ops[-1][2] == "view"
-    assert told["said"].startswith("Inside compiled: of 6 operations 4 as one call, 2 as ")
-    assert "before the backend fuses calls" in told["said"]
+    assert told["sentence"].startswith("Inside compiled: of 6 operations 4 as one call, 2 as ")
+    assert "before the backend fuses calls" in told["sentence"]
     names = [row["name"] for row in widget.table["rows"]]
     assert names.count("2.weight") == 1  # what compiled code saved is no leaf
 

@@ -3,27 +3,30 @@ import { describe, expect, it } from "vitest";
 import { createComparison } from "../../compare/view";
 import { nextFrame, testPage } from "../../testing/browser";
 import { localComparison, MEMBERS, PANES } from "../../testing/panes";
-import type { BecameModel, CompiledModel } from "../../wire";
+import type { CompiledModel, CompiledOperationModel } from "../../wire";
 import { compiledSigns } from "./compared";
 
-const became = (place: number, change: Partial<BecameModel> = {}): BecameModel => ({
+const operation = (
+  place: number,
+  change: Partial<CompiledOperationModel> = {},
+): CompiledOperationModel => ({
   place,
   how: "one",
   calls: [place],
   again: [],
   label: "AddmmBackward0",
   where: "net.0",
-  said: "mm, t",
+  sentence: "mm, t",
   ...change,
 });
 
 const COMPILED: CompiledModel = {
-  said: "Inside <b>compiled</b>: of 4 operations ...",
+  sentence: "Inside <b>compiled</b>: of 4 operations ...",
   operations: [
-    became(0),
-    became(1, { how: "several", calls: [8, 1], again: [9] }),
-    became(3, { how: "dropped", calls: [] }),
-    became(4, { how: "unknown", calls: [], said: "no counterpart found" }),
+    operation(0),
+    operation(1, { how: "several", calls: [8, 1], again: [9] }),
+    operation(3, { how: "dropped", calls: [] }),
+    operation(4, { how: "unknown", calls: [], sentence: "no counterpart found" }),
   ],
   adding: [6],
   others: [7],

@@ -1,7 +1,7 @@
 import { element, scroller, selectLink, table, tableRow } from "../../dom/element";
 import { counted } from "../../text/number";
 import { oneLine } from "../../text/shorten";
-import type { BecameModel, CompiledModel } from "../../wire";
+import type { CompiledModel, CompiledOperationModel } from "../../wire";
 
 /** The most rows of the table; the picture still marks the other operations. */
 const MOST_ROWS = 200;
@@ -12,18 +12,18 @@ export function compiledSigns(models: readonly CompiledModel[]): ReadonlyMap<num
   for (const { operations, adding, others } of models) {
     for (const place of adding) signs.set(place, "adds up");
     for (const place of others) signs.set(place, "no counterpart");
-    for (const became of operations) {
-      const of = `of ${oneLine(became.label).replace(/Backward\d*$/, "")}`;
-      for (const place of became.again) signs.set(place, `again, ${of}`);
-      for (const place of became.calls) if (place !== became.place) signs.set(place, of);
-      const own = ownSign(became);
-      if (own !== null) signs.set(became.place, own);
+    for (const operation of operations) {
+      const of = `of ${oneLine(operation.label).replace(/Backward\d*$/, "")}`;
+      for (const place of operation.again) signs.set(place, `again, ${of}`);
+      for (const place of operation.calls) if (place !== operation.place) signs.set(place, of);
+      const own = ownSign(operation);
+      if (own !== null) signs.set(operation.place, own);
     }
   }
   return signs;
 }
 
-function ownSign({ how, calls }: BecameModel): string | null {
+function ownSign({ how, calls }: CompiledOperationModel): string | null {
   if (how === "dropped") return "no call";
   if (how === "unknown") return "no counterpart";
   return how === "several" ? counted(calls.length, "call") : null;
@@ -39,7 +39,7 @@ export function createCompiledTable(select: (place: number) => void) {
       section.replaceChildren(
         element("h2", "gw-table-title", "What became of each operation"),
         ...models.flatMap((model) => [
-          element("p", "gw-about", oneLine(model.said)),
+          element("p", "gw-about", oneLine(model.sentence)),
           operationsTable(model, select),
         ]),
       );
@@ -51,12 +51,12 @@ function operationsTable(
   { operations }: CompiledModel,
   select: (place: number) => void,
 ): HTMLElement {
-  const rows = operations.slice(0, MOST_ROWS).map((became) => {
-    const label = oneLine(became.label);
+  const rows = operations.slice(0, MOST_ROWS).map((operation) => {
+    const label = oneLine(operation.label);
     return tableRow(
-      selectLink(label, () => select(became.place)),
-      element("td", "", oneLine(became.where)),
-      element("td", became.how === "unknown" ? "gw-absent" : "", oneLine(became.said)),
+      selectLink(label, () => select(operation.place)),
+      element("td", "", oneLine(operation.where)),
+      element("td", operation.how === "unknown" ? "gw-absent" : "", oneLine(operation.sentence)),
     );
   });
   const columns = ["operation", "where", "in compiled code"];

@@ -35,7 +35,7 @@ export function createErrorTable(select: (place: number) => void): ErrorTable {
     update(errors) {
       section.hidden = errors === null;
       if (errors === null) return;
-      said.textContent = oneLine(errors.said);
+      said.textContent = oneLine(errors.sentence);
       key.replaceChildren(...colourKey(errorLegend(readErrors(errors))));
       rows = errors.sources.map((source) => [source.place, rowOf(source, select)]);
       const shown = rows.map(([, row]) => row);

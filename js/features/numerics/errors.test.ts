@@ -18,7 +18,7 @@ const node = (place: number, change: Partial<ErrorModel> = {}): ErrorModel => ({
 });
 
 const ERRORS: ErrorsModel = {
-  said: "The first to part is the value of <b>w</b>.",
+  sentence: "The first to part is the value of <b>w</b>.",
   first: 1,
   nodes: [
     node(0, { value: 1e-7, grad: 0 }),

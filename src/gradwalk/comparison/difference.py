@@ -14,7 +14,7 @@ from ..graph.labels import label as node_label
 from ..matching.alignment import uncrossed
 from ..matching.match import Counterparts, match
 from ..plugins import Hook
-from ..schema.comparison import BecameModel, CompiledModel
+from ..schema.comparison import CompiledModel, CompiledOperationModel
 from ..sources.graph_source import GraphSource
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def compiled_model(
     """Describe the operations of a program beside its compiled version."""
     here, there = places
     calls = opened.drawn.nodes
-    operations: list[BecameModel] = []
+    operations: list[CompiledOperationModel] = []
     for each in compiled["operations"]:
         node = each["node"]
         data, module = plain.drawn.nodes[node], plain.model["nodes"][node]["namespace"]
@@ -46,11 +46,11 @@ def compiled_model(
                 "where": ", ".join(
                     filter(None, (module and module.replace("/", "."), data.get("source")))
                 ),
-                "said": _became(each, calls),
+                "sentence": _counterpart_words(each, calls),
             }
         )
     return {
-        "said": _said(compiled, operations),
+        "sentence": _summary(compiled, operations),
         "operations": operations,
         "adding": [there[call] for call in compiled["adding"]],
         "others": [there[call] for call in compiled["others"] if not calls[call].get("recomputed")],
@@ -63,7 +63,7 @@ def _how(each: Mapping[str, Any]) -> _How:
     return ("unknown", "one", "several")[min(2, len(each["calls"]))]
 
 
-def _became(each: Mapping[str, Any], calls: Any) -> str:
+def _counterpart_words(each: Mapping[str, Any], calls: Any) -> str:
     again = f"; runs forward again: {_names_of(each['again'], calls)}" if each["again"] else ""
     if each["is_dropped"]:
         return "no call: the gradient goes straight on"
@@ -78,7 +78,7 @@ def _names_of(nodes: list[int], calls: Any) -> str:
     return ", ".join(with_counts(names))
 
 
-def _said(compiled: Mapping[str, Any], operations: list[BecameModel]) -> str:
+def _summary(compiled: Mapping[str, Any], operations: list[CompiledOperationModel]) -> str:
     how = Counter[str](each["how"] for each in operations)
     parts = [
         f"{how[kind]:,} {words}"
@@ -92,15 +92,17 @@ def _said(compiled: Mapping[str, Any], operations: list[BecameModel]) -> str:
     ]
     again = sum(len(each["again"]) for each in operations)
     total = f"{len(operations):,} operation{'' if len(operations) == 1 else 's'}"
-    said = [f"Inside {compiled['in']}: of {total} {', '.join(parts)}."] if parts else []
+    sentences = [f"Inside {compiled['in']}: of {total} {', '.join(parts)}."] if parts else []
     if again:
         runs = "call of the forward pass runs" if again == 1 else "calls of the forward pass run"
-        said.append(f"{again:,} {runs} again in backward.")
+        sentences.append(f"{again:,} {runs} again in backward.")
     if adding := len(compiled["adding"]):
         adds = "call adds" if adding == 1 else "calls add"
-        said.append(f"{adding:,} {adds} up gradients, which else the engine does between nodes.")
-    said.append("This is the program before the backend fuses calls.")
-    return " ".join(said)
+        sentences.append(
+            f"{adding:,} {adds} up gradients, which else the engine does between nodes."
+        )
+    sentences.append("This is the program before the backend fuses calls.")
+    return " ".join(sentences)
 
 
 Members = dict[str, int | None]  # label -> a node's number in that graph, or None

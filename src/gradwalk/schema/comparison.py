@@ -60,7 +60,7 @@ class LeafTableModel(TypedDict):
     total: int
 
 
-class BecameModel(TypedDict):
+class CompiledOperationModel(TypedDict):
     """The compiled counterpart of an operation; all numbers are indices in ``members``."""
 
     place: Count
@@ -73,16 +73,16 @@ class BecameModel(TypedDict):
     """User text, like ``where``."""
     where: str
     """Its module and line, if known."""
-    said: str
+    sentence: str
     """A sentence about the counterpart."""
 
 
 class CompiledModel(TypedDict):
     """An opened compiled node, compared with the same program without compilation."""
 
-    said: str
+    sentence: str
     """A summary."""
-    operations: list[BecameModel]
+    operations: list[CompiledOperationModel]
     adding: list[Count]
     """Calls that accumulate gradients, as the engine does between nodes."""
     others: list[Count]
@@ -116,7 +116,7 @@ class ErrorSourceModel(ErrorModel):
 class ErrorsModel(TypedDict):
     """The numerical errors between two graphs: see `gradwalk.compare_numerics`."""
 
-    said: str
+    sentence: str
     """A summary."""
     first: Count | None
     """The first index out of tolerance."""

@@ -119,12 +119,12 @@ def _of_rank(was: GraphModel, now: GraphModel) -> str:
     )
     rank = was["ranks"]["shown"]
     parts = ((f"not on rank {rank}", after - before), ("gone", before - after))
-    said = [
+    changes = [
         f"{word}: {_kinds_of(now['nodes'][node] for node in sorted(nodes))}"
         for word, nodes in parts
         if nodes
     ]
-    return "; ".join(said) or f"the same graph as on rank {rank}"
+    return "; ".join(changes) or f"the same graph as on rank {rank}"
 
 
 def _partners(was: Pictured, now: Pictured) -> dict[int, int]:
@@ -156,11 +156,11 @@ def _in_words(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> str:
     kept = set(of.values())
     new = [n for n in now["nodes"] if n["id"] not in of and n["kind"] in ("op", "leaf")]
     gone = [n for n in was["nodes"] if n["id"] not in kept and n["kind"] in ("op", "leaf")]
-    said = [
+    changes = [
         f"{word}: {_kinds_of(nodes)}" for word, nodes in (("new", new), ("gone", gone)) if nodes
     ]
-    if said:
-        return "; ".join(said)
+    if changes:
+        return "; ".join(changes)
     # Nodes without a partner are all there is to say, unless a name, a shape or an edge changed.
     renamed = sum(
         now["nodes"][new]["label"] != was["nodes"][old]["label"] for new, old in of.items()

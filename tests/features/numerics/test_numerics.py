@@ -351,7 +351,7 @@ class TestWidget:
                 place = next(i for i, of in enumerate(widget.members) if of[side] == node)
                 assert told[place]["grad"] == row.grad_error
                 assert told[place]["leaves"] == row.leaves
-        assert widget.errors["said"] == str(found)
+        assert widget.errors["sentence"] == str(found)
         assert [each["own"] for each in widget.errors["sources"]] == [
             row.own_error for row in found.ranked if row.own_error
         ]

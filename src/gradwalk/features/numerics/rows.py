@@ -412,7 +412,7 @@ def errors_model(
         if row.own_error
     ]
     return {
-        "said": summary,
+        "sentence": summary,
         "first": None if first is None else places[0][first.nodes[0]],
         "nodes": nodes,
         "sources": sources,
