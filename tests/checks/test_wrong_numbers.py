@@ -398,6 +398,22 @@ def test_state_carried_over_a_step_is_named(detached: bool, watched: str):
         assert ("# KEPT" in found[0].message.split("earlier iteration")[1]) is bool(watched)
 
 
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+@pytest.mark.parametrize("before", [True, False])
+def test_an_embedding_with_a_largest_norm_changes_its_weight(kind: Any, before: bool):
+    table, v = kind(5, 4, max_norm=0.1), torch.randn(4, requires_grad=True)
+    with watch():
+        scores = table.weight @ v if before else None
+        rows = table(torch.tensor([[1, 2]]))  # RENORMED
+        loss = rows.sum() + (table.weight @ v if scores is None else scores).sum()
+    found = of_kind(diagnose(loss, names={"table": table}), "changed")
+    assert len(found) == before
+    for each in found:
+        assert "by embedding" in each.message
+        assert "# RENORMED" in each.message
+        assert "table at" not in each.message.split(" saved ")[0]
+
+
 def test_a_step_between_two_backward_passes_is_not_state():
     net, other = nn.Linear(4, 4), nn.Linear(4, 4)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)

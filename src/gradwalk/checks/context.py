@@ -146,13 +146,14 @@ class CheckContext:
 
     def module(self, node: int) -> str:
         """The path of the module that ran a node, with its variable as far as known."""
-        path = self.namespaces.get(node, "").replace("/", ".")
-        seen, variable = self.captured.annotations.get(node), self.captured.module_roots.variable
-        if seen is None and self.loss.holds_derivatives:
-            return ""  # modules are not inferred well there
-        if not (path and variable) or seen is None or path != seen.module or path[0] == "(":
-            return path  # an inferred path has the variable
-        return f"{variable}.{path}"
+        seen = self.captured.annotations.get(node)
+        inferred = self.namespaces.get(node, "").replace("/", ".")
+        if seen is None:  # modules are not inferred well where derivatives went into the loss
+            return "" if self.loss.holds_derivatives else inferred
+        variable = self.captured.module_roots.variable
+        if seen.module is None or not variable or seen.module.startswith("("):
+            return seen.module or ""
+        return f"{variable}.{seen.module}".rstrip(".")
 
     def place(self, node: int) -> str:
         """A node by its place: "body.1 at train.py:5 (`y = f(x)`) [MulBackward0 (node 2)]"."""

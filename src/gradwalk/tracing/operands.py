@@ -138,6 +138,9 @@ def changed_by(
         return arguments[:1]
     if keywords and (keywords.get("inplace") is True or "out" in keywords):
         return arguments[:1] if "out" not in keywords else (keywords["out"],)
+    max_norm = keywords.get("max_norm", next(iter(arguments[3:4]), None))
+    if name in ("embedding", "embedding_bag") and max_norm is not None:
+        return arguments[1:2]  # it scales the rows that it reads
     place = _place_of_inplace(function) if len(arguments) > 1 else None
     return arguments[:1] if place is not None and arguments[place:][:1] == (True,) else ()
 
