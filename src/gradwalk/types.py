@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union, runtime_checkable
 
 import torch
 from torch import nn
@@ -50,7 +50,7 @@ Replacement: TypeAlias = torch.Tensor | Callable[[torch.Tensor], torch.Tensor | 
 
 
 class RecordedGraph(Protocol):
-    """A graph with its backward pass: a `GraphWidget` or a `Recording`."""
+    """A graph with its backward pass, such as a `gradwalk.GraphWidget` or `gradwalk.Recording`."""
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -60,4 +60,14 @@ class RecordedGraph(Protocol):
     @property
     def cursor(self) -> int:
         """The number of completed steps."""
+        ...
+
+
+@runtime_checkable
+class HasWidget(Protocol):
+    """A result with a picture, such as a `gradwalk.NumericsComparison` or `gradwalk.Interact`."""
+
+    @property
+    def widget(self) -> RecordedGraph | None:
+        """The picture."""
         ...

@@ -185,8 +185,8 @@ def record(
     """Run backward on the outputs, which fills ``.grad``, and record every step of it.
 
     Args:
-        *outputs (Outputs): Tensors that require grad, gradient edges or autograd nodes, any
-            number, also in lists, tuples and dicts.
+        *outputs (Outputs): Tensors that require grad, gradient edges or autograd nodes, any number,
+            also in lists, tuples and dicts.
         gradient (Gradient, optional): The gradient to start from, as for ``Tensor.backward``: a
             tensor of the output's shape, or a list of them, one per output. None for outputs of one
             number.

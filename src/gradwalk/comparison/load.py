@@ -25,8 +25,8 @@ def load(
 
     Args:
         path (str | os.PathLike[str] | Sequence[str | os.PathLike[str]]): The file's name. Or the
-            files that the ranks of one run have saved: a pattern, such as ``"run-*.gw"``, or a
-            list of names.
+            files that the ranks of one run have saved: a pattern, such as ``"run-*.gw"``, or a list
+            of names.
         rank (int, optional): The rank whose graph is shown, if the files are of several; None for
             the first.
         max_nodes (int | None, optional): The most nodes. A file with a larger graph raises an

@@ -12,7 +12,7 @@ from ..schema.file_format import join_graphs
 from ..schema.ranks import RankModel, with_rank
 from ..sources.graph_source import MOST_SHOWN, HasGraphs, Snapshot
 from ..sources.read_source import read_source
-from ..types import Outputs, Program, RecordedGraph, TensorNames
+from ..types import HasWidget, Outputs, Program, RecordedGraph, TensorNames
 from .contents import MOST_DETAILED, packed_graph
 from .disk import read_path, write_file
 
@@ -25,7 +25,7 @@ _STAGE = (
 
 
 def save(
-    obj: Outputs | Program | RecordedGraph | HasGraphs,
+    obj: Outputs | Program | RecordedGraph | HasWidget,
     path: str | os.PathLike[str],
     *,
     names: TensorNames | None = None,
@@ -46,9 +46,9 @@ def save(
     the others. With many ranks, only the first saves the details of all nodes.
 
     Args:
-        obj (Outputs | Program | RecordedGraph | HasGraphs): A loss; a tuple, list or dict of
-            outputs; a static graph of torch.export or torch.fx; a `Recording`, a `GraphWidget`, a
-            `CompareWidget` or a `NumericsComparison`.
+        obj (Outputs | Program | RecordedGraph | HasWidget): A loss; a tuple, list or dict of
+            outputs; a static graph of torch.export or torch.fx; a `Recording`, a `GraphWidget` or a
+            `CompareWidget`; or a result with a picture, such as a `NumericsComparison`.
         path (str | os.PathLike[str]): The file, such as "run.gw"; an existing file is replaced,
             with a warning.
         names (TensorNames, optional): Names of tensors: a mapping from names to tensors or modules,
@@ -82,17 +82,18 @@ def save(
         6.0
     """
     read_path(path, "save")
-    if isinstance(obj, HasGraphs):
+    shown: object = obj.widget if isinstance(obj, HasWidget) else obj
+    if isinstance(shown, HasGraphs):
         if names is not None:
             raise ValueError(
                 "save() was given names along with a widget, which has its own. Leave them out."
             )
-        return write_file(path, _contents_of(obj._graphs_shown(), source, stage), "save")
+        return write_file(path, _contents_of(shown._graphs_shown(), source, stage), "save")
     called = caller_names(names, "save", stacklevel)
-    subject = read_source((obj,), called, "save", named=names is not None)
+    subject = read_source((shown,), called, "save", named=names is not None)
     try:
-        shown = Snapshot(subject, subject.direction, subject.size <= MOST_SHOWN)
-        return write_file(path, _contents(shown, source, stage), "save")
+        snapshot = Snapshot(subject, subject.direction, subject.size <= MOST_SHOWN)
+        return write_file(path, _contents(snapshot, source, stage), "save")
     finally:
         subject.close()
 

@@ -90,17 +90,17 @@ def capture(
     random state or tensor is touched, and it works after the buffers were freed.
 
     Args:
-        *outputs (Outputs | Program | Recording): Tensors that require grad,
-            ``GradientEdge`` or autograd ``Node`` objects, any number, also in lists, tuples and
-            dicts. Or one static graph from ``torch.export.export`` or
-            ``torch.fx.symbolic_trace``; or one `Recording`, for its graph.
-        names (TensorNames, optional): Names of tensors: a mapping from names to tensors or
-            modules (whose parameters get dotted names), or one module. None takes the names
-            that the outputs have in a dict.
+        *outputs (Outputs | Program | Recording): Tensors that require grad, ``GradientEdge`` or
+            autograd ``Node`` objects, any number, also in lists, tuples and dicts. Or one static
+            graph from ``torch.export.export`` or ``torch.fx.symbolic_trace``; or one `Recording`,
+            for its graph.
+        names (TensorNames, optional): Names of tensors: a mapping from names to tensors or modules
+            (whose parameters get dotted names), or one module. None takes the names that the
+            outputs have in a dict.
         opened (bool, optional): Whether to include the backward program of each
             ``CompiledFunctionBackward``, as it was before the backend fused it. For a recording,
-            this also includes the recorded operations of custom functions and
-            reentrant checkpoints. gradwalk compiles and runs nothing for it. Default: ``False``.
+            this also includes the recorded operations of custom functions and reentrant
+            checkpoints. gradwalk compiles and runs nothing for it. Default: ``False``.
 
     Returns:
         A ``networkx.MultiDiGraph``. Nodes are numbered breadth-first from the outputs. Edges point

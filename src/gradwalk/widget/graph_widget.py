@@ -142,23 +142,25 @@ class GraphWidget(GraphTraits, Exports):
         """Capture the graph and watch it.
 
         Args:
-            *outputs: Tensors that require grad, gradient edges or autograd nodes, any
-                number, also in lists, tuples and dicts (named by key). Or one static graph: what
-                ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
-            names: What to call tensors: a mapping from names to tensors or modules, or one module.
-                By default names are looked up among the caller's variables.
-            direction: Which way gradients flow in the drawing: "down", "right", "up" or "left";
-                "auto" chooses the one that shows most. None is "auto"; for a static graph "up", so
-                that its data flows down.
-            max_bytes: Bytes of gradients to keep of each backward pass; beyond that only their
-                statistics are kept.
-            constants: Whether to draw operands that need no grad, and cuts: those that
-                `gradwalk.watch` saw, and those that can be inferred. None draws them in graphs of
-                up to 200 nodes.
-            max_nodes: The most autograd nodes to draw; a graph of more raises a ValueError at once,
-                rather than take minutes and gigabytes. None for any number.
-            stacklevel: The frame whose variables give names, as for ``warnings.warn``: 1 is the
-                caller, and a function that wraps this one passes 2.
+            *outputs (Outputs | Program): Tensors that require grad, gradient edges or autograd
+                nodes, any number, also in lists, tuples and dicts (named by key). Or one static
+                graph: what ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
+            names (TensorNames, optional): What to call tensors: a mapping from names to tensors or
+                modules, or one module. By default names are looked up among the caller's variables.
+            direction (str, optional): Which way gradients flow in the drawing: "down", "right",
+                "up" or "left"; "auto" chooses the one that shows most. None is "auto"; for a static
+                graph "up", so that its data flows down.
+            max_bytes (int, optional): Bytes of gradients to keep of each backward pass; beyond that
+                only their statistics are kept. Default: ``2**28``, 256 MiB.
+            constants (bool, optional): Whether to draw operands that need no grad, and cuts: those
+                that `gradwalk.watch` saw, and those that can be inferred. None draws them in graphs
+                of up to 200 nodes.
+            max_nodes (int | None, optional): The most autograd nodes to draw; a graph of more
+                raises a ValueError at once, rather than take minutes and gigabytes. None for any
+                number. Default: ``200_000``.
+            stacklevel (int, optional): The frame whose variables give names, as for
+                ``warnings.warn``: 1 is the caller, and a function that wraps this one passes 2.
+                Default: ``1``.
 
         Raises:
             TypeError: An output is of a kind that carries no autograd graph, ``names`` is not a
@@ -372,9 +374,8 @@ class GraphWidget(GraphTraits, Exports):
         asked for, and the last when the program rests.
 
         Args:
-            *outputs (Outputs | Program): The next graph: tensors that require grad,
-                gradient edges or autograd nodes, any number, also in lists, tuples and
-                dicts. Or one static graph.
+            *outputs (Outputs | Program): The next graph: tensors that require grad, gradient edges
+                or autograd nodes, any number, also in lists, tuples and dicts. Or one static graph.
             names (TensorNames, optional): Names of tensors: a mapping from names to tensors or
                 modules, or one module. By default the caller's variables.
             stacklevel (int, optional): The frame whose variables give names, as for

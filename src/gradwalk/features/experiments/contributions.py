@@ -125,8 +125,8 @@ def contributions(
 
     Args:
         tensor_or_name (torch.Tensor | str): A tensor of the graph, or its name.
-        *outputs (Outputs): Tensors that require grad, gradient edges or autograd nodes, any
-            number, also in lists, tuples and dicts; each of one number.
+        *outputs (Outputs): Tensors that require grad, gradient edges or autograd nodes, any number,
+            also in lists, tuples and dicts; each of one number.
         by (By, optional): "edge", the operations that took the tensor; "output", which output
             (which loss) made it; "path", the largest ways from an output to the tensor, and all
             others as one; "sample", dimension 0 of the tensors from which the outputs are computed:

@@ -50,7 +50,7 @@ class Referrers:
 
     Attributes:
         found: ``id`` -> each object above the given ones, and these.
-        above: ``id`` of an object -> the ``id``s of its holders, each with the step between.
+        above: ``id`` of an object -> the ``id`` objects of its holders, each with the step between.
         names: ``id`` of an object -> its names, each with a note.
     """
 

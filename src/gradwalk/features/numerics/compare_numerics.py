@@ -18,7 +18,7 @@ from ...graph.arguments import find_node
 from ...graph.names import caller_names
 from ...result import make, returned_by
 from ...schema.comparison import ErrorsModel
-from ...sources.graph_source import GraphSource, Snapshot, are_small
+from ...sources.graph_source import GraphSource, are_small
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.reading import dtype_of, tolerances
 from ...types import Gradient, Outputs, RecordedGraph, TensorNames
@@ -126,9 +126,6 @@ class NumericsComparison:
             widget.selected = widget.errors["first"]
         return widget
 
-    def _graphs_shown(self) -> Mapping[str, Snapshot]:
-        return self.widget._graphs_shown()
-
     def _repr_mimebundle_(self, **asked: Any) -> Any:
         return self.widget._repr_mimebundle_(**asked)
 
@@ -213,8 +210,8 @@ def compare_numerics(
             ``Tensor.backward``: a tensor of the output's shape, or a list of them, one per output.
             It is cast to the dtype of each output. None for outputs of one number.
         rtol (float, optional): The relative tolerance, given together with ``atol``. By default
-            both are those of ``torch.testing.assert_close`` for the coarsest dtype of a node and
-            of most numbers in leaves, and ``atol`` is larger where rounding alone moves a result
+            both are those of ``torch.testing.assert_close`` for the coarsest dtype of a node and of
+            most numbers in leaves, and ``atol`` is larger where rounding alone moves a result
             further, as a sum that cancels.
         atol (float, optional): The absolute tolerance, given together with ``rtol``; None as there.
             For gradients it is multiplied by the largest number in ``a`` of the gradient and of its
