@@ -83,20 +83,7 @@ function across({ width, height }: NodeShape, horizontal: boolean): number {
 }
 
 /** The place of everything in a picture, in the layout's coordinates. */
-export interface Placement
-  extends Pick<
-    Layout,
-    | "x"
-    | "y"
-    | "owner"
-    | "rank"
-    | "edgeTarget"
-    | "width"
-    | "height"
-    | "boxes"
-    | "backward"
-    | "route"
-  > {
+export interface Placement extends Omit<Layout, "points" | "pointStart" | "detour"> {
   /** Per edge, 1 if it does not leave and arrive along the flow: up, or to a docked node. */
   apart: Uint8Array;
 }

@@ -3,7 +3,7 @@ import { cardOf, inputSize, tallCard } from "./card";
 import type { CardSize, NodeShape, StubShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
 import { withStrip } from "./rank_strip";
-import { tileOf } from "./tile";
+import { rowTexts, rowWidth, tileOf } from "./tile";
 
 /** Sizes of a box, px. */
 export type BoxSize = Pick<NodeShape, "width" | "height">;
@@ -14,7 +14,6 @@ const PILL_PAD = 17;
 const QUIET_PAD = 9;
 const QUIET_WIDTH = 28;
 const QUIET_LESS = 6;
-const GAP = 7;
 const LINE = 15;
 const FLAG = 17;
 const LEAST_WIDTH = 46;
@@ -98,9 +97,7 @@ function boxOf(
     [words.uses, "name"],
   ];
   const second = under.filter((part): part is [string, Style] => part[0] !== null);
-  const secondWidth =
-    second.reduce((sum, [text, style]) => sum + measure(text, style), 0) +
-    GAP * Math.max(0, second.length - 1);
+  const secondWidth = rowWidth(second, measure);
   const flagHeight = words.flag === null ? 0 : FLAG;
   const stubWidth = stubWidthOf(words, measure);
   const stubRows = words.stubs.length;
@@ -123,20 +120,10 @@ function boxOf(
   const texts: Text[] = [
     { text: words.title, style: titleStyle, x: 0, y: top + 11.5, anchor: "middle" },
   ];
-  let x = -secondWidth / 2;
-  for (const [text, style] of second) {
-    texts.push({ text, style, x, y: top + LINE + 11, anchor: "start" });
-    x += measure(text, style) + GAP;
-  }
-  if (words.flag !== null) {
-    texts.push({
-      text: words.flag,
-      style: "flag",
-      x: 0,
-      y: -height / 2 + 12.5,
-      anchor: "middle",
-    });
-  }
+  texts.push(...rowTexts(second, top + LINE + 11, measure));
+  const { flag } = words;
+  if (flag !== null)
+    texts.push({ text: flag, style: "flag", x: 0, y: -height / 2 + 12.5, anchor: "middle" });
   return { width, height, flagHeight, texts };
 }
 

@@ -14,6 +14,22 @@ const LINES = { name: 17, sizes: 14, number: 17, below: 9 };
 const UNDER = 20;
 const GAP = 7;
 
+/** The width of texts side by side, px. */
+export function rowWidth(row: readonly [string, Style][], measure: Measure): number {
+  const gaps = GAP * Math.max(0, row.length - 1);
+  return row.reduce((sum, [text, style]) => sum + measure(text, style), gaps);
+}
+
+/** Texts side by side around x = 0. */
+export function rowTexts(row: readonly [string, Style][], y: number, measure: Measure): Text[] {
+  let at = -rowWidth(row, measure) / 2;
+  return row.map(([text, style]) => {
+    const x = at;
+    at += measure(text, style) + GAP;
+    return { text, style, x, y, anchor: "start" };
+  });
+}
+
 type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts" | "tile">;
 
 /** A closed box: its name, its best-known sizes, room for a number, and its absorbed followers at the foot. */
@@ -23,9 +39,7 @@ export function tileOf(words: NodeWords, measure: Measure, leastWidth = 0): Box 
   const second: [string, Style][] = [];
   if (shape !== null) second.push([shape, "cell"]);
   if (uses !== null) second.push([uses, "name"]);
-  const secondWidth =
-    second.reduce((sum, [text, style]) => sum + measure(text, style), 0) +
-    GAP * Math.max(0, second.length - 1);
+  const secondWidth = rowWidth(second, measure);
   const widths = [
     LEAST_WIDTH,
     leastWidth,
@@ -47,11 +61,7 @@ export function tileOf(words: NodeWords, measure: Measure, leastWidth = 0): Box 
   const texts: Text[] = [
     { text: title, style: "title", x: 0, y: top + LINES.name, anchor: "middle" },
   ];
-  let x = -secondWidth / 2;
-  for (const [text, style] of second) {
-    texts.push({ text, style, x, y: top + LINES.name + LINES.sizes, anchor: "start" });
-    x += measure(text, style) + GAP;
-  }
+  texts.push(...rowTexts(second, top + LINES.name + LINES.sizes, measure));
   if (under !== null) {
     const y = height / 2 - UNDER / 2 + 4;
     texts.push({ text: under, style: "cell", x: 0, y, anchor: "middle", foot: true });
@@ -71,10 +81,7 @@ export function roundOf(sign: string, under: string | null, measure: Measure) {
   const texts: Text[] = [{ text: sign, style: "card", x: 0, y: 5.5, anchor: "middle" }];
   if (under !== null)
     texts.push({
-      text: under,
-      style: "cell",
-      x: 0,
-      y: ROUND + BESIDE_ROUND,
+      ...{ text: under, style: "cell", x: 0, y: ROUND + BESIDE_ROUND },
       anchor: "middle",
       foot: true,
     });
