@@ -11,6 +11,7 @@ from torch.utils.tensorboard.writer import SummaryWriter
 
 import gradwalk
 from gradwalk import (
+    Advice,
     Check,
     CompareWidget,
     Contribution,
@@ -18,17 +19,27 @@ from gradwalk import (
     Difference,
     ErrorShare,
     Explanation,
+    FailedInput,
     Failure,
     Finding,
     GraphWidget,
+    HeldGraph,
+    HeldTensor,
     Interact,
+    Measurement,
+    ModulePlan,
+    NodeMeasure,
     NumericsComparison,
     NumericsRow,
+    Place,
     Plan,
     RecordedStep,
     Recording,
+    StepContribution,
     WhatIf,
 )
+from gradwalk.testing import assert_gradients
+from gradwalk.types import Edge, Outputs, TensorNames
 
 
 class Net(nn.Module):
@@ -60,10 +71,23 @@ def widget(loss: torch.Tensor, folder: Path) -> None:
     shown.step()
     shown.run_to("loss")
     shown.update(loss)
-    shown.expand(0)
+    shown.expand("loss")
+    shown.collapse(0)
+    shown.step_back(n=2)
+    shown.reset()
+    shown.reveal()
+    shown.overlay({"loss": 0.5}, label="Share")
+    measured: Measurement = shown.measure()
+    slowest: NodeMeasure = measured.nodes[0]
+    grown: list[HeldGraph] = shown.grows()
     shown.quiz("grad", nodes=["loss"])
     right: bool = shown.answer("loss", "1")
-    print(grads, findings[0].kind, text, path, data, pdf, page, right, shown.graph.nodes)
+    dot: str = shown.to_dot()
+    json: Path = shown.to_json("graph.json", source=False)
+    nodes = shown.to_networkx().nodes
+    shown.close()
+    print(grads, findings[0].kind, text, path, data, pdf, page, right, nodes)
+    print(slowest.seconds * 1e3, [graph.bytes for graph in grown], dot, json)
 
 
 def files(loss: torch.Tensor, folder: os.PathLike[str]) -> None:
@@ -91,6 +115,11 @@ def questions(model: Net, loss: torch.Tensor, optimizer: torch.optim.Optimizer) 
     """Ask."""
     recording: Recording = gradwalk.record(loss, max_bytes=2**20)
     recording.cursor = 0
+    recording.step(2)
+    recording.step_back()
+    recording.run_to("loss")
+    recording.reset()
+    arrived: list[StepContribution] = recording.steps[0].contributions
     explanation: Explanation = gradwalk.explain_grad(model, recording)
     kinds: list[str] = [part.kind for part in explanation.parts]
     findings: list[Finding] = gradwalk.diagnose(recording, names=model, optimizer=optimizer)
@@ -99,16 +128,31 @@ def questions(model: Net, loss: torch.Tensor, optimizer: torch.optim.Optimizer) 
     custom: Check = gradwalk.check(loss)
     with gradwalk.watch():
         model(torch.ones(1, 4))
-    print(kinds, findings, effect.named("half"), parts, custom.agrees, str(explanation).upper())
+    edge: Edge = (0, 0)
+    other: WhatIf = gradwalk.what_if(
+        recording, cut=[edge], replace={"loss": torch.zeros_like(loss)}
+    )
+    columns = effect.named("half").beside(other.named("cut"))
+    print(kinds, findings, columns, parts, custom.agrees, str(explanation).upper(), arrived)
 
 
 def memory(model: Net, loss: torch.Tensor, writer: SummaryWriter) -> None:
     """Plan and measure memory."""
     step: Plan = gradwalk.plan(model, torch.ones(2, 4), loss=torch.sum)
-    held = gradwalk.held(loss)
+    largest: HeldTensor = step.tensors(limit=1)[0]
+    place: Place = step.place(0)
+    blocks: dict[str, ModulePlan] = dict(step.modules)
+    advice: Advice = step.advise("40GB")
+    smaller: Plan = step.apply(advice)
+    page: Path = step.to_html("plan.html")
+    table = step.to_dataframe()
+    one: HeldGraph = gradwalk.held(loss)
+    all_graphs: list[HeldGraph] = gradwalk.held()
     gradwalk.to_tensorboard(writer, loss, tag="graph")
     failure: Failure | None = gradwalk.last_failure()
-    print(step.peak, held, failure)
+    inputs: list[FailedInput] = [] if failure is None else failure.inputs
+    print(step.peak, largest.bytes, place.phase, blocks, smaller.peak, page, table)
+    print(one.advice, all_graphs, inputs, step.widget.graph.nodes)
 
 
 def sliders() -> None:
@@ -121,3 +165,14 @@ def sliders() -> None:
     step: Descent = box.descend(lr=0.1)
     found: dict[str, Difference | list[Difference]] = box.differences()
     print(step.after, found, box.widget)
+
+
+def loss_of(outputs: Outputs, names: TensorNames | None = None) -> GraphWidget:
+    """Wrap a function of gradwalk, with its types."""
+    return GraphWidget(outputs, names=names, stacklevel=2)
+
+
+def test_gradients() -> None:
+    """Test a model."""
+    model = Net()
+    assert_gradients(model, model(torch.ones(2, 4)).sum(), finite=True, nonzero=True)
