@@ -1,4 +1,5 @@
 import type { Channel, Traits } from "./channel";
+import { createCallout } from "./controls/callout";
 import { choices } from "./controls/choices";
 import { Refit } from "./controls/refit";
 import { Shell } from "./controls/shell";
@@ -144,7 +145,7 @@ class GraphView {
       host,
       controls.toolbar.element,
       shell.faults,
-      element("div", "gw-key-strip", controls.view.key, playback.key),
+      element("div", "gw-key-strip", controls.view.key, playback.key, createCallout(root, cleanup)),
       arrangement.body,
       ...parts.flatMap(({ question }) => question ?? []),
       playback.bar.element,

@@ -109,7 +109,7 @@ function cellEntries(labels: readonly GradientLabel[]): Entry[] {
       cell("stored in .grad", ".grad", "gw-gradient gw-cell is-stored"),
     labels.some(isPassing) && cell("passed through, not kept", "grad", "gw-gradient gw-cell"),
     labels.some(({ text }) => text.includes("\u2016")) &&
-      entry("norm of several numbers", 26, "\u2016 \u2016"),
+      entry("norm of all elements", 26, "\u2016 \u2016"),
     labels.some(({ cell }) => cell === "row") &&
       entry("rows of a leaf: one per use, then their sum", 26, "= \u03a3"),
   ];

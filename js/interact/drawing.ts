@@ -279,6 +279,7 @@ export class Drawing {
       else this.mark({ focused: stop });
     });
     cleanup.listen<KeyboardEvent>(canvas, "keydown", (event) => {
+      canvas.classList.remove("is-clicked");
       if (this.scene && this.keyboard.press(event, this.scene, this.marks)) event.preventDefault();
     });
   }
@@ -286,6 +287,8 @@ export class Drawing {
   private focusByPointer(): void {
     this.pointerOver = true;
     this.canvas.focus({ preventScroll: true });
+    // Some browsers call a focus by script visible.
+    this.canvas.classList.add("is-clicked");
     this.pointerOver = false;
   }
 

@@ -80,7 +80,7 @@ describe("a module in the panel", () => {
     expect(title()).toBe("net.0");
     expect(selected()).toEqual(["net/0"]);
     const text = one(".gw-panel").textContent;
-    expect(text).toContain("2 tensors, 4,160 numbers"); // 64 * 64 weights and 64 biases
+    expect(text).toContain("2 tensors, 4,160 elements"); // 64 * 64 weights and 64 biases
     expect(text).toContain("class not known (watched)");
   });
 

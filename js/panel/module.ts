@@ -89,7 +89,7 @@ type Item = (Node | string)[];
 
 function rowsOf({ parameters, numbers, own, bytes, gradients }: ModuleFacts): [string, string][] {
   const rows: [string, string][] = [
-    ["parameters", `${counted(parameters.length, "tensor")}, ${counted(numbers, "number")}`],
+    ["parameters", `${counted(parameters.length, "tensor")}, ${counted(numbers, "element")}`],
   ];
   if (bytes > 0) rows.push(["memory", `${formatBytes(bytes)} held, ${formatBytes(own)} by itself`]);
   if (!gradients) return rows;

@@ -14,6 +14,8 @@ export class Quiz {
   private readonly title = element("span");
   private readonly fields = new Map<number, Field>();
   private model: QuizModel | null = null;
+  /** The last question that the reader answered. */
+  private answered: number | null = null;
   private hint = element("p", { class: "gw-hint-text", role: "status" });
 
   constructor(private readonly send: Channel["send"]) {
@@ -75,7 +77,12 @@ export class Quiz {
       if (field?.hasFocus) queueMicrotask(() => this.nextField()?.focus());
       return [];
     }
-    const found = field ?? new Field(question, what, this.send);
+    const found =
+      field ??
+      new Field(question, what, (message) => {
+        this.answered = node;
+        this.send(message);
+      });
     this.fields.set(node, found);
     found.update(question);
     const within = (place: Place): Place => ({
@@ -91,7 +98,9 @@ export class Quiz {
         return place.height > 40 ? within(place) : place;
       },
     };
-    return question.hint === null
+    // One hint at a time, at the last answer, so that it covers no other question for long.
+    const isElsewhere = this.answered !== null && this.answered !== node;
+    return question.hint === null || isElsewhere
       ? [input]
       : [input, { node, element: found.bubble, spot: bubbleSpot, mayGoAbove: true }];
   }

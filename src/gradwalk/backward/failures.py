@@ -100,7 +100,7 @@ def _birth_note(captured: Capture, node: int, kept: KeptGradient) -> str:
     summary = kept.summarise()
     counts = [(summary["nan"], "NaN"), (summary["inf"], "Inf")]
     made = join_words(f"{count} {what}" for count, what in counts if count)
-    among = f" among its {summary['numel']} numbers" if summary["numel"] > 1 else ""
+    among = f" among its {summary['numel']} elements" if summary["numel"] > 1 else ""
     note = (
         f"{'NaN' if summary['nan'] else 'Inf'} is born here: the gradient that came to "
         f"{described(captured.graph, node)} was finite, what it passed on has {made}{among}."
@@ -120,7 +120,7 @@ def _odd(name: str, value: object) -> str | None:
     parts = [f"{count} {what}" for count, what in counts if count]
     if not parts:
         return None
-    where = f"Among the {value.numel()} numbers of" if value.numel() > 1 else "In"
+    where = f"Among the {value.numel()} elements of" if value.numel() > 1 else "In"
     return f"{where} its saved {name}: {', '.join(parts)}."
 
 
