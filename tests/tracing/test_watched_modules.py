@@ -133,3 +133,24 @@ def test_a_cut_is_in_the_module_that_made_it():
     node = next(node for node in operations_behind(loss) if node.name() == "AddmmBackward0")
     (cut,) = annotation_of(node).cuts
     assert (annotation_of(node).module, cut.module.path) == ("last", "inner")
+
+
+def test_a_variable_is_an_input_of_the_modules_and_a_buffer_is_in_its_own():
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+            self.register_buffer("shift", torch.ones(2))
+
+        def forward(self, x):
+            return self.layer(x) * self.shift
+
+    net, images = Shifted(), torch.ones(1, 2)
+
+    def places(names):
+        with watch():
+            widget = GraphWidget(net(images).sum(), names=names)
+        return {node["name"]: node["namespace"] for node in widget.model["nodes"]}
+
+    assert places({"images": images})["images"] == ""
+    assert places(net)["shift"] is None

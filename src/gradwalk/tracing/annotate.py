@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -242,6 +243,17 @@ class _Builder:
     def _ids(self) -> dict[Node, int]:
         return {node: i for i, node in enumerate(self._captured.nodes)}
 
+    @functools.cached_property
+    def _registered(self) -> set[int]:
+        """The ids of the modules' own tensors; a model's may have names without dots."""
+        modules = (reference() for reference in self._names.modules.values())
+        return {
+            id(tensor)
+            for module in modules
+            if module is not None
+            for tensor in chain(module.parameters(recurse=False), module.buffers(recurse=False))
+        }
+
     def add(self, operand: Operand) -> None:
         """Add one operand and the edge to its node."""
         constant = operand.constant
@@ -278,6 +290,8 @@ class _Builder:
         )
         data["source"] = None if where is None else str(where)
         data["inferred"] = operand.inferred
+        if name is not None and name.isidentifier() and id(tensor) not in self._registered:
+            data["namespace"] = ""  # a variable of the program is an input of its modules
         sources = tuple(self._source(cut, operand) for cut in cuts) if cuts else ()
         if cuts:
             data["how"] = cuts[0].how
