@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, Union, runtime_checkable
 
 import torch
 from torch import nn
@@ -44,6 +44,16 @@ RetainGraph: TypeAlias = bool | Literal["if_possible"] | None
 
 Edge: TypeAlias = tuple[int, int] | torch.Tensor | str
 """An edge, (consumer id, arg_nr); or a tensor or its name, for all edges that flow to it."""
+
+_V = TypeVar("_V")
+
+ByEdge: TypeAlias = (
+    Mapping[tuple[int, int], _V] | Mapping[torch.Tensor, _V] | Mapping[str, _V] | Mapping[Edge, _V]
+)
+"""A value for each of some edges."""
+
+ByNode: TypeAlias = Mapping[int, _V] | Mapping[str, _V] | Mapping[int | str, _V]
+"""A value for each of some nodes, by id or name."""
 
 Replacement: TypeAlias = torch.Tensor | Callable[[torch.Tensor], torch.Tensor | None]
 """A gradient to use instead; or a function of the gradient, as ``Tensor.register_hook`` takes."""

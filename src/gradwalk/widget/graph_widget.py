@@ -32,7 +32,7 @@ from ..sources.graph_source import GraphSource, Snapshot, are_small, read_consta
 from ..sources.read_source import read_source
 from ..torch_api.modes import grad_mode_kept
 from ..torch_api.saved_tensors import saved_read_once
-from ..types import Gradient, Inputs, Outputs, Program, RetainGraph, TensorNames
+from ..types import ByNode, Gradient, Inputs, Outputs, Program, RetainGraph, TensorNames
 from .controllers import Controller
 from .drawing import State
 from .graph_controllers import (
@@ -524,7 +524,7 @@ class GraphWidget(GraphTraits, Exports):
             called, limits, is_explicit=names is not None, optimizers=optimizers
         )
 
-    def overlay(self, values: Mapping[int | str, float], *, label: str, unit: str = "") -> None:
+    def overlay(self, values: ByNode[float], *, label: str, unit: str = "") -> None:
         """Colour the picture by numbers of your own.
 
         They become a meaning of the colours, with a legend, also in pages, pictures and files. A
@@ -532,7 +532,7 @@ class GraphWidget(GraphTraits, Exports):
         without a number has that of its innermost module. Numbers by name stay after `update`.
 
         Args:
-            values (Mapping[int | str, float]): Numbers by the id of a node, the name of a tensor,
+            values (ByNode[float]): Numbers by the id of a node, the name of a tensor,
                 or the name of a module. An empty dict removes what the label shows.
             label (str): The text in the choice of colours. A label that is in use replaces its
                 numbers.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from ...result import make, replaced, returned_by
 from ...sources.graph_source import TakesSnapshots
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...tracing.annotate import watched
-from ...types import Edge, Gradient, Outputs, RecordedGraph, Replacement
+from ...types import ByEdge, Edge, Gradient, Outputs, RecordedGraph, Replacement
 from .experiment import Experiment, Outcome, place_name, read_edits
 from .program_change import program_change
 from .replay import same
@@ -138,8 +138,8 @@ class WhatIf:
 def what_if(
     *outputs: Outputs | RecordedGraph,
     cut: Edge | Iterable[Edge] = (),
-    scale: Mapping[Edge, float | torch.Tensor] | None = None,
-    replace: Mapping[Edge, Replacement] | None = None,
+    scale: ByEdge[float | torch.Tensor] | None = None,
+    replace: ByEdge[Replacement] | None = None,
     gradient: Gradient | None = None,
     inputs: torch.Tensor | str | Iterable[torch.Tensor | str] | None = None,
     stacklevel: int = 1,
@@ -158,9 +158,9 @@ def what_if(
             your hooks changed gradients.
         cut (Edge | Iterable[Edge], optional): The edges through which no gradient flows, as after
             ``detach()``. Default: ``()``.
-        scale (Mapping[Edge, float | torch.Tensor], optional): ``{edge: factor}``. None scales
+        scale (ByEdge[float | torch.Tensor], optional): ``{edge: factor}``. None scales
             nothing.
-        replace (Mapping[Edge, Replacement], optional): ``{edge: tensor or function of the
+        replace (ByEdge[Replacement], optional): ``{edge: tensor or function of the
             gradient}``, as ``Tensor.register_hook`` takes it. None replaces nothing.
         gradient (Gradient, optional): The gradient to start from, as in ``Tensor.backward``: a
             tensor of the output's shape, or a list of them, one per output. None for outputs of one
