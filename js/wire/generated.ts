@@ -1016,7 +1016,7 @@ export interface AskedTraits {
 }
 
 /** The experiments on a graph's gradients; absent for a graph without any. */
-export interface LaboratoryTraits {
+export interface ExperimentTraits {
   /** The edits of gradients, in order. Either side sets it. */
   edits?: EditModel[];
   /** The effect of the edits; null without edits. */
@@ -1068,7 +1068,7 @@ export interface SharedTraits {
 }
 
 /** The traits of a graph. */
-export interface Traits extends SharedTraits, AskedTraits, LaboratoryTraits, LiveTraits {
+export interface Traits extends SharedTraits, AskedTraits, ExperimentTraits, LiveTraits {
   model: GraphModel;
   /** The details of the selected node, or of the running node if none is selected. */
   details: DetailsModel | null;

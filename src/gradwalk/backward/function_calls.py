@@ -27,7 +27,7 @@ from ..torch_api.nodes import custom_function, is_of_torch, node_class, op_name
 from ..torch_api.reading import (
     copied,
     detached,
-    first_line,
+    in_short,
     nbytes_of,
     storage_of,
     version_of,
@@ -256,8 +256,7 @@ class _NodeRecorder:
                 yield
         except Exception as error:  # a user's class may raise anywhere
             self.found.note = (
-                "The operations of this backward were recorded only in part "
-                f"({type(error).__name__}: {first_line(error)})."
+                f"The operations of this backward were recorded only in part ({in_short(error)})."
             )
 
     def begin(

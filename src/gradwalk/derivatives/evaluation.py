@@ -32,7 +32,7 @@ def fill_in(
     with torch.no_grad():
         arrival = _arrival(node, grads)
         for formula in found:
-            formula["numbers"] = _in_words(formula, node, arrival)
+            formula["numbers"] = _with_numbers(formula, node, arrival)
     return found
 
 
@@ -44,7 +44,7 @@ def take_many(found: list[FormulaModel], grads: Sequence[torch.Tensor | None]) -
     return all(not compiled(code).names.isdisjoint({"grad", "grads"}) for code in ours)
 
 
-def _in_words(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> str | None:
+def _with_numbers(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> str | None:
     result = _run(formula, node, arrival, only_numbers=True)
     if result is None:
         return None

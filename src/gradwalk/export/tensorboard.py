@@ -166,10 +166,10 @@ def _node_def(graph: nx.MultiDiGraph, node: int, names: dict[int, str]) -> NodeD
     if data["name"]:
         attributes["tensor"] = _text(data["name"])
     if edges:
-        attributes["arguments"] = _text(_listed((nr, argument) for nr, _, _, argument in edges))
+        attributes["arguments"] = _text(_joined((nr, argument) for nr, _, _, argument in edges))
     if data["no_grad_inputs"]:
         without_grad = ((each["arg_nr"], each["argument"]) for each in data["no_grad_inputs"])
-        attributes["no_grad_inputs"] = _text(_listed(without_grad))
+        attributes["no_grad_inputs"] = _text(_joined(without_grad))
     return NodeDef(
         name=names[node],
         op=well_formed(data["op"]),
@@ -179,7 +179,7 @@ def _node_def(graph: nx.MultiDiGraph, node: int, names: dict[int, str]) -> NodeD
     )
 
 
-def _listed(arguments: Iterable[tuple[int, str | None]]) -> str:
+def _joined(arguments: Iterable[tuple[int, str | None]]) -> str:
     return ", ".join(argument or f"input {nr}" for nr, argument in arguments)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..schema.details import FailedModel
-from ..torch_api.reading import first_line
+from ..torch_api.reading import in_short
 
 Part = TypeVar("Part")
 
@@ -51,10 +51,7 @@ class Guarded:
 
 def could_not(part: str, error: BaseException) -> str:
     """Return a sentence about a missing part and its error."""
-    kind = type(error).__name__
-    reason = first_line(error)
-    reason = kind if reason == kind else f"{kind}: {reason}"
     return (
         f"This part ({part.replace('_', ' ')}) cannot be shown, because working it out failed with "
-        f"{reason.rstrip('.')}. Everything else is as it should be."
+        f"{in_short(error)}. Everything else is as it should be."
     )

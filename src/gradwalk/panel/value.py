@@ -62,7 +62,7 @@ def _of_leaf(
     changed = used.changed or drawn.changed.get(node)
     since = not changed and version_of(leaf) != drawn.versions.get(node, version_of(leaf))
     summary = summarised(leaf)
-    now = _in_words(summary)
+    now = _value_sentence(summary)
     is_other = at_first_use(captured.nodes[node], leaf) is not leaf
     if is_other:
         shape = ", ".join(map(str, summary["shape"]))
@@ -78,7 +78,7 @@ def _of_leaf(
     return {**summary, "origin": ITSELF}, cost
 
 
-def _in_words(summary: TensorSummary) -> str:
+def _value_sentence(summary: TensorSummary) -> str:
     """The current value of a leaf, in a short sentence."""
     few = None if summary["truncated"] else short_value(summary["values"])
     if few is not None:

@@ -37,7 +37,7 @@ class AskedTraits(TypedDict, total=False):
     _findings: list[FindingModel] | None
 
 
-class LaboratoryTraits(TypedDict, total=False):
+class ExperimentTraits(TypedDict, total=False):
     """The experiments on a graph's gradients; absent for a graph without any."""
 
     edits: list[EditModel]
@@ -90,7 +90,7 @@ class SharedTraits(TypedDict):
     """Number of completed steps of the recorded backward pass."""
 
 
-class Traits(SharedTraits, AskedTraits, LaboratoryTraits, LiveTraits):
+class Traits(SharedTraits, AskedTraits, ExperimentTraits, LiveTraits):
     """The traits of a graph."""
 
     model: GraphModel

@@ -395,6 +395,12 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+def in_short(error: BaseException) -> str:
+    """Return the class of an exception and the first line of its message, without a full stop."""
+    kind, line = type(error).__name__, first_line(error)
+    return kind if line == kind else f"{kind}: {line.rstrip('.')}"
+
+
 def version_of(tensor: torch.Tensor) -> int:
     """Return a tensor's in-place version; 0 for an inference tensor, which has no counter."""
     try:

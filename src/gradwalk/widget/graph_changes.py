@@ -70,7 +70,7 @@ def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
     else:
         of = _partners(was, now)
         before = [of.get(node["id"]) for node in now.model["nodes"]]
-        words = _in_words(was.model, now.model, of)
+        words = _changes_text(was.model, now.model, of)
     changes = _changes(was.model, now.model, of)
     return {"number": number, "before": before, "words": words, "changes": changes}
 
@@ -151,7 +151,7 @@ def _by_taker(model: GraphModel, called: Callable[[int], int | None]) -> dict[ob
     return found
 
 
-def _in_words(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> str:
+def _changes_text(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> str:
     """List new and removed nodes in a few words, without the constants and cuts."""
     kept = set(of.values())
     new = [n for n in now["nodes"] if n["id"] not in of and n["kind"] in ("op", "leaf")]

@@ -149,10 +149,10 @@ class RankController(Controller[GraphTraits]):
                 f"rank was given {value!r}, but this graph is not of the files of several ranks. "
                 "Load them, as in gradwalk.load('run-*.gw')."
             )
-        instead = f"Give it the number of a rank: {_listed(ranks)}."
+        instead = f"Give it the number of a rank: {_as_ranks(ranks)}."
         rank = read_int(value, "rank was given ", instead)
         if rank not in ranks:
-            raise ValueError(f"rank was given {rank}, but there is: {_listed(ranks)}.")
+            raise ValueError(f"rank was given {rank}, but there is: {_as_ranks(ranks)}.")
         return rank
 
     def react(self, trait: str) -> None:
@@ -186,7 +186,7 @@ def _rank_of(source: GraphSource) -> int | None:
     return None if ranks is None else ranks["shown"]
 
 
-def _listed(ranks: list[int]) -> str:
+def _as_ranks(ranks: list[int]) -> str:
     """Ranks for an error: the ends of many."""
     if len(ranks) > 8 and ranks == [*range(ranks[0], ranks[-1] + 1)]:
         return f"rank {ranks[0]} to {ranks[-1]}"

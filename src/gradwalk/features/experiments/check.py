@@ -17,7 +17,7 @@ from ...backward.recorded_pass import refuse_within_backward
 from ...result import make, returned_by
 from ...torch_api.modes import grad_mode_kept, random_numbers_kept, unseen
 from ...torch_api.nodes import custom_function, is_of_torch, op_name
-from ...torch_api.reading import first_line
+from ...torch_api.reading import first_line, in_short
 from .custom_call import (
     CustomCall,
     NotCheckableError,
@@ -238,7 +238,7 @@ class _Checker:
         return [grad.detach().to_dense().clone() for grad in found]
 
     def _raised(self, error: Exception, layout: str = "") -> _FaultError:
-        reason = f"{type(error).__name__}: {first_line(error).rstrip('.')}"
+        reason = in_short(error)
         if "modified by an inplace operation" in str(error):
             return _FaultError(
                 "repeat",
@@ -299,7 +299,7 @@ class _Checker:
         except NotCheckableError:
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {first_line(error).rstrip('.')}"
+            reason = in_short(error)
             return f"It cannot be differentiated twice: {reason}."
         found = self._compare(backward, given, whole=False)
         if found is not None:

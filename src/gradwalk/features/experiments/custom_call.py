@@ -15,7 +15,7 @@ from ...english import join_words
 from ...graph.outputs import gone_sentence
 from ...torch_api.modes import random_numbers_kept
 from ...torch_api.nodes import is_gone, leaf_tensor
-from ...torch_api.reading import first_line, kind_without_data
+from ...torch_api.reading import in_short, kind_without_data
 from ...torch_api.saved_tensors import Saved, read_saved
 from .jacobian import Precision
 
@@ -221,8 +221,8 @@ class CustomCall:
                 )
         except Exception as error:  # a user's forward may raise anything
             raise NotCheckableError(
-                f"in {_called(self.dtype)} its forward raised {type(error).__name__}: "
-                f"{first_line(error).rstrip('.')}. If it was called with other arguments, give all "
+                f"in {_called(self.dtype)} its forward raised "
+                f"{in_short(error)}. If it was called with other arguments, give all "
                 "of them: check(node, x, ...)."
             ) from error
         listed = list(found) if isinstance(found, (tuple, list)) else [found]

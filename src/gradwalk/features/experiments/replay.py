@@ -31,7 +31,7 @@ from ...torch_api.nodes import (
     outputs_metadata,
     sequence_nr,
 )
-from ...torch_api.reading import first_line, has_data, why_unreadable
+from ...torch_api.reading import first_line, has_data, in_short, why_unreadable
 from ...torch_api.saved_tensors import read_saved
 
 Kind = Literal["cut", "scale", "replace"]
@@ -68,10 +68,9 @@ class Edit:
             return self.value(grad)
         except Exception as error:
             called = getattr(self.value, "__name__", type(self.value).__name__)
-            why = first_line(error).rstrip(".")
             raise RuntimeError(
                 f"replace was given {called} for the gradient at {self.label}, and it raised "
-                f"{type(error).__name__}: {why}. Nothing was changed. Give a function that takes "
+                f"{in_short(error)}. Nothing was changed. Give a function that takes "
                 f"this gradient, of shape {tuple(grad.shape)} and {grad.dtype}, and returns one "
                 "like it, or None to leave it."
             ) from error

@@ -205,13 +205,13 @@ def with_controls(function: Callable[..., Any], arguments: Mapping[str, Any]) ->
         for name in arguments.keys() - takes.keys():
             raise ValueError(
                 f"interact() was given {name}, and {called} takes no such argument. "
-                f"{nearest(name, takes) or f'It takes {_listed(takes)}.'}"
+                f"{nearest(name, takes) or f'It takes {_names_or_nothing(takes)}.'}"
             )
         for name, default in takes.items():
             if name not in arguments and default is _EMPTY:
                 raise ValueError(
                     f"interact() was not given {name}, which {called} needs. Give all that it "
-                    f"takes: {_listed(takes)}."
+                    f"takes: {_names_or_nothing(takes)}."
                 )
     known = takes or {}
     left = {name: default for name, default in known.items() if name not in arguments}
@@ -273,5 +273,5 @@ def _made(given: Any, default: Any) -> Any:
         return None
 
 
-def _listed(names: Iterable[str]) -> str:
+def _names_or_nothing(names: Iterable[str]) -> str:
     return ", ".join(names) or "nothing"

@@ -21,7 +21,7 @@ from ...result import make, returned_by
 from ...schema.updates import DifferenceModel, NumberInputModel
 from ...sources.graph_source import GraphSource, are_small
 from ...sources.read_source import read_source
-from ...torch_api.reading import first_line
+from ...torch_api.reading import in_short
 from ...tracing.watch import watch
 from ...types import Outputs
 from ...widget.graph_widget import GraphWidget
@@ -317,10 +317,9 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
     def _sentence(self, error: Exception) -> str:
         if str(error).startswith(f"{self._called} returned"):
             return f"{error} The picture shows the last call that worked."
-        reason = f"{type(error).__name__}: {first_line(error)}"
         at = ", ".join(f"{name} = {value!r}" for name, value in self._numbers().items())
         return (
-            f"{self._called} did not work with {at or 'these arguments'}: {reason.rstrip('.')}. "
+            f"{self._called} did not work with {at or 'these arguments'}: {in_short(error)}. "
             "The picture shows the last call that worked."
         )
 
@@ -380,7 +379,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         except Exception as error:
             raise ValueError(
                 f"{self._called} cannot be checked: {'' if self._draws else 'in double precision '}"
-                f"it raised {type(error).__name__}: {first_line(error).rstrip('.')}."
+                f"it raised {in_short(error)}."
             ) from error
         if any(tensor.numel() != 1 for tensor in tensors):
             raise ValueError(

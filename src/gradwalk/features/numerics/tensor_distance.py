@@ -126,11 +126,11 @@ def tensor_distance(
     if here["values"] is not None and there["values"] is not None:
         is_whole = not here["truncated"] and not there["truncated"]
         if is_whole or here["indices"] == there["indices"]:
-            numbers = _listed(here["values"]), _listed(there["values"])
+            numbers = _tensor_of(here["values"]), _tensor_of(there["values"])
             return _of_parts(iter([numbers]), rtol, atol, "all" if is_whole else "sample")
     if here["norm"] is None or there["norm"] is None:
         return None
-    norms = _listed([here["norm"]]), _listed([there["norm"]])
+    norms = _tensor_of([here["norm"]]), _tensor_of([there["norm"]])
     # If all numbers are within atol, the norms differ by at most atol * sqrt(numel).
     atol *= math.sqrt(here["numel"])
     return _of_parts(iter([norms]), rtol, atol, "norm")
@@ -195,7 +195,7 @@ def _double(tensor: torch.Tensor) -> torch.Tensor:
     return plain.to(torch.complex128 if plain.is_complex() else torch.float64)
 
 
-def _listed(values: Values) -> torch.Tensor:
+def _tensor_of(values: Values) -> torch.Tensor:
     numbers = [_number(each) for each in _flat(values)]
     is_complex = any(isinstance(each, complex) for each in numbers)
     return torch.tensor(numbers, dtype=torch.complex128 if is_complex else torch.float64)

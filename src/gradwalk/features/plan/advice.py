@@ -173,7 +173,7 @@ def code_for(blocks: Sequence[str]) -> str:
     return (
         "from functools import partial\n"
         "from torch.utils.checkpoint import checkpoint\n\n"
-        f"for name in {_listed(blocks)}:\n"
+        f"for name in {_as_python_list(blocks)}:\n"
         "    block = model.get_submodule(name)\n"
         "    block.forward = partial(checkpoint, block.forward, use_reentrant=False)\n"
     )
@@ -190,7 +190,7 @@ def _runs(names: Sequence[str]) -> Iterator[tuple[str, list[int], str]]:
         yield prefix, [number for *_, number in group], suffix
 
 
-def _listed(names: Sequence[str]) -> str:
+def _as_python_list(names: Sequence[str]) -> str:
     """Write names as a Python list."""
     parts = []
     for prefix, numbers, suffix in _runs(names):

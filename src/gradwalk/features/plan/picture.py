@@ -209,10 +209,10 @@ def _held(points: list[int], recorded: Recorded) -> list[str]:
                 largest[i].append((size, held.name or place))
     by_size = (heapq.nlargest(_NAMED, largest[i]) for i in range(len(points)))
     return [
-        f"{_listed((size, role) for role, size in held.most_common())}; largest: {_listed(first)}"
+        f"{_sizes((size, role) for role, size in held.most_common())}; largest: {_sizes(first)}"
         for held, first in zip(roles, by_size, strict=True)
     ]
 
 
-def _listed(amounts: Iterable[tuple[int, str]]) -> str:
+def _sizes(amounts: Iterable[tuple[int, str]]) -> str:
     return ", ".join(f"{Bytes(size)} {words}" for size, words in amounts if size)

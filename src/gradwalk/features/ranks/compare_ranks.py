@@ -13,9 +13,9 @@ from ...schema.ranks import RankModel, StatisticsModel
 from .leaf_over_ranks import (
     LeafOverRanks,
     Of,
+    as_ranks,
     differ,
     finite,
-    in_words,
     is_not_finite,
     leaves_in_words,
     local_of,
@@ -186,7 +186,7 @@ def same_batch(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
                 "same-batch",
                 "warning",
                 nodes_of(theirs),
-                f"The local gradients of {in_words(ranks)} are the very same, as far as their "
+                f"The local gradients of {as_ranks(ranks)} are the very same, as far as their "
                 f"statistics tell, for all {len(theirs)} parameters: most likely these "
                 "ranks had the same batch, so that averaging their gradients gains nothing. Give "
                 "each rank its own part of the data, as with DistributedSampler.",
@@ -256,26 +256,26 @@ def incomplete(ranks: Sequence[RankModel], apart: Sequence[int] = ()) -> list[st
     missing = sorted({*range(world)} - {each["rank"] for each in ranks})
     if missing:
         found.append(
-            f"The file of {in_words(missing)} of {world} is missing: sentences about all ranks "
+            f"The file of {as_ranks(missing)} of {world} is missing: sentences about all ranks "
             f"leave {'it' if len(missing) == 1 else 'them'} out."
         )
     versions = sorted({each["torch_version"] for each in ranks})
     if len(versions) > 1:
         on = (
-            f"{version} on {in_words([r['rank'] for r in ranks if r['torch_version'] == version])}"
+            f"{version} on {as_ranks([r['rank'] for r in ranks if r['torch_version'] == version])}"
             for version in versions
         )
         found.append(f"The ranks ran with different versions of torch: {list_some(list(on))}.")
     if apart:
         found.append(
-            f"The graph of {in_words(apart)} has no parameter in common with the one that is "
+            f"The graph of {as_ranks(apart)} has no parameter in common with the one that is "
             f"shown, so it is not in this picture: load it with rank={apart[0]}. If the ranks are "
             "stages of a pipeline, save each with gradwalk.save(..., stage=)."
         )
     early = [each["rank"] for each in ranks if not each["recorded"]]
     if early:
         found.append(
-            f"The file of {in_words(early)} holds no backward pass, so no local gradient is known "
+            f"The file of {as_ranks(early)} holds no backward pass, so no local gradient is known "
             "there: make a GraphWidget before backward(), and save that."
         )
     return found
@@ -309,8 +309,8 @@ def _unused(ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]) -> Iter
             "unused-on-rank",
             "warning",
             nodes_of(group),
-            f"{leaves_in_words(group)} got no gradient on {in_words(without)}, and "
-            f"did on {in_words(having)}: {why}.{waits}",
+            f"{leaves_in_words(group)} got no gradient on {as_ranks(without)}, and "
+            f"did on {as_ranks(having)}: {why}.{waits}",
             {"ranks": len(without), "parameters": len(group)},
         )
 
@@ -345,7 +345,7 @@ def _not_finite(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             "nan-on-rank",
             "error",
             nodes_of(group),
-            f"The local gradient of {first.words} has {what} on {in_words(odd)}, and none on the "
+            f"The local gradient of {first.words} has {what} on {as_ranks(odd)}, and none on the "
             f"other ranks{more}. Reducing brings it to all of them. The file of rank {odd[0]} "
             f"shows where it began: load it with rank={odd[0]}, and diagnose.",
             {"rank": odd[0], "gradients": len(group)},

@@ -119,7 +119,7 @@ def _elsewhere(
 
 
 def _some(ranks: list[int]) -> str:
-    return in_words(ranks) if len(ranks) <= _MOST_NAMED else f"{len(ranks)} ranks"
+    return as_ranks(ranks) if len(ranks) <= _MOST_NAMED else f"{len(ranks)} ranks"
 
 
 class _Lacking:
@@ -177,9 +177,9 @@ def _only(having: list[int], lacking: list[int]) -> str | None:
     if not lacking:
         return None
     if len(having) == 1 or len(having) <= _MOST_NAMED < len(lacking):
-        return f"only on {in_words(having)}"
+        return f"only on {as_ranks(having)}"
     if len(lacking) <= _MOST_NAMED:
-        return f"not on {in_words(lacking)}"
+        return f"not on {as_ranks(lacking)}"
     return f"on {len(having)} of {len(having) + len(lacking)} ranks"
 
 
@@ -281,7 +281,7 @@ def others_than_most(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None 
     most, odd = not_as_most(leaf, of, ranks)
     if not odd:
         return ""
-    return f" It is the same on {in_words(most)}, and not on {in_words(odd)}."
+    return f" It is the same on {as_ranks(most)}, and not on {as_ranks(odd)}."
 
 
 def not_as_most(
@@ -382,6 +382,6 @@ def nodes_of(leaves: Iterable[LeafOverRanks]) -> list[int]:
     return [node for leaf in leaves for node in leaf.nodes]
 
 
-def in_words(ranks: Sequence[int]) -> str:
+def as_ranks(ranks: Sequence[int]) -> str:
     """Return ranks in words: "rank 1", "ranks 0 and 2"."""
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {list_some([str(rank) for rank in ranks])}"

@@ -22,7 +22,7 @@ from .compare_ranks import about_leaf, are_replicas, findings_over_ranks
 from .leaf_over_ranks import (
     LeafOverRanks,
     are_odd,
-    in_words,
+    as_ranks,
     not_as_most,
     number_of,
     ranks_model,
@@ -163,7 +163,7 @@ class Ranked(SavedGraph):
         without = sorted(r for r, pairs in self._pairs.items() if r in among and node not in pairs)
         about = found["about"]
         if without and self.drawn.nodes[node]["kind"] in {"op", "leaf"}:
-            about = f"The graph of {in_words(without)} has no such node. {about}"
+            about = f"The graph of {as_ranks(without)} has no such node. {about}"
         sentence, rows = self._on_ranks(node)
         return {
             **found,
@@ -266,7 +266,7 @@ def read_ranks(
         rank = min(ranks)
     if rank not in ranks:
         raise ValueError(
-            f"load() was given rank={rank!r}, but the files are of {in_words(sorted(ranks))}. Give "
+            f"load() was given rank={rank!r}, but the files are of {as_ranks(sorted(ranks))}. Give "
             "one of these."
         )
     return _with_graph_of(rank, ranks, max_nodes, {})
