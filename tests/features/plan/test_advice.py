@@ -131,6 +131,28 @@ def test_the_code_gives_bit_equal_gradients(make):
     assert all(torch.equal(a.grad, b.grad) for a, b in pairs)
 
 
+class Stage(nn.Module):
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            Residual(before, after), *(Residual(after, after) for _ in range(3))
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+def test_blocks_inside_of_stages_are_chosen_where_they_are_better():
+    widths = [3, 16, 16]
+    model = nn.Sequential(*(Stage(a, b) for a, b in itertools.pairwise(widths)))
+    before = planned(Step(model, torch.randn(2, 3, 32, 32), squares))
+    advice = before.advise(int(0.8 * before.peak))
+    assert advice.fits
+    assert len(advice.blocks) < 8
+    assert all(".layers." in name for name in advice.blocks)
+    assert before.apply(advice).peak == pytest.approx(advice.peak, rel=0.03)
+
+
 def test_many_blocks_are_chosen_without_trying_all():
     model = Decoder(blocks=40, inner=(64, 128))
     before = plan(model, tokens(4, 64), loss=next_tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from ...amounts import Bytes, Flops
 from ...english import plural
 from ...result import make, returned_by
+from .recorder import ModuleCall
 from .run_step import Recorded
 from .spans import Span, Spans, Subsets, blocks_of
 
@@ -84,10 +85,37 @@ def advise(model: nn.Module, recorded: Recorded, budget: Bytes) -> Advice:
     If no choice fits, it is the one with the lowest peak.
     """
     measured = Spans(recorded)
-    calls = blocks_of(model, recorded)
+    found = [_chosen(measured, calls, budget) for calls in blocks_of(model, recorded)]
+    best = min(found, key=lambda each: (not each.fits, each.flops if each.fits else each.peak))
+    return make(
+        Advice,
+        budget,
+        best.blocks,
+        best.peak,
+        Bytes(max(measured.curve)),
+        best.flops,
+        best.fits,
+        code_for(best.blocks),
+        _chen(measured, best.calls) if best.calls else None,
+        _notes(model, recorded, best.blocks),
+    )
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The best choice among some blocks."""
+
+    calls: Sequence[ModuleCall]  # the calls of the blocks to choose from
+    blocks: tuple[str, ...]  # the names of the chosen ones
+    peak: Bytes
+    flops: Flops
+    fits: bool
+
+
+def _chosen(measured: Spans, calls: Mapping[str, ModuleCall], budget: Bytes) -> _Choice:
+    """Choose among some blocks."""
     found = {name: measured.of([call]) for name, call in calls.items()}
     spans = {name: span for name, span in found.items() if span is not None}
-    names = list(spans)
     subsets = Subsets(measured.curve, list(spans.values()))
     choices = _choices(list(spans.values()))
     peaks, flops = subsets.peaks(choices), subsets.flops(choices)
@@ -98,18 +126,12 @@ def advise(model: nn.Module, recorded: Recorded, budget: Bytes) -> Advice:
         torch.nonzero(worth == worth.min())[:, 0].tolist(),
         key=lambda i: (float(peaks[i]), float(flops[i]), int(choices[i].sum()), -i),
     )
-    blocks = tuple(name for name, is_chosen in zip(names, choices[best], strict=True) if is_chosen)
-    return make(
-        Advice,
-        budget,
-        blocks,
+    return _Choice(
+        [calls[name] for name in spans],
+        tuple(name for name, is_chosen in zip(spans, choices[best], strict=True) if is_chosen),
         Bytes(peaks[best].item()),
-        Bytes(max(measured.curve)),
         Flops(flops[best].item()),
         bool(fitting[best]),
-        code_for(blocks),
-        _chen(measured, [calls[name] for name in names]) if names else None,
-        _notes(model, recorded, blocks),
     )
 
 
@@ -141,10 +163,10 @@ def _choices(spans: Sequence[Span]) -> torch.Tensor:
     return torch.tensor(rows)
 
 
-def _chen(measured: Spans, calls: Sequence[object]) -> Segments:
+def _chen(measured: Spans, calls: Sequence[ModuleCall]) -> Segments:
     size = math.ceil(math.sqrt(len(calls)))
     parts = [calls[i : i + size] for i in range(0, len(calls), size)]
-    spans = [span for part in parts if (span := measured.of(part)) is not None]  # type: ignore[arg-type]
+    spans = [span for part in parts if (span := measured.of(part)) is not None]
     subsets = Subsets(measured.curve, spans)
     every = torch.ones(1, len(spans))
     peak, flops = subsets.peaks(every).item(), subsets.flops(every).item()

@@ -24,19 +24,30 @@ class Span:
     end: int  # the index of the first operation after it
     reached: int  # the index of its first operation in backward, before which it is recomputed
     freed: int  # bytes that are not kept between the two, less those of kept inputs
-    rise: int  # the most by which live memory grows while it is recomputed
+    # The most by which live memory while it is recomputed is above that of the operation before.
+    rise: int
     # Floating-point operations of the recomputation, up to the last operation that saves.
     flops: int
 
 
-def blocks_of(model: nn.Module, recorded: Recorded) -> dict[str, ModuleCall]:
+def blocks_of(model: nn.Module, recorded: Recorded) -> list[dict[str, ModuleCall]]:
     """Return the calls of the blocks that may be checkpointed, by name, in their order.
 
     Blocks are modules with modules inside. Those that are called once count, outside of compiled
     code.
+
+    Returns:
+        The outer blocks and, where they have repeated blocks inside as the stages of a ResNet have,
+        those.
     """
+    outer = [*_block_names(model, "")]
+    inner = [name for block in outer for name in _blocks_in(model.get_submodule(block), block)]
+    levels = [outer] if inner == outer else [outer, inner]
+    return [_calls(set(names), recorded) for names in levels]
+
+
+def _calls(names: set[str], recorded: Recorded) -> dict[str, ModuleCall]:
     times = Counter(call.name for call in recorded.recorder.calls)
-    names = set(_block_names(model, ""))
     return {
         call.name: call
         for call in recorded.recorder.calls
@@ -63,6 +74,17 @@ def _block_names(module: nn.Module, name: str) -> Iterator[str]:
             yield from deeper or [path]
 
 
+def _blocks_in(block: nn.Module, name: str) -> list[str]:
+    """Return the names of the blocks that a list in a block has; the block's own without any."""
+    found = [
+        path
+        for key, child in block.named_children()
+        if isinstance(child, (*_CONTAINERS, nn.Sequential))
+        for path, _ in _inner(child, f"{name}.{key}")
+    ]
+    return found or [name]
+
+
 def _inner(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
     """Yield the modules inside of one that have modules inside; opens containers."""
     for key, child in module.named_children():
@@ -85,6 +107,11 @@ class Spans:
         self.operations = recorded.recorder.operations
         self.curve = [each.live for each in self.operations]
         self._at_start = sum(held.sizes[0][1] for held in recorded.recorder.held if held.born < 0)
+        # Bytes that are freed between an operation and the one before it.
+        self._freed: Counter[int] = Counter()
+        for held in recorded.recorder.held:
+            if held.died is not None:
+                self._freed[held.died] += held.bytes
         forward: dict[int, int] = {}  # sequence number -> index of the operation
         backward: dict[int, int] = {}
         for i, each in enumerate(self.operations):
@@ -97,15 +124,17 @@ class Spans:
         """Measure neighbouring calls as one part; None if checkpointing it frees nothing."""
         first, last = calls[0], calls[-1]
         low, high = first.sequence_nrs[0], last.sequence_nrs[1]
-        inside, saving = 0, -1
+        end = self.recorded.forward_end - 1
+        inside, outputs, saving = 0, 0, -1
         for held, numbers in self.recorded.kept:
             here = [number for number in numbers if low <= number < high]
             saving = max([saving, *here])
+            if here and held in last.outputs and min(numbers) >= low:
+                outputs += held.bytes_at(end)  # nothing else keeps it until it is made again
             if len(here) < len(numbers) or held.role or held in last.outputs:
                 continue
             if here and first.start <= held.born < last.end:
-                inside += held.bytes_at(self.recorded.forward_end - 1)
-        end = self.recorded.forward_end - 1
+                inside += held.bytes_at(end)
         lost = {id(held): held for held in first.inputs if not held.bytes_at(end)}
         freed = inside - sum(held.bytes_at(held.born) for held in lost.values())
         place = bisect_left(self._backward, (low, -1))
@@ -114,11 +143,14 @@ class Spans:
             return None
         stop = self._stop(saving, last.end)
         before = self.curve[first.start - 1] if first.start else self._at_start
+        before -= self._freed[first.start]
+        reached = min(after)
+        most = max(self.curve[first.start : max(stop, first.start + 1)])
         return Span(
             last.end,
-            min(after),
+            reached,
             freed,
-            max(self.curve[first.start : max(stop, first.start + 1)]) - before,
+            most - before - outputs - self._freed[reached],
             sum(each.flops for each in self.operations[first.start : stop]),
         )
 
