@@ -204,7 +204,7 @@ def test_a_sparse_gradient_can_be_experimented_with():
     table = nn.Embedding(4, 2, sparse=True)
     loss = table(torch.tensor([1, 2, 1])).sum()
     found = what_if(loss, scale={"table.weight": 2})
-    assert repr(found) == "<WhatIf: 1 of 1 gradients would be others>"
+    assert repr(found) == "<WhatIf: 1 of 1 gradients change>"
     expected = torch.tensor([[0.0, 0], [2, 2], [1, 1], [0, 0]])
     assert torch.equal(found.difference["table.weight"].to_dense(), expected)
     replaced = what_if(loss, replace={"table.weight": torch.ones(4, 2)})

@@ -391,8 +391,8 @@ def test_what_is_nan_before_and_after_has_not_changed():
     w, v = (torch.tensor([0.0, 1.0], requires_grad=True) for _ in range(2))
     out = (w.sqrt() + 1 / w).sum() + (v * 2).sum()
     assert torch.autograd.grad(out, w, retain_graph=True)[0].isnan().any()
-    assert repr(what_if(out)) == "<WhatIf: 0 of 2 gradients would be others>"
-    assert repr(what_if(out, cut="v")) == "<WhatIf: 1 of 2 gradients would be others>"
+    assert repr(what_if(out)) == "<WhatIf: 0 of 2 gradients change>"
+    assert repr(what_if(out, cut="v")) == "<WhatIf: 1 of 2 gradients change>"
 
 
 def test_hooks_of_a_module_are_told_of():
@@ -420,7 +420,7 @@ def test_named_what_ifs_of_one_pass_stand_side_by_side():
     for name, asked in tries.items():
         assert beside[name] == what_if(out, **asked, inputs=[w]).after
     assert found[0].name == "no skip"
-    assert repr(found[0]) == "<WhatIf 'no skip': 1 of 1 gradients would be others>"
+    assert repr(found[0]) == "<WhatIf 'no skip': 1 of 1 gradients change>"
 
 
 def test_what_cannot_stand_beside_each_other_is_said():

@@ -132,7 +132,7 @@ class WhatIf:
     def __repr__(self) -> str:
         changed = sum(not same(self.before[key], self.after[key]) for key in self.before)
         called = f" {self.name!r}" if self.name else ""
-        return f"<WhatIf{called}: {changed} of {len(self.before)} gradients would be others>"
+        return f"<WhatIf{called}: {changed} of {len(self.before)} gradients change>"
 
 
 def what_if(
