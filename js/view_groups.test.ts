@@ -1,23 +1,14 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { localChannel, type Traits } from "./channel";
 import { Builder } from "./demo/build_graph";
-import { fakeBrowser, nextFrame } from "./testing/browser";
+import { nextFrame, testPage } from "./testing/browser";
 import { fakeRun } from "./testing/fake_run";
 import { freshTraits } from "./testing/traits";
 import { createView } from "./view";
 import type { GraphModel } from "./wire";
 
-let remove = () => {};
-beforeEach(() => {
-  // A window so large that nothing is out of view.
-  fakeBrowser(8000, 8000);
-});
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage(8000, 8000);
 
 /** Blocks in a row, each with a view, a product and a tanh in it, under a loss; `count` 2 for a small graph. */
 function blocks(count: number): GraphModel {
@@ -37,7 +28,7 @@ function blocks(count: number): GraphModel {
 async function view(graph: GraphModel, change: Partial<Traits> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
   const channel = localChannel<Traits>(freshTraits(graph, change));
-  remove = createView(host, channel);
+  page.remove = createView(host, channel);
   await nextFrame();
   const one = <E extends Element = HTMLElement>(selector: string) =>
     host.querySelector<E>(selector) as E;
@@ -163,7 +154,7 @@ describe("boxes", () => {
       expect(words).toContain(`${name}, no module, but a box of 4 nodes`);
       await mouse("click", ".gw-svg .gw-closed .gw-box");
       expect(one(".gw-panel").textContent).toContain("no module (watched)");
-      remove();
+      page.remove();
     }
   });
 

@@ -1,8 +1,8 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "./channel";
 import { Builder } from "./demo/build_graph";
-import { eventually, fakeBrowser } from "./testing/browser";
+import { eventually, testPage } from "./testing/browser";
 import { freshTraits } from "./testing/traits";
 import { type FakeWorker, fakeWorker } from "./testing/worker";
 import { createView } from "./view";
@@ -12,15 +12,7 @@ import type { StartWorker } from "./worker/scene_maker";
 /** More blocks of three nodes than are drawn at once when open. */
 const BLOCKS = 520;
 
-let remove = () => {};
-beforeEach(() => {
-  fakeBrowser(1000, 600);
-});
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage(1000, 600);
 
 function blocks(count: number): GraphModel {
   const g = new Builder();
@@ -40,7 +32,7 @@ const INNER = 700;
 function viewOf(startWorker: StartWorker, change: Partial<Traits> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
   const channel = localChannel<Traits>(freshTraits(GRAPH, change));
-  remove = createView(host, channel, startWorker);
+  page.remove = createView(host, channel, startWorker);
   const one = <E extends HTMLElement = HTMLElement>(selector: string) =>
     host.querySelector<E>(selector) as E;
   const openTo = (depth: string) => {
@@ -170,7 +162,7 @@ describe("a picture of many nodes", () => {
   it("ends its worker with the widget", async () => {
     const { workers } = withWorker();
     await later(20);
-    remove();
+    page.remove();
     expect(workers.map(({ ended }) => ended)).toEqual([true]);
   });
 

@@ -1,31 +1,21 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "../channel";
 import { Builder } from "../demo/build_graph";
-import { fakeBrowser, nextFrame } from "../testing/browser";
+import { fakeBrowser, nextFrame, testPage } from "../testing/browser";
 import { fakeRun } from "../testing/fake_run";
 import { MODELS } from "../testing/graphs";
 import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
 
-const removes: (() => void)[] = [];
-
-beforeEach(() => {
-  fakeBrowser();
-});
-afterEach(() => {
-  for (const remove of removes.splice(0)) remove();
-  document.body.replaceChildren();
-  vi.useRealTimers();
-  vi.unstubAllGlobals();
-});
+const page = testPage();
 
 const SMALL = MODELS["(x + 1 - 2 * x) ** 2"]();
 
 function view(change: Partial<Traits> = {}, graph = SMALL) {
   const channel = localChannel(freshTraits(graph, change));
   const host = document.body.appendChild(document.createElement("div"));
-  removes.push(createView(host, channel));
+  page.remove = createView(host, channel);
   const one = <E extends Element = HTMLElement>(selector: string) =>
     host.querySelector<E>(selector) as E;
   const press = (key: string) =>

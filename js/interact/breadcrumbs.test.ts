@@ -1,21 +1,13 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { expect, it } from "vitest";
 import { localChannel, type Traits } from "../channel";
 import { Builder } from "../demo/build_graph";
-import { fakeBrowser, nextFrame } from "../testing/browser";
+import { nextFrame, testPage } from "../testing/browser";
 import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
 import type { GraphModel } from "../wire";
 
-let remove = () => {};
-beforeEach(() => {
-  fakeBrowser(1000, 500);
-});
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage(1000, 500);
 
 /** Layers of two parts in a row, under a loss. */
 function layers(count: number): GraphModel {
@@ -36,7 +28,7 @@ function layers(count: number): GraphModel {
 async function view(graph: GraphModel, change: Partial<Traits> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
   const channel = localChannel<Traits>(freshTraits(graph, { direction: "left", ...change }));
-  remove = createView(host, channel);
+  page.remove = createView(host, channel);
   const one = <E extends Element = HTMLElement>(selector: string) =>
     host.querySelector<E>(selector) as E;
   const depth = one<HTMLSelectElement>(".gw-depth");
@@ -148,6 +140,6 @@ it("what is opened where it stands is in sight, at whichever edge its box was", 
     expect(Math.min(left, top), path).toBeGreaterThanOrEqual(0);
     expect(right - Math.max(1000, right - left + 16), path).toBeLessThanOrEqual(0);
     expect(bottom - Math.max(500, bottom - top + 16), path).toBeLessThanOrEqual(0);
-    remove();
+    page.remove();
   }
 });

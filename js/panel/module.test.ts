@@ -1,29 +1,21 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { localChannel, type Traits } from "../channel";
 import { Builder } from "../demo/build_graph";
 import { perceptron } from "../demo/deep_models";
-import { fakeBrowser, nextFrame } from "../testing/browser";
+import { nextFrame, testPage } from "../testing/browser";
 import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
 import type { GraphModel } from "../wire";
 
-let remove = () => {};
-beforeEach(() => {
-  fakeBrowser(8000, 8000);
-});
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage(8000, 8000);
 
 const EVIL = "<img src=x onerror=alert(1)>";
 
 async function view(graph: GraphModel = perceptron()) {
   const host = document.body.appendChild(document.createElement("div"));
   const channel = localChannel<Traits>(freshTraits(graph));
-  remove = createView(host, channel);
+  page.remove = createView(host, channel);
   await nextFrame();
   const one = <E extends Element = HTMLElement>(selector: string) =>
     host.querySelector<E>(selector) as E;

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "../channel";
-import { fakeBrowser, nextFrame } from "../testing/browser";
+import { nextFrame, testPage } from "../testing/browser";
 import { graphOf } from "../testing/panes";
 import { createView } from "../view";
 import type { GraphModel, RunModel, StepModel } from "../wire";
@@ -9,18 +9,7 @@ import { backwardCursor, flowedAt, recordingOf, shownCursor, stateAt } from "./r
 import { describeState, positionText } from "./words";
 
 const BOX = "SquareBackward";
-const removes: (() => void)[] = [];
-
-beforeEach(() => {
-  fakeBrowser();
-});
-
-afterEach(() => {
-  for (const remove of removes.splice(0)) remove();
-  document.body.replaceChildren();
-  vi.useRealTimers();
-  vi.unstubAllGlobals();
-});
+const page = testPage();
 
 /**
  * sum ← square ← w; inside of the square `t` uses a saved tensor, `mm` the gradient and that, and `view` returns the
@@ -133,7 +122,7 @@ function shown(change: Partial<Traits> = {}, views = 1) {
   } as Traits);
   const hosts = Array.from({ length: views }, () => {
     const host = document.body.appendChild(document.createElement("div"));
-    removes.push(createView(host, channel));
+    page.remove = createView(host, channel);
     return host;
   });
   const [host] = hosts;

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { localChannel, type Message, type Traits } from "../channel";
-import { fakeBrowser, nextFrame } from "../testing/browser";
+import { nextFrame, testPage } from "../testing/browser";
 import { fakeRun } from "../testing/fake_run";
 import { MODELS } from "../testing/graphs";
 import { createView } from "../view";
@@ -10,18 +10,7 @@ const EVIL = "<img src=x onerror=alert(1)>";
 const graph = MODELS["(x + 1 - 2 * x) ** 2"]();
 const { steps, run } = fakeRun(graph, "fine");
 const FREE = { owned: true, note: null, blocked: null };
-const removes: (() => void)[] = [];
-
-beforeEach(() => {
-  fakeBrowser();
-});
-
-afterEach(() => {
-  for (const remove of removes.splice(0)) remove();
-  document.body.replaceChildren();
-  vi.useRealTimers();
-  vi.unstubAllGlobals();
-});
+const page = testPage();
 
 function shown(change: Partial<Traits> = {}, views = 1) {
   const sent: Message[] = [];
@@ -43,7 +32,7 @@ function shown(change: Partial<Traits> = {}, views = 1) {
   );
   const hosts = Array.from({ length: views }, () => {
     const host = document.body.appendChild(document.createElement("div"));
-    removes.push(createView(host, channel));
+    page.remove = createView(host, channel);
     return host;
   });
   const inView = (host: HTMLElement) => {

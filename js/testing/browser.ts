@@ -42,21 +42,32 @@ export function fakeBrowser(width = 1000, height = 500): { observers: () => numb
 
 /** The page of a file's tests. */
 interface TestPage {
-  /** Remove the test's content; the test sets it. */
+  /** Remove the test's views; setting it adds one. */
   remove: () => void;
   observers: () => number;
 }
 
 /** Start every test with an empty page in a fake browser. */
-export function testPage(): TestPage {
-  const page: TestPage = { remove: () => {}, observers: () => 0 };
+export function testPage(width = 1000, height = 500): TestPage {
+  const removes: (() => void)[] = [];
+  const page: TestPage = {
+    get remove() {
+      return () => {
+        for (const remove of removes.splice(0)) remove();
+      };
+    },
+    set remove(remove) {
+      removes.push(remove);
+    },
+    observers: () => 0,
+  };
   beforeEach(() => {
-    page.observers = fakeBrowser().observers;
+    page.observers = fakeBrowser(width, height).observers;
   });
   afterEach(() => {
     page.remove();
-    page.remove = () => {};
     document.body.replaceChildren();
+    vi.useRealTimers();
     vi.unstubAllGlobals();
   });
   return page;

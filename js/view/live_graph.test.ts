@@ -1,23 +1,13 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { localChannel } from "../channel";
 import { Builder } from "../demo/build_graph";
-import { fakeBrowser, nextFrame } from "../testing/browser";
+import { nextFrame, testPage } from "../testing/browser";
 import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
 import type { GraphModel } from "../wire";
 
-let remove = () => {};
-
-beforeEach(() => {
-  fakeBrowser(1800, 900);
-});
-
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage(1800, 900);
 
 /** (w * x), squared, optionally after a ReLU: ids 0 to 3, or 0 to 4. */
 function graph(w: number, branch = false): GraphModel {
@@ -36,7 +26,7 @@ function graph(w: number, branch = false): GraphModel {
 async function view() {
   const host = document.body.appendChild(document.createElement("div"));
   const channel = localChannel(freshTraits(graph(1), { direction: "left" }));
-  remove = createView(host, channel);
+  page.remove = createView(host, channel);
   await nextFrame();
   const places = () =>
     new Map(

@@ -1,23 +1,13 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { localChannel, type Message } from "../../channel";
 import { MODELS } from "../../demo/models";
-import { fakeBrowser, nextFrame } from "../../testing/browser";
+import { nextFrame, testPage } from "../../testing/browser";
 import { freshTraits } from "../../testing/traits";
 import { createView } from "../../view";
 import type { QuestionModel } from "../../wire";
 
-let remove = () => {};
-
-beforeEach(() => {
-  fakeBrowser(1800, 900);
-});
-
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage(1800, 900);
 
 async function view() {
   const host = document.body.appendChild(document.createElement("div"));
@@ -30,7 +20,7 @@ async function view() {
       waiting.push(done);
     },
   );
-  remove = createView(host, channel);
+  page.remove = createView(host, channel);
   await nextFrame();
   const one = <E extends Element = HTMLElement>(selector: string) =>
     host.querySelector<E>(selector) as E;
