@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -310,10 +310,11 @@ def _gaps(
     ) -> TensorDistance | None:
         rtol, atol = allowed or _tolerance(both, node)
         plain = tensor_distance(expected, found, (rtol, atol), scale)
-        if allowed or plain is None or not plain.leaves or not atol:
+        if allowed or plain is None or not (plain.leaves or plain.error > rtol) or not atol:
             return plain
-        least = _FURTHEST * move(node) * rtol / atol
-        return tensor_distance(expected, found, (rtol, atol), lambda: max(scale(), least))
+        furthest = _FURTHEST * move(node) * rtol
+        moved = tensor_distance(expected, found, (rtol, atol), lambda: furthest / atol)
+        return plain if moved is None or moved.leaves else replace(moved, is_rounding=True)
 
     value, found = a.value(node), b.value(other)
     of_value = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from ...graph.labels import CASTS, is_pass_through
 from ...torch_api.reading import dtype_of, wider
 from ..experiments.replay import Replay
 from .aligned import Aligned, differing, may_differ
-from .first_order import change_of_output, changes_of_outputs, passed_on, with_signs
+from .first_order import change_of_output, changes_of_outputs, passed_on
 from .tensor_distance import TensorDistance, change_between, difference, least_normal, ratio
 
 
@@ -95,8 +95,6 @@ USUAL = 100.0
 MOST_BEFORE = 0.1  # the largest relative input error for which first order holds
 
 MOST_LIKELY = 16  # the number of candidate nodes for an error seen in a later value
-
-_MOST_CANCELLED = 10.0  # summands over their sum: more is taken for cancellation
 
 _T = TypeVar("_T")
 
@@ -205,16 +203,11 @@ class Sweep:
         if change is not None and expected is not None and value is not None:
             assert value.tensor is not None
             added = change - expected.to(change)
-            error = ratio([added], [value.tensor], self._faint(node))
-            if error > self._step(node):
-                summands = self._summands(node, inputs)
-                if summands is not None:
-                    error = min(error, ratio([added], [summands], self._faint(node)))
-            is_guess = False
+            error, is_guess = ratio([added], [value.tensor], self._faint(node)), False
         else:
             error, is_guess = beyond(known.error, before), True
-        if error > 1 and not known.leaves:
-            error = 0.0  # it cancels to rounding errors
+        if error > self._step(node) and (known.is_rounding or not known.error):
+            error = 0.0  # the value is rounding errors of numbers that cancel
         if error and hides(before, error):
             return
         if not likely:  # an earlier cast that only one graph has caused it
@@ -288,29 +281,6 @@ class Sweep:
         found = _tried(lambda: change_of_output(replay, node, changes))
         return found if found is not None and bool(found.isfinite().all()) else None
 
-    def _summands(self, node: int, inputs: Mapping[int, int]) -> torch.Tensor | None:
-        """The size of the numbers that a reduction adds up, if they cancel; else None.
-
-        It is the output for inputs of the same size with random signs.
-        """
-        here = self.aligned.here
-        value = here.value(node)
-        if self.replay is None or value is None or value.tensor is None:
-            return None
-        taken: dict[int, torch.Tensor] = {}
-        for nr, child in inputs.items():
-            known, change = here.value(child), self._changes.get(child)
-            if known is not None and known.tensor is not None:
-                taken[nr] = known.tensor
-            elif change is not None and self._relative.get(child):
-                taken[nr] = change / self._relative[child]
-        if sum(each.numel() for each in taken.values()) <= value.tensor.numel():
-            return None
-        replay = self.replay
-        signed = {nr: with_signs(each, node) for nr, each in taken.items()}
-        found = _tried(lambda: change_of_output(replay, node, signed)) if signed else None
-        return found if found is not None and _cancels([value.tensor], [found]) else None
-
     def _backwards(self, node: int, inputs: Mapping[int, int]) -> None:
         """Find the error that a node adds to its outgoing gradients."""
         values = max(self._relative.get(each, 0.0) for each in (node, *inputs.values()))
@@ -318,13 +288,8 @@ class Sweep:
         if added is not None and passed is not None:
             whole = [each for each in passed if each is not None]
             found = ratio(added.values(), whole, self._faint(node))
-            if found > self._step(node):
-                summands = self._summands_of_gradient(node)
-                if _cancels(whole, summands):
-                    found = ratio(added.values(), summands, self._faint(node))
-            gaps = [gap for child in inputs.values() if (gap := self.errors[child][1])]
-            if found > 1 and gaps and not any(gap.leaves for gap in gaps):
-                found = 0.0  # it cancels to rounding errors
+            if found > self._step(node) and self._are_noise(node, inputs, found):
+                found = 0.0
             if not found or not hides(values, found):
                 self._backward[node] = beyond(found, values)
             return
@@ -337,14 +302,13 @@ class Sweep:
             if self._backward[node]:
                 self._guessed.add(node)
 
-    def _summands_of_gradient(self, node: int) -> list[torch.Tensor]:
-        """The outgoing gradients for incoming ones of the same size with random signs."""
-        replay, arrived = self.replay, self.aligned.here.arrived(node)
-        if replay is None or arrived is None:
-            return []
-        given = [None if each is None else with_signs(each, node) for each in arrived]
-        found = _tried(lambda: passed_on(replay, node, given)) or []
-        return [each for each in found if each is not None]
+    def _are_noise(self, node: int, inputs: Mapping[int, int], error: float) -> bool:
+        """Whether the outgoing gradients are rounding errors of numbers that cancel."""
+        arrived = self.errors[node][1]
+        if arrived and arrived.is_rounding and error < arrived.error:
+            return True
+        below = [gap for child in inputs.values() if (gap := self.errors[child][1]) and gap.error]
+        return bool(below) and all(gap.is_rounding for gap in below)
 
     def _step(self, node: int) -> float:
         """Ten times the rounding error of the coarser dtype of a node."""
@@ -383,11 +347,6 @@ class Sweep:
             if due is not None:  # the engine sums a gradient to the shape of its input
                 went[nr] = change.sum_to_size(due.shape) - due.to(change)
         return went
-
-
-def _cancels(whole: Sequence[torch.Tensor], summands: Sequence[torch.Tensor]) -> bool:
-    """Whether a result is far smaller than the numbers that were added up to it."""
-    return ratio(summands, whole, 0.0) > _MOST_CANCELLED
 
 
 def _changes(

@@ -33,6 +33,7 @@ class TensorDistance:
     # within it.
     worst: tuple[float | complex, float | complex] | None
     compared: Compared  # the numbers that were compared
+    is_rounding: bool = False  # whether rounding alone may explain it
 
     @property
     def leaves(self) -> bool:
