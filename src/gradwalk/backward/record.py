@@ -49,6 +49,7 @@ class Recording:
 
     Example::
 
+        >>> import torch
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> recording = record(x**2)
         >>> recording.cursor, x.grad
@@ -100,6 +101,7 @@ class Recording:
 
         Example::
 
+            >>> import torch
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> recording = record(x**2)
             >>> recording.reset()
@@ -122,6 +124,7 @@ class Recording:
 
         Example::
 
+            >>> import torch
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> recording = record(x**2)
             >>> recording.step_back(2)
@@ -142,6 +145,7 @@ class Recording:
 
         Example::
 
+            >>> import torch
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> recording = record(x**2)
             >>> recording.run_to(0)
@@ -155,6 +159,7 @@ class Recording:
 
         Example::
 
+            >>> import torch
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> recording = record(x**2)
             >>> recording.reset()
@@ -216,6 +221,7 @@ def record(
 
     Example::
 
+        >>> import torch
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> recording = record((x + 1 - 2 * x) ** 2)
         >>> [step.op for step in recording.steps]

@@ -36,7 +36,7 @@ _PLAIN_FONTS = {"sans": "Arial", "mono": "monospace"}
 
 _GAP, _HEADING = 24, 28  # px around and above pictures side by side
 _INK = {"light": "#1c2128", "dark": "#e6e9ee", "auto": "#7d8590"}
-_PAGE = {"light": "#fbfbfc", "dark": "#131518", "auto": "none"}  # that of each picture
+_PAGE = {"light": "#fbfbfc", "dark": "#131518", "auto": "none"}  # as in a picture of one graph
 _FONT = "Arial, 'Liberation Sans', Arimo, Helvetica, sans-serif"
 
 _P = ParamSpec("_P")

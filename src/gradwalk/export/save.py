@@ -72,6 +72,7 @@ def save(
 
     Example::
 
+        >>> import torch
         >>> import tempfile
         >>> from gradwalk import GraphWidget, load
         >>> x = torch.tensor(3.0, requires_grad=True)
