@@ -239,3 +239,30 @@ def test_half_precision_is_estimated_without_sparsity():
 def test_devices_without_known_rates_are_refused(device):
     with pytest.raises(ValueError, match="whose rates are not known"):
         plan(nn.Linear(2, 2), torch.ones(1, 2), loss=torch.sum, device=device)
+
+
+class FrozenSecond(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = (nn.Linear(64, 64) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        with torch.no_grad():
+            shift = self.second(x)
+        return self.third(x + shift)
+
+
+def test_operations_without_grad_are_of_no_node():
+    found = plan(FrozenSecond(), torch.ones(8, 64), loss=torch.sum, optimizer=torch.optim.AdamW)
+    one = 2 * 8 * 64 * 64
+    assert found.modules["second"].flops_forward == one
+    (work,) = found.widget._overlays
+    assert sum(work["values"]) == found.flops - one
+    step = found.place(len(found.curve) - 1)
+    assert (step.phase, step.node) == ("optimizer step", None)
+
+
+def test_lazy_modules_are_refused():
+    with pytest.raises(TypeError, match="lazy module"):
+        plan(nn.LazyLinear(4), torch.ones(2, 3), loss=torch.sum)

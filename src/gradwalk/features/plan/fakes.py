@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from ...torch_api.fake_tensors import fake_mode, key_of, tree_map
 
@@ -32,6 +33,11 @@ class Fakes:
         known = self._tensors.get(id(tensor))
         if known is not None:
             return known[1]
+        if isinstance(tensor, (UninitializedParameter, UninitializedBuffer)):
+            raise TypeError(
+                "The model has a lazy module, whose parameters have no shape yet. Run it once on a "
+                "small batch, and plan it then."
+            )
         if tensor.layout is not torch.strided or hasattr(tensor, "__tensor_flatten__"):
             raise TypeError(
                 f"The model or the batch has a {type(tensor).__name__} with layout "

@@ -114,6 +114,7 @@ class Recorder:
         self._lines = SourceLines()
         self._made: dict[int, tuple[str, SourceLine | None]] = {}  # by sequence number
         self._last_made = next_sequence_nr() - 1
+        self._is_function = False  # whether an autograd.Function made the last node
 
     def note(self, role: str, name: str, tensor: torch.Tensor) -> None:
         """Count a tensor that is there already, or say what a known one is."""
@@ -215,7 +216,8 @@ class Recorder:
             for number in range(self._last_made + 1, made + 1):
                 self._made[number] = module, source
             self._last_made = made
-        elif torch.is_grad_enabled() or made not in self._made:
+            self._is_function = not torch.is_grad_enabled()
+        elif torch.is_grad_enabled() or not self._is_function or self.phase != FORWARD:
             return None, None, module, source  # without a node
         return made, None, module, source  # also of the calls inside an autograd.Function
 
