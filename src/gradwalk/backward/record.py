@@ -50,6 +50,7 @@ class Recording:
     Example::
 
         >>> import torch
+        >>> from gradwalk import record
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> recording = record(x**2)
         >>> recording.cursor, x.grad
@@ -102,6 +103,7 @@ class Recording:
         Example::
 
             >>> import torch
+            >>> from gradwalk import record
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> recording = record(x**2)
             >>> recording.reset()
@@ -125,6 +127,7 @@ class Recording:
         Example::
 
             >>> import torch
+            >>> from gradwalk import record
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> recording = record(x**2)
             >>> recording.step_back(2)
@@ -146,6 +149,7 @@ class Recording:
         Example::
 
             >>> import torch
+            >>> from gradwalk import record
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> recording = record(x**2)
             >>> recording.run_to(0)
@@ -160,6 +164,7 @@ class Recording:
         Example::
 
             >>> import torch
+            >>> from gradwalk import record
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> recording = record(x**2)
             >>> recording.reset()
@@ -222,6 +227,7 @@ def record(
     Example::
 
         >>> import torch
+        >>> from gradwalk import record
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> recording = record((x + 1 - 2 * x) ** 2)
         >>> [step.op for step in recording.steps]

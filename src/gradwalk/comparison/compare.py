@@ -50,6 +50,7 @@ def compare(
     Example::
 
         >>> import torch
+        >>> from gradwalk import compare
         >>> x = torch.tensor([1.0], requires_grad=True)
         >>> w = torch.tensor([4.0], requires_grad=True)
         >>> widget = compare({"all": w * x, "x.detach()": w * x.detach()})

@@ -53,6 +53,7 @@ def load(
         >>> from pathlib import Path
         >>> import torch
         >>> from gradwalk import save
+        >>> from gradwalk import load
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> load(save(x**2, Path(tempfile.mkdtemp()) / "run.gw"))
         GraphWidget(2 nodes, 1 edge, 1 leaf)

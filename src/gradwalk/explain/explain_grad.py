@@ -81,6 +81,8 @@ def explain_grad(
 
     Example::
 
+        >>> import torch
+        >>> from gradwalk import explain_grad
         >>> w = torch.tensor([4.0], requires_grad=True)
         >>> x = torch.tensor([2.0])
         >>> print(explain_grad(w * x))

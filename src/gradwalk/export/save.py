@@ -75,6 +75,8 @@ def save(
         >>> import torch
         >>> import tempfile
         >>> from gradwalk import GraphWidget, load
+        >>> from pathlib import Path
+        >>> from gradwalk import save
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> widget = GraphWidget(x**2)
         >>> widget.backward()

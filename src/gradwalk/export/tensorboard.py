@@ -47,6 +47,7 @@ def to_tensorboard(
 
         >>> import tempfile, torch
         >>> from torch.utils.tensorboard import SummaryWriter
+        >>> from gradwalk import to_tensorboard
         >>> w = torch.ones(2, requires_grad=True)
         >>> with tempfile.TemporaryDirectory() as folder, SummaryWriter(folder) as writer:
         ...     to_tensorboard(writer, (w * 2).sum())

@@ -75,6 +75,8 @@ def make_dot(
 
     Example::
 
+        >>> import torch
+        >>> from gradwalk import make_dot
         >>> w = torch.tensor([4.0], requires_grad=True)
         >>> picture = make_dot(w * 2, params={"w": w})
         >>> "MulBackward0" in picture.source

@@ -66,6 +66,7 @@ def diagnose(
 
         >>> import torch
         >>> from gradwalk import record
+        >>> from gradwalk import diagnose
         >>> x = torch.zeros(3, requires_grad=True)
         >>> [finding.kind for finding in diagnose(record(x.sqrt().sum()), names={"x": x})]
         ['nan']

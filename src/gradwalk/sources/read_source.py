@@ -162,6 +162,7 @@ def capture(
     Example::
 
         >>> import torch
+        >>> from gradwalk import capture
         >>> w = torch.tensor([4.0], requires_grad=True)
         >>> graph = capture(w * 2, names={"w": w})
         >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]

@@ -491,6 +491,8 @@ def watch() -> Iterator[None]:
     Example::
 
         >>> from gradwalk import capture
+        >>> import torch
+        >>> from gradwalk import watch
         >>> w, c = torch.tensor([4.0], requires_grad=True), torch.tensor([2.0])
         >>> with watch():
         ...     y = w * c

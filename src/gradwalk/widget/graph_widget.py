@@ -99,6 +99,8 @@ class GraphWidget(GraphTraits, Exports):
 
     Example::
 
+        >>> import torch
+        >>> from gradwalk import GraphWidget
         >>> w = torch.tensor([4.0], requires_grad=True)
         >>> h = w * 2
         >>> widget = GraphWidget(h)
@@ -390,6 +392,7 @@ class GraphWidget(GraphTraits, Exports):
         Example::
 
             >>> from gradwalk import GraphWidget
+            >>> import torch
             >>> w = torch.tensor(3.0, requires_grad=True)
             >>> widget = GraphWidget(w**2)
             >>> for _ in range(2):
@@ -429,6 +432,7 @@ class GraphWidget(GraphTraits, Exports):
         Example::
 
             >>> from gradwalk import GraphWidget
+            >>> import torch
             >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
             >>> widget = GraphWidget(double(torch.ones(3, requires_grad=True)))
             >>> [node["op"] for node in widget.model["nodes"]]
@@ -598,6 +602,7 @@ class GraphWidget(GraphTraits, Exports):
         Example::
 
             >>> from gradwalk import GraphWidget
+            >>> import torch
             >>> w, losses = torch.tensor(3.0, requires_grad=True), []
             >>> widget = GraphWidget(w**2)
             >>> for _ in range(3):

@@ -109,6 +109,8 @@ def check(node: Node | torch.Tensor, *inputs: object) -> Check:
 
     Example::
 
+        >>> import torch
+        >>> from gradwalk import check
         >>> class Square(torch.autograd.Function):
         ...     @staticmethod
         ...     def forward(ctx, x):

@@ -148,6 +148,8 @@ def contributions(
 
     Example::
 
+        >>> import torch
+        >>> from gradwalk import contributions
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> for part in contributions(x, x**2 + 2 * x):
         ...     print(part.label, part.gradient.item(), part.share)

@@ -95,6 +95,8 @@ class WhatIf:
 
         Example::
 
+            >>> import torch
+            >>> from gradwalk import what_if
             >>> w = torch.tensor(2.0, requires_grad=True)
             >>> h = w * 3
             >>> out = h + h**2
@@ -182,6 +184,8 @@ def what_if(
 
     Example::
 
+        >>> import torch
+        >>> from gradwalk import what_if
         >>> w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(0.5)
         >>> h = w * x
         >>> out = h + h.tanh()

@@ -359,6 +359,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
         Example::
 
+            >>> from gradwalk import interact
             >>> box = interact(lambda w: (w * 2 - 1) ** 2, w=(-5.0, 5.0))
             >>> found = box.differences()["w"]
             >>> found.agrees, round(found.difference, 4)
@@ -424,6 +425,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
         Example::
 
+            >>> from gradwalk import interact
             >>> box = interact(lambda w: (w - 1) ** 2, w=(-5.0, 5.0))
             >>> box.controls["w"].value = 3.0
             >>> box.descend(0.25)
@@ -506,6 +508,7 @@ def interact(function: Callable[..., Outputs], /, **arguments: object) -> Intera
 
     Example::
 
+        >>> from gradwalk import interact
         >>> def neuron(w, x):
         ...     pred = w * x
         ...     return (pred - 1) ** 2

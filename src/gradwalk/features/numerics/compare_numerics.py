@@ -233,6 +233,7 @@ def compare_numerics(
     Example::
 
         >>> import torch
+        >>> from gradwalk import compare_numerics
         >>> w = torch.linspace(-1, 1, 8, dtype=torch.float64, requires_grad=True)
         >>> def step(w, dtype):
         ...     return torch.softmax((3 * w).to(dtype), 0).to(w.dtype).pow(2).sum()

@@ -194,6 +194,9 @@ class Plan:
 
         Example::
 
+            >>> import torch
+            >>> from torch import nn
+            >>> from gradwalk import plan
             >>> found = plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum)
             >>> found.tensors(limit=1)[0].name
             'weight'
@@ -224,6 +227,9 @@ class Plan:
 
         Example::
 
+            >>> import torch
+            >>> from torch import nn
+            >>> from gradwalk import plan
             >>> blocks = [nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(4)]
             >>> found = plan(nn.Sequential(*blocks), torch.ones(999, 64), loss=torch.sum)
             >>> found.advise("2 MB").blocks
@@ -250,6 +256,9 @@ class Plan:
 
         Example::
 
+            >>> import torch
+            >>> from torch import nn
+            >>> from gradwalk import plan
             >>> found = plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum)
             >>> found.apply(found.advise(budget="1 GiB")).peak == found.peak
             True
@@ -293,6 +302,9 @@ class Plan:
 
         Example::
 
+            >>> import torch
+            >>> from torch import nn
+            >>> from gradwalk import plan
             >>> page = plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum).to_html()
             >>> page[:15]
             '<!doctype html>'
@@ -310,6 +322,9 @@ class Plan:
 
         Example::
 
+            >>> import torch
+            >>> from torch import nn
+            >>> from gradwalk import plan
             >>> found = plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum)
             >>> table = found.to_dataframe()  # doctest: +SKIP
         """
@@ -344,6 +359,9 @@ class Plan:
 
         Example::
 
+            >>> import torch
+            >>> from torch import nn
+            >>> from gradwalk import plan
             >>> found = plan(nn.Linear(8, 4), torch.ones(2, 8), loss=torch.sum)
             >>> found.place(0).phase
             'forward'
@@ -432,6 +450,9 @@ def plan(
 
     Example::
 
+        >>> import torch
+        >>> from torch import nn
+        >>> from gradwalk import plan
         >>> found = plan(nn.Linear(1000, 1000), torch.ones(64, 1000), loss=torch.sum)
         >>> print(found.parameters, found.saved, found.flops)
         3.82 MiB 0 B 256 MFLOP
