@@ -173,6 +173,16 @@ describe("colours", () => {
     expect(legend?.entries.map(({ text }) => text)).toEqual(["second", "first"]);
   });
 
+  it("tell the classes of closed boxes apart", () => {
+    const { graph, scene, sources } = picture(["first"]);
+    expect(isKnown("class", sources({}))).toBe(false);
+    const modules = { namespaces: ["first"], classes: [0], names: ["Tanh"] };
+    const known = sources({ graph: { ...graph, modules: { ...graph.modules, ...modules } } });
+    const { tint, legend } = colouringOf("class", scene, known);
+    expect(tint?.nodes.filter((name) => name !== "")).toEqual(["is-k0"]);
+    expect(legend?.entries.map(({ text }) => text)).toEqual(["Tanh"]);
+  });
+
   it("tell dtypes apart, and a box that holds several", () => {
     const dtypes = { names: ["float32", "bfloat16"], nodes: [0, 1, 0, 1] };
     const open = picture();

@@ -2,6 +2,7 @@ import type { Channel } from "../channel";
 import type { GroupTree } from "../fold/tree";
 import type { TileGrad } from "../paint/marks";
 import { edgesOf, membersOf } from "../scene/members";
+import { classOf } from "../scene/module_class";
 import type { Scene, SceneNode } from "../scene/scene";
 import { formatBytes, formatNumber, normText } from "../text/number";
 import type { DtypesModel, GraphModel, MemoryModel } from "../wire";
@@ -93,6 +94,13 @@ export const COLOUR_MODES: ColourMode[] = [
     missing: "not known",
     known: ({ tree }) => oneOf(tree, ({ path }) => path.length > 1),
     colour: byModule,
+  },
+  {
+    name: "class",
+    text: "class",
+    missing: "not known",
+    known: ({ graph }) => oneOf(graph, ({ modules }) => modules.names.length > 0),
+    colour: byClass,
   },
 ];
 
@@ -219,6 +227,22 @@ function byModule(scene: Scene, tree: GroupTree): Colouring {
   };
 }
 
+/** Colour closed boxes by the classes of their modules, such as Conv2d, in the order of the picture. */
+function byClass(scene: Scene, graph: GraphModel): Colouring {
+  const classes = scene.nodes.map(({ group }) => (group ? classOf(graph, group.paths[0]) : null));
+  const found = [...new Set(classes)].filter((one) => one !== null);
+  if (found.length === 0) return PLAIN;
+  const nameOf = (one: string) => `is-k${found.indexOf(one) % KINDS}`;
+  return {
+    tint: {
+      nodes: classes.map((one) => (one === null ? "" : nameOf(one))),
+      edges: scene.edges.map(() => ""),
+      words: () => null,
+    },
+    legend: { title: "class", ticks: null, entries: legendOf(found) },
+  };
+}
+
 /** Write powers of ten as such, other values with a few digits. */
 function short(value: number): string {
   const power = Math.log10(value);
@@ -247,14 +271,17 @@ function moduleColours(tree: GroupTree): {
       const known = number.get(g);
       return known === undefined ? "is-c-none" : `is-k${known % KINDS}`;
     },
-    entries: modules.slice(0, KINDS).map((g, i) => ({
-      name: `is-k${i}`,
-      text:
-        i === KINDS - 1 && modules.length > KINDS
-          ? `${tree.path[g].replaceAll("/", ".")} and, in turn, ${modules.length - KINDS} more`
-          : tree.path[g].replaceAll("/", "."),
-    })),
+    entries: legendOf(modules.map((g) => tree.path[g].replaceAll("/", "."))),
   };
+}
+
+/** The entries of categories, whose colours repeat. */
+function legendOf(texts: readonly string[]): { name: string; text: string }[] {
+  const more = texts.length - KINDS;
+  return texts.slice(0, KINDS).map((text, i) => ({
+    name: `is-k${i}`,
+    text: i === KINDS - 1 && more > 0 ? `${text} and, in turn, ${more} more` : text,
+  }));
 }
 
 function firstLevelWithSeveral({ depth }: GroupTree): number {

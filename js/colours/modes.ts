@@ -13,7 +13,10 @@ export function colourModes({ get }: Pick<ColourSources, "get">): ColourMode[] {
   return [...COLOUR_MODES, ...overlayModes(get("_overlays") ?? [])];
 }
 
-/** The mode that colours a picture before the reader chooses: an overlay, a plan's memory, or the weights' gradients. */
+/**
+ * The mode that colours a picture before the reader chooses: an overlay, a plan's memory, or the weights' gradients; before
+ * backward the view takes the classes.
+ */
 export function firstMode({ get, graph }: Pick<ColourSources, "get" | "graph">): string {
   const overlay = (get("_overlays") ?? []).find(({ is_shown }) => is_shown);
   if (overlay) return `overlay ${overlay.label}`;

@@ -178,7 +178,9 @@ export class ViewBar {
   private colour(canColour: boolean, first: string, known: ColourSources): void {
     const { drawing, wanted } = this;
     const { scene } = drawing;
-    const suits = [wanted, first, "parameters"].find((one) => knownFor(one, known) !== null);
+    const suits = [wanted, first, "parameters", "class"].find(
+      (one) => knownFor(one, known) !== null,
+    );
     const by = (canColour && suits) || "none";
     const { norms, tiles } = known;
     // What can be chosen may change while what is chosen does not.

@@ -89,7 +89,7 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
     [phase === null && !edge.quiet && !scene.isStatic, "is-pending"],
     [runsIn(edge, marks), "is-running"],
     [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
-    [marks.tint !== null, `is-tinted ${marks.tint?.edges[edge.index]}`],
+    [Boolean(marks.tint?.edges[edge.index]), `is-tinted ${marks.tint?.edges[edge.index]}`],
     [isLit(edge, scene, marks), "is-lit"],
     [marks.hits !== null, "is-dim"],
   ]);
