@@ -52,7 +52,7 @@ def test_the_curve_begins_at_the_peak_and_leads_to_its_node(page: Page, planned:
 
 def test_boxes_are_coloured_by_flops_and_by_memory(page: Page) -> None:
     colour = page.get_by_role("combobox", name="colour", exact=False).first
-    for mode in ("flops", "memory"):
+    for mode in ("overlay FLOPs, planned", "memory"):
         colour.select_option(mode)
         expect(page.locator("[class*='is-c']").first).to_be_visible()
         expect(page.locator(".gw-bar-fill")).to_have_count(4)
