@@ -29,6 +29,7 @@ QUESTIONS = (
     ("What a move of a slider costs", "drag.py"),
     ("What recording a backward pass costs", "record_cost.py"),
     ("What watching a forward pass costs", "watch_cost.py"),
+    ("How well measured times agree with the profiler", "measured_times.py"),
     ("What saving a recorded pass costs", "save_cost.py"),
 )
 
