@@ -1,5 +1,6 @@
 """The documentation site: `make docs` builds it into docs/_build/html."""
 
+import inspect
 import os
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from docutils.nodes import Element
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.util.inspect import stringify_signature
+from traitlets import HasTraits
 
 from gradwalk import __version__
 
@@ -82,7 +85,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "gallery": [], "changelog": []}
 
 
 def link_short_name(
@@ -101,9 +104,19 @@ def link_short_name(
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, content)
 
 
+def widget_signature(
+    _app: Sphinx, _what: str, _name: str, obj: object, *_more: object
+) -> tuple[str, str] | None:
+    """Show the arguments of a widget, which traitlets hides behind ``*args``."""
+    if not (isinstance(obj, type) and issubclass(obj, HasTraits)):
+        return None
+    return stringify_signature(inspect.signature(obj), show_return_annotation=False), ""
+
+
 def setup(app: Sphinx) -> None:
     """Add what the site makes by itself."""
     copy_notebooks()
     write_json_page()
     app.connect("builder-inited", lambda _app: write_gallery(LIVE))
+    app.connect("autodoc-process-signature", widget_signature)
     app.connect("missing-reference", link_short_name)

@@ -1,7 +1,12 @@
 // Live pictures: frames, and pictures of the gallery, follow the theme of the site.
 const theme = () => document.documentElement.dataset.theme || "light";
-const tell = (frame) => frame.contentWindow?.postMessage({ gradwalk: { theme: theme() } }, "*");
-const page = (name) => `${document.documentElement.dataset.content_root ?? "./"}_live/${name}.html`;
+function tell({ contentWindow: page }) {
+  if (!page) return;
+  page.postMessage({ gradwalk: { theme: theme(), bare: true } }, "*");
+  // A comparison has a page for each graph.
+  for (let i = 0; i < page.length; i++) page[i].postMessage({ gradwalk: { theme: theme() } }, "*");
+}
+const address = (name) => `${document.documentElement.dataset.content_root ?? "./"}_live/${name}.html`;
 
 /** Lets a picture follow the theme of the site rather than that of the system. */
 function paint(source) {
@@ -20,7 +25,7 @@ function liveFrame(name, title) {
   frame.className = "live";
   frame.height = "480";
   frame.title = title;
-  frame.src = page(name);
+  frame.src = address(name);
   frame.addEventListener("load", () => tell(frame));
   return frame;
 }
@@ -28,7 +33,7 @@ function liveFrame(name, title) {
 document.addEventListener("DOMContentLoaded", () => {
   for (const frame of document.querySelectorAll("iframe.live")) {
     frame.addEventListener("load", () => tell(frame));
-    frame.src = page(frame.dataset.live);
+    frame.src = address(frame.dataset.live);
   }
   // A picture of the gallery is still until it is asked for.
   for (const image of document.querySelectorAll("picture > img[src*='gallery/']")) {

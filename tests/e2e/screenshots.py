@@ -339,7 +339,7 @@ def _moving(page: Page, picture: Picture, target: Path) -> Path:
 
 def _filmed(film: Film, lab: Lab, browser: Browser) -> Path:
     """A frame before, and one after each act."""
-    page = browser.new_page(viewport={"width": 1060, "height": film.height})
+    page = browser.new_page(viewport={"width": 1340, "height": film.height})
     open_notebook(lab, page, lab.write(f"{film.name}.ipynb", film.program))
     run_cell(page, 0)
     page.wait_for_selector(".gradwalk .gw-node")

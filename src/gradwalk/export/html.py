@@ -27,6 +27,8 @@ body { margin: 0 auto; padding: 16px; max-width: 1400px; }
 body { color: light-dark(#1c2128, #e6e9ee); background: light-dark(#fff, #0d0f11); }
 h1 { margin: 0 0 12px; font: 600 18px/1.3 Arial, Helvetica, sans-serif; overflow-wrap: anywhere; }
 pre { overflow: auto; }
+html[data-bare] h1 { display: none; }
+html[data-bare] body { padding: 0; max-width: none; }
 """
 
 # The style sheet of a shared script; the script also runs in workers, which have no document.

@@ -279,8 +279,9 @@ class Exports:
         Above 500 nodes the file has the details at the cursor only, and above 2,000 nodes only for
         the first 2,000. The page's content policy forbids requests to any other server.
 
-        A page inside another one, in an ``<iframe>``, follows the theme of a message of the outer
-        page: ``frame.contentWindow.postMessage({ gradwalk: { theme: "dark" } }, "*")``.
+        A page inside another one, in an ``<iframe>``, follows a message of the outer page:
+        ``frame.contentWindow.postMessage({ gradwalk: { theme: "dark", bare: true } }, "*")``.
+        A bare page has no heading and no margin.
 
         Args:
             path (str | os.PathLike[str], optional): The file to write; None, the default, for no

@@ -47,7 +47,7 @@ def write() -> None:
             written[name] = state
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that a page is replaced
-                widget.to_html(LIVE / f"{name}.html", assets="shared", title=" ")
+                widget.to_html(LIVE / f"{name}.html", assets="shared", title=repr(widget))
 
 
 for module, kind in CLASSES:

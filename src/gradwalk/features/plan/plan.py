@@ -49,7 +49,7 @@ class Place:
         node: The node's id in the graph that the plan shows; None where it has none.
         module: The module's name; "" outside of all submodules.
         source: The line of the forward pass, "train.py:12"; None if unknown.
-        index: The index of the operation, as in `gradwalk.Plan.curve`.
+        index: The index of the operation, as in ``curve`` of the plan.
     """
 
     phase: str
