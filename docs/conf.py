@@ -17,7 +17,7 @@ from gradwalk import __version__
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tools"))
 
-from site_pages import copy_notebooks, write_gallery, write_json_page  # noqa: E402
+from site_pages import copy_mathjax, copy_notebooks, write_gallery, write_json_page  # noqa: E402
 
 project = "gradwalk"
 author = "The gradwalk developers"
@@ -33,7 +33,7 @@ extensions = [
 ]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["_build", "_ipython", "_static"]
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 default_role = "py:obj"
 add_module_names = False
@@ -58,6 +58,10 @@ nb_execution_cache_path = str(HERE / "_build" / "cache")
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # live pages need no scripts of other sites
+
+# Formulas are set without another site, too.
+mathjax_path = "tex-svg.js"
 
 # The indexes of other sites are read where there is a network.
 OTHER_SITES = {
@@ -75,6 +79,8 @@ napoleon_use_ivar = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "gradwalk"
+html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["live.css"]
 html_js_files = ["live.js"]
@@ -116,6 +122,7 @@ def widget_signature(
 def setup(app: Sphinx) -> None:
     """Add what the site makes by itself."""
     copy_notebooks()
+    copy_mathjax(LIVE)
     write_json_page()
     app.connect("builder-inited", lambda _app: write_gallery(LIVE))
     app.connect("autodoc-process-signature", widget_signature)

@@ -36,11 +36,18 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Log nothing."""
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """A server that does not mind when a page is closed while it loads."""
+
+    def handle_error(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
 @contextmanager
 def served() -> Iterator[str]:
     """Serve the site on this machine, and yield its address."""
     handler = functools.partial(Quiet, directory=str(SITE))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with Server(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()

@@ -79,6 +79,12 @@ def write_gallery(live: Path) -> None:
     shutil.copytree(DOCS / "gallery", live / "gallery", dirs_exist_ok=True)
 
 
+def copy_mathjax(live: Path) -> None:
+    """Copy the script that sets formulas to the static files of the site."""
+    (live / "_static").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "js" / "node_modules" / "mathjax" / "es5" / "tex-svg.js", live / "_static")
+
+
 def copy_notebooks() -> None:
     """Copy the lessons to the tutorials, unless they are there already."""
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
