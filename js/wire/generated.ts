@@ -1173,7 +1173,7 @@ export interface SavedNode extends SavedEveryNode {
   value?: string | null;
   inplace?: boolean;
   inferred?: boolean;
-  checkpoint?: Count | null;
+  checkpoint?: CheckpointPlace | null;
   fx_name?: string;
   called?: string | null;
   numbers?: SavedNumber[];

@@ -100,16 +100,7 @@ def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED
 
 
 def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> SavedGraphModel:
-    """Collect the contents of the file.
-
-    Args:
-        shown: The graph to save.
-        source: Whether to include lines of the program.
-        most: Most nodes whose details are included.
-
-    Returns:
-        Plain values.
-    """
+    """Collect the contents of the file; ``source``: whether to include lines of the program."""
     subject = shown.subject
     total = len(subject.drawn)
     every = total <= MOST_AT_EVERY_CURSOR
@@ -117,11 +108,15 @@ def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED)
     findings = shown.findings
     if findings is None:
         findings = finding_models(subject.findings())
+    network = beyond_drawn(graph_to_data(subject.drawn))
+    if not subject.model["checkpoints"]:  # nothing describes the regions that nodes are in
+        for node in network["nodes"]:
+            node.pop("checkpoint", None)
     saved: SavedGraphModel = {
         "format": FORMAT,  # type: ignore[typeddict-item]
         "version": VERSION,
         "graph": subject.model,
-        "network": beyond_drawn(graph_to_data(subject.drawn)),  # type: ignore[typeddict-item]
+        "network": network,  # type: ignore[typeddict-item]
         "dtypes": dtypes_model(subject.drawn),
         "overlays": list(subject.overlays),
         "watched": subject.is_watched,

@@ -12,7 +12,7 @@ from .details import DetailsModel, StageModel
 from .findings import FindingModel, MemoryModel
 from .graph import DtypesModel, EdgeModel, GraphModel, NodeModel, OverlayModel, RanksModel
 from .validate import check, check_version, fill_in
-from .values import Count, DirectionChoice, NodeId
+from .values import CheckpointPlace, Count, DirectionChoice, NodeId
 
 FORMAT = "gradwalk"
 VERSION = 13
@@ -78,7 +78,7 @@ class SavedNode(SavedEveryNode, total=False):
     value: str | None
     inplace: bool
     inferred: bool
-    checkpoint: Count | None
+    checkpoint: CheckpointPlace | None
     fx_name: str
     called: str | None
     numbers: list[SavedNumber]

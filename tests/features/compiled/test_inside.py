@@ -241,7 +241,7 @@ def test_what_has_nothing_inside(asked):
     for method in (widget.expand, widget.collapse):
         with pytest.raises(ValueError, match=r"\.$"):
             method(asked)
-    with pytest.raises(TypeError, match="id of a node"):
+    with pytest.raises(ValueError, match="No node is called 'mul'"):
         widget.expand("mul")
 
 
