@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import linecache
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from gradwalk import GraphWidget
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOT_RUN = {
-    "howto/ranks.md",  # needs processes; tests/features/ranks has its programs
+    "howto/ranks.md",  # runs once for each rank, below; its pipeline is in tests/features/ranks
     "reference/hosts.md",  # tests/e2e runs its recipes in the hosts
 }
 PAGES = [
@@ -77,6 +78,20 @@ def test_the_programs_of_a_page_run(
         code = re.sub(r"^[!%].*$", "", program, flags=re.MULTILINE)
         linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
         exec(compile(code, file, "exec"), variables)
+
+
+def test_the_programs_for_several_ranks_run(
+    as_rank: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (DOCS / "howto" / "ranks.md").read_text(encoding="utf-8")
+    on_each, at_home, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    variables = given()
+    for rank in (0, 1):
+        as_rank(rank)
+        exec(on_each, {**variables, "model": lambda x: variables["model"](x).sum(), "rank": rank})
+    exec(at_home, variables)
+    assert variables["widget"].rank == 1
 
 
 def test_the_reference_has_every_public_name() -> None:
