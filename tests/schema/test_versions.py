@@ -122,7 +122,8 @@ def test_versions(saved):
         return str(caught.value)
 
     newest = saved_file.VERSION
-    for version in range(saved_file.OLDEST_VERSION, newest):  # 12 gave fields other names
+    # The saved file has the names of fields that version 12 replaced.
+    for version in range(saved_file.OLDEST_VERSION, saved_file._RENAMED):
         saved_file.unpack(encode({**saved, "version": version}), "run")
     assert refused(newest + 1, graph={}) == (
         f"'run' has version {newest + 1} of the file format, but this gradwalk reads versions "
