@@ -91,6 +91,7 @@ def test_every_number_is_the_models_own(watched: Watched, lab: Lab, how: str) ->
     open_view_tools(page)
     page.select_option(f"{WIDGET} .gw-depth", "0")
     for path in ("encoder", "encoder/layers", "encoder/layers/0", "mlp"):
+        page.get_by_role("button", name="Fit the graph").click()  # what is out of view is not drawn
         page.wait_for_selector(box(path), state="attached")
         for other in [str(each.get_attribute("data-group")) for each in page.locator(box()).all()]:
             if other not in seen:
@@ -122,7 +123,7 @@ def check(page: Page, told: dict, path: str, how: str) -> None:
     shown = facts(page)
     count, numbers, kind = told["numbers"][path]
     assert page.locator(f"{WIDGET} .gw-panel .gw-op-name").text_content() == f"{kind} ({how})"
-    expected = f"{count} tensor{'s' * (count != 1)}, {numbers:,} number{'s' * (numbers != 1)}"
+    expected = f"{count} tensor{'s' * (count != 1)}, {numbers:,} element{'s' * (numbers != 1)}"
     assert shown["parameters"] == expected, path
     assert shown[".grad"] == f"reached {count} of {count} parameter{'s' * (count != 1)}"
     if how != "inferred":

@@ -97,6 +97,7 @@ def test_stepping_beside_a_static_graph(watched: Watched, lab: Lab) -> None:
     assert output_text(page, 1).strip() == "[True, True]"
     static = widget.locator(".gw-pane").nth(1)
     expect(static.locator(".is-done, .is-running")).to_have_count(0)
+    static.locator(".gw-node").filter(has_text="net.0").dblclick()  # closed: it is in both graphs
     linear = static.locator(".gw-node").filter(has_text="aten.linear.default")
     linear.click()
     selected = widget.locator(".gw-pane").first.locator(".gw-node.is-selected")

@@ -111,7 +111,8 @@ def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED)
     network = beyond_drawn(graph_to_data(subject.drawn))
     if not subject.model["checkpoints"]:  # nothing describes the regions that nodes are in
         for node in network["nodes"]:
-            node.pop("checkpoint", None)
+            if node.get("checkpoint") is not None:
+                node["checkpoint"] = None
     saved: SavedGraphModel = {
         "format": FORMAT,  # type: ignore[typeddict-item]
         "version": VERSION,

@@ -80,7 +80,7 @@ def test_a_parameter_that_some_ranks_leave_out(as_rank, tmp_path):
         widget = load(run(as_rank, folder, world, second=second))
         found = only(widget, "unused-on-rank")
         unused = [rank for rank in range(world) if rank not in second]
-        words = gradwalk.features.ranks.leaf_over_ranks.in_words
+        words = gradwalk.features.ranks.leaf_over_ranks.as_ranks
         assert f"got no gradient on {words(unused)}, and did on {words(second)}" in found.message
         both = "model.second.bias and model.second.weight"
         assert f"{both} at tests/support/played_ranks.py" in found.message  # of one line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import networkx as nx
 import pytest
 import torch
@@ -176,7 +178,7 @@ def test_the_picture_can_be_saved_opened_and_made_a_page(as_rank, tmp_path):
         widget.selected = again.selected = node
         assert again.details == widget.details
     for path in (tmp_path / "out.html", tmp_path / "out.svg"):
-        write = widget.to_html if path.suffix == ".html" else widget.to_svg
+        write = widget.to_html if path.suffix == ".html" else partial(widget.to_svg, whole=True)
         write(path)
         assert "net.blocks.a.weight" in path.read_text() or path.suffix == ".html"
 
