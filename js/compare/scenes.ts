@@ -231,7 +231,9 @@ function foldedTo(
     // Both ends in one box: it opens, so that the edge is seen.
     if (!alike) openTo(pathTo(tree, target).filter((path) => inside.has(path)));
   });
-  for (const path of opened) open.add(path);
+  for (const path of opened)
+    for (let end = path.length; end > 0; end = path.lastIndexOf("/", end - 1))
+      open.add(path.slice(0, end)); // and the boxes around it
   return foldedPlan(grouped, {
     ...{ open, peek: [], hidesPlumbing: true, unfolded: shown, foldsRepeats: false },
   });
