@@ -55,6 +55,7 @@ os.environ["GRADWALK_LIVE"] = str(LIVE / "_live")
 os.environ["IPYTHONDIR"] = str(HERE / "_ipython")
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(HERE / "_build" / "cache")
+nb_execution_in_temp = True  # what a page writes is not kept
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
