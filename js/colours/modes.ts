@@ -23,7 +23,7 @@ export function firstMode({ get, graph }: Pick<ColourSources, "get" | "graph">):
   return graph?.plan ? "memory" : "parameters";
 }
 
-/** The data of a mode; null if there is no such mode, or nothing is known. */
+/** The data of a mode; null for an unknown mode, or without data. */
 export function knownFor(by: string | null, sources: ColourSources): object | null {
   return modeOf(by, sources)?.known(sources) ?? null;
 }

@@ -32,7 +32,7 @@ export function byOverlay(scene: Scene, overlay: OverlayModel) {
     { name: NOT_FINITE, text: "NaN or Inf" },
     { name: NOTHING, text: adds_up ? "none" : "no number" },
   ].filter(({ name }) => tints.includes(name));
-  // A unit without prefixes is said once, in the title.
+  // A unit without prefixes appears once, in the title.
   const isFree = !PREFIXED.includes(unit);
   const ticks = scale.ticks.map(({ at, value }) => ({
     at,

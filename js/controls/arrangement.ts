@@ -28,7 +28,7 @@ export class Arrangement {
   /** The handle that changes the widget's height. */
   readonly bottom: HTMLElement;
   private panelOpen = false;
-  /** What the reader dragged, px; NaN for the default. */
+  /** The height that the reader dragged, px; NaN for the default. */
   private height = Number.NaN;
   private panelWidth = Number.NaN;
   /** The default height for this picture; NaN before it is known. */

@@ -16,7 +16,7 @@ async function page() {
   };
 }
 
-it("goes away for good, in all widgets, once the reader has done what it tells of", async () => {
+it("goes away for good, in all widgets, once the reader has used one of its controls", async () => {
   localStorage.clear();
   const widget = await page();
   const [one, other] = [widget(), widget()];

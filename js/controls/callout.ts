@@ -6,7 +6,7 @@ const KEY = "gradwalk.met";
 const shown = new Set<HTMLElement>();
 let isMet = false;
 
-/** What the callout tells of; using one of them is enough. */
+/** The controls that the callout names; using one of them is enough. */
 const FIRST_USES =
   ".gw-node, .gw-bar .gw-button, .gw-callout .gw-button, [aria-label='Legend and keys']";
 

@@ -183,7 +183,7 @@ export class ViewBar {
     );
     const by = (canColour && suits) || "none";
     const { norms, tiles } = known;
-    // What can be chosen may change while what is chosen does not.
+    // The choices may change while the chosen one does not.
     const modes = colourModes(known).map((mode) => ({
       ...mode,
       isKnown: mode.known(known) !== null,

@@ -1,7 +1,7 @@
 import type { GraphModel } from "../wire";
 import { expandTo, type GroupTree, pathTo } from "./tree";
 
-/** What the reader opened and folded. Immutable: the functions below return new ones. */
+/** The boxes that the reader opened and folded. Immutable: the functions below return new ones. */
 export interface Folding {
   /** Paths of the groups that the reader opened. */
   open: ReadonlySet<string>;

@@ -13,7 +13,7 @@ export interface Host {
   readonly marks?: readonly ThemeMark[];
   /** For focusable elements, so that the host leaves their keys alone. */
   readonly keepKeys?: Readonly<Record<string, string>>;
-  /** What the host says when the widget's kernel has gone, or is there again. */
+  /** The host's news of the widget's kernel: gone, or there again. */
   readonly kernel?: {
     /** A selector of the elements around a view without a kernel. */
     readonly gone: string;

@@ -2,7 +2,7 @@ import type { Channel } from "../channel";
 import { element, KEEP_KEYS } from "../dom/element";
 import type { DetailsModel, GraphModel } from "../wire";
 
-/** What a section of a feature can use. */
+/** The state and actions that a feature's section can use. */
 export interface SectionContext {
   graph: GraphModel;
   /** Null in a panel without a widget. */

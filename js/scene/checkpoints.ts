@@ -18,7 +18,7 @@ export function regionWords({ saves }: CheckpointModel): string {
   return saves === "" ? `${AGAIN} runs again` : `${AGAIN} ${saves}`;
 }
 
-/** What a box says if it runs forward again in backward, or a plan advises it; null for others. */
+/** The words of a box that runs forward again in backward, or that a plan advises; null for others. */
 export function againWords(graph: GraphModel, path: string): string | null {
   const region = regionOf(graph, path);
   if (region) return regionWords(region);

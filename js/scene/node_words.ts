@@ -32,7 +32,7 @@ export interface NodeWords {
   hasStrip?: boolean;
   /** Drawn small: without gradient. */
   quiet?: boolean;
-  /** Of a closed box. */
+  /** The words of a closed box. */
   tile?: TileWords;
 }
 

@@ -49,7 +49,7 @@ export interface ViewPart {
   left?(): boolean;
   /** The panel was closed. */
   closed?(): void;
-  /** Words for the stepping bar: what they are about, and names with what is said of them. */
+  /** Words for the stepping bar: their subject, and names with the words beside them. */
   note?(): { of: string; words: [name: string, words: string][] } | null;
 }
 

@@ -1,7 +1,7 @@
 import { COMPARE_PARTS } from "../../compare/compare_part";
 import { compiledSigns, createCompiledTable } from "./compared";
 
-/** What the compiler did with each operation. */
+/** The compiler's treatment of each operation. */
 COMPARE_PARTS.push((channel, choose) => {
   const { element, update } = createCompiledTable(choose);
   return {

@@ -109,7 +109,7 @@ function editMark(
   if (told && Math.hypot(right - left, bottom - top) > ROOM) {
     const now = kind === "cut" ? "nothing" : gradText(told.now);
     const said = `${gradText(told.was)} → ${now}`;
-    // At the upper edge of the picture there is no room above the badge.
+    // At the upper edge of the picture the words do not fit above the badge.
     if (y < ROOM_ABOVE) badge.append(words(wide / 2 + 6, -5, said, "gw-edit-words is-beside"));
     else badge.append(words(0, -18, said, "gw-edit-words"));
   }

@@ -48,7 +48,7 @@ class Advice:
         fits: Whether the predicted peak is within the budget.
         code: The Python code that checkpoints them in a model called ``model``.
         chen: Chen's √n rule for the same blocks; None without blocks.
-        notes: What the advice leaves alone, and what to mind.
+        notes: Blocks that the advice leaves alone, and warnings.
     """
 
     budget: Bytes

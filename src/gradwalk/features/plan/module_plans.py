@@ -92,7 +92,7 @@ class _Sums:
     """Adds amounts to a module and to all that it is in.
 
     Attributes:
-        amounts: What is added up -> module -> amount.
+        amounts: Kind of amount -> module -> amount.
     """
 
     def __init__(self, recorded: Recorded, peak: int, seconds: Sequence[float]) -> None:

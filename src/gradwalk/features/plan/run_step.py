@@ -37,7 +37,7 @@ Patch = Callable[[nn.Module], contextlib.AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class StepInputs:
-    """What a planned step runs."""
+    """The model, batch, loss and optimizer of a planned step."""
 
     model: nn.Module  # the model, with real, meta or fake tensors
     batch: Any  # its input: a tensor, a tuple of arguments, or a dict of keyword arguments
@@ -274,7 +274,7 @@ class _Kept:
             for tensor in inputs_of(frame):
                 self._add(self._recorder.of(tensor), [])
         if self._is_packed:
-            # What a hook packs, such as a copy, is what outlives the forward pass.
+            # The packed object of a hook, such as a copy, outlives the forward pass.
             own = self._recorder.of(loss)
             alive = (held for held in self._recorder.held if held.died is None)
             self._add((held for held in alive if held not in own), [])

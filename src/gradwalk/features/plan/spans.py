@@ -24,7 +24,7 @@ class Span:
     end: int  # the index of the first operation after it
     reached: int  # the index of its first operation in backward, before which it is recomputed
     freed: int  # bytes that are not kept between the two, less those of kept inputs
-    # The most by which live memory while it is recomputed is above that of the operation before.
+    # The most that live memory rises, while it is recomputed, above the operation before.
     rise: int
     # Floating-point operations of the recomputation, up to the last operation that saves.
     flops: int

@@ -29,7 +29,7 @@ class Run(NamedTuple):
 def find_runs(tokens: Sequence[Hashable]) -> list[Run]:
     """Find the longest runs of equal segments, which do not overlap, in order.
 
-    Linear in the number of tokens. Of a loop in a loop the outer one is found.
+    Linear in the number of tokens. If a loop lies in a loop, the outer one is found.
     """
     numbers: dict[Hashable, int] = {}
     ids = [numbers.setdefault(token, len(numbers)) for token in tokens]
