@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab import (
     Lab,
@@ -148,9 +149,7 @@ graph""",
     shown=".gradwalk .gw-closed",
 )
 
-PLAN = Picture(
-    "plan",
-    """\
+_PLANNED = """\
 import torch
 import gradwalk
 from torch import nn
@@ -168,8 +167,11 @@ def build():
     return nn.Sequential(*(Block() for _ in range(32)), nn.Linear(4096, 32000)).bfloat16()
 
 batch = torch.zeros(8192, 4096, dtype=torch.bfloat16)
-graph = gradwalk.plan(build, batch, loss=torch.sum, optimizer=torch.optim.AdamW)
-graph""",
+graph = gradwalk.plan(build, batch, loss=torch.sum, optimizer=torch.optim.AdamW)"""
+
+PLAN = Picture(
+    "plan",
+    f"{_PLANNED}\ngraph",
     "pass",
     width=1000,
     scale=1.6,
@@ -248,22 +250,30 @@ graph""",
             "graph.edits = []",
         ),
     ),
-    Film("will_it_fit", PLAN.program, ("graph.step(20)", "graph.step(60)", "graph.step(60)")),
+    Film(
+        "will_it_fit",
+        f"{_PLANNED}\nshown = display(graph, display_id=True)",
+        (
+            lambda page: page.select_option(".gw-colour-by", "memory"),
+            lambda page: page.locator(".gw-plan-chart").click(position={"x": 260, "y": 40}),
+            "shown.update(graph.apply(graph.advise(budget='24GB')))",
+        ),
+    ),
     Film(
         "held",
         """\
 import torch
-from gradwalk import GraphWidget
+from torch import nn
+from gradwalk import GraphWidget, watch
 
-w = torch.ones(200_000, requires_grad=True)
-history = []
-for step in range(4):
-    loss = (w * 2).exp().mean()
-    loss.backward()
-    history.append(loss)          # keeps every graph
-graph = GraphWidget(loss)
+model = nn.Sequential(nn.Linear(1000, 1000), nn.ReLU(), nn.Linear(1000, 1))
+losses = []
+for step in range(20):            # validation, but without no_grad()
+    with watch():
+        losses.append(model(torch.randn(512, 1000)).square().mean())
+graph = GraphWidget(losses[-1])
 graph""",
-        (_SELECT.format("loss"), _press("Diagnose")),
+        (_press("Diagnose"), _click(".gw-finding button")),
     ),
 )
 
@@ -343,6 +353,7 @@ def _filmed(film: Film, lab: Lab, browser: Browser) -> Path:
     open_notebook(lab, page, lab.write(f"{film.name}.ipynb", film.program))
     run_cell(page, 0)
     page.wait_for_selector(".gradwalk .gw-node")
+    page.get_by_role("button", name="Close this hint").click()
     frames = [_still(page)]
     for act in film.acts:
         if isinstance(act, str):
@@ -356,7 +367,9 @@ def _filmed(film: Film, lab: Lab, browser: Browser) -> Path:
     first, *others = (_padded(each, size) for each in images)
     target = DOCS / "films" / f"{film.name}.webp"
     durations = [1800, *[2200] * (len(others) - 1), 4500]  # ms
-    first.save(target, save_all=True, append_images=others, duration=durations, loop=0, quality=80)
+    smallest: dict[str, Any] = {"lossless": True, "method": 6, "quality": 100}
+    times: dict[str, Any] = {"duration": durations, "loop": 0}
+    first.save(target, save_all=True, append_images=others, **times, **smallest)
     return target
 
 
