@@ -66,17 +66,13 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
             continue
         gets = "gets" if len(names) == 1 else "get"
         also = f" {list_some(sorted(names))} {gets} no gradient through it." if names else ""
-        yield make(
-            Finding,
-            "cut",
-            "info",
-            nodes,
+        message = (
             f"{words_for(cut.how)}{_cause_words(cut)}{within(evidence, cut)} cuts the gradient: "
             f"the values of a tensor of shape {cut.shape} go into "
             f"{described(captured.graph, nodes[0])} as a constant "
-            f"({plural(len(nodes), 'node')}).{also}",
-            {"nodes": len(nodes)},
+            f"({plural(len(nodes), 'node')}).{also}"
         )
+        yield make(Finding, "cut", "info", nodes, message, {"nodes": len(nodes)})
 
 
 def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
@@ -99,15 +95,12 @@ def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
             names = [evidence.called.leaves[key] for key in lost if key in evidence.called.leaves]
             if not names or any(key in evidence.expected for key in lost):
                 continue
-            yield make(
-                Finding,
-                "cut",
-                "info",
-                [node],
+            message = (
                 f"The leaf {described(evidence.captured.graph, node)} was computed from "
                 f"{list_some(sorted(names))} by {words_for(cuts[0].how)}{_cause_words(cuts[0])}"
-                f"{within(evidence, cuts[0])}, so no gradient flows back there.",
+                f"{within(evidence, cuts[0])}, so no gradient flows back there."
             )
+            yield make(Finding, "cut", "info", [node], message)
 
 
 def taken_by(evidence: CheckContext, cut: Cut) -> list[int]:

@@ -42,14 +42,11 @@ def _leaf_roots(evidence: CheckContext) -> Iterator[Finding]:
         else "Compute it from the parameters, without torch.tensor() or requires_grad_() on the "
         "result."
     )
-    yield make(
-        Finding,
-        "leaf",
-        "warning",
-        roots,
+    message = (
         f"{name} is a leaf: no recorded operation made it, so backward only fills its own .grad. "
-        f"{why}",
+        f"{why}"
     )
+    yield make(Finding, "leaf", "warning", roots, message)
 
 
 def _spread(evidence: CheckContext) -> Iterator[Finding]:
@@ -76,15 +73,11 @@ def _spread(evidence: CheckContext) -> Iterator[Finding]:
 
 
 def _spread_finding(evidence: CheckContext, node: int, n: int) -> Finding:
-    return make(
-        Finding,
-        "broadcast",
-        "info",
-        [node],
+    message = (
         f"{evidence.place(node)} broadcasts ({n}, 1) and ({n},) to ({n}, {n}), so every number "
-        "meets every other. If number i belongs to number i, use squeeze(1) on the first.",
-        {"n": n},
+        "meets every other. If number i belongs to number i, use squeeze(1) on the first."
     )
+    return make(Finding, "broadcast", "info", [node], message, {"n": n})
 
 
 def _operand_shapes(evidence: CheckContext, node: int) -> list[tuple[int, ...] | None]:
@@ -135,16 +128,13 @@ def _twice(evidence: CheckContext) -> Iterator[Finding]:
             before = source_of(evidence, node)
             if before is not None and graph.nodes[before]["op"] == wanted:
                 first = wanted.removesuffix("Backward0").lower()
-                yield make(
-                    Finding,
-                    kind,
-                    "warning",
-                    [before, node],
+                message = (
                     f"{evidence.place(before)} goes into "
                     f"{evidence.place(node)}: {call} takes logits and "
                     f"computes the {first} itself, so it is applied twice and gradients are "
-                    f"small. Leave out the {first} before it.",
+                    f"small. Leave out the {first} before it."
                 )
+                yield make(Finding, kind, "warning", [before, node], message)
 
 
 _MOST_IN_ALL = 1.05  # of probabilities, with room for what bfloat16 rounds
@@ -195,15 +185,11 @@ def _no_log_probabilities(evidence: CheckContext) -> Iterator[Finding]:
             remedy = "Take dim=1."
         else:
             continue
-        yield make(
-            Finding,
-            "no-log-probabilities",
-            "info",
-            [node],
+        message = (
             f"{words} expects log probabilities along dimension 1. The exponentials of its input "
-            f"add up to {_range(least, most)}, {what}. {remedy}",
-            numbers,
+            f"add up to {_range(least, most)}, {what}. {remedy}"
         )
+        yield make(Finding, "no-log-probabilities", "info", [node], message, numbers)
 
 
 def _range(least: torch.Tensor, most: torch.Tensor) -> str:
@@ -223,15 +209,12 @@ def _targets(evidence: CheckContext) -> Iterator[Finding]:
             child = takes.get("target")
             is_both = len(graph.out_edges(node)) > 1
             if child is not None and is_both and graph.nodes[child]["kind"] == "op":
-                yield make(
-                    Finding,
-                    "target",
-                    "info",
-                    [node, child],
+                message = (
                     f"The loss in {evidence.place(node)} also sends a gradient into its target, "
                     f"which comes from {evidence.place(child)}. If the target should stay fixed, "
-                    "as the value of the next state or the output of a teacher, detach() it.",
+                    "as the value of the next state or the output of a teacher, detach() it."
                 )
+                yield make(Finding, "target", "info", [node, child], message)
 
 
 def _out_of_range(evidence: CheckContext, node: int) -> Iterator[Finding]:
@@ -241,14 +224,17 @@ def _out_of_range(evidence: CheckContext, node: int) -> Iterator[Finding]:
     least, most = float(target.min()), float(target.max())
     if least < 0 or most > 1:
         is_whole = plain_value(evidence.captured.nodes[node], "reduction") == 0
+        message = (
+            f"{evidence.place(node)} expects targets from 0 to 1. It was given numbers from "
+            f"{least:.3g} to {most:.3g}: use 0 and 1 for the "
+            f"two classes{', unless a mask drops the others' if is_whole else ''}."
+        )
         yield make(
             Finding,
             "target",
             "info" if is_whole else "warning",
             [node],
-            f"{evidence.place(node)} expects targets from 0 to 1. It was given numbers from "
-            f"{least:.3g} to {most:.3g}: use 0 and 1 for the "
-            f"two classes{', unless a mask drops the others' if is_whole else ''}.",
+            message,
             {"least": least, "greatest": most},
         )
 

@@ -96,13 +96,16 @@ def not_finite(evidence: CheckContext) -> Iterator[Finding]:
     where = f" {first[1]}" if first is not None else ""
     if first is None and birth:
         where = f" The saved tensors do not show where. In backward: {birth[0].message}"
+    message = (
+        f"{name or 'The output'} {_holds(_output(evidence, bad[0]))}: the forward pass made it."
+        f"{where}"
+    )
     yield make(
         Finding,
         "nan",
         "error",
         [node] if first is None else [first[0], node],
-        f"{name or 'The output'} {_holds(_output(evidence, bad[0]))}: the forward pass made it."
-        f"{where}",
+        message,
         {} if not birth else birth[0].numbers,
     )
 

@@ -38,14 +38,11 @@ def _without_derivative(evidence: CheckContext) -> Iterator[Finding]:
         if op == "NotImplemented":
             seen = evidence.captured.annotations.get(node)
             called = f"{seen.forward}, " if seen is not None and seen.forward else ""
-            yield make(
-                Finding,
-                "no-grad",
-                "warning",
-                [node],
+            message = (
                 f"{called}{evidence.place(node)} has no derivative in torch, "
-                "so backward raises an error there: use another operation, or detach() its input.",
+                "so backward raises an error there: use another operation, or detach() its input."
             )
+            yield make(Finding, "no-grad", "warning", [node], message)
 
 
 def _changed(evidence: CheckContext) -> Iterator[Finding]:
@@ -78,13 +75,16 @@ def _changed(evidence: CheckContext) -> Iterator[Finding]:
         if links:
             of = list_some([evidence.place(link) for link in links], 3)
             remedy = f"The graph goes on into an earlier iteration at {of}: detach() that."
+        message = (
+            f"{evidence.place(node)} saved {each.name} for backward, and it was changed "
+            f"in place{where}. Backward will raise an error there{more}. {remedy}"
+        )
         yield make(
             Finding,
             "changed",
             "error",
             [node, *links, *others],
-            f"{evidence.place(node)} saved {each.name} for backward, and it was changed "
-            f"in place{where}. Backward will raise an error there{more}. {remedy}",
+            message,
             {"nodes": 1 + len(others)},
         )
 
@@ -166,15 +166,18 @@ def _freed(evidence: CheckContext) -> Iterator[Finding]:
     found = freed_part(evidence.captured)
     if found is not None:
         start, user = found
+        message = (
+            f"{evidence.place(user)} leads to "
+            f"{evidence.place(start)} whose saved tensors an earlier backward "
+            "pass freed, so backward() raises an error there. "
+            f"{advice_on_freed(evidence.captured, start)}"
+        )
         yield make(
             Finding,
             "freed",
             "error",
             [start, user],
-            f"{evidence.place(user)} leads to "
-            f"{evidence.place(start)} whose saved tensors an earlier backward "
-            "pass freed, so backward() raises an error there. "
-            f"{advice_on_freed(evidence.captured, start)}",
+            message,
             {"nodes": sum(map(is_freed, evidence.captured.nodes))},
         )
 
@@ -187,12 +190,13 @@ def _stopped(evidence: CheckContext) -> Iterator[Finding]:
     node = stopped_node(evidence.captured, run)
     where = f"after {plural(run.total, 'step')}" if node is None else f"at {evidence.place(node)}"
     why = f"with {run.error.rstrip('.')}" if run.error else "with the error that it raised"
+    message = f"Backward stopped {where} {why}. {remedy_for(evidence.captured, run)}"
     yield make(
         Finding,
         "backward-failed",
         "error",
         [] if node is None else [node],
-        f"Backward stopped {where} {why}. {remedy_for(evidence.captured, run)}",
+        message,
         {"steps": run.total},
     )
 
@@ -205,15 +209,11 @@ def _not_training(evidence: CheckContext) -> Iterator[Finding]:
         if op in _NORMS and evidence.saved(node).get("training") is False:
             still.append(node)
     if still:
-        yield make(
-            Finding,
-            "eval",
-            "info",
-            still,
+        message = (
             f"{plural(len(still), 'batch norm')} ran in eval mode: "
             f"{list_some([evidence.words(node) for node in still[:1]])}{evidence.at(still[0])}"
             f"{' and others. They use their' if still[1:] else '. It uses its'} running statistics "
             f"and {'do' if still[1:] else 'does'} not update them; if this is training, call "
-            "model.train() before the forward pass.",
-            {"batch norms": len(still)},
+            "model.train() before the forward pass."
         )
+        yield make(Finding, "eval", "info", still, message, {"batch norms": len(still)})

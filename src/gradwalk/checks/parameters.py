@@ -54,27 +54,33 @@ def _outside(evidence: CheckContext) -> Iterator[Finding]:
         them = "it" if len(called) == 1 else "them"
         ways = about_cut_off(found, called, them, f"{place}, " if place else "")
         ways += f" {_WAITS}" if waits else ""
+        message = (
+            f"No gradient reaches {list_some(list(called.values()))} ({len(called)} of "
+            f"{plural(len(evidence.expected), 'parameter')}): {ways}"
+        )
         yield make(
             Finding,
             "cut",
             "info" if waits else "warning",
             taken_by(evidence, first),
-            f"No gradient reaches {list_some(list(called.values()))} ({len(called)} of "
-            f"{plural(len(evidence.expected), 'parameter')}): {ways}",
+            message,
             {"parameters": len(called)},
         )
     for (_, meant), group in groups.items():
         names = [name for name, _ in group]
         one = len(names) == 1
+        message = (
+            f"{list_some(names)} {'is' if one else 'are'} not in this graph, so backward gives "
+            f"{'it' if one else 'them'} no gradient "
+            f"({len(names)} of {plural(len(evidence.expected), 'parameter')}). "
+            f"{group[0][1].sentence}{f' {meant}' if meant else ''}"
+        )
         yield make(
             Finding,
             "no-grad",
             "info" if meant else "warning",
             [],
-            f"{list_some(names)} {'is' if one else 'are'} not in this graph, so backward gives "
-            f"{'it' if one else 'them'} no gradient "
-            f"({len(names)} of {plural(len(evidence.expected), 'parameter')}). "
-            f"{group[0][1].sentence}{f' {meant}' if meant else ''}",
+            message,
             {"parameters": len(names)},
         )
 
@@ -137,15 +143,13 @@ def _frozen(evidence: CheckContext) -> Iterator[Finding]:
     names = [name for _, name in frozen]
     more = f" An optimizer holds {list_some(held)}." if held else ""
     one = len(names) == 1
-    yield make(
-        Finding,
-        "frozen",
-        "warning" if held else "info",
-        [],
+    message = (
         f"{list_some(names)} {'is' if one else 'are'} frozen: requires_grad is False, so "
         f"{'it gets' if one else 'they get'} no gradient.{more} To train, call "
-        "requires_grad_() before the forward pass.",
-        {"parameters": len(names)},
+        "requires_grad_() before the forward pass."
+    )
+    yield make(
+        Finding, "frozen", "warning" if held else "info", [], message, {"parameters": len(names)}
     )
 
 
@@ -162,17 +166,13 @@ def _plain_flags(evidence: CheckContext) -> Iterator[Finding]:
         others = sum(parameter.requires_grad is not flag for parameter in parameters)
         if others:
             name = path or "the module"
-            yield make(
-                Finding,
-                "frozen",
-                "info",
-                [],
+            message = (
                 f"{name}.requires_grad was set to {flag}, which torch does not read of a module: "
                 f"requires_grad is {not flag} of {others} of its "
                 f"{plural(len(parameters), 'parameter')}. If they are to be "
-                f"{'learned' if flag else 'frozen'}, call {name}.requires_grad_({flag}).",
-                {"parameters": others},
+                f"{'learned' if flag else 'frozen'}, call {name}.requires_grad_({flag})."
             )
+            yield make(Finding, "frozen", "info", [], message, {"parameters": others})
 
 
 def _left_out(evidence: CheckContext) -> Iterator[Finding]:
@@ -188,16 +188,12 @@ def _left_out(evidence: CheckContext) -> Iterator[Finding]:
         if i not in steps or all(kept is None for kept in steps[i].grad_outputs)
     ]
     if empty:
-        yield make(
-            Finding,
-            "no-grad",
-            "warning",
-            empty,
+        message = (
             f"No gradient came to {list_some([described(graph, i) for i in empty])} in this "
             f"backward pass, {len(empty)} of {len(evidence.leaves)} leaves: "
-            f"{_who_passed_none(evidence, empty)}",
-            {"parameters": len(empty)},
+            f"{_who_passed_none(evidence, empty)}"
         )
+        yield make(Finding, "no-grad", "warning", empty, message, {"parameters": len(empty)})
 
 
 def _who_passed_none(evidence: CheckContext, empty: list[int]) -> str:
@@ -254,14 +250,11 @@ def _untied(evidence: CheckContext) -> Iterator[Finding]:
                 pairs.append((table, head, "hold the same numbers"))
     for first, second, how in pairs:
         names = evidence.name(first), evidence.name(second)
-        yield make(
-            Finding,
-            "tied",
-            "info",
-            [first, second],
+        message = (
             f"{names[0]} and {names[1]} {how}, but are two parameters with a gradient each. "
-            "To tie them, assign the Parameter itself, as in head.weight = embedding.weight.",
+            "To tie them, assign the Parameter itself, as in head.weight = embedding.weight."
         )
+        yield make(Finding, "tied", "info", [first, second], message)
 
 
 def _are_equal(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
@@ -311,17 +304,13 @@ def _unregistered(evidence: CheckContext) -> Iterator[Finding]:
     first = f" First use: {evidence.place(users[0])}." if users else ""
     whose = type(root).__name__ if root is not None else "No module that a variable holds"
     does = "does not register" if root is not None else "registers"
-    yield make(
-        Finding,
-        "unregistered",
-        "warning",
-        lost,
+    message = (
         f"{whose} {does} {plural(len(lost), 'Parameter')} that this graph uses, of shape "
         f"{list_some(shapes)}, so an optimizer made from parameters() leaves "
         f"{'it' if len(lost) == 1 else 'them'} out. Use nn.ModuleList or nn.ParameterList for a "
-        f"Python list, and make Parameters in __init__.{first}",
-        {"parameters": len(lost)},
+        f"Python list, and make Parameters in __init__.{first}"
     )
+    yield make(Finding, "unregistered", "warning", lost, message, {"parameters": len(lost)})
 
 
 def _plain_attributes(evidence: CheckContext) -> Iterator[Finding]:
@@ -341,15 +330,12 @@ def _plain_attributes(evidence: CheckContext) -> Iterator[Finding]:
             if node is None or id(value) in evidence.held or evidence.called.name_of(value):
                 continue
             whole = f"{path}.{name}" if path else name
-            yield make(
-                Finding,
-                "unregistered",
-                "info",
-                [node],
+            message = (
                 f"{whole} is a tensor that requires grad, but not a Parameter: parameters(), "
                 f"state_dict() and to() leave it out. To learn it, write self.{name} = "
-                "nn.Parameter(...).",
+                "nn.Parameter(...)."
             )
+            yield make(Finding, "unregistered", "info", [node], message)
 
 
 def _buffers(evidence: CheckContext, module: torch.nn.Module, path: str) -> Iterator[Finding]:
@@ -358,15 +344,12 @@ def _buffers(evidence: CheckContext, module: torch.nn.Module, path: str) -> Iter
         node = None if value is None else evidence.leaves.get(id(value))
         if node is None or id(value) in evidence.held:
             continue
-        yield make(
-            Finding,
-            "unregistered",
-            "info",
-            [node],
+        message = (
             f"{path}.{name} is a buffer that requires grad: ".lstrip(".")
             + "parameters() leaves it out. To learn it, write "
-            f"self.{name} = nn.Parameter(...).",
+            f"self.{name} = nn.Parameter(...)."
         )
+        yield make(Finding, "unregistered", "info", [node], message)
 
 
 def _computed_attribute(
@@ -379,16 +362,13 @@ def _computed_attribute(
     if node is None or leaf is None or _is_held(evidence, behind[0], leaf):
         return
     if leaf.shape == value.shape:
-        yield make(
-            Finding,
-            "not-a-leaf",
-            "info",
-            [node, behind[0]],
+        message = (
             f"{name} is not a leaf: {evidence.place(node)} made it from a leaf "
             "that no variable and no module here holds, and that leaf gets the gradient. "
             f"parameters() leaves {name} out, so an optimizer made from that does not update it: "
-            "convert the numbers first, and make the Parameter last.",
+            "convert the numbers first, and make the Parameter last."
         )
+        yield make(Finding, "not-a-leaf", "info", [node, behind[0]], message)
 
 
 def _is_held(evidence: CheckContext, node: int, leaf: torch.Tensor) -> bool:
@@ -416,13 +396,10 @@ def _no_leaf(evidence: CheckContext) -> Iterator[Finding]:
             continue  # one of a module that no variable holds
         if _is_held(evidence, behind[0], leaf):
             continue
-        yield make(
-            Finding,
-            "not-a-leaf",
-            "info",
-            [node, behind[0]],
+        message = (
             f"{name} is not a leaf: {evidence.place(node)} made it from a leaf "
             f"that no variable here holds, so {name}.grad stays None and that leaf gets the "
             f"gradient. If {name} is to be learned, make it whole first and call "
-            "requires_grad_() last.",
+            "requires_grad_() last."
         )
+        yield make(Finding, "not-a-leaf", "info", [node, behind[0]], message)

@@ -124,21 +124,19 @@ def _guarded(part: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     try:
         yield from part()
     except Exception as error:
-        yield make(Finding, "failed", "info", [], could_not("a part of the diagnosis", error))
+        message = could_not("a part of the diagnosis", error)
+        yield make(Finding, "failed", "info", [], message)
 
 
 def _no_backward(evidence: CheckContext) -> Finding:
     freed = any(map(is_freed, evidence.captured.nodes))
     anew = "compute the output anew, since a backward has freed some of this graph, and "
-    return make(
-        Finding,
-        "no-backward",
-        "info",
-        [],
+    message = (
         "No backward pass has been seen, so the size of gradients is unknown: "
         f"{anew if freed else ''}call backward() on the GraphWidget or on the loss while it is "
-        "shown, or pass gradwalk.record(loss).",
+        "shown, or pass gradwalk.record(loss)."
     )
+    return make(Finding, "no-backward", "info", [], message)
 
 
 def _depth(evidence: CheckContext, run: RecordedRun, limits: Limits) -> Iterator[Finding]:
@@ -149,17 +147,20 @@ def _depth(evidence: CheckContext, run: RecordedRun, limits: Limits) -> Iterator
         threshold = limits.exploding if grows else limits.vanishing
         near, far = change.near, change.far
         gate = None if grows or not gates else nearest_of(graph, far, gates)
-        yield make(
-            Finding,
-            "exploding" if grows else "vanishing",
-            "warning" if gate is None else "info",
-            [far, near],
+        message = (
             f"The gradient {'explodes' if grows else 'vanishes'}: its norm "
             f"{'grows' if grows else 'falls'} from {change.near_norm:.3g} at "
             f"{evidence.place(near)} to {change.far_norm:.3g} at {evidence.place(far)}. That is "
             f"{change.ratio:.3g} times as much, {'above' if grows else 'below'} {threshold:.3g}."
             f"{_steepest(evidence, run, far, near)}"
-            f"{'' if gate is None else _by_design(evidence, gate)}",
+            f"{'' if gate is None else _by_design(evidence, gate)}"
+        )
+        yield make(
+            Finding,
+            "exploding" if grows else "vanishing",
+            "warning" if gate is None else "info",
+            [far, near],
+            message,
             {"ratio": change.ratio, "norm": change.far_norm, "norm at the start": change.near_norm},
         )
 
@@ -217,14 +218,17 @@ def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:
             if kept
             else ""
         )
+        message = (
+            f"{_some(zero, units)} of the ReLU in {evidence.place(node)} "
+            f"{'is' if units == 1 else 'are'} zero for every example of this batch ({share:.0%}). "
+            f"No gradient passes {'it' if units == 1 else 'them'}.{margins}"
+        )
         yield make(
             Finding,
             "dead",
             "info" if kept else "error" if zero == units else "warning",
             [node],
-            f"{_some(zero, units)} of the ReLU in {evidence.place(node)} "
-            f"{'is' if units == 1 else 'are'} zero for every example of this batch ({share:.0%}). "
-            f"No gradient passes {'it' if units == 1 else 'them'}.{margins}",
+            message,
             {"share": share, "dead units": zero, "units": units},
         )
 
@@ -244,11 +248,14 @@ def _memory(evidence: CheckContext, largest: int) -> Iterator[Finding]:
     unknown = f" {memory.unknown} more saved tensors are of unknown size." if memory.unknown else ""
     is_fake = fake_mode_of(leaf for _, leaf in evidence.captured.leaves()) is not None
     holds = "With real tensors, the graph would hold" if is_fake else "The graph holds"
+    message = (
+        f"{holds} {in_bytes(memory.total)} for backward. Most of it: {', '.join(held)}." + unknown
+    )
     yield make(
         Finding,
         "memory",
         "info",
         nodes,
-        f"{holds} {in_bytes(memory.total)} for backward. Most of it: {', '.join(held)}." + unknown,
+        message,
         {"total": memory.total, **{str(node): memory.nodes[node] for node in nodes}},
     )

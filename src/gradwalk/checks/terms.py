@@ -76,14 +76,11 @@ def _constant_terms(evidence: CheckContext) -> Iterator[Finding]:
 
 
 def _constant_term(evidence: CheckContext, nodes: list[int], why: str) -> Finding:
-    return make(
-        Finding,
-        "constant-term",
-        "info",
-        nodes,
+    message = (
         f"A term of the loss trains nothing, at {evidence.place(nodes[0])}. It was computed from "
-        f"a tensor that requires grad, but without a gradient: {why} if the term should train.",
+        f"a tensor that requires grad, but without a gradient: {why} if the term should train."
     )
+    return make(Finding, "constant-term", "info", nodes, message)
 
 
 def _sums(graph: nx.MultiDiGraph) -> Iterator[int]:
@@ -192,17 +189,13 @@ def _dominated(evidence: CheckContext, run: RecordedRun, terms: list[_Term]) -> 
     if ratio < _DOMINATES:
         return
     big, small = terms[most].node, terms[least].node
-    yield make(
-        Finding,
-        "dominated",
-        "info",
-        [small, big],
+    message = (
         f"One term of the loss dominates: where both gradients meet, the term from "
         f"{evidence.place(big)} has a norm of {known[most]:.3g}. The one from "
         f"{evidence.place(small)} has {known[least]:.3g}, {ratio:.3g} times less. If both "
-        "should be learned, weigh them.",
-        {"ratio": ratio},
+        "should be learned, weigh them."
     )
+    yield make(Finding, "dominated", "info", [small, big], message, {"ratio": ratio})
 
 
 def _met(evidence: CheckContext, run: RecordedRun, terms: list[_Term]) -> dict[int, float]:

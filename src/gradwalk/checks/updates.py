@@ -89,14 +89,17 @@ def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
             f"{'is' if len(strays) == 1 else 'are'} neither in this graph nor in a known module. "
             "A replaced layer leaves such tensors."
         )
+    message = (
+        f"{' '.join(parts)} "
+        + ("Pass " if is_grave else "If no other optimizer holds them, pass ")
+        + "them to the optimizer, or make it after the last change of layers."
+    )
     yield make(
         Finding,
         "optimizer",
         "warning" if is_grave else "info",
         [node for node, _ in missing],
-        f"{' '.join(parts)} "
-        + ("Pass " if is_grave else "If no other optimizer holds them, pass ")
-        + "them to the optimizer, or make it after the last change of layers.",
+        message,
         {"missing": len(missing), "held in vain": len(strays)},
     )
 
@@ -111,16 +114,12 @@ def _of_several(evidence: CheckContext) -> Iterator[Finding]:
     if len(used) < 2:
         return
     each = "; ".join(map(list_some, used))
-    yield make(
-        Finding,
-        "optimizer",
-        "info",
-        [],
+    message = (
         f"{len(used)} optimizers hold parameters of this graph ({each}), and backward fills the "
         ".grad of all. If only one of them steps now, call zero_grad() on the others before their "
-        "own backward().",
-        {"optimizers": len(used)},
+        "own backward()."
     )
+    yield make(Finding, "optimizer", "info", [], message, {"optimizers": len(used)})
 
 
 def _standing_still(evidence: CheckContext) -> Iterator[Finding]:
@@ -137,16 +136,12 @@ def _standing_still(evidence: CheckContext) -> Iterator[Finding]:
             nodes += here
             names += [evidence.name(node) for node in here]
     if names:
-        yield make(
-            Finding,
-            "optimizer",
-            "info",
-            nodes,
+        message = (
             f"The learning rate of {list_some(names)} is 0 now, {plural(len(names), 'parameter')} "
             f"of this graph, so a step of most optimizers leaves "
-            f"{'it as it is' if len(names) == 1 else 'them as they are'}. A warm-up may begin so.",
-            {"parameters": len(names)},
+            f"{'it as it is' if len(names) == 1 else 'them as they are'}. A warm-up may begin so."
         )
+        yield make(Finding, "optimizer", "info", nodes, message, {"parameters": len(names)})
 
 
 def _changed_grads(evidence: CheckContext) -> Iterator[Finding]:
@@ -266,15 +261,11 @@ def _cleared(evidence: CheckContext) -> Iterator[Finding]:
     lost = "If the optimizer has not stepped, its step() has no gradient: call"
     if not any(each is not False for each in known):
         lost = "Its values are as they were, so no step has used this gradient. To use it, call"
-    yield make(
-        Finding,
-        "cleared",
-        "info",
-        nodes,
+    message = (
         f".grad of {list_some(names)} has been cleared since this backward pass, as by "
-        f"zero_grad(). {lost} zero_grad() before the first backward() of a step, or after step().",
-        {"leaves": len(nodes)},
+        f"zero_grad(). {lost} zero_grad() before the first backward() of a step, or after step()."
     )
+    yield make(Finding, "cleared", "info", nodes, message, {"leaves": len(nodes)})
 
 
 def _cleared_before(evidence: CheckContext) -> Iterator[Finding]:
@@ -295,15 +286,18 @@ def _cleared_before(evidence: CheckContext) -> Iterator[Finding]:
             continue
         held = [node for key, node in leaves.items() if key in evidence.held]
         if held and all(used_leaf(captured, n, had_run=True).changed is False for n in held):
+            message = (
+                f"An earlier backward pass filled the same {plural(len(held), 'parameter')}. Their "
+                ".grad was cleared before this pass, and they have not changed, so no step has "
+                "used that gradient (inferred). To add up several passes, call zero_grad() once "
+                "for each step()."
+            )
             yield make(
                 Finding,
                 "cleared",
                 "info",
                 [evidence.leaves[key] for key in leaves if key in evidence.held],
-                f"An earlier backward pass filled the same {plural(len(held), 'parameter')}. Their "
-                ".grad was cleared before this pass, and they have not changed, so no step has "
-                "used that gradient (inferred). To add up several passes, call zero_grad() once "
-                "for each step().",
+                message,
                 {"leaves": len(held)},
             )
         return
@@ -323,17 +317,13 @@ def _large(evidence: CheckContext) -> Iterator[Finding]:
     if not size or not math.isfinite(gradient) or not gradient > _LARGE * size:
         return
     ratio = gradient / size
-    yield make(
-        Finding,
-        "large",
-        "info",
-        nodes,
+    message = (
         f"The gradients of the {plural(len(nodes), 'Parameter')} have a norm of {gradient:.3g} "
         f"altogether, {ratio:.3g} times the norm of the parameters ({size:.3g}). A step of "
         f"plain SGD with a learning rate above {_rounded_up(1 / ratio)} overwrites them: check the "
-        "scale of the loss and of the data.",
-        {"norm": gradient, "ratio": ratio},
+        "scale of the loss and of the data."
     )
+    yield make(Finding, "large", "info", nodes, message, {"norm": gradient, "ratio": ratio})
 
 
 def _rounded_up(number: float) -> str:
@@ -375,18 +365,14 @@ def _share(came: torch.Tensor, grad: torch.Tensor, length: float) -> float | Non
 
 def _added(evidence: CheckContext, nodes: list[int], *, is_known: bool) -> Finding:
     names = [evidence.captured.graph.nodes[node]["name"] or "an unnamed leaf" for node in nodes]
-    return make(
-        Finding,
-        "accumulated",
-        "info",
-        nodes,
+    message = (
         f".grad of {list_some(names)} is not the gradient of this backward pass alone "
         f"({len(nodes)} of {plural(len(evidence.leaves), 'leaf', 'leaves')}). It "
         + ("held" if is_known else "was changed after the pass, or held")
         + " a gradient before. If passes should not add up, call optimizer.zero_grad() before "
-        "each.",
-        {"leaves": len(nodes)},
+        "each."
     )
+    return make(Finding, "accumulated", "info", nodes, message, {"leaves": len(nodes)})
 
 
 def _clipped(shares: list[tuple[int, float]]) -> Iterator[Finding]:
@@ -395,14 +381,10 @@ def _clipped(shares: list[tuple[int, float]]) -> Iterator[Finding]:
     most = max(share for _, share in shares)
     if most > _CLIPPED or most - least > _CLOSE * most or _is_scale(1 / most):
         return  # unscaled, if by a power of two
-    yield make(
-        Finding,
-        "clipped",
-        "info",
-        [node for node, _ in shares],
+    message = (
         f"Since this backward pass .grad of {plural(len(shares), 'parameter')} was made "
         f"{1 / most:.3g} times smaller, all by one factor, as clip_grad_norm_() does. If "
         "that happens before every step(), max_norm sets the size of the gradients: compare it "
-        "with the norm that clip_grad_norm_() returns. After step() it has no effect.",
-        {"factor": most},
+        "with the norm that clip_grad_norm_() returns. After step() it has no effect."
     )
+    yield make(Finding, "clipped", "info", [node for node, _ in shares], message, {"factor": most})

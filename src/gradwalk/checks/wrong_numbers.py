@@ -53,15 +53,18 @@ def _shared_modules(evidence: CheckContext) -> Iterator[Finding]:
             child = next(each for _, each in children if id(each) == key)
             used = [p for p in child.parameters() if evidence.is_used(id(p))]
             if used:
+                message = (
+                    f"{list_some(names)} are one module, so they share "
+                    f"{plural(len(used), 'parameter')}, and the gradient is the sum over all "
+                    "uses. If each should learn its own, make a new module for each, or a "
+                    "copy.deepcopy()."
+                )
                 yield make(
                     Finding,
                     "shared-module",
                     "info",
                     [evidence.leaves[id(p)] for p in used if id(p) in evidence.leaves],
-                    f"{list_some(names)} are one module, so they share "
-                    f"{plural(len(used), 'parameter')}, and the gradient is the sum over all "
-                    "uses. If each should learn its own, make a new module for each, or a "
-                    "copy.deepcopy().",
+                    message,
                     {"uses": times},
                 )
 
@@ -73,15 +76,12 @@ def _unused_backward(evidence: CheckContext) -> Iterator[Finding]:
         if _defines_derivative(type(module)):
             found.setdefault(type(module), path)
     for kind, path in found.items():
-        yield make(
-            Finding,
-            "unused-backward",
-            "info",
-            [],
+        message = (
             f"{kind.__name__} ({path or 'the module'}) defines backward(), but torch never calls "
             "backward() of an nn.Module: it differentiates forward() itself. To give your own "
-            "derivative, write a torch.autograd.Function.",
+            "derivative, write a torch.autograd.Function."
         )
+        yield make(Finding, "unused-backward", "info", [], message)
 
 
 def _defines_derivative(kind: type) -> bool:
@@ -129,15 +129,14 @@ def _changed_on_the_way(evidence: CheckContext) -> Iterator[Finding]:
                 if each != node and _has_received(evidence, each, nr, step.node, changed.tensor)
             ]
             if wrong:
-                yield make(
-                    Finding,
-                    "changed-gradient",
-                    "warning",
-                    [node, *wrong, step.node],
+                message = (
                     f"The gradient of {evidence.place(node)} was changed in place, by a hook or "
                     f"by its backward. {evidence.words(step.node)} passes the same tensor to "
                     f"{list_some([evidence.words(each) for each in wrong])}, so that gradient is "
-                    "changed, too. Return a new tensor, as in g * 2 instead of g.mul_(2).",
+                    "changed, too. Return a new tensor, as in g * 2 instead of g.mul_(2)."
+                )
+                yield make(
+                    Finding, "changed-gradient", "warning", [node, *wrong, step.node], message
                 )
                 return
 
@@ -188,13 +187,16 @@ def _lost_writes(evidence: CheckContext) -> Iterator[Finding]:
             if is_added
             else "backward gives all of them a gradient, as if each had been written."
         )
+        message = (
+            f"{evidence.place(node)} writes to repeated indices: {lost} of {count} "
+            f"values are overwritten by another one. {remedy}"
+        )
         yield make(
             Finding,
             "repeated-index",
             "warning" if is_added else "info",
             [node],
-            f"{evidence.place(node)} writes to repeated indices: {lost} of {count} "
-            f"values are overwritten by another one. {remedy}",
+            message,
             {"overwritten": lost},
         )
 
@@ -267,16 +269,13 @@ def _last_of_padded(evidence: CheckContext) -> Iterator[Finding]:
         lengths = [each for each in captured.graph.succ[writes] if _is_write(evidence, each)]
         is_only = len(captured.graph.pred[source]) == 1
         if is_step and is_only and lengths and _is_write(evidence, writes):
-            yield make(
-                Finding,
-                "padding",
-                "warning",
-                [node],
+            message = (
                 f"{evidence.place(node)} takes the last step of padded sequences of several "
                 "lengths, which is padding in the shorter ones: they get no gradient through it. "
                 "Take the step at lengths - 1 of each, or the hidden state that the module "
-                "returns.",
+                "returns."
             )
+            yield make(Finding, "padding", "warning", [node], message)
 
 
 def _packs(evidence: CheckContext, node: int) -> bool:

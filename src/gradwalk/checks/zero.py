@@ -142,15 +142,11 @@ def _zero_finding(
     evidence: CheckContext, nodes: list[int], severity: Severity, why: str
 ) -> Finding:
     names = [evidence.name(node) for node in nodes]
-    return make(
-        Finding,
-        "zero",
-        severity,
-        nodes,
+    message = (
         f"The gradient of {list_some(names)} is exactly zero ({len(nodes)} of "
-        f"{plural(len(evidence.leaves), 'leaf', 'leaves')}): {why}",
-        {"parameters": len(nodes)},
+        f"{plural(len(evidence.leaves), 'leaf', 'leaves')}): {why}"
     )
+    return make(Finding, "zero", severity, nodes, message, {"parameters": len(nodes)})
 
 
 def _waits(evidence: CheckContext, block: Block, lengths: dict[int, float | None]) -> str | None:

@@ -71,14 +71,8 @@ def _finding(group: Group, nodes: list[int]) -> Finding:
     else:
         severity = "info"
         advice = "If backward is not meant to run through them, compute them under torch.no_grad()."
-    return make(
-        Finding,
-        "held",
-        severity,  # type: ignore[arg-type]
-        nodes,
-        f"{graphs} of earlier steps are alive, {in_bytes(size)}, held by {holders}. {advice}",
-        {"graphs": count, "bytes": size},
-    )
+    message = f"{graphs} of earlier steps are alive, {in_bytes(size)}, held by {holders}. {advice}"
+    return make(Finding, "held", severity, nodes, message, {"graphs": count, "bytes": size})
 
 
 _KEY = "gradwalk.held"

@@ -51,43 +51,37 @@ def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
     """
     apart = [leaf for leaf in leaves if leaf.is_under_ddp and differ(leaf, value_of)]
     if apart:
-        yield make(
-            Finding,
-            "drifted",
-            "error",
-            nodes_of(apart),
+        message = (
             f"DistributedDataParallel keeps weights the same on all ranks, but "
             f"{leaves_in_words(apart)} are not: "
             f"{norms_in_words(apart[0], value_of)}.{others_than_most(apart[0], value_of)} "
-            "They were changed on some ranks alone, after the model was wrapped.",
-            {"parameters": len(apart)},
+            "They were changed on some ranks alone, after the model was wrapped."
+        )
+        yield make(
+            Finding, "drifted", "error", nodes_of(apart), message, {"parameters": len(apart)}
         )
     apart = [leaf for leaf in leaves if any(differ(leaf, value_of, r) for r in _copies(leaf))]
     if apart:
-        yield make(
-            Finding,
-            "drifted",
-            "error",
-            nodes_of(apart),
+        message = (
             f"By their placement (R) {leaves_in_words(apart)} are the same on "
             f"several ranks, but they are not: {norms_in_words(apart[0], value_of)}."
             f"{_others(apart[0], value_of)} torch relies on it. Make them with distribute_tensor(),"
-            " or from the same seed, and change them in the same way everywhere.",
-            {"parameters": len(apart)},
+            " or from the same seed, and change them in the same way everywhere."
+        )
+        yield make(
+            Finding, "drifted", "error", nodes_of(apart), message, {"parameters": len(apart)}
         )
     apart = [leaf for leaf in leaves if _is_averaged(leaf) and differ(leaf, value_of)]
     if apart:
-        yield make(
-            Finding,
-            "drifted",
-            "error",
-            nodes_of(apart),
+        message = (
             f"The .grad of {leaves_in_words(apart)} is the same on all ranks, and what arrived "
             "there is not, so it was reduced, as among copies of one model. But the weights are "
             f"not the same: {norms_in_words(apart[0], value_of)}."
             f"{others_than_most(apart[0], value_of)} Start from the same seed on every rank, or "
-            "broadcast the weights of one.",
-            {"parameters": len(apart)},
+            "broadcast the weights of one."
+        )
+        yield make(
+            Finding, "drifted", "error", nodes_of(apart), message, {"parameters": len(apart)}
         )
 
 
@@ -136,15 +130,18 @@ def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[F
             else "wrap the model in DistributedDataParallel, or all-reduce each .grad before the "
             "optimizer's step. (If it is wrapped, no_sync() was on, or these were left out.)"
         )
+        message = (
+            f"The weights are the same on all ranks, but the .grad of "
+            f"{leaves_in_words(group)} is not: "
+            f"{norms_in_words(group[0], reduced_of)}.{others_than_most(group[0], reduced_of)} "
+            f"{detail}{cause} A step of the optimizer would let the weights drift apart."
+        )
         yield make(
             Finding,
             "not-reduced",
             "warning" if is_wrapped else "error",
             nodes_of(group),
-            f"The weights are the same on all ranks, but the .grad of "
-            f"{leaves_in_words(group)} is not: "
-            f"{norms_in_words(group[0], reduced_of)}.{others_than_most(group[0], reduced_of)} "
-            f"{detail}{cause} A step of the optimizer would let the weights drift apart.",
+            message,
             {"parameters": len(group)},
         )
 
@@ -153,18 +150,16 @@ def not_alike(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
     """Find gradients that should be equal by their placement and differ."""
     apart = [leaf for leaf in leaves if any(differ(leaf, reduced_of, r) for r in _copies(leaf))]
     if apart:
-        yield make(
-            Finding,
-            "not-alike",
-            "error",
-            nodes_of(apart),
+        message = (
             f"By its placement (R) the .grad of {leaves_in_words(apart)} is the "
             f"same on several ranks, but it is not: {norms_in_words(apart[0], reduced_of)}."
             f"{_others(apart[0], reduced_of)} torch sends nothing for this placement. These "
             "ranks computed it from other numbers: from another batch, or with random numbers of "
             "another seed, as in dropout. A step of the optimizer would let the weights drift "
-            "apart.",
-            {"parameters": len(apart)},
+            "apart."
+        )
+        yield make(
+            Finding, "not-alike", "error", nodes_of(apart), message, {"parameters": len(apart)}
         )
 
 
@@ -181,16 +176,14 @@ def same_batch(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
     for ranks in groups.values():
         if len(ranks) > 1:
             theirs = [leaf for leaf in ours if _arrived(leaf, ranks[0]) is not None]
-            yield make(
-                Finding,
-                "same-batch",
-                "warning",
-                nodes_of(theirs),
+            message = (
                 f"The local gradients of {as_ranks(ranks)} are the very same, as far as their "
                 f"statistics tell, for all {len(theirs)} parameters: most likely these "
                 "ranks had the same batch, so that averaging their gradients gains nothing. Give "
-                "each rank its own part of the data, as with DistributedSampler.",
-                {"ranks": len(ranks)},
+                "each rank its own part of the data, as with DistributedSampler."
+            )
+            yield make(
+                Finding, "same-batch", "warning", nodes_of(theirs), message, {"ranks": len(ranks)}
             )
 
 
@@ -304,13 +297,16 @@ def _unused(ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]) -> Iter
             if wrapped
             else ""
         )
+        message = (
+            f"{leaves_in_words(group)} got no gradient on {as_ranks(without)}, and "
+            f"did on {as_ranks(having)}: {why}.{waits}"
+        )
         yield make(
             Finding,
             "unused-on-rank",
             "warning",
             nodes_of(group),
-            f"{leaves_in_words(group)} got no gradient on {as_ranks(without)}, and "
-            f"did on {as_ranks(having)}: {why}.{waits}",
+            message,
             {"ranks": len(without), "parameters": len(group)},
         )
 
@@ -340,14 +336,17 @@ def _not_finite(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
         assert local is not None
         what = f"{local['nan']} NaN" if local["nan"] else f"{local['inf']} infinite numbers"
         more = f", as have {plural(len(group) - 1, 'more gradient')} there" if group[1:] else ""
+        message = (
+            f"The local gradient of {first.words} has {what} on {as_ranks(odd)}, and none on the "
+            f"other ranks{more}. Reducing brings it to all of them. The file of rank {odd[0]} "
+            f"shows where it began: load it with rank={odd[0]}, and diagnose."
+        )
         yield make(
             Finding,
             "nan-on-rank",
             "error",
             nodes_of(group),
-            f"The local gradient of {first.words} has {what} on {as_ranks(odd)}, and none on the "
-            f"other ranks{more}. Reducing brings it to all of them. The file of rank {odd[0]} "
-            f"shows where it began: load it with rank={odd[0]}, and diagnose.",
+            message,
             {"rank": odd[0], "gradients": len(group)},
         )
 
@@ -371,13 +370,16 @@ def _large(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             (leaf for leaf in leaves if rank in leaf.on),
             key=lambda leaf: finite(norm_of(leaf.on[rank]["local"])),
         )
+        message = (
+            f"The local gradients of rank {rank} are {total / middle:,.4g} times as large as "
+            f"on the other ranks: the norm is {total:.4g}, and their median is {middle:.4g}. "
+            f"The largest is at {most.words}. Check the batch of this rank."
+        )
         yield make(
             Finding,
             "large-on-rank",
             "warning",
             most.nodes,
-            f"The local gradients of rank {rank} are {total / middle:,.4g} times as large as "
-            f"on the other ranks: the norm is {total:.4g}, and their median is {middle:.4g}. "
-            f"The largest is at {most.words}. Check the batch of this rank.",
+            message,
             {"rank": rank, "norm": total, "others": middle},
         )
