@@ -103,8 +103,8 @@ def test_a_module_lists_what_has_no_gradient():
     good = [n for n, p in net.named_parameters() if p.grad is not None and p.grad.any()]
     assert head == (f"{len(good)} of the 8 parameters of Net has a gradient.")
     found = {row[2:].partition(" (")[0]: row for row in rows}
-    assert "frozen.weight, frozen.bias" in found["requires_grad is False"]
-    assert "unused.weight, unused.bias" in found["Not part of the graph of the loss"]
+    assert "frozen.weight and frozen.bias" in found["requires_grad is False"]
+    assert "unused.weight and unused.bias" in found["Not part of the graph of the loss"]
     assert "first.weight, first.bias" in found["Zero everywhere"]
     assert "second.bias" in found["Has a gradient, but no pass was recorded"]
     assert set(found) == {
@@ -139,7 +139,7 @@ def test_nan_is_no_gradient_to_be_content_with():
     assert net.weight.grad.isnan().all()
     text = explain_grad(net)
     assert text.startswith("None of the 2")
-    assert "NaN or infinite (2): weight, bias" in text
+    assert "NaN or infinite (2): weight and bias" in text
 
 
 def test_a_long_list_is_cut_short():

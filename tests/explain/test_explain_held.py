@@ -319,7 +319,7 @@ def test_an_account_says_of_how_many_the_loss_is_not_known():
     text = explain_grad(net, loss)
     assert text.startswith("All 6 parameters of Sequential have a gradient.\n- ")
     assert "Has a gradient, but no pass was recorded (4): 0.weight, 0.bias, 1.weight" in text
-    assert "Has a gradient, but not from this loss (2): 2.weight, 2.bias. 2.weight.grad" in text
+    assert "Has a gradient, but not from this loss (2): 2.weight and 2.bias. 2.weight.grad" in text
     assert explain_grad(net) == "All 6 parameters of Sequential have a gradient."
     assert explain_grad(net[0], loss).endswith("so other losses may have contributed.")
 

@@ -119,7 +119,7 @@ class CheckContext:
 
     def is_used(self, key: int) -> bool:
         """Whether a leaf, by its ``id``, is one of the graph, or of a Function within it."""
-        return key in self.leaves or self.loss.reaches_inside(key)
+        return key in self.leaves or key in self.loss.inside
 
     def tensor(self, key: int) -> torch.Tensor | None:
         """A leaf that the program has a name for, by its ``id``, while it lives."""

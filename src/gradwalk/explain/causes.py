@@ -9,13 +9,13 @@ from dataclasses import replace
 import torch
 
 from ..backward.failures import first_nan, first_zeros
-from ..backward.leaf_grads import GradTimeline
 from ..backward.recorded_run import RecordedRun
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere, finite, version_of, why_unreadable
 from ..tracing.annotate import Annotated
 from ..tracing.annotations import cuts_of
 from .constants_and_cuts import at_line, lost_by
+from .describe_node import was_handed_back
 from .loss_graph import LossGraph
 from .not_in_graph import reason_outside
 from .passes import arrived, effect_on, remedy_for, stopped_node, timeline_of
@@ -191,14 +191,12 @@ def _none(asked: Asked, graph: LossGraph, node: int) -> Reason:
     if run.state == "stopped":
         at, remedy = _stopped_at(graph, run), remedy_for(graph.captured, run)
         return asked.reason("stopped", graph.name, at=at, remedy=remedy)
-    if timeline is not None and timeline.now == 0 and _ends_set(timeline):
+    if timeline is not None and timeline.now == 0 and timeline.moments[-1].grad is not None:
         return asked.reason("rewound", graph.name)
     if arrived(run, node, asked.tensor) is not None:
         return asked.reason("cleared", graph.name)
-    for consumer, _, edge in graph.captured.graph.in_edges(node, data=True):
-        step = run.steps.get(consumer)
-        if node not in run.steps and step and step.grad_inputs[edge["arg_nr"]] is not None:
-            return asked.reason("handed back", graph.name)
+    if was_handed_back(graph.captured.graph, node, run):
+        return asked.reason("handed back", graph.name)
     passed = f": the backward of {custom[0]} may have returned None" if custom else ""
     return asked.reason("not reached", graph.name, custom=passed)
 
@@ -213,10 +211,6 @@ def _call_of_backward(graph: LossGraph) -> str:
     if others or shape is None or math.prod(shape) == 1:
         return f"{code}.backward()"
     return f"{code}.sum().backward(), or backward(gradient=...) with the shape {tuple(shape)}"
-
-
-def _ends_set(timeline: GradTimeline) -> bool:
-    return timeline.moments[-1].grad is not None
 
 
 def _stopped_at(graph: LossGraph, run: RecordedRun) -> str:

@@ -35,15 +35,10 @@ def about_cut(data: dict[str, Any], cuts: Sequence[Cut], sources: Sequence[str])
         _LOST[cut.how][0].format(at="", region="", source=source)
         for cut, source in zip(cuts, sources, strict=True)
     ]
-    because = "; ".join(dict.fromkeys(ways))
-    start = (
-        "No gradient flows here, as far as can be inferred"
-        if data["inferred"]
-        else ("No gradient flows here")
-    )
+    known = ", as far as can be inferred" if data["inferred"] else ""
     return (
-        f"{start}: {because}. {name} is a constant for backward, so no gradient reaches "
-        f"{' and '.join(dict.fromkeys(sources))} through it."
+        f"No gradient flows here{known}: {'; '.join(dict.fromkeys(ways))}. {name} is a constant "
+        f"for backward, so no gradient reaches {' and '.join(dict.fromkeys(sources))} through it."
     )
 
 

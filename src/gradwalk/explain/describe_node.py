@@ -10,7 +10,7 @@ from torch.autograd.graph import Node
 
 from ..backward.recorded_run import RecordedRun
 from ..backward.run_backward import missing_gradient
-from ..english import join_words, plural
+from ..english import join_words, list_some, plural
 from ..graph.capture import Capture
 from ..schema.values import NodeState
 from ..torch_api.compiled import (
@@ -42,18 +42,14 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 6  # parameters of a group
 
-_TO_LOCAL = (
-    "to_local() took out this rank's part of a tensor that is shared out over the ranks, placed as "
-    "{placed}. "
-)
-_FROM_LOCAL = (
-    "from_local() made a tensor that is shared out over the ranks, placed as {placed}, of what "
-    "each rank had. "
-)
-_REDISTRIBUTE = (
-    "Redistributes a tensor that is shared out over the ranks: in forward it was placed as "
-    "{placed}, and was then placed otherwise. "
-)
+_CROSSINGS = {
+    "to local": "to_local() took out this rank's part of a tensor that is shared out over the "
+    "ranks, placed as {}. ",
+    "from local": "from_local() made a tensor that is shared out over the ranks, placed as {}, of "
+    "what each rank had. ",
+    "redistribute": "Redistributes a tensor that is shared out over the ranks: in forward it was "
+    "placed as {}, and was then placed otherwise. ",
+}
 
 
 def about_ranks(node: Node, arrived: torch.Tensor | None) -> str | None:
@@ -73,7 +69,7 @@ def about_ranks(node: Node, arrived: torch.Tensor | None) -> str | None:
 
 def about_sharded(sharded: Sharded) -> str:
     """Describe what FSDP2 does with a parameter."""
-    over = "" if sharded.ranks is None else f" from {_ranks(sharded.ranks)}"
+    over = "" if sharded.ranks is None else f" from {plural(sharded.ranks, 'rank')}"
     again = "" if sharded.is_freed_between is not True else ", and again for backward"
     return (
         f"FSDP2 gathered it, {sharded.full} in full,{over} for forward{again}; of it this rank "
@@ -101,62 +97,48 @@ def about_bucket(bucket: Bucket) -> str:
 
 
 def _about_crossing(found: Crossing, came: Placed | None) -> str:
-    placed_as = f"{found.forward.words} on {_mesh(found.forward)}"
+    start = _CROSSINGS[found.way].format(f"{found.forward.words} on {_mesh(found.forward)}")
     if found.way == "to local":
-        start = _TO_LOCAL.format(placed=placed_as)
         if found.backward is None:
             return f"{start}Backward makes such a tensor of the gradient of this rank's part."
         return (
             f"{start}Backward takes the gradient on each rank for its part of one placed as "
             f"{found.backward.words}, and sends nothing."
         )
-    if found.way == "from local":
-        start = _FROM_LOCAL.format(placed=placed_as)
-        goal = "Backward passes on this rank's part of the gradient"
-    else:
-        start = _REDISTRIBUTE.format(placed=placed_as)
-        goal = "Backward places the gradient"
-        if found.backward is None:
-            return (
-                f"{start}{goal} so again, but for partial sums (P), which a gradient that is there "
-                "as a whole does not become."
-            )
+    is_local = found.way == "from local"
+    goal = "passes on this rank's part of the gradient" if is_local else "places the gradient"
     if found.backward is None:
-        return f"{start}{goal}."
-    end = f"{goal}{', placed' if found.way == 'from local' else ''} as {found.backward.words}"
+        so = (
+            " so again, but for partial sums (P), which a gradient that is there as a whole does "
+            "not become"
+        )
+        return f"{start}Backward {goal}{'' if is_local else so}."
+    end = f"Backward {goal}{', placed' if is_local else ''} as {found.backward.words}"
     if came is None:
         return f"{start}{end}; what is sent for that depends on how it arrives."
     done = collective(came, found.backward)
     if done is None:
         return f"{start}{end}. It arrived placed as {came.words}."
-    sent = f": {_with_article(done)}" if done else ", for which nothing is sent"
+    article = "an" if done.startswith("all") else "a"
+    sent = f": {article} {done}" if done else ", for which nothing is sent"
     return f"{start}{end}. It arrived placed as {came.words}{sent}."
 
 
 def _about_reducing(names: list[str], ranks: int | None) -> str:
-    shown = ", ".join(names[:_MOST_NAMED])
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    over = "the ranks" if ranks is None else _ranks(ranks)
+    over = "the ranks" if ranks is None else plural(ranks, "rank")
     return (
-        f"FSDP2 put this node at the inputs of a module. When backward gets here, it reduces the "
-        f"gradients of {shown}{more} over {over}, each of which keeps its part (a reduce-scatter), "
-        "unless set_requires_gradient_sync(False) puts that off. What arrives is passed on as it "
-        "is. A module whose inputs need no grad has no such node: there FSDP2 reduces when the "
-        "whole pass ends."
+        "FSDP2 put this node at the inputs of a module. When backward gets here, it reduces the "
+        f"gradients of {list_some(names, _MOST_NAMED)} over {over}, each of which keeps its part "
+        "(a reduce-scatter), unless set_requires_gradient_sync(False) puts that off. What arrives "
+        "is passed on as it is. A module whose inputs need no grad has no such node: there FSDP2 "
+        "reduces when the whole pass ends."
     )
 
 
 def _mesh(found: Placed) -> str:
-    axes = [f"{name} ({_ranks(size)})" if name else _ranks(size) for name, size in found.mesh]
+    sizes = [(name, plural(size, "rank")) for name, size in found.mesh]
+    axes = [f"{name} ({ranks})" if name else ranks for name, ranks in sizes]
     return f"a mesh of {' × '.join(axes)}"
-
-
-def _ranks(count: int) -> str:
-    return f"{count} rank{'' if count == 1 else 's'}"
-
-
-def _with_article(done: str) -> str:
-    return f"{'an' if done.startswith('all') else 'a'} {done}"
 
 
 _NOTHING_SEEN = (
@@ -259,8 +241,7 @@ def _first(each: list[str], rest: str) -> list[str]:
 
 
 def _is_derivative(found: Derivative, data: dict[str, Any]) -> str:
-    *first, last = found.of_words
-    of = f"the sum of {', '.join(first)} and {last}" if first else last
+    of = f"{'the sum of ' * (len(found.of_words) > 1)}{join_words(found.of_words)}"
     outputs = data["outputs"]
     name = outputs[found.output_nr]["name"] if found.output_nr < len(outputs) else None
     what = name or (f"Its output {found.output_nr}" if len(outputs) > 1 else "Its output")
@@ -332,7 +313,7 @@ def no_grad(
     if state in {"waiting", "ready"}:
         return no_flow(run, state)
     if node_id not in run.steps:
-        if _was_handed_back(graph, node_id, run):
+        if was_handed_back(graph, node_id, run):
             return (
                 f"The last backward pass computed a gradient for {name} but did not accumulate it: "
                 "torch.autograd.grad returns gradients and leaves .grad alone."
@@ -368,13 +349,12 @@ def nothing_passed_on(data: dict[str, Any], run: RecordedRun | None, state: Node
     return no_flow(run, state)
 
 
-def _was_handed_back(graph: nx.MultiDiGraph, node_id: int, run: RecordedRun) -> bool:
-    """Whether a consumer passed a gradient to a leaf that then did not run."""
-    for consumer, _, edge in graph.in_edges(node_id, data=True):
-        step = run.steps.get(consumer)
-        if step is not None and step.grad_inputs[edge["arg_nr"]] is not None:
-            return True
-    return False
+def was_handed_back(graph: nx.MultiDiGraph, node_id: int, run: RecordedRun) -> bool:
+    """Whether a consumer passed a gradient to a node that then did not run."""
+    edges = graph.in_edges(node_id, data=True)
+    passed = [(run.steps.get(consumer), edge["arg_nr"]) for consumer, _, edge in edges]
+    is_passed = any(step and step.grad_inputs[number] is not None for step, number in passed)
+    return node_id not in run.steps and is_passed
 
 
 def _is_variable(name: str | None) -> bool:

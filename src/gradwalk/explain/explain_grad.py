@@ -8,46 +8,23 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from ..backward.recorded_pass import RecordedPass
+from ..english import list_some
 from ..graph.names import Names, caller_names, read_names
 from ..torch_api.modes import grad_mode_kept
-from ..torch_api.nodes import leaf_tensor
-from ..tracing.annotate import Annotated
 from ..types import Outputs, RecordedGraph
 from .causes import reason_of
 from .explanation import Explanation
 from .loss_graph import LossGraph, graph_of, read_loss
 from .reason import KINDS, Reason
 
-_MOST_NAMED = 8
 _UNRECORDED = "This graph has not recorded a backward pass, so other losses may have contributed."
-
-
-class _Subject(Protocol):
-    """The graph of a widget; both are None for a static graph, and for one opened from a file."""
-
-    @property
-    def autograd(self) -> Annotated | None: ...
-    @property
-    def recording(self) -> RecordedPass | None: ...
-
-
-class _Shown(Protocol):
-    """The contents of a widget."""
-
-    @property
-    def subject(self) -> _Subject: ...
-
-    def explain(self, name: str) -> str:
-        """Explain the ``.grad`` of the leaf with a name."""
-        ...
 
 
 @runtime_checkable
 class _Showing(Protocol):
     """A widget that shows one graph."""
 
-    def _shown(self) -> _Shown: ...
+    def _shown(self) -> Any: ...
 
 
 def explain_grad(
@@ -106,11 +83,10 @@ x.requires_grad_() before the forward pass.
         sentence = widget._shown().explain(tensor)
         return Explanation._of(sentence, "saved", tensor=tensor)
     names = caller_names(None, "explain_grad", stacklevel)
-    graph = None
     if widget is not None:
-        graph = _graph_shown(widget, names)
-    elif outputs:
-        graph = read_loss(outputs, names)
+        graph: LossGraph | None = _graph_shown(widget, names)
+    else:
+        graph = read_loss(outputs, names) if outputs else None
     if isinstance(tensor, str):
         return _explained(*_leaf_called(tensor, graph), graph)
     if graph is not None and isinstance(tensor, nn.Module):  # no variable may hold it
@@ -122,7 +98,7 @@ x.requires_grad_() before the forward pass.
 
 def _graph_shown(widget: _Showing, names: Names) -> LossGraph:
     subject = widget._shown().subject
-    if subject.autograd is None:
+    if subject.autograd is None:  # a static graph, or one opened from a file
         raise TypeError(
             "explain_grad() was given a widget without live tensors: it shows a file or a static "
             "graph. Pass the name of a leaf, as in explain_grad('net.weight', widget)."
@@ -134,16 +110,14 @@ def _graph_shown(widget: _Showing, names: Names) -> LossGraph:
 
 def _leaf_called(name: str, graph: LossGraph | None) -> tuple[torch.Tensor, str]:
     """Find a leaf of a graph by its name."""
-    captured = None if graph is None else graph.captured
-    if captured is None:
+    if graph is None or graph.captured is None:
         raise TypeError(
             f"explain_grad() was given the name {name!r} without a graph. Pass the widget whose "
             "graph has it, as in explain_grad('net.weight', widget), or the loss; or the tensor "
             "itself."
         )
-    for node, called in captured.graph.nodes(data="name"):
-        leaf = leaf_tensor(captured.nodes[node])
-        if called == name and leaf is not None:
+    for node, leaf in graph.captured.leaves():
+        if graph.captured.graph.nodes[node]["name"] == name:
             return leaf, name
     raise ValueError(f"explain_grad() was given {name!r}, but no leaf of this graph is called so.")
 
@@ -176,9 +150,8 @@ def _account(module: nn.Module, graph: LossGraph | None) -> Explanation:
     lines = [_header(kind, len(parts), groups)]
     for of_kind in sorted(groups, key=list(KINDS).index):
         group = groups[of_kind]
-        shown = ", ".join(name for name, _ in group[:_MOST_NAMED])
-        more = f" and {len(group) - _MOST_NAMED} more" if len(group) > _MOST_NAMED else ""
-        lines.append(f"- {KINDS[of_kind]} ({len(group)}): {shown}{more}. {group[0][1].sentence}")
+        shown = list_some([name for name, _ in group])
+        lines.append(f"- {KINDS[of_kind]} ({len(group)}): {shown}. {group[0][1].sentence}")
     causes = [cause for part in parts for cause in part.causes]
     return Explanation._of("\n".join(lines), "module", tensor=kind, causes=causes, parts=parts)
 

@@ -140,7 +140,7 @@ class LossGraph:
 
     def inner_node_of(self, tensor: torch.Tensor) -> int | None:
         """The custom Function whose backward runs one of its own, which may reach a leaf."""
-        return self._inner.get(id(tensor))
+        return self.inside.get(id(tensor))
 
     def backward_ran(self, node: int) -> bool:
         """Whether an operation that passes gradients to a node has freed its saved tensors.
@@ -214,12 +214,9 @@ class LossGraph:
                 found.setdefault(kind, []).append(node)
         return found
 
-    def reaches_inside(self, key: int) -> bool:
-        """Whether a custom Function can reach a leaf, by its ``id``; see `inner_node_of`."""
-        return key in self._inner
-
     @functools.cached_property
-    def _inner(self) -> dict[int, int]:
+    def inside(self) -> dict[int, int]:
+        """``id`` of each leaf that a custom Function can reach; see `inner_node_of`."""
         nodes = self.captured.nodes if self.captured is not None else []
         return {id(leaf): i for i, node in enumerate(nodes) for leaf in inner_leaves(node)}
 
@@ -263,15 +260,14 @@ class _Behind:
         for cut in self.cuts:
             if cut.source() is tensor or any(leaf() is tensor for leaf in cut.direct):
                 return cut
-        if tensor.is_leaf:
-            return self.cuts[0] if id(tensor) in self.leaves else None
-        return self.cuts[0] if gradient_edge(tensor)[0] in self.nodes else None
+        return self._first_before(tensor)
 
     def cut_of(self, tensor: torch.Tensor) -> Cut | None:
         """The cut that a tensor is behind; None where it is behind none of these."""
         found = self.known.get(id(tensor))
-        if found is not None or not tensor.requires_grad:
-            return found
+        return found if found or not tensor.requires_grad else self._first_before(tensor)
+
+    def _first_before(self, tensor: torch.Tensor) -> Cut | None:
         if tensor.is_leaf:
             return self.cuts[0] if id(tensor) in self.leaves else None
         return self.cuts[0] if gradient_edge(tensor)[0] in self.nodes else None
@@ -300,13 +296,8 @@ def _behind(cuts: Iterable[Cut]) -> Iterator[_Behind]:
             # As a capture, which sees to it that what was walked can be freed.
             captured = capture_nodes(read_outputs((living,), "explain_grad"), Names())
             leaves = [leaf for node in captured.nodes if (leaf := leaf_tensor(node)) is not None]
-            found = _Behind(
-                group,
-                _by_tensor(group),
-                frozenset(map(id, leaves)),
-                frozenset(captured.nodes),
-                via,
-            )
+            of_leaves = frozenset(map(id, leaves))
+            found = _Behind(group, _by_tensor(group), of_leaves, frozenset(captured.nodes), via)
             yield found
             further = [cut for cut in _cuts_seen(captured) if cut not in known]
             known.update(further)
@@ -315,18 +306,18 @@ def _behind(cuts: Iterable[Cut]) -> Iterator[_Behind]:
 
 def _cuts_in(captured: Annotated) -> list[Cut]:
     """The cuts that led to constants and leaves of a graph."""
-    return [
-        cut
-        for extra in captured.extras
-        if extra.constant is not None
-        for cut in extra.constant.cuts
-    ] + [cut for leaf in map(leaf_tensor, captured.nodes) for cut in cuts_of(leaf)]
+    taken = [each.constant.cuts for each in captured.extras if each.constant is not None]
+    return [cut for cuts in taken for cut in cuts] + _cuts_of_leaves(captured)
 
 
 def _cuts_seen(captured: Capture) -> list[Cut]:
     """The same of a graph that was not annotated."""
     seen = [cut for annotation in watched(captured).values() for cut in annotation.cuts]
-    return seen + [cut for leaf in map(leaf_tensor, captured.nodes) for cut in cuts_of(leaf)]
+    return seen + _cuts_of_leaves(captured)
+
+
+def _cuts_of_leaves(captured: Capture) -> list[Cut]:
+    return [cut for _, leaf in captured.leaves() for cut in cuts_of(leaf)]
 
 
 def read_loss(loss: Any, names: Names) -> LossGraph:
@@ -356,9 +347,7 @@ def read_loss(loss: Any, names: Names) -> LossGraph:
 
 
 def _annotated(captured: Capture, names: Names) -> Annotated:
-    if isinstance(captured, Annotated):
-        return captured
-    return annotate(captured, names, infer=True)
+    return captured if isinstance(captured, Annotated) else annotate(captured, names, infer=True)
 
 
 def graph_of(captured: Annotated, run: RecordedRun | None = None) -> LossGraph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -175,72 +175,44 @@ _ADDED = "a term that is only added, such as a last bias, drops out of a derivat
 
 def reason_outside(asked: Asked, graph: LossGraph) -> Reason:
     """Explain why a tensor that requires grad is not part of the graph of a loss."""
-    return next(found for find in _FINDERS if (found := find(asked, graph)) is not None)
+    return _sure_reason(asked, graph) or _reason_left(asked, graph)
 
 
-def _taken(asked: Asked, graph: LossGraph) -> Reason | None:
-    taken = graph.taken_as_constant(asked.tensor)
-    if taken is None or graph.captured is None:
-        return None
-    return asked.reason("taken as constant", graph.name, op=operation(graph.captured, taken))
+def _sure_reason(asked: Asked, graph: LossGraph) -> Reason | None:
+    """Explain it by evidence about the tensor itself, the surest first."""
+    tensor, captured, within = asked.tensor, graph.captured, asked.within
+    taken, inner = graph.taken_as_constant(tensor), graph.inner_node_of(tensor)
+    if taken is not None and captured is not None:
+        return asked.reason("taken as constant", graph.name, op=operation(captured, taken))
+    if (found := cut_off(graph, tensor)) is not None:
+        lost = about_cut_off(found, {id(tensor): within}, within)
+        return asked.reason("cut", graph.name, lost=lost)
+    if (alias := taken_alias(graph, tensor)) is not None:
+        lost = f"{lost_by(alias_of(tensor, alias.where), within)}."
+        return asked.reason("cut", graph.name, lost=lost)
+    if tensor.is_leaf and own_part(tensor) is not None:
+        return asked.reason("sharded", graph.name)
+    if inner is not None and captured is not None:
+        return asked.reason("inner", graph.name, op=operation(captured, inner))
+    return _by_derivative(asked, graph) or _read_out(asked, graph)
 
 
-def _cut(asked: Asked, graph: LossGraph) -> Reason | None:
-    found = cut_off(graph, asked.tensor)
-    if found is None:
-        return None
-    lost = about_cut_off(found, {id(asked.tensor): asked.within}, asked.within)
-    return asked.reason("cut", graph.name, lost=lost)
-
-
-def _alias(asked: Asked, graph: LossGraph) -> Reason | None:
-    alias = taken_alias(graph, asked.tensor)
-    if alias is None:
-        return None
-    lost = f"{lost_by(alias_of(asked.tensor, alias.where), asked.within)}."
-    return asked.reason("cut", graph.name, lost=lost)
-
-
-def _sharded(asked: Asked, graph: LossGraph) -> Reason | None:
-    is_part = asked.tensor.is_leaf and own_part(asked.tensor) is not None
-    return asked.reason("sharded", graph.name) if is_part else None
-
-
-def _inner(asked: Asked, graph: LossGraph) -> Reason | None:
-    inner = graph.inner_node_of(asked.tensor)
-    if inner is None or graph.captured is None:
-        return None
-    return asked.reason("inner", graph.name, op=operation(graph.captured, inner))
-
-
-def _leaf_loss(asked: Asked, graph: LossGraph) -> Reason | None:
-    return asked.reason("leaf loss", graph.name) if graph.is_leaf else None
-
-
-def _no_graph(asked: Asked, graph: LossGraph) -> Reason | None:
-    if graph.captured is not None:
-        return None
-    if graph.is_watched:
+def _reason_left(asked: Asked, graph: LossGraph) -> Reason:
+    tensor = asked.tensor
+    if graph.is_leaf:
+        return asked.reason("leaf loss", graph.name)
+    if graph.captured is None and graph.is_watched:
         return asked.reason("no graph, watched", graph.name)
-    again = "" if has_watched() else " Run the forward pass under gradwalk.watch() to see where."
-    return asked.reason("no graph", graph.name, again=again)
-
-
-def _changed(asked: Asked, graph: LossGraph) -> Reason | None:
-    is_changed = not asked.tensor.is_leaf and version_of(asked.tensor)
-    return asked.reason("changed in place", graph.name) if is_changed else None
-
-
-def _copied(asked: Asked, graph: LossGraph) -> Reason | None:
-    copied = about_copy(graph, asked.tensor, asked.within)
-    return asked.reason("copied", graph.name, copied=copied) if copied else None
-
-
-def _used(asked: Asked, graph: LossGraph) -> Reason | None:
-    use = graph.uses.get(id(asked.tensor))
-    if use is None:
-        return None
-    return asked.reason("used elsewhere", graph.name, at=at_line(use.where, text=True))
+    if graph.captured is None:
+        where = " Run the forward pass under gradwalk.watch() to see where."
+        return asked.reason("no graph", graph.name, again="" if has_watched() else where)
+    if not tensor.is_leaf and version_of(tensor):
+        return asked.reason("changed in place", graph.name)
+    if copied := about_copy(graph, tensor, asked.within):
+        return asked.reason("copied", graph.name, copied=copied)
+    if (use := graph.uses.get(id(tensor))) is not None:
+        return asked.reason("used elsewhere", graph.name, at=at_line(use.where, text=True))
+    return _unused(asked, graph)
 
 
 def _unused(asked: Asked, graph: LossGraph) -> Reason:
@@ -294,21 +266,3 @@ def _read_out(asked: Asked, graph: LossGraph) -> Reason | None:
         at=at_line(last.where, text=True),
         more=f" and at {others} more line{'s' * (others > 1)}" if others else "",
     )
-
-
-_FINDERS: tuple[Callable[[Asked, LossGraph], Reason | None], ...] = (
-    _taken,
-    _cut,
-    _alias,
-    _sharded,
-    _inner,
-    _by_derivative,
-    _read_out,
-    _leaf_loss,
-    _no_graph,
-    _changed,
-    _copied,
-    _used,
-    _unused,
-)
-"""The possible causes, the surest first; the last one always applies."""

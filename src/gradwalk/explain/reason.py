@@ -27,331 +27,183 @@ KINDS = {
 }
 """The kinds of causes, in the order in which parameters are listed, each with its heading."""
 
-_ELSEWHERE = "another loss, a hook or the program set it"
-_UNTIL = "since it was last cleared"
-
-CAUSES: dict[str, tuple[str, str]] = {
-    # .grad is set
-    "set": (
-        "gradient",
-        "{Grad} holds a gradient: the sum of all backward passes " + _UNTIL + ". To learn about "
-        "one loss, pass it too, as in explain_grad({w}, loss).",
-    ),
-    "recorded": ("recorded", "{Grad} is the gradient from this backward pass."),
-    "accumulated": (
-        "summed",
-        "{Grad} is this pass's gradient added to what it held before. Call zero_grad() before "
-        "backward() if the passes should not add up.",
-    ),
-    "changed": (
-        "summed",
-        "This backward pass added to {grad}, but something has changed it since: another pass, "
-        "clipping or the program.",
-    ),
-    "differs": (
-        "summed",
-        "This backward pass added to {grad}, but {grad} is not equal to its gradient. It was not "
-        "empty before, or something has changed it since, such as clipping.",
-    ),
-    "reduced": (
-        "recorded",
-        "This backward pass added to {grad}. It differs from the gradient of this rank, as after "
-        "averaging over the ranks.",
-    ),
-    "unread": (
-        "recorded",
-        "This backward pass added to {grad}. The values cannot be compared with its gradient, so "
-        "other contributions are unknown.",
-    ),
-    "before step": (
-        "elsewhere",
-        "{Grad} is what it was before this backward pass, because the cursor is before the step "
-        "that adds to it.",
-    ),
-    "not by pass": (
-        "elsewhere",
-        "{Grad} holds a gradient, but the recorded backward pass did not add to it: "
-        + _ELSEWHERE
-        + ".",
-    ),
-    "stopped, set": (
-        "elsewhere",
-        "{Grad} holds a gradient, but the recorded backward pass stopped with an error{at}.",
-    ),
-    "unrecorded": (
-        "unrecorded",
-        "{Grad} holds a gradient. This graph has not recorded a backward pass, so other losses "
-        "may have contributed.",
-    ),
-    "inner, set": (
-        "unrecorded",
-        "{Grad} holds a gradient. {op} can reach {w} by a backward pass of its own, which was not "
-        "recorded, so other losses may have contributed.",
-    ),
-    "frozen, set": (
-        "frozen",
-        "{Grad} holds a gradient, but {requires_grad} is False by now, so backward no longer adds "
-        "to it.",
-    ),
-    "elsewhere": ("elsewhere", "{Grad} holds a gradient, but " + _ELSEWHERE + ". {outside}"),
-    "elsewhere, frozen": (
-        "elsewhere",
-        "{Grad} holds a gradient, but " + _ELSEWHERE + ". {W} does not require grad and is not "
-        "part of the graph of {loss}.",
-    ),
-    # .grad has NaN or Inf
-    "nan": (
-        "nan",
-        "{Grad} contains {odd}, which an optimizer step would write into the values. After a "
-        "recorded backward pass, GraphWidget({code}).diagnose() names the first operation that "
-        "produced it.",
-    ),
-    "nan, recorded": (
-        "nan",
-        "{Grad} contains {odd}, which an optimizer step would write into the values. In this "
-        "backward pass, {op} was the first that received finite gradients and passed on NaN or "
-        "Inf. diagnose() of the widget says more.",
-    ),
-    "nan, not by pass": (
-        "nan",
-        "{Grad} contains {odd}, but the gradient from this backward pass does not: "
-        + _ELSEWHERE
-        + ", or changed it.",
-    ),
-    "nan, outside": (
-        "nan",
-        "{Grad} contains {odd}. {W} is not part of the graph of {loss}: " + _ELSEWHERE + ".",
-    ),
-    # .grad is zero
-    "zero": (
-        "zero",
-        "{Grad} is zero everywhere. Backward added only zeros, or something overwrote it, as "
-        "zero_grad(set_to_none=False) does. To learn more, pass the loss too, as in "
-        "explain_grad({w}, loss).",
-    ),
-    "zero, blocked": (
-        "zero",
-        "{Grad} is zero everywhere, and {loss} adds nothing to it: {blocks}.",
-    ),
-    "zero, overwritten": (
-        "zero",
-        "{Grad} is zero everywhere, but this backward pass gave {w} a gradient that is not zero. "
-        "It was overwritten since, as by zero_grad(set_to_none=False).",
-    ),
-    "zero, freed": (
-        "zero",
-        "{Grad} is zero everywhere. The reason is unknown, because saved tensors on the way are "
-        "freed or packed by a hook. Ask before backward(), or after "
-        "backward(retain_graph=True).",
-    ),
-    "zero, version": (
-        "zero",
-        "{Grad} is zero everywhere. It was changed in place, as by zero_grad(set_to_none=False), "
-        "or its gradients are zero or cancel out{custom}. Read it before zero_grad(), or record "
-        "the pass with a GraphWidget.",
-    ),
-    "zero, cancelled": (
-        "zero",
-        "{Grad} is zero everywhere, although no single operation blocks the way. The contributions "
-        "cancelled out, were too small for the dtype, or were set to zero by a hook or the "
-        "program{custom}. After a recorded pass, diagnose() of a GraphWidget names where.",
-    ),
-    "zero, recorded": (
-        "zero",
-        "{Grad} is zero everywhere. In this backward pass the gradient became zero {where}. "
-        "diagnose() of the widget says more.",
-    ),
-    "zero, inner": (
-        "zero",
-        "{Grad} is zero everywhere. {op} can reach {w} by a backward pass of its own, and what "
-        "blocks the gradient there is unknown.",
-    ),
-    "zero, outside": (
-        "zero",
-        "{Grad} is zero everywhere. {W} is not part of the graph of {loss}: "
-        "zero_grad(set_to_none=False), another loss, a hook or the program set it.",
-    ),
-    # .grad is None: the tensor does not require grad
-    "frozen since": (
-        "frozen",
-        "{requires_grad} has been turned off since the graph of {loss} was recorded, so backward "
-        "adds nothing to {grad}. Call {requires_grad_} and run the forward pass again.",
-    ),
-    "inference": (
-        "frozen",
-        "{W} was made under torch.inference_mode(){at}, which records no graph. Compute it outside "
-        "inference_mode().",
-    ),
-    "constant": (
-        "frozen",
-        "{W} does not require grad, so backward computes no gradient for it: {lost}.",
-    ),
-    "integer": (
-        "frozen",
-        "{W} has dtype {dtype}, but only floating point and complex tensors have gradients. To "
-        "learn it, call float() and then requires_grad_().",
-    ),
-    "frozen parameter": (
-        "frozen",
-        "{requires_grad} is False: the parameter is frozen. Call {requires_grad_} before the "
-        "forward pass to unfreeze it.",
-    ),
-    "frozen": (
-        "frozen",
-        "{requires_grad} is False, so backward computes no gradient for {it}. Call "
+_CAUSES: dict[str, dict[str, str]] = {
+    "gradient": {
+        "set": "{Grad} holds a gradient: the sum of all backward passes since it was last "
+        "cleared. To learn about one loss, pass it too, as in explain_grad({w}, loss).",
+    },
+    "recorded": {
+        "recorded": "{Grad} is the gradient from this backward pass.",
+        "reduced": "This backward pass added to {grad}. It differs from the gradient of this "
+        "rank, as after averaging over the ranks.",
+        "unread": "This backward pass added to {grad}. The values cannot be compared with its "
+        "gradient, so other contributions are unknown.",
+    },
+    "summed": {
+        "accumulated": "{Grad} is this pass's gradient added to what it held before. Call "
+        "zero_grad() before backward() if the passes should not add up.",
+        "changed": "This backward pass added to {grad}, but something has changed it since: "
+        "another pass, clipping or the program.",
+        "differs": "This backward pass added to {grad}, but {grad} is not equal to its gradient. "
+        "It was not empty before, or something has changed it since, such as clipping.",
+    },
+    "unrecorded": {
+        "unrecorded": "{Grad} holds a gradient. This graph has not recorded a backward pass, so "
+        "other losses may have contributed.",
+        "inner, set": "{Grad} holds a gradient. {op} can reach {w} by a backward pass of its own, "
+        "which was not recorded, so other losses may have contributed.",
+    },
+    "elsewhere": {
+        "before step": "{Grad} is what it was before this backward pass, because the cursor is "
+        "before the step that adds to it.",
+        "not by pass": "{Grad} holds a gradient, but the recorded backward pass did not add to "
+        "it: another loss, a hook or the program set it.",
+        "stopped, set": "{Grad} holds a gradient, but the recorded backward pass stopped with an "
+        "error{at}.",
+        "elsewhere": "{Grad} holds a gradient, but another loss, a hook or the program set it. "
+        "{outside}",
+        "elsewhere, frozen": "{Grad} holds a gradient, but another loss, a hook or the program "
+        "set it. {W} does not require grad and is not part of the graph of {loss}.",
+    },
+    "frozen": {
+        "frozen, set": "{Grad} holds a gradient, but {requires_grad} is False by now, so backward "
+        "no longer adds to it.",
+        "frozen since": "{requires_grad} has been turned off since the graph of {loss} was "
+        "recorded, so backward adds nothing to {grad}. Call {requires_grad_} and run the forward "
+        "pass again.",
+        "inference": "{W} was made under torch.inference_mode(){at}, which records no graph. "
+        "Compute it outside inference_mode().",
+        "constant": "{W} does not require grad, so backward computes no gradient for it: {lost}.",
+        "integer": "{W} has dtype {dtype}, but only floating point and complex tensors have "
+        "gradients. To learn it, call float() and then requires_grad_().",
+        "frozen parameter": "{requires_grad} is False: the parameter is frozen. Call "
+        "{requires_grad_} before the forward pass to unfreeze it.",
+        "frozen": "{requires_grad} is False, so backward computes no gradient for {it}. Call "
         "{requires_grad_} before the forward pass.",
-    ),
-    # .grad is None: the tensor is in the graph, or no graph was given
-    "no loss": (
-        "waiting",
-        "{Grad} is None: no backward pass has added to it " + _UNTIL + ". Call backward() on the "
-        "loss. If you have, pass the loss too, as in explain_grad({w}, loss).",
-    ),
-    "intermediate": (
-        "intermediate",
-        "{W} is not a leaf, so torch does not keep its gradient. Call {retain_grad} before "
-        "backward() to keep it in .grad.",
-    ),
-    "waiting": (
-        "waiting",
-        "{W} is part of the graph of {loss}, but no backward pass has added to {grad} "
-        + _UNTIL
-        + ". Call {call}. If it has run, read {grad} before zero_grad(). If it raised "
-        "an error, correct that first.",
-    ),
-    "ran": (
-        "cleared",
-        "{Grad} is None, although a backward pass has run through the graph of {loss} or a part of "
-        "it. It was cleared since, as by zero_grad(), or that pass did not fill it "
-        "(torch.autograd.grad, inputs=), or failed{custom}{late}. Read it right after backward().",
-    ),
-    "cleared": (
-        "cleared",
-        "{Grad} is None, although the recorded backward pass set it. It was cleared since, as by "
-        "zero_grad().",
-    ),
-    "rewound": (
-        "waiting",
-        "{Grad} is None, because the cursor is before the step that adds to it. Move the cursor to "
-        "the end of the pass.",
-    ),
-    "stopped": (
-        "waiting",
-        "{Grad} is None, because the recorded backward pass stopped with an error{at}. {remedy}",
-    ),
-    "handed back": (
-        "waiting",
-        "{Grad} is None. The recorded pass computed this gradient, but torch.autograd.grad returns "
-        "gradients and leaves .grad alone.",
-    ),
-    "not reached": (
-        "waiting",
-        "{Grad} is None, because the recorded backward pass did not reach {w}{custom}.",
-    ),
-    # .grad is None: the tensor is not in the graph
-    "taken as constant": (
-        "cut",
-        "{W} went into {op} while its requires_grad was False, so it is a constant for {loss}. "
-        "Call {requires_grad_} before the forward pass.",
-    ),
-    "cut": ("cut", "No gradient reaches {w} from {loss}: {lost}"),
-    "sharded": (
-        "unknown",
-        "{W} is a part of a parameter that FSDP2 shards over the ranks, so the graph of {loss} "
-        "holds the gathered tensor instead. Ask with its module, as in explain_grad(model, loss).",
-    ),
-    "inner": (
-        "waiting",
-        "{W} is not a leaf of the graph of {loss}, but {op} can reach it by a backward pass of its "
-        "own, as a reentrant checkpoint does. Call backward() and ask again.",
-    ),
-    "checkpoint": (
-        "cut",
-        "No gradient reaches {w} from {loss}: checkpoint(use_reentrant=True) used {it}, or a "
-        "tensor computed from it,{at} without a graph. It makes a graph only if a tensor that is "
-        "passed directly, not in a list, dict or closure, requires grad. Pass such a tensor, or "
-        "use use_reentrant=False.",
-    ),
-    "checkpoint, waiting": (
-        "waiting",
-        "{W} is not part of the graph of {loss}, but a reentrant checkpoint used {it}, or a tensor "
-        "computed from it,{at}. Its own backward pass may reach {it}. Call backward() and ask "
-        "again, or use use_reentrant=False.",
-    ),
-    "function": (
-        "unknown",
-        "{W} is not part of the graph of {loss}. It was used in the forward of an "
+    },
+    "cut": {
+        "taken as constant": "{W} went into {op} while its requires_grad was False, so it is a "
+        "constant for {loss}. Call {requires_grad_} before the forward pass.",
+        "cut": "No gradient reaches {w} from {loss}: {lost}",
+        "checkpoint": "No gradient reaches {w} from {loss}: checkpoint(use_reentrant=True) used "
+        "{it}, or a tensor computed from it,{at} without a graph. It makes a graph only if a "
+        "tensor that is passed directly, not in a list, dict or closure, requires grad. Pass such "
+        "a tensor, or use use_reentrant=False.",
+    },
+    "unused": {
+        "derivative": "{W} was used{at}. {Loss} takes a derivative of the result{derivative}, "
+        "which does not depend on {w}: {reason}.",
+        "leaf loss": "{W} is not part of the graph of {loss}, because {loss} is itself a leaf: it "
+        "was made with requires_grad=True, not computed from other tensors. Call backward() on "
+        "the tensor that your model computed, without Variable(...), torch.tensor(...) or "
+        "requires_grad_().",
+        "changed in place": "{W} is not part of the graph of {loss} since it was changed in "
+        "place: {loss} was computed from its earlier value, or not from it. Use an operation that "
+        "makes a new tensor, or compute {loss} afterwards.",
+        "copied": "{W} is not part of the graph of {loss}.{copied}",
+        "used elsewhere": "{W} is not part of the graph of {loss}. It was used{at}, but watch() "
+        "saw no path from there to {loss}.",
+        "unwatched": "{W} is not part of the graph of {loss}: {loss} was not computed from it, or "
+        "only from values without a graph (detach(), a copy, a number). Run the forward pass "
+        "under gradwalk.watch() and ask again to see where.",
+        "unwatched, derivative": "{W} is not part of the graph of {loss}. The graph holds "
+        "derivatives, and {w} may drop out of them: a bias that is only added does, and so does a "
+        "weight behind ReLU, whose second derivative is zero. Run the forward pass under "
+        "gradwalk.watch() to see more.",
+        "unused": "{W} is not part of the graph of {loss}: watch() saw no path from {w} to "
+        "{loss}. Use it in the forward pass, or start backward from a tensor computed from it.",
+        "no graph": "{Loss} does not require grad, so no gradient flows from it to {w}. It was "
+        "computed under torch.no_grad(), from detached tensors, integers or plain numbers, or "
+        "from nothing that requires grad.{again}",
+        "no graph, watched": "{Loss} does not require grad, so no gradient flows from it to {w}. "
+        "watch() saw no tensor that requires grad go into it. Compute it from tensors that do.",
+    },
+    "unknown": {
+        "sharded": "{W} is a part of a parameter that FSDP2 shards over the ranks, so the graph "
+        "of {loss} holds the gathered tensor instead. Ask with its module, as in "
+        "explain_grad(model, loss).",
+        "function": "{W} is not part of the graph of {loss}. It was used in the forward of an "
         "autograd.Function{at}, which records no graph. If {loss} depends on that, pass {w} to "
         "apply() as an input.",
-    ),
-    "read out": (
-        "unknown",
-        "{W} is not part of the graph of {loss}. Values computed from it were read as {what}{at}"
-        "{more}, which ends the graph. If {loss} depends on those values, use torch functions "
-        "instead.",
-    ),
-    "derivative": (
-        "unused",
-        "{W} was used{at}. {Loss} takes a derivative of the result{derivative}, which does not "
-        "depend on {w}: {reason}.",
-    ),
-    "leaf loss": (
-        "unused",
-        "{W} is not part of the graph of {loss}, because {loss} is itself a leaf: it was made with "
-        "requires_grad=True, not computed from other tensors. Call backward() on the tensor that "
-        "your model computed, without Variable(...), torch.tensor(...) or requires_grad_().",
-    ),
-    "changed in place": (
-        "unused",
-        "{W} is not part of the graph of {loss} since it was changed in place: {loss} was computed "
-        "from its earlier value, or not from it. Use an operation that makes a new tensor, or "
-        "compute {loss} afterwards.",
-    ),
-    "copied": (
-        "unused",
-        "{W} is not part of the graph of {loss}.{copied}",
-    ),
-    "used elsewhere": (
-        "unused",
-        "{W} is not part of the graph of {loss}. It was used{at}, but watch() saw no path from "
-        "there to {loss}.",
-    ),
-    "unwatched": (
-        "unused",
-        "{W} is not part of the graph of {loss}: {loss} was not computed from it, or only from "
-        "values without a graph (detach(), a copy, a number). Run the forward pass under "
-        "gradwalk.watch() and ask again to see where.",
-    ),
-    "unwatched, derivative": (
-        "unused",
-        "{W} is not part of the graph of {loss}. The graph holds derivatives, and {w} may drop out "
-        "of them: a bias that is only added does, and so does a weight behind ReLU, whose second "
-        "derivative is zero. Run the forward pass under gradwalk.watch() to see more.",
-    ),
-    "unused": (
-        "unused",
-        "{W} is not part of the graph of {loss}: watch() saw no path from {w} to {loss}. Use it in "
-        "the forward pass, or start backward from a tensor computed from it.",
-    ),
-    "unknown": (
-        "unknown",
-        "{W} is not part of the graph of {loss}, and the reason is unknown: watch() did not see "
-        "the whole forward pass{unseen}. {Loss} was not computed from {w}, or only by a way "
-        "without a graph.",
-    ),
-    "no graph": (
-        "unused",
-        "{Loss} does not require grad, so no gradient flows from it to {w}. It was computed under "
-        "torch.no_grad(), from detached tensors, integers or plain numbers, or from nothing that "
-        "requires grad.{again}",
-    ),
-    "no graph, watched": (
-        "unused",
-        "{Loss} does not require grad, so no gradient flows from it to {w}. watch() saw no tensor "
-        "that requires grad go into it. Compute it from tensors that do.",
-    ),
+        "read out": "{W} is not part of the graph of {loss}. Values computed from it were read as "
+        "{what}{at}{more}, which ends the graph. If {loss} depends on those values, use torch "
+        "functions instead.",
+        "unknown": "{W} is not part of the graph of {loss}, and the reason is unknown: watch() "
+        "did not see the whole forward pass{unseen}. {Loss} was not computed from {w}, or only by "
+        "a way without a graph.",
+    },
+    "intermediate": {
+        "intermediate": "{W} is not a leaf, so torch does not keep its gradient. Call "
+        "{retain_grad} before backward() to keep it in .grad.",
+    },
+    "waiting": {
+        "no loss": "{Grad} is None: no backward pass has added to it since it was last cleared. "
+        "Call backward() on the loss. If you have, pass the loss too, as in explain_grad({w}, "
+        "loss).",
+        "waiting": "{W} is part of the graph of {loss}, but no backward pass has added to {grad} "
+        "since it was last cleared. Call {call}. If it has run, read {grad} before zero_grad(). "
+        "If it raised an error, correct that first.",
+        "rewound": "{Grad} is None, because the cursor is before the step that adds to it. Move "
+        "the cursor to the end of the pass.",
+        "stopped": "{Grad} is None, because the recorded backward pass stopped with an error{at}. "
+        "{remedy}",
+        "handed back": "{Grad} is None. The recorded pass computed this gradient, but "
+        "torch.autograd.grad returns gradients and leaves .grad alone.",
+        "not reached": "{Grad} is None, because the recorded backward pass did not reach "
+        "{w}{custom}.",
+        "inner": "{W} is not a leaf of the graph of {loss}, but {op} can reach it by a backward "
+        "pass of its own, as a reentrant checkpoint does. Call backward() and ask again.",
+        "checkpoint, waiting": "{W} is not part of the graph of {loss}, but a reentrant "
+        "checkpoint used {it}, or a tensor computed from it,{at}. Its own backward pass may reach "
+        "{it}. Call backward() and ask again, or use use_reentrant=False.",
+    },
+    "cleared": {
+        "ran": "{Grad} is None, although a backward pass has run through the graph of {loss} or a "
+        "part of it. It was cleared since, as by zero_grad(), or that pass did not fill it "
+        "(torch.autograd.grad, inputs=), or failed{custom}{late}. Read it right after backward().",
+        "cleared": "{Grad} is None, although the recorded backward pass set it. It was cleared "
+        "since, as by zero_grad().",
+    },
+    "zero": {
+        "zero": "{Grad} is zero everywhere. Backward added only zeros, or something overwrote it, "
+        "as zero_grad(set_to_none=False) does. To learn more, pass the loss too, as in "
+        "explain_grad({w}, loss).",
+        "zero, blocked": "{Grad} is zero everywhere, and {loss} adds nothing to it: {blocks}.",
+        "zero, overwritten": "{Grad} is zero everywhere, but this backward pass gave {w} a "
+        "gradient that is not zero. It was overwritten since, as by zero_grad(set_to_none=False).",
+        "zero, freed": "{Grad} is zero everywhere. The reason is unknown, because saved tensors "
+        "on the way are freed or packed by a hook. Ask before backward(), or after "
+        "backward(retain_graph=True).",
+        "zero, version": "{Grad} is zero everywhere. It was changed in place, as by "
+        "zero_grad(set_to_none=False), or its gradients are zero or cancel out{custom}. Read it "
+        "before zero_grad(), or record the pass with a GraphWidget.",
+        "zero, cancelled": "{Grad} is zero everywhere, although no single operation blocks the "
+        "way. The contributions cancelled out, were too small for the dtype, or were set to zero "
+        "by a hook or the program{custom}. After a recorded pass, diagnose() of a GraphWidget "
+        "names where.",
+        "zero, recorded": "{Grad} is zero everywhere. In this backward pass the gradient became "
+        "zero {where}. diagnose() of the widget says more.",
+        "zero, inner": "{Grad} is zero everywhere. {op} can reach {w} by a backward pass of its "
+        "own, and what blocks the gradient there is unknown.",
+        "zero, outside": "{Grad} is zero everywhere. {W} is not part of the graph of {loss}: "
+        "zero_grad(set_to_none=False), another loss, a hook or the program set it.",
+    },
+    "nan": {
+        "nan": "{Grad} contains {odd}, which an optimizer step would write into the values. After "
+        "a recorded backward pass, GraphWidget({code}).diagnose() names the first operation that "
+        "produced it.",
+        "nan, recorded": "{Grad} contains {odd}, which an optimizer step would write into the "
+        "values. In this backward pass, {op} was the first that received finite gradients and "
+        "passed on NaN or Inf. diagnose() of the widget says more.",
+        "nan, not by pass": "{Grad} contains {odd}, but the gradient from this backward pass does "
+        "not: another loss, a hook or the program set it, or changed it.",
+        "nan, outside": "{Grad} contains {odd}. {W} is not part of the graph of {loss}: another "
+        "loss, a hook or the program set it.",
+    },
 }
-"""Every cause: its kind (of `KINDS`), and a sentence in which `Asked.words` fills the names."""
+"""By kind: each cause, and a sentence in which `Asked.reason` fills the names."""
+
+_KIND_OF = {cause: kind for kind, causes in _CAUSES.items() for cause in causes}
 
 
 @dataclass(frozen=True)
@@ -361,7 +213,7 @@ class Reason:
     kind: str  # one of `KINDS`
     sentence: str  # the reason and what to do
     is_read: bool = True  # whether the values of the gradient were read, if there is one
-    cause: str = ""  # one of `CAUSES`
+    cause: str = ""  # one of `_CAUSES`
 
 
 @dataclass(frozen=True)
@@ -378,12 +230,8 @@ class Asked:
 
     def reason(self, cause: str, loss: str = "the loss", **words: str) -> Reason:
         """Fill in the sentence of a cause."""
-        kind, sentence = CAUSES[cause]
-        return Reason(kind, sentence.format_map(self._words(loss) | words), cause=cause)
-
-    def _words(self, loss: str) -> dict[str, str]:
-        name = self.name
-        return {
+        kind, name = _KIND_OF[cause], self.name
+        names = {
             "W": name or "This tensor",
             "w": self.within,
             "it": self.within,
@@ -396,6 +244,7 @@ class Asked:
             "Loss": "The loss" if loss == "the loss" else loss,
             "code": "loss" if loss == "the loss" else loss,
         }
+        return Reason(kind, _CAUSES[kind][cause].format_map(names | words), cause=cause)
 
 
 def operation(captured: Annotated, node: int) -> str:

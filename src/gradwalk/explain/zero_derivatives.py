@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,22 +51,16 @@ FLAT = frozenset(
     f"{name}Backward0" for name in ("Sign", "Floor", "Ceil", "Round", "Trunc", "Heaviside")
 )
 """Operations whose derivative is zero wherever they have one."""
-_DRAWN = frozenset(
-    {
-        "BernoulliBackward0",
-        "PoissonBackward0",
-        *(f"NormalBackward{number}" for number in (1, 2, 3)),
-    }
-)
-_OVERWRITTEN = frozenset(
-    {
-        *(f"{name}Backward0" for name in ("Zero", "Uniform", "Exponential", "Normal", "Cauchy")),
-        *(f"{name}Backward0" for name in ("Geometric", "LogNormal")),
-        *(f"RandomBackward{number}" for number in (0, 1, 2)),
-        *(f"BernoulliBackward{number}" for number in (1, 2)),
-        *(f"FillBackward{number}" for number in (0, 1, 2, 3)),
-    }
-)
+
+
+def _numbered(**numbers: str) -> frozenset[str]:
+    return frozenset(f"{name}Backward{digit}" for name, each in numbers.items() for digit in each)
+
+
+_DRAWN = _numbered(Bernoulli="0", Poisson="0", Normal="123")
+_OVERWRITTEN = _numbered(
+    Zero="0", Uniform="0", Exponential="0", Normal="0", Cauchy="0", Geometric="0", LogNormal="0"
+) | _numbered(Random="012", Bernoulli="12", Fill="0123")
 
 
 _SCALE = "check the scale of its input"
@@ -299,31 +293,40 @@ class Blocks:
 
 def blocks_before(captured: Capture, target: int) -> Blocks:
     """Find why only zeros can arrive at a node."""
-    graph = captured.graph
     import networkx as nx  # noqa: PLC0415  slow to import
 
-    leading = nx.ancestors(graph, target)
-    waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"]))
-    seen = set(waiting)
+    reached, stopped, unknown = _walk(captured, nx.ancestors(captured.graph, target) | {target})
     found: dict[int, Block] = {}
-    reached, unknown = target in seen, False
+    for block, _ in stopped if target not in reached else ():
+        found.setdefault(block.node, block)
+    return Blocks(list(found.values()), unknown)
+
+
+def _walk(
+    captured: Capture, within: Collection[int]
+) -> tuple[set[int], list[tuple[Block, int]], bool]:
+    """Go from the outputs as far as nothing blocks, by some nodes only.
+
+    Returns the nodes that are reached; what blocks, with the input that it blocks; and whether
+    saved tensors on the way cannot be read.
+    """
+    graph = captured.graph
+    waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"] if root in within))
+    reached = set(waiting)
+    stopped: list[tuple[Block, int]] = []
+    unknown = False
     for node in waiting:  # grows while we walk
-        if node == target or node not in leading:
-            continue
-        saved, complete = _saved(captured.nodes[node])
+        inputs = [edge[1:] for edge in graph.out_edges(node, data=True) if edge[1] in within]
+        saved, complete = _saved(captured.nodes[node]) if inputs else ({}, True)
         unknown = unknown or not complete
-        for _, following, edge in graph.out_edges(node, data=True):
-            if following != target and following not in leading:
-                continue
-            block = blocked(captured.nodes[node], edge["argument"], saved)
-            if block is not None:
-                found.setdefault(node, Block(node, *block))
-            elif following == target:
-                reached = True
-            elif following not in seen:
-                seen.add(following)
+        for following, edge in inputs:
+            why = blocked(captured.nodes[node], edge["argument"], saved)
+            if why is not None:
+                stopped.append((Block(node, *why), following))
+            elif following not in reached:
+                reached.add(following)
                 waiting.append(following)
-    return Blocks([] if reached else list(found.values()), unknown)
+    return reached, stopped, unknown
 
 
 @dataclass(frozen=True)
@@ -340,20 +343,7 @@ class BlockedLeaves:
 def blocked_leaves(captured: Capture, targets: list[int]) -> BlockedLeaves:
     """Find why only zeros can arrive at some nodes: `blocks_before` for many, in one walk."""
     graph = captured.graph
-    waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"]))
-    reached = set(waiting)
-    stopped: list[tuple[Block, int]] = []
-    unknown = False
-    for node in waiting:  # grows while we walk
-        saved, complete = _saved(captured.nodes[node])
-        unknown = unknown or not complete
-        for _, following, edge in graph.out_edges(node, data=True):
-            why = blocked(captured.nodes[node], edge["argument"], saved)
-            if why is not None:
-                stopped.append((Block(node, *why), following))
-            elif following not in reached:
-                reached.add(following)
-                waiting.append(following)
+    reached, stopped, unknown = _walk(captured, graph)
     behind: dict[int, list[int]] = {}
     blocks: dict[int, Block] = {}
     sought, seen = set(targets) - reached, set(reached)
@@ -381,9 +371,7 @@ _ADDED_UP = frozenset(
 _FLOORS = ("ReluBackward0", "ClampMinBackward0", "ThresholdBackward0", "ClampBackward1")
 
 
-_PICKS = frozenset(
-    {"EmbeddingBackward0", "IndexBackward0", "IndexSelectBackward0", "GatherBackward0"}
-)
+_PICKS = _numbered(Embedding="0", Index="0", IndexSelect="0", Gather="0")
 
 
 def factors_of(captured: Capture, block: Block) -> list[int]:
