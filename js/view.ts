@@ -145,7 +145,11 @@ class GraphView {
       host,
       controls.toolbar.element,
       shell.faults,
-      element("div", "gw-key-strip", controls.view.key, playback.key, createCallout(root, cleanup)),
+      element("div", "gw-key-strip", [
+        controls.view.key,
+        playback.key,
+        createCallout(root, cleanup),
+      ]),
       arrangement.body,
       ...parts.flatMap(({ question }) => question ?? []),
       playback.bar.element,

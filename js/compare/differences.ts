@@ -21,8 +21,10 @@ export function createDifferences(choose: (place: number) => void) {
         );
         return tableRow(
           selectLink(name, () => choose(place)),
-          element("td", "gw-dim", about),
-          element("td", {}, `${has.length === 1 ? "only in " : "in "}${has.join(", ")}`),
+          [
+            element("td", "gw-dim", about),
+            element("td", {}, `${has.length === 1 ? "only in " : "in "}${has.join(", ")}`),
+          ],
         );
       });
       const more = places.length - rows.length;

@@ -244,7 +244,7 @@ export class PaneGrid {
     });
     this.element.replaceChildren(
       ...this.shown.map(({ drawing, head }) =>
-        element("section", "gw-pane", head, drawing.element),
+        element("section", "gw-pane", [head, drawing.element]),
       ),
     );
   }
@@ -363,12 +363,10 @@ function ghost(node: SceneNode, selectSlot: (slot: number) => void): SVGElement 
 
 function tagPart({ words, x, y, width, height }: Tag): SVGElement {
   const text = svgText(words, { x, y: y + 3.4 });
-  return svgElement(
-    "g",
-    "gw-only-tag",
+  return svgElement("g", "gw-only-tag", [
     svgElement("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 3 }),
     text,
-  );
+  ]);
 }
 
 /** A rounded rectangle around a node's box. */

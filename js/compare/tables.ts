@@ -36,7 +36,7 @@ export class CompareTables {
     const tables = [this.differences, ...this.parts, this.leaves, this.node].map(
       (table) => table.element,
     );
-    this.element = element("div", "gw-tables", ...tables);
+    this.element = element("div", "gw-tables", tables);
   }
 
   /** Show or hide the tables; returns whether they are visible. */
@@ -99,7 +99,7 @@ function createLeafTable(select: (place: number) => void): LeafTable {
     },
   );
   let showsAll = false;
-  const box = scroller("Leaves side by side", element("table", "gw-table", head, body));
+  const box = scroller("Leaves side by side", element("table", "gw-table", [head, body]));
   let selected: number | null = null;
   let rows: [LeafRowModel, HTMLElement][] = [];
   const mark = () => {
@@ -124,14 +124,12 @@ function createLeafTable(select: (place: number) => void): LeafTable {
     body.replaceChildren(...shown.map(([, row]) => row));
   };
   return {
-    element: element(
-      "section",
-      "gw-leaves",
+    element: element("section", "gw-leaves", [
       element("h2", "gw-table-title", "Leaves"),
       box,
       more,
       note,
-    ),
+    ]),
     update(table, labels, when) {
       head.replaceChildren(...headRows(labels, when));
       rows = table.rows.map((row) => [row, tableRow(row, select)]);
@@ -154,18 +152,16 @@ function createLeafTable(select: (place: number) => void): LeafTable {
 function headRows(labels: readonly string[], when: readonly When[]): HTMLElement[] {
   const own = ["requires_grad", "is_leaf", ".grad before"];
   return [
-    element(
-      "tr",
-      {},
+    element("tr", {}, [
       element("th", { rowspan: 2, scope: "col" }, "leaf"),
       ...labels.map((label) =>
         element("th", { colspan: 4, scope: "colgroup", class: "gw-group-start" }, oneLine(label)),
       ),
-    ),
+    ]),
     element(
       "tr",
       {},
-      ...labels.flatMap((_, p) =>
+      labels.flatMap((_, p) =>
         [...own, `.grad ${when[p]}`].map((text, i) =>
           element("th", { scope: "col", class: i === 0 ? "gw-group-start" : null }, text),
         ),
@@ -188,10 +184,8 @@ function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLEleme
   const sign =
     isOdd && element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠");
   const wide = { colspan: 4, class: "gw-group-start gw-absent" };
-  return element(
-    "tr",
-    {},
-    element("th", { scope: "row" }, link, sign),
+  return element("tr", {}, [
+    element("th", { scope: "row" }, [link, sign]),
     ...row.cells.flatMap((cell, p) => {
       if (cell.node === null) return [element("td", wide, "not in this graph")];
       if (cell.is_leaf === null) return [element("td", wide, "static: no gradient")];
@@ -203,7 +197,7 @@ function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLEleme
         ),
       );
     }),
-  );
+  ]);
 }
 
 function cellTexts(cell: LeafCellModel): string[] {
@@ -275,10 +269,10 @@ function createNodeTable(): NodeTable {
   const same = element("dl", "gw-facts");
   const box = scroller(
     "The selected node side by side",
-    element("table", "gw-table gw-node-table", head, body),
+    element("table", "gw-table gw-node-table", [head, body]),
   );
   return {
-    element: element("section", "gw-selected", title, about, same, box),
+    element: element("section", "gw-selected", [title, about, same, box]),
     update(united, selected, details, progress) {
       box.hidden = same.hidden = selected === null;
       if (selected === null) {
@@ -304,14 +298,12 @@ function createNodeTable(): NodeTable {
         differs || GRADIENTS.has(name) || of.includes(null);
       same.replaceChildren(...rows.filter((row) => !isInTable(row)).map(factView));
       head.replaceChildren(
-        element(
-          "tr",
-          {},
+        element("tr", {}, [
           element("th", { scope: "col" }),
           ...panes.map((pane) =>
             element("th", { scope: "col", class: "gw-group-start" }, oneLine(pane.label)),
           ),
-        ),
+        ]),
       );
       body.replaceChildren(
         ...rows
@@ -365,12 +357,10 @@ function rowsOf(
 
 /** A fact that all graphs agree on. */
 function factView({ name, texts }: Row): HTMLElement {
-  return element(
-    "div",
-    {},
+  return element("div", {}, [
     element("dt", {}, name),
     element("dd", {}, texts.find((text) => text !== null) ?? ""),
-  );
+  ]);
 }
 
 /** `height`: the rows that a missing node's cell spans; 0 below the first. `instead`: what is in its place. */
@@ -391,17 +381,13 @@ function rowView(
       stand === null ? "not in this graph" : `not in this graph; in its place: ${stand}`;
     return height > 0 ? [element("td", absent, words)] : [];
   });
-  return element(
-    "tr",
-    {},
-    element(
-      "th",
-      { scope: "row" },
+  return element("tr", {}, [
+    element("th", { scope: "row" }, [
       name,
       differs && element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠"),
-    ),
+    ]),
     ...cells,
-  );
+  ]);
 }
 
 function gradientsText(gradients: readonly (TensorSummary | null)[] | null): string | null {

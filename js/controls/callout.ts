@@ -15,9 +15,7 @@ const FIRST_USES =
  * used one of them.
  */
 export function createCallout(root: HTMLElement, cleanup: Cleanup): HTMLElement {
-  const line = element(
-    "span",
-    { class: "gw-callout", role: "note", hidden: hasMet() },
+  const line = element("span", { class: "gw-callout", role: "note", hidden: hasMet() }, [
     element("b", {}, "Click"),
     " a node for its numbers, ",
     icon(ICONS.forward),
@@ -25,7 +23,7 @@ export function createCallout(root: HTMLElement, cleanup: Cleanup): HTMLElement 
     element("b", {}, "?"),
     " explains signs and keys ",
     button({ label: "Close this hint", icon: ICONS.close }, () => {}),
-  );
+  ]);
   if (line.hidden) return line;
   shown.add(line);
   cleanup.add(() => shown.delete(line));

@@ -24,7 +24,7 @@ export function createColourControls(choose: (by: string) => void): ColourContro
   const key = element("span", { class: "gw-colour-key", hidden: true });
   const shown = new Remembered();
   return {
-    element: element("label", "gw-colours", element("span", {}, "colour"), select),
+    element: element("label", "gw-colours", [element("span", {}, "colour"), select]),
     key,
     update(by, modes, legend) {
       if (!shown.isNew(JSON.stringify([modes, legend])) && select.value === by) return;
@@ -60,13 +60,12 @@ export function colourKey({ title, isNamed, ticks, entries }: ColourLegend): HTM
           title,
           "aria-label": `Colours for ${title}, dark to bright: ${ticks.map((tick) => tick.text).join(", ")}`,
         },
-        element("span", "gw-swatches", ...swatches),
-        element("span", "gw-ticks", ...marks),
+        [element("span", "gw-swatches", swatches), element("span", "gw-ticks", marks)],
       ),
     );
   }
   for (const { name, text } of entries) {
-    parts.push(element("span", "gw-colour-entry", element("span", `gw-swatch ${name}`), text));
+    parts.push(element("span", "gw-colour-entry", [element("span", `gw-swatch ${name}`), text]));
   }
   return parts;
 }

@@ -24,12 +24,10 @@ export function createFindingsList(
 ): FindingsList {
   const list = element("ul", "gw-findings-list");
   const summary = element("summary", { class: "gw-findings-summary", ...KEEP_KEYS });
-  const details = element(
-    "details",
-    { class: "gw-findings", open: true, hidden: true },
+  const details = element("details", { class: "gw-findings", open: true, hidden: true }, [
     summary,
     list,
-  );
+  ]);
   return {
     element: details,
     update(findings) {
@@ -71,20 +69,16 @@ function entry(
     ),
   );
   const more = nodes.length - links.length;
-  return element(
-    "li",
-    `gw-finding is-${severity}`,
+  return element("li", `gw-finding is-${severity}`, [
     element("span", "gw-finding-severity", WORDS[severity]),
-    element(
-      "span",
-      "gw-finding-text",
+    element("span", "gw-finding-text", [
       first === undefined
         ? element("span", "gw-finding-message", message)
         : button({ label: message, text: message, class: "gw-finding-message gw-plain" }, () =>
             show(first),
           ),
       links.length > 1 &&
-        element("span", "gw-finding-nodes", ...links, more > 0 && `and ${more} more`),
-    ),
-  );
+        element("span", "gw-finding-nodes", [...links, more > 0 && `and ${more} more`]),
+    ]),
+  ]);
 }

@@ -24,7 +24,7 @@ export function createFoldingControls(folds: FoldController): FoldingControls {
     const depth = depths.value === "all" ? Number.POSITIVE_INFINITY : Number(depths.value);
     if (grouped) folds.change((folding) => toDepth(grouped.tree, folding, depth), "first");
   });
-  const modules = element("label", "gw-menu-choice", element("span", {}, "Modules"), depths);
+  const modules = element("label", "gw-menu-choice", [element("span", {}, "Modules"), depths]);
   const plumbing = toggle(
     "Hide views and transposes",
     "Fold views, transposes, expands, clones and casts into the edges that they sit on",
@@ -37,7 +37,7 @@ export function createFoldingControls(folds: FoldController): FoldingControls {
   );
   const shown = new Remembered();
   return {
-    element: element("span", "gw-folding", modules, repeats, plumbing),
+    element: element("span", "gw-folding", [modules, repeats, plumbing]),
     update() {
       const { grouped, folding } = folds;
       if (!grouped || !folding) return;

@@ -19,31 +19,27 @@ export function createHelp(
   note: HTMLElement,
   choose: (direction: DirectionChoice) => void,
 ): Help {
-  const select = element(
-    "select",
-    { class: "gw-select gw-direction-choice", ...KEEP_KEYS },
+  const select = element("select", { class: "gw-select gw-direction-choice", ...KEEP_KEYS }, [
     element("option", { value: "auto" }, "as it fits best"),
     ...DIRECTIONS.map((value) => element("option", { value })),
-  );
+  ]);
   const flowing = element("span", {});
   const shown = new Remembered();
   select.addEventListener("change", () => choose(select.value as DirectionChoice));
   const key = (keys: string[], text: string) =>
-    element(
-      "li",
-      {},
-      element("span", "gw-keys", ...keys.map((name) => element("kbd", {}, name))),
-      text,
-    );
-  return {
-    element: element(
-      "div",
-      "gw-help",
-      legend,
-      element("label", "gw-direction", flowing, select),
+    element("li", {}, [
       element(
-        "ul",
-        "gw-key-list",
+        "span",
+        "gw-keys",
+        keys.map((name) => element("kbd", {}, name)),
+      ),
+      text,
+    ]);
+  return {
+    element: element("div", "gw-help", [
+      legend,
+      element("label", "gw-direction", [flowing, select]),
+      element("ul", "gw-key-list", [
         key(["←", "↑", "↓", "→"], "walk along edges"),
         key(["Enter"], "select, go into a box"),
         key(["Space"], "select"),
@@ -56,14 +52,14 @@ export function createHelp(
         element("li", "gw-key-title", "In the stepping bar"),
         key(["←", "→"], "one step back, one step on"),
         key(["Home", "End"], "before the first step, after the last"),
-      ),
+      ]),
       element(
         "a",
         { href: DOCS, target: "_blank", rel: "noopener", ...KEEP_KEYS },
         "Documentation",
       ),
       note,
-    ),
+    ]),
     setDirection(direction, isStatic) {
       if (select.value !== direction) select.value = direction;
       if (!shown.isNew(isStatic)) return;

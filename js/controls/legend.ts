@@ -205,10 +205,12 @@ export function stateKey(): HTMLElement {
     "div",
     { class: "gw-state-key", role: "list", "aria-label": "States of nodes" },
     // Equally wide, so that their words are aligned.
-    entry("done", 34, stage("is-done")),
-    entry("runs now", 34, stage("is-running")),
-    entry("next", 34, stage("is-ready")),
-    entry("waits", 34, stage("is-waiting")),
+    [
+      entry("done", 34, stage("is-done")),
+      entry("runs now", 34, stage("is-running")),
+      entry("next", 34, stage("is-ready")),
+      entry("waits", 34, stage("is-waiting")),
+    ],
   );
 }
 
@@ -251,8 +253,8 @@ export function entry(
   const shown =
     typeof sign === "string"
       ? element("b", {}, sign)
-      : svgElement("svg", { ...picture, "aria-hidden": "true" }, ...sign.map(makePart));
-  return element("span", { class: "gw-legend-entry", role: "listitem" }, shown, text);
+      : svgElement("svg", { ...picture, "aria-hidden": "true" }, sign.map(makePart));
+  return element("span", { class: "gw-legend-entry", role: "listitem" }, [shown, text]);
 }
 
 function box(kind: string, radius: number): Part[] {

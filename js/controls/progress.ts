@@ -25,7 +25,7 @@ export function createProgress(left: () => void): Progress {
     { class: "gw-button gw-progress-action", label: "Cancel", text: "Cancel" },
     () => act?.(),
   );
-  const box = element("div", { class: "gw-progress", hidden: true }, words, action, line);
+  const box = element("div", { class: "gw-progress", hidden: true }, [words, action, line]);
   let timer = 0;
   let wanted = "";
 

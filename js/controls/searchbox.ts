@@ -80,7 +80,7 @@ export class SearchBox {
       () => this.focus(),
     );
     const key = element("kbd", {}, "/");
-    this.element = element("div", "gw-search", open, field, key, this.extra, this.list);
+    this.element = element("div", "gw-search", [open, field, key, this.extra, this.list]);
     field.addEventListener("input", () => this.run());
     field.addEventListener("keydown", (event) => this.press(event));
     // A press on the list leaves the focus in the field.
@@ -159,12 +159,10 @@ export class SearchBox {
     }
     const rows = found.slice(0, MOST_LISTED).map((id, i) => {
       const [name, place] = events.describe(id);
-      return element(
-        "li",
-        { role: "option", id: `${list.id}-${i}`, title: name },
+      return element("li", { role: "option", id: `${list.id}-${i}`, title: name }, [
         element("b", {}, name),
         element("span", {}, place),
-      );
+      ]);
     });
     const more = found.length - rows.length;
     list.replaceChildren(

@@ -64,23 +64,23 @@ export class Toolbar {
     this.element = element(
       "div",
       { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph tools" },
-      this.crumbs,
-      element("span", "gw-crumb-facts", this.counts, this.drawn),
-      this.flow,
-      element("span", "gw-spacer"),
-      ...tools,
-      colours,
-      element(
-        "span",
-        "gw-group gw-group-find",
-        search.element,
-        diagnose,
-        view,
-        derivatives,
-        constants,
-      ),
-      element("span", "gw-group gw-group-zoom", ...zoomTools(events, this.scale)),
-      element("span", "gw-group", full, saving, panel, help),
+      [
+        this.crumbs,
+        element("span", "gw-crumb-facts", [this.counts, this.drawn]),
+        this.flow,
+        element("span", "gw-spacer"),
+        ...tools,
+        colours,
+        element("span", "gw-group gw-group-find", [
+          search.element,
+          diagnose,
+          view,
+          derivatives,
+          constants,
+        ]),
+        element("span", "gw-group gw-group-zoom", zoomTools(events, this.scale)),
+        element("span", "gw-group", [full, saving, panel, help]),
+      ],
     );
   }
 

@@ -59,21 +59,19 @@ export class TransportBar {
     this.buttons = stepButtons(stepper);
     this.slider = stepSlider(stepper);
     this.speeds = speedChoice(stepper);
-    this.text = element("span", "gw-bar-text", before, " ", running, after);
+    this.text = element("span", "gw-bar-text", [before, " ", running, after]);
     const { start, back, play, step, end } = this.buttons;
     this.element = element(
       "div",
       { class: "gw-bar", role: "group", "aria-label": "Step through backward" },
-      element(
-        "div",
-        "gw-bar-row",
-        element("span", "gw-group", start, back, play, step, end),
+      element("div", "gw-bar-row", [
+        element("span", "gw-group", [start, back, play, step, end]),
         this.slider,
         this.done,
         this.text,
         this.owner,
         this.speeds,
-      ),
+      ]),
     );
     running.addEventListener("click", () => {
       if (this.runningNode !== null) show(this.runningNode);
@@ -261,7 +259,7 @@ function speedChoice(stepper: Stepped): HTMLSelectElement {
   const speeds = element(
     "select",
     { class: "gw-select gw-speed", "aria-label": label, title: label, ...KEEP_KEYS },
-    ...options,
+    options,
   );
   speeds.addEventListener("change", () => {
     stepper.speed = Number(speeds.value);
@@ -291,10 +289,8 @@ function idleText(said: string | null): string {
 }
 
 function note(text: string, alarming: boolean, ...children: Node[]): HTMLElement {
-  return element(
-    "p",
-    { class: alarming ? "gw-bar-note is-alarming" : "gw-bar-note" },
+  return element("p", { class: alarming ? "gw-bar-note is-alarming" : "gw-bar-note" }, [
     element("span", {}, text),
     ...children,
-  );
+  ]);
 }

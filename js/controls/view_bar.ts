@@ -71,18 +71,15 @@ export class ViewBar {
     this.menu = element(
       "div",
       { class: "gw-menu-list gw-view-bar", role: "group", "aria-label": "How the graph is shown" },
-      this.folding.element,
-      this.names,
+      [this.folding.element, this.names],
     );
     this.opener = button({ label: "View", title: "How the graph is shown", icon: ICONS.view }, () =>
       this.setOpen(this.menu.hidden === true),
     );
-    this.element = element(
-      "span",
-      { class: "gw-menu gw-view", hidden: true },
+    this.element = element("span", { class: "gw-menu gw-view", hidden: true }, [
       this.opener,
       this.menu,
-    );
+    ]);
     this.listen();
     this.setOpen(false);
   }

@@ -5,16 +5,17 @@ export { KEEP_KEYS };
 /** Attributes by name, or only the value of `class`. */
 type Attributes = Record<string, string | number | boolean | null | undefined> | string;
 type Child = Node | string | null | undefined | false;
+type Children = Child | readonly Child[];
 
 /** An element with attributes and children. Strings become text, never markup. */
 export function element<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
-  ...children: Child[]
+  children: Children = [],
 ): HTMLElementTagNameMap[K] {
   const made = document.createElement(tag);
   setAttributes(made, attributes);
-  for (const child of children)
+  for (const child of [children].flat())
     if (child !== null && child !== undefined && child !== false)
       made.append(typeof child === "string" ? straight(child) : child);
   return made;
@@ -29,11 +30,11 @@ function straight(text: string): string {
 export function svgElement<K extends keyof SVGElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
-  ...children: SVGElement[]
+  children: SVGElement | readonly SVGElement[] = [],
 ): SVGElementTagNameMap[K] {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   setAttributes(made, attributes);
-  made.append(...children);
+  made.append(...[children].flat());
   return made;
 }
 
@@ -71,8 +72,8 @@ export function focusable(name: string, label: string) {
 }
 
 /** A part that scrolls sideways, with tables. */
-export function scroller(label: string, ...children: Child[]): HTMLElement {
-  return element("div", focusable("gw-table-scroller", label), ...children);
+export function scroller(label: string, children: Children = []): HTMLElement {
+  return element("div", focusable("gw-table-scroller", label), children);
 }
 
 /** A table with column names. */
@@ -82,17 +83,15 @@ export function table(
   attributes: Attributes = {},
 ): HTMLTableElement {
   const names = columns.map((name) => element("th", { scope: "col" }, name));
-  return element(
-    "table",
-    attributes,
-    element("thead", {}, element("tr", {}, ...names)),
-    element("tbody", {}, ...rows),
-  );
+  return element("table", attributes, [
+    element("thead", {}, element("tr", {}, names)),
+    element("tbody", {}, rows),
+  ]);
 }
 
 /** A row with a heading. */
-export function tableRow(heading: Node | string, ...cells: Child[]): HTMLTableRowElement {
-  return element("tr", {}, element("th", { scope: "row" }, heading), ...cells);
+export function tableRow(heading: Node | string, cells: readonly Child[]): HTMLTableRowElement {
+  return element("tr", {}, [element("th", { scope: "row" }, heading), ...cells]);
 }
 
 /** A line icon of 16 by 16 px. */
@@ -127,8 +126,7 @@ export function button(options: ButtonOptions, clicked?: () => void): HTMLButton
       "data-focus": options.focus,
       ...KEEP_KEYS,
     },
-    options.icon && icon(options.icon),
-    options.text,
+    [options.icon && icon(options.icon), options.text],
   );
   if (clicked) made.addEventListener("click", clicked);
   return made;

@@ -29,12 +29,12 @@ export function createMenu(label: string, icon: string, items: readonly MenuItem
   const list = element(
     "div",
     { class: "gw-menu-list", role: "menu", "aria-label": label },
-    ...choices,
+    choices,
   );
   const note = element("p", { class: "gw-menu-note", role: "status" });
   const opener = button({ label, icon }, () => open(list.hidden === true ? 0 : null));
   opener.setAttribute("aria-haspopup", "menu");
-  const menu = element("span", "gw-menu", opener, list, note);
+  const menu = element("span", "gw-menu", [opener, list, note]);
 
   /** Open the menu with the focus on an item, counted from the end if negative; null closes it. */
   function open(at: number | null): void {

@@ -91,15 +91,13 @@ export class Drawing {
       ...KEEP_KEYS,
     });
     this.foot = element("div", "gw-foot", map?.element);
-    this.element = element(
-      "div",
-      "gw-stage",
+    this.element = element("div", "gw-stage", [
       this.canvas,
       this.foot,
       this.hint.element,
       this.tooltip.element,
       this.live,
-    );
+    ]);
     this.viewport = new Viewport(this.painting.svg, this.canvas, {
       moved: (view) => {
         this.painting.move(view);

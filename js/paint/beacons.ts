@@ -41,7 +41,7 @@ export class Beacons {
             element: svgElement(
               "g",
               {},
-              ...kinds.map((kind, i) => makePart(markPart(kind, i * 30))),
+              kinds.map((kind, i) => makePart(markPart(kind, i * 30))),
             ),
           });
         }

@@ -43,8 +43,7 @@ export class Minimap {
         title: "The whole graph, and what of it is seen: drag or click to go there",
         hidden: true,
       },
-      this.canvas,
-      this.window,
+      [this.canvas, this.window],
     );
     onDrag(this.element, (event) => this.grab(event));
     // A press would take the focus from the drawing.

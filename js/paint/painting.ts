@@ -199,12 +199,10 @@ export class Painting {
 }
 
 export function stageElement(painting: Painting, attributes: Record<string, string | number>) {
-  return element(
-    "div",
-    { class: "gw-canvas", ...attributes },
+  return element("div", { class: "gw-canvas", ...attributes }, [
     painting.canvas.element,
     painting.svg,
-  );
+  ]);
 }
 
 /** The most highlights for a leaf with thousands of uses: elements are slow. */

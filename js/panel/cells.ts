@@ -19,9 +19,7 @@ export function cells(
     value === null ? few(node.value) : isFew(value) ? fewText(value) : formatShape(value.shape);
   const shape = node.changed ? "changed" : node.shape === null ? "?" : formatShape(node.shape);
   const grad = details ? gradientIn(details, leaf) : recordedGradient(node.id, leaf, progress);
-  return element(
-    "div",
-    "gw-cells",
+  return element("div", "gw-cells", [
     cell(node.changed === null ? "value now" : "value", shown ?? shape, value, ""),
     cell(
       leaf ? ".grad" : "grad",
@@ -30,7 +28,7 @@ export function cells(
       grad ? (leaf ? "is-stored" : "is-flowed") : "is-none",
     ),
     addedUp(node.id, leaf, progress),
-  );
+  ]);
 }
 
 function few(values: Values | null): string | null {
@@ -68,9 +66,7 @@ function cell(label: string, shown: string, tensor: FewModel | null, kind: strin
   return element(
     "div",
     { class: `gw-cell ${kind}${alarming ? " is-alarming" : ""}`, title: exact },
-    element("span", "gw-cell-label", label),
-    " ",
-    element("b", {}, shown),
+    [element("span", "gw-cell-label", label), " ", element("b", {}, shown)],
   );
 }
 

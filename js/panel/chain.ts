@@ -24,20 +24,20 @@ export function chainSection(chain: ChainModel | null, graph: GraphModel): HTMLE
           ? `${paths.length} of ${compactNumber(total_paths)} paths`
           : counted(paths.length, "path"),
     },
-    element("p", "gw-note", note),
-    ...paths.map((path, i) => pathView(path, i, paths.length, graph)),
-    ...Array.from(
-      new Set(paths.flatMap(({ factors }) => factors.map((factor) => factor.note))),
-      (one) => one !== null && element("p", "gw-small", one),
-    ),
-    sum !== null || written !== null
-      ? element(
-          "div",
-          "gw-chain-sum",
-          element("span", "gw-dim", paths.length > 1 ? "sum over paths" : "altogether"),
-          element("code", "gw-code", equation(written, sum)),
-        )
-      : null,
+    [
+      element("p", "gw-note", note),
+      ...paths.map((path, i) => pathView(path, i, paths.length, graph)),
+      ...Array.from(
+        new Set(paths.flatMap(({ factors }) => factors.map((factor) => factor.note))),
+        (one) => one !== null && element("p", "gw-small", one),
+      ),
+      sum !== null || written !== null
+        ? element("div", "gw-chain-sum", [
+            element("span", "gw-dim", paths.length > 1 ? "sum over paths" : "altogether"),
+            element("code", "gw-code", equation(written, sum)),
+          ])
+        : null,
+    ],
   );
 }
 
@@ -49,23 +49,19 @@ function pathView(
 ): HTMLElement {
   const key = `chain.${i}`;
   const open = i < OPEN_PATHS && factors.length <= OPEN_FACTORS;
-  return element(
-    "details",
-    { class: "gw-path", "data-section": key, open },
-    element(
-      "summary",
-      { "data-focus": `${key}.heading`, ...KEEP_KEYS },
+  return element("details", { class: "gw-path", "data-section": key, open }, [
+    element("summary", { "data-focus": `${key}.heading`, ...KEEP_KEYS }, [
       element("span", {}, count > 1 ? `path ${i + 1}` : "the path"),
       element("span", "gw-dim", counted(factors.length, "edge")),
       product !== null && element("code", {}, compactValues(product)),
-    ),
+    ]),
     element(
       "ol",
       "gw-rows",
-      ...factors.map((factor, k) => factorRow(factor, `${key}.${k}`, graph)),
+      factors.map((factor, k) => factorRow(factor, `${key}.${k}`, graph)),
     ),
     written === null ? null : element("code", "gw-code", equation(written, product)),
-  );
+  ]);
 }
 
 function factorRow(
@@ -75,15 +71,13 @@ function factorRow(
 ): HTMLElement {
   const link = (id: number, end: string) =>
     nodeLink(id, graph.nodes[id]?.label ?? `node ${id}`, `${key}.${end}`);
-  return element(
-    "li",
-    {},
-    element("span", "gw-path-edge", link(node, "from"), "→", link(target, "to")),
+  return element("li", {}, [
+    element("span", "gw-path-edge", [link(node, "from"), "→", link(target, "to")]),
     element("code", {}, readable(code)),
     value !== null &&
       compactValues(value) !== code &&
       element("code", "gw-path-value", `= ${compactValues(value)}`),
-  );
+  ]);
 }
 
 /** The written term and its value, unless they are the same. */

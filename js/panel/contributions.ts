@@ -25,36 +25,34 @@ export function contributionsSection({
       title: "How the gradient adds up",
       hint: counted(contribution_count, "share"),
     },
-    element(
-      "div",
-      "gw-shares",
-      table(
-        ["step", "from", "share", "sum"],
-        contributions.slice(0, MOST_ROWS).map((part, i) => row(part, i, several)),
+    [
+      element(
+        "div",
+        "gw-shares",
+        table(
+          ["step", "from", "share", "sum"],
+          contributions.slice(0, MOST_ROWS).map((part, i) => row(part, i, several)),
+        ),
       ),
-    ),
-    rest > 0 && element("p", "gw-small", `and ${counted(rest, "more share")}`),
+      rest > 0 && element("p", "gw-small", `and ${counted(rest, "more share")}`),
+    ],
   );
 }
 
 function row(part: ContributionModel, i: number, several: boolean): HTMLElement {
   const { consumer, label, argument, arg_nr, output_nr, step } = part;
-  return element(
-    "tr",
-    {},
+  return element("tr", {}, [
     element("td", {}, String(step)),
-    element(
-      "td",
-      {},
+    element("td", {}, [
       consumer === null ? label : nodeLink(consumer, label, `contribution.${i}`),
       consumer !== null &&
         arg_nr !== null &&
         element("span", "gw-dim", ` as ${argumentName(argument, arg_nr)}`),
       several && element("span", "gw-dim", ` to output ${output_nr}`),
-    ),
+    ]),
     amount(part.grad),
     amount(part.total),
-  );
+  ]);
 }
 
 /** A tensor in a cell: its values if few, else its norm; `none` for no tensor. */

@@ -21,8 +21,8 @@ export function factList(rows: readonly [string, string][]): HTMLElement {
   return element(
     "dl",
     "gw-facts",
-    ...rows.map(([name, value]) =>
-      element("div", {}, element("dt", {}, name), element("dd", {}, value)),
+    rows.map(([name, value]) =>
+      element("div", {}, [element("dt", {}, name), element("dd", {}, value)]),
     ),
   );
 }
@@ -30,15 +30,12 @@ export function factList(rows: readonly [string, string][]): HTMLElement {
 /** The tensors that a node made, if there is more to show than the facts. */
 export function outputsSection(outputs: readonly OutputModel[], count: number): HTMLElement | null {
   if (outputs.length < 2) return null;
-  return section(
-    { key: "outputs", title: "Outputs", hint: String(count) },
+  return section({ key: "outputs", title: "Outputs", hint: String(count) }, [
     element(
       "ul",
       "gw-rows",
-      ...outputs.map(({ output_nr, name, shape, dtype, is_root }) =>
-        element(
-          "li",
-          {},
+      outputs.map(({ output_nr, name, shape, dtype, is_root }) =>
+        element("li", {}, [
           element("span", "gw-argument", String(output_nr)),
           name !== null && element("b", {}, name),
           element(
@@ -47,11 +44,11 @@ export function outputsSection(outputs: readonly OutputModel[], count: number): 
             [shape && formatShape(shape), dtype && shortDtype(dtype)].filter(Boolean).join(" · "),
           ),
           is_root && element("span", "gw-chip gw-chip-root", "output"),
-        ),
+        ]),
       ),
     ),
     andMore(count, outputs.length),
-  );
+  ]);
 }
 
 function python(value: boolean): string {

@@ -33,12 +33,14 @@ export function formulaSection(
       title: "Derivative",
       hint: came && grad_output?.length === 1 ? `came in ${briefly(came)}` : null,
     },
-    ...items,
-    ...others,
-    ...Array.from(new Set(formula.map(({ note }) => note)), (note) =>
-      note === null ? null : element("p", "gw-note", note),
-    ),
-    moreInputs(details),
+    [
+      ...items,
+      ...others,
+      ...Array.from(new Set(formula.map(({ note }) => note)), (note) =>
+        note === null ? null : element("p", "gw-note", note),
+      ),
+      moreInputs(details),
+    ],
   );
 }
 
@@ -58,12 +60,8 @@ function formulaItem(
 ): HTMLElement {
   const nr = formula?.arg_nr ?? input?.arg_nr ?? null;
   const argument = formula?.argument ?? input?.argument ?? null;
-  return element(
-    "div",
-    "gw-item",
-    element(
-      "div",
-      "gw-item-head",
+  return element("div", "gw-item", [
+    element("div", "gw-item-head", [
       element("span", "gw-argument", argumentName(argument, nr)),
       ...(input ? ["→", nodeLink(input.node, input.label, `formula.${nr}`)] : []),
       gradient && passedOn(gradient, local),
@@ -77,14 +75,14 @@ function formulaItem(
           },
           "torch's own formula",
         ),
-    ),
+    ]),
     formula && element("code", "gw-code", readable(formula.code)),
     // The outgoing number is above.
     formula !== null &&
       formula.numbers !== null &&
       !(local && Number.isFinite(Number(formula.numbers))) &&
       element("code", "gw-code gw-numbers", readable(formula.numbers)),
-  );
+  ]);
 }
 
 /** The outgoing gradient; for single numbers also the product: "−12 × 2 = −24". */
@@ -92,12 +90,10 @@ function passedOn(gradient: TensorSummary, local?: readonly [number, number]): H
   const shown = element("span", { class: "gw-passed", title: "passed on" }, briefly(gradient));
   if (!local) return shown;
   const [came, by] = local;
-  return element(
-    "span",
-    { class: "gw-product", title: "came in × local derivative = passed on" },
+  return element("span", { class: "gw-product", title: "came in × local derivative = passed on" }, [
     `${boardNumber(came)} × ${boardNumber(by)} = `,
     shown,
-  );
+  ]);
 }
 
 /** Write the shape itself for torch's saved sizes in code. */

@@ -13,8 +13,7 @@ export function functionSection(
 ): HTMLElement | null {
   if (found === null) return null;
   const checked = channel?.get("_checked");
-  return section(
-    { key: "function", title: oneLine(found.method) },
+  return section({ key: "function", title: oneLine(found.method) }, [
     found.place && lineView(found.place),
     found.code !== "" && element("code", "gw-code", found.code),
     sentence(found.note),
@@ -31,7 +30,7 @@ export function functionSection(
     checked && checked.node === id
       ? element("p", `gw-note${checked.agrees ? "" : " is-wrong"}`, checked.sentence)
       : null,
-  );
+  ]);
 }
 
 /** The operations that a backward ran, with their results. */
@@ -49,16 +48,14 @@ export function operationsSection({
   if (rest > 0) rows.push(element("li", "gw-dim", `and ${formatCount(rest)} more`));
   return section(
     { key: "operations", title: "What its backward ran", hint: formatCount(operation_count) },
-    element("ul", "gw-rows", ...rows),
+    element("ul", "gw-rows", rows),
   );
 }
 
 function row({ called, gave }: OperationModel): HTMLElement {
   const [, name = called] = /^aten\.(.+?)(?:\.default)?$/.exec(called) ?? [];
-  return element(
-    "li",
-    { title: called },
+  return element("li", { title: called }, [
     element("code", "gw-mono", oneLine(name)),
     gave && element("span", "gw-mono gw-dim", briefly(gave)),
-  );
+  ]);
 }

@@ -32,21 +32,18 @@ function reasonOf(details: DetailsModel, progress: Progress | null): string | nu
 export function tensorSection(details: DetailsModel): HTMLElement {
   const { value, value_note, shape, dtype, device, grad, grad_note, kind } = details;
   const known = shape && dtype && device ? tensorHead({ shape, dtype, device }) : null;
-  return section(
-    { key: "tensor", title: "Tensor", hint: known, open: false },
+  return section({ key: "tensor", title: "Tensor", hint: known, open: false }, [
     facts(details),
     value && element("div", { "data-section": "value" }, tensorView(value, "value")),
     sentence(value?.origin ?? (kind === "leaf" ? null : value_note)),
     grad &&
-      element(
-        "div",
-        { "data-section": "grad" },
+      element("div", { "data-section": "grad" }, [
         element("b", {}, ".grad"),
         tensorView(grad, "grad"),
-      ),
+      ]),
     kind === "op" && grad === null && sentence(grad_note.grad),
     outputsSection(details.outputs, details.output_count),
-  );
+  ]);
 }
 
 /** The incoming and outgoing gradients in full, if they have more than a few numbers. */
@@ -62,29 +59,25 @@ export function flowSections(details: DetailsModel): HTMLElement[] {
 
 function gradOutput({ grad_output, outputs, output_count }: DetailsModel): HTMLElement {
   const all = grad_output ?? [];
-  return section(
-    { key: "grad_output", title: "Gradient that flowed in", open: all.length > 1 },
+  return section({ key: "grad_output", title: "Gradient that flowed in", open: all.length > 1 }, [
     ...all.map((gradient, i) =>
-      element(
-        "div",
-        "gw-item",
+      element("div", "gw-item", [
         all.length > 1 && element("div", "gw-item-head", outputs[i]?.name ?? `output ${i}`),
         gradient === null
           ? sentence("None arrived for this output.")
           : tensorView(gradient, `grad_output.${i}`),
-      ),
+      ]),
     ),
     andMore(Math.max(output_count, all.length), all.length),
-  );
+  ]);
 }
 
 function gradInput(details: DetailsModel): HTMLElement {
   const { grad_input, inputs } = details;
-  return section(
-    { key: "grad_input", title: "Gradients passed on", open: false },
+  return section({ key: "grad_input", title: "Gradients passed on", open: false }, [
     ...(grad_input ?? []).map((gradient, i) => passedOn(gradient, inputs[i], i)),
     moreInputs(details),
-  );
+  ]);
 }
 
 function passedOn(
@@ -92,19 +85,15 @@ function passedOn(
   input: DetailsModel["inputs"][number] | undefined,
   i: number,
 ): HTMLElement {
-  return element(
-    "div",
-    "gw-item",
+  return element("div", "gw-item", [
     input !== undefined &&
-      element(
-        "div",
-        "gw-item-head",
+      element("div", "gw-item-head", [
         element("span", "gw-argument", argumentName(input.argument, input.arg_nr)),
         "→",
         nodeLink(input.node, input.label, `grad_input.${i}`),
-      ),
+      ]),
     gradient === null
       ? sentence("None was passed on here.")
       : tensorView(gradient, `grad_input.${i}`),
-  );
+  ]);
 }

@@ -48,8 +48,8 @@ export function inputRows(
   return element(
     "ul",
     "gw-rows",
-    ...rows.map(({ nr, argument, content }) =>
-      element("li", {}, element("span", "gw-argument", argumentName(argument, nr)), ...content),
+    rows.map(({ nr, argument, content }) =>
+      element("li", {}, [element("span", "gw-argument", argumentName(argument, nr)), ...content]),
     ),
   );
 }
@@ -65,19 +65,15 @@ const MOST_CONSUMERS = 50;
 /** The first consumers. */
 export function consumerRows(consumers: readonly ConsumerModel[], count: number): HTMLElement {
   const rest = count - MOST_CONSUMERS;
-  return element(
-    "ul",
-    "gw-rows",
+  return element("ul", "gw-rows", [
     ...consumers
       .slice(0, MOST_CONSUMERS)
       .map((consumer, i) =>
-        element(
-          "li",
-          {},
+        element("li", {}, [
           nodeLink(consumer.node, consumer.label, `consumer.${i}`),
           element("span", "gw-dim", `as ${argumentName(consumer.argument, consumer.arg_nr)}`),
-        ),
+        ]),
       ),
     rest > 0 && element("li", "gw-dim", `and ${rest} more`),
-  );
+  ]);
 }

@@ -35,9 +35,9 @@ export function moduleView(
   const { kind, isInferred, operations, parameters } = facts;
   const known = isInferred ? "inferred" : "watched";
   const list = (title: string, count: number, items: Item[], rest: number) => {
-    const rows = items.map((item) => element("li", {}, ...item));
+    const rows = items.map((item) => element("li", {}, item));
     if (rest > 0) rows.push(element("li", "gw-dim", `and ${formatCount(rest)} more`));
-    const body = element("ul", "gw-rows", ...rows);
+    const body = element("ul", "gw-rows", rows);
     return section(
       { key: `module ${title}`, title, hint: formatCount(count), open: count > 0 },
       body,
@@ -52,9 +52,7 @@ export function moduleView(
     return list(title, ids.length, items, ids.length - MOST_LISTED);
   };
   return [
-    element(
-      "div",
-      "gw-heading",
+    element("div", "gw-heading", [
       element("h2", "gw-title", oneLine(paths[0].replaceAll("/", "."))),
       element(
         "div",
@@ -64,11 +62,11 @@ export function moduleView(
       element(
         "p",
         "gw-actions",
-        ...actions.map(([text, run]) =>
+        actions.map(([text, run]) =>
           button({ label: text, text, class: "gw-button gw-diagnose" }, run),
         ),
       ),
-    ),
+    ]),
     sentence(regionOf(graph, paths[0])?.about ?? null),
     factList(rowsOf(facts)),
     list(

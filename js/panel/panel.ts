@@ -69,8 +69,7 @@ export class Panel {
     this.element = element(
       "div", // no landmark: a notebook may have many
       { class: "gw-panel", role: "group", "aria-label": "Details" },
-      element("div", "gw-panel-bar", this.bar, close),
-      this.body,
+      [element("div", "gw-panel-bar", [this.bar, close]), this.body],
     );
     this.body.addEventListener("click", ({ target }) => {
       const link = (target as Element).closest<HTMLElement>("[data-goto], [data-module]");
@@ -246,7 +245,7 @@ function valueSection(details: DetailsModel): HTMLElement | null {
   const said = kind !== "call" ? null : sentence(value ? value.origin : value_note);
   if (!value && !said) return null;
   const view = value && tensorView(value, "value");
-  return section({ key: "value", title: "Value", hint: value ? null : "not known" }, view, said);
+  return section({ key: "value", title: "Value", hint: value ? null : "not known" }, [view, said]);
 }
 
 /** Why a static graph has no gradients. */
@@ -259,11 +258,10 @@ function inputsSection(details: DetailsModel): HTMLElement | null {
   if (input_count === 0) return null;
   const rows = inputRows(inputs, no_grad_inputs, constants);
   const count = String(input_count);
-  return section(
-    { key: "inputs", title: "Inputs", hint: count, open: false },
+  return section({ key: "inputs", title: "Inputs", hint: count, open: false }, [
     rows,
     moreInputs(details),
-  );
+  ]);
 }
 
 function consumersSection({ consumers, consumer_count, kind }: DetailsModel): HTMLElement | null {
@@ -308,16 +306,12 @@ function heading(
   const isConstant = node?.kind === "constant" && node.label !== node.op;
   const name = known ?? node?.name ?? (isConstant ? node.label : null);
   const op = node?.op ?? "";
-  return element(
-    "div",
-    "gw-heading",
+  return element("div", "gw-heading", [
     element("h2", "gw-title", name ?? op),
     name !== null && element("div", "gw-mono gw-dim gw-op-name", op),
     module !== null &&
       module !== undefined &&
-      element(
-        "div",
-        "gw-dim gw-module",
+      element("div", "gw-dim gw-module", [
         "in ",
         // A module with a numeric name takes its box' name.
         moduleLink(
@@ -325,15 +319,13 @@ function heading(
           /^\d+$/.test(module) ? groupTitle(node?.namespace ?? module, graph) : module,
         ),
         (node?.kind === "op" || node?.kind === "leaf") && node.inferred ? " (inferred)" : null,
-      ),
-  );
+      ]),
+  ]);
 }
 
 function graphSummary(graph: GraphModel): HTMLElement {
   const { nodes, edges } = autogradSize(graph);
-  return element(
-    "div",
-    "gw-summary",
+  return element("div", "gw-summary", [
     element("h2", "gw-title", graphName(graph)),
     element(
       "p",
@@ -344,15 +336,14 @@ function graphSummary(graph: GraphModel): HTMLElement {
           : "Click a node to see its tensor and gradients, a module's box to see what is in it."
       }`,
     ),
-  );
+  ]);
 }
 
 /** The explanation of a node, with its operation's schema. */
 function aboutSection({ about, forward, op }: DetailsModel): HTMLElement {
-  return section(
-    { key: "about", title: `About ${oneLine(op)}`, open: false },
+  return section({ key: "about", title: `About ${oneLine(op)}`, open: false }, [
     element("p", "gw-about", about),
     forward !== null &&
       element("code", { class: "gw-forward", title: "The forward operation" }, forward),
-  );
+  ]);
 }

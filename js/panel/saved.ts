@@ -14,28 +14,26 @@ export function savedSection(saved: readonly SavedModel[], count: number): HTMLE
       hint: saved.length === 0 ? "nothing" : freed ? "freed" : counted(count, "value"),
       open: false,
     },
-    ...(saved.length === 0
-      ? [element("p", "gw-note", "This node needs no values of the forward pass.")]
-      : saved.map(savedItem)),
-    andMore(count, saved.length),
+    [
+      ...(saved.length === 0
+        ? [element("p", "gw-note", "This node needs no values of the forward pass.")]
+        : saved.map(savedItem)),
+      andMore(count, saved.length),
+    ],
   );
 }
 
 function savedItem({ name, summary, scalar, freed, note }: SavedModel): HTMLElement {
   const plain = summary === null && !freed && (scalar !== null || note === null);
-  return element(
-    "div",
-    "gw-item",
-    element(
-      "div",
-      "gw-item-head",
+  return element("div", "gw-item", [
+    element("div", "gw-item-head", [
       element("span", "gw-argument", name),
       plain && element("span", "gw-mono", pythonText(scalar)),
       freed && element("span", "gw-chip gw-chip-freed", "freed"),
-    ),
+    ]),
     note !== null && element("p", "gw-note", note),
     summary !== null && tensorView(summary, `saved.${name}`),
-  );
+  ]);
 }
 
 /** Format a plain value like Python. */

@@ -27,16 +27,14 @@ interface SectionHead {
 /** A section with a heading that opens and closes it. */
 export function section(
   { key, title, hint = null, open = true }: SectionHead,
-  ...children: (Node | string | null | false)[]
+  children: Parameters<typeof element>[2],
 ): HTMLElement {
-  const heading = element(
-    "summary",
-    { "data-focus": `${key}.heading`, ...KEEP_KEYS },
+  const heading = element("summary", { "data-focus": `${key}.heading`, ...KEEP_KEYS }, [
     element("span", "gw-section-title", title),
     hint !== null && element("span", "gw-section-hint", hint),
-  );
-  const body = element("div", "gw-section-body", ...children);
-  return element("details", { class: "gw-section", "data-section": key, open }, heading, body);
+  ]);
+  const body = element("div", "gw-section-body", children);
+  return element("details", { class: "gw-section", "data-section": key, open }, [heading, body]);
 }
 
 /** A section that says why a part could not be computed; null if it was. */

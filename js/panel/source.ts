@@ -8,14 +8,10 @@ import { section } from "./sections";
 export function sourceSection(details: DetailsModel): HTMLElement | null {
   const { source, call, inplace } = details;
   if (source === null && call === null) return null;
-  return element(
-    "div",
-    { class: "gw-source", "data-section": "source" },
+  return element("div", { class: "gw-source", "data-section": "source" }, [
     source !== null && lineView(source),
     (call !== null || inplace) &&
-      element(
-        "div",
-        "gw-source-call",
+      element("div", "gw-source-call", [
         call !== null && element("span", "gw-dim", "called "),
         call !== null && element("code", "gw-mono", oneLine(call)),
         inplace &&
@@ -27,20 +23,18 @@ export function sourceSection(details: DetailsModel): HTMLElement | null {
             },
             "in place",
           ),
-      ),
-  );
+      ]),
+  ]);
 }
 
 /** A line of the user's program: its place and its text. */
 export function lineView({ file, line, text, function: name }: SourceModel): HTMLElement {
   const place = `${lastParts(file)}:${line}`;
   const within = name === "<module>" ? "" : ` in ${name}`;
-  return element(
-    "div",
-    { class: "gw-source-line", title: `${file}:${line}${within}` },
+  return element("div", { class: "gw-source-line", title: `${file}:${line}${within}` }, [
     element("span", "gw-source-place", place),
     text !== "" && element("code", "gw-source-text", text),
-  );
+  ]);
 }
 
 export function isSameLine(a: SourceModel | null, b: SourceModel | null): boolean {
@@ -58,20 +52,16 @@ export function cutsSection(cuts: readonly CutModel[]): HTMLElement | null {
   if (cuts.length === 0) return null;
   return section(
     { key: "cuts", title: "Cut off from", hint: cuts.length > 1 ? String(cuts.length) : null },
-    ...cuts.map(({ how, node, label, line, region }, i) =>
-      element(
-        "div",
-        "gw-item",
-        element(
-          "div",
-          "gw-item-head",
+    cuts.map(({ how, node, label, line, region }, i) =>
+      element("div", "gw-item", [
+        element("div", "gw-item-head", [
           nodeLink(node, label, `cut.${i}`),
           element("span", "gw-chip gw-chip-cut", how === "alias" ? "inferred" : how),
-        ),
+        ]),
         line !== null && lineView(line),
         region !== null && element("div", "gw-dim", "Gradients were switched off at"),
         region !== null && lineView(region),
-      ),
+      ]),
     ),
   );
 }

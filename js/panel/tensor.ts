@@ -22,9 +22,7 @@ export function isFew({ values, numel, truncated }: TensorSummary): boolean {
 
 /** A tensor: its type, values and statistics. */
 export function tensorView(summary: TensorSummary, key: string): HTMLElement {
-  return element(
-    "div",
-    "gw-tensor",
+  return element("div", "gw-tensor", [
     element("div", "gw-tensor-head", tensorHead(summary)),
     summary.note !== null && element("p", "gw-note", summary.note),
     summary.values !== null && valuesTable(summary, key),
@@ -36,7 +34,7 @@ export function tensorView(summary: TensorSummary, key: string): HTMLElement {
         )
       : null,
     statistics(summary),
-  );
+  ]);
 }
 
 /** `(64, 3) · float32 · cpu` */
@@ -92,16 +90,14 @@ function statistics(summary: TensorSummary): HTMLElement | null {
         stat(name, formatCount(value), counted(value, "value"), name !== "zeros" && value > 0),
       ),
   ];
-  return cells.length === 0 ? null : element("dl", "gw-stats", ...cells);
+  return cells.length === 0 ? null : element("dl", "gw-stats", cells);
 }
 
 function stat(name: string, text: string, title: string, alarm: boolean): HTMLElement {
-  return element(
-    "div",
-    { class: alarm ? "gw-stat is-alarming" : "gw-stat", title },
+  return element("div", { class: alarm ? "gw-stat is-alarming" : "gw-stat", title }, [
     element("dt", {}, name),
     element("dd", {}, text),
-  );
+  ]);
 }
 
 type Scalar = JsonNumber | boolean;
@@ -182,41 +178,35 @@ function valuesTable({ values, indices, dtype }: TensorSummary, key: string): HT
   return element(
     "div",
     { ...focusable("gw-values", "Values"), ...kept },
-    ...parts.map((part) => sliceTable(part, float)),
+    parts.map((part) => sliceTable(part, float)),
   );
 }
 
 function sliceTable({ heading, rows, columns }: Slice, float: boolean): HTMLElement {
-  return element(
-    "table",
-    {},
+  return element("table", {}, [
     heading !== null && element("caption", {}, heading),
     columns !== null &&
       element(
         "thead",
         {},
-        element(
-          "tr",
-          {},
+        element("tr", {}, [
           element("td", {}),
           ...columns.map((label) => element("th", { scope: "col" }, label)),
-        ),
+        ]),
       ),
     element(
       "tbody",
       {},
-      ...rows.map(({ label, cells }) =>
-        element(
-          "tr",
-          {},
+      rows.map(({ label, cells }) =>
+        element("tr", {}, [
           label !== "" && element("th", { scope: "row" }, label),
           ...cells.map(({ value, title }) =>
             element("td", { title, class: cellClass(value) }, formatNumber(value, float)),
           ),
-        ),
+        ]),
       ),
     ),
-  );
+  ]);
 }
 
 function cellClass(value: Scalar): string | null {

@@ -48,8 +48,8 @@ function written(value: string): string {
 }
 
 /** The root of all style sheets' rules, with the sheet of the table. */
-export function rootElement(name = "gradwalk", ...children: HTMLElement[]): HTMLElement {
-  return element("div", name, element("style", {}, sheet()), ...children);
+export function rootElement(name = "gradwalk", children: HTMLElement | readonly HTMLElement[] = []): HTMLElement {
+  return element("div", name, [element("style", {}, sheet()), ...[children].flat()]);
 }
 
 /** The theme and the surroundings that an element's looks depend on. */

@@ -55,16 +55,17 @@ function operationsTable(
     const label = oneLine(operation.label);
     return tableRow(
       selectLink(label, () => select(operation.place)),
-      element("td", "", oneLine(operation.where)),
-      element("td", operation.how === "unknown" ? "gw-absent" : "", oneLine(operation.sentence)),
+      [
+        element("td", "", oneLine(operation.where)),
+        element("td", operation.how === "unknown" ? "gw-absent" : "", oneLine(operation.sentence)),
+      ],
     );
   });
   const columns = ["operation", "where", "in compiled code"];
   const left = operations.length - rows.length;
   const more = left > 0 ? [element("p", "gw-about", `and ${counted(left, "more operation")}`)] : [];
-  return scroller(
-    "What became of each operation",
+  return scroller("What became of each operation", [
     table(columns, rows, { class: "gw-table" }),
     ...more,
-  );
+  ]);
 }

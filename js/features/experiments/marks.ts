@@ -98,12 +98,10 @@ function editMark(
       : words(0, 4, word);
   const wide = kind === "cut" ? 24 : Math.max(24, 8 * word.length);
   const box = { x: -wide / 2, y: -12, width: wide, height: 24, rx: 12 };
-  const badge = svgElement(
-    "g",
-    { class: "gw-edit-badge", transform: `translate(${x},${y})` },
+  const badge = svgElement("g", { class: "gw-edit-badge", transform: `translate(${x},${y})` }, [
     svgElement("rect", box),
     sign,
-  );
+  ]);
   const [left, top, right, bottom] = drawn.bounds;
   // On a short line a tag would cover its ends; the panel has these words too.
   if (told && Math.hypot(right - left, bottom - top) > ROOM) {
@@ -132,22 +130,18 @@ function newNumber(
   const inner = { x: box.x + 1, y: box.y + 1, width: width - 2, height: height - 2, rx: 6 };
   const ground = svgElement("rect", { class: "gw-new-ground", ...inner });
   if (cell === "full")
-    return svgElement(
-      "g",
-      "gw-new-grad is-full",
+    return svgElement("g", "gw-new-grad is-full", [
       ground,
       words(x, box.y + 19, was, "gw-was"),
       words(x, box.y + height - 17, now),
-    );
+    ]);
   const room = width - measure(now, "digits") - 3 * PAD;
   const old = [was, text].find((one) => measure(one, "shape") < room);
-  return svgElement(
-    "g",
-    "gw-new-grad",
+  return svgElement("g", "gw-new-grad", [
     ground,
     ...(old ? [words(box.x + PAD, y + 3.5, old, "gw-was")] : []),
     words(box.x + width - PAD, y + 4.5, now),
-  );
+  ]);
 }
 
 /** A tag at the lower edge of a leaf. */
@@ -164,13 +158,11 @@ function leafTag(scene: Scene, index: number, text: string, measure: Measure): S
     height: shape.height + 4,
     rx: 14,
   };
-  return svgElement(
-    "g",
-    "gw-leaf-change",
+  return svgElement("g", "gw-leaf-change", [
     svgElement("rect", { class: "gw-leaf-changed", ...outline }),
     svgElement("rect", { x: middle - width / 2, y: top, width, height: TAG_HEIGHT, rx: 4 }),
     words(middle, top + 12.5, text),
-  );
+  ]);
 }
 
 function words(x: number, y: number, text: string, name = ""): SVGElement {

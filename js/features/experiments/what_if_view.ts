@@ -51,16 +51,14 @@ const MOST_OFFERED = 50;
 export function whatIfView(shown: WhatIfShown, actions: WhatIfActions): HTMLElement {
   const { edits, offered, answer } = shown;
   const rest = offered.length - MOST_OFFERED;
-  return element(
-    "section",
-    { class: "gw-what-if", "aria-label": "What if" },
+  return element("section", { class: "gw-what-if", "aria-label": "What if" }, [
     ...shown.shares.map((share, i) => shareRow(share, i, shown, actions)),
     element("h3", "gw-what-if-title", "What if"),
     offered.length > 0 &&
       element(
         "ul",
         "gw-edge-list",
-        ...offered.slice(0, MOST_OFFERED).map((edge, i) => edgeRow(edge, i, shown, actions)),
+        offered.slice(0, MOST_OFFERED).map((edge, i) => edgeRow(edge, i, shown, actions)),
       ),
     rest > 0 && element("p", "gw-small", `and ${counted(rest, "more edge")}`),
     offered.length === 0 &&
@@ -72,7 +70,7 @@ export function whatIfView(shown: WhatIfShown, actions: WhatIfActions): HTMLElem
     answer && !answer.failed && leafTable(answer, edits, actions),
     answer?.code && codeBlock(answer.code),
     answer && !answer.failed && notes(answer, shown.edges.graph.nodes.filter(isAutograd).length),
-  );
+  ]);
 }
 
 function shareRow(
@@ -144,16 +142,14 @@ export function edgeTools(
   undo.disabled = now === null;
   factor.dataset.focus = `${key}.factor`;
   instead.dataset.focus = `${key}.instead`;
-  return element(
-    "span",
-    { class: "gw-edge-tools", role: "group", "aria-label": `Edit ${label}` },
+  return element("span", { class: "gw-edge-tools", role: "group", "aria-label": `Edit ${label}` }, [
     cut,
     element("span", { class: "gw-times", "aria-hidden": "true" }, "×"),
     factor,
     element("span", { class: "gw-times", "aria-hidden": "true" }, "="),
     instead,
     undo,
-  );
+  ]);
 }
 
 /** A field for numbers. `take` receives each valid number, and null for an empty field. */
@@ -189,12 +185,10 @@ const UNDO = "M6 3L2.500 6.500L6 10M2.500 6.500h7a4 4 0 0 1 0 8H7";
 
 function edgeRow(edge: EdgeId, i: number, shown: WhatIfShown, actions: WhatIfActions): HTMLElement {
   const label = shown.edges.label(edge);
-  return element(
-    "li",
-    {},
+  return element("li", {}, [
     element("span", { class: "gw-edge-name", title: oneLine(label) }, oneLine(label)),
     edgeTools(edge, shown, actions, `edge.${i}`),
-  );
+  ]);
 }
 
 function editList({ edits, answer, edges }: WhatIfShown, { edit }: WhatIfActions): HTMLElement {
@@ -202,14 +196,12 @@ function editList({ edits, answer, edges }: WhatIfShown, { edit }: WhatIfActions
     { label: "Undo all edits", text: "undo all", class: "gw-link", focus: "edits.all" },
     () => edit([]),
   );
-  return element(
-    "div",
-    "gw-edits",
-    element("p", "gw-edits-head", counted(edits.length, "edit"), edits.length > 1 && all),
+  return element("div", "gw-edits", [
+    element("p", "gw-edits-head", [counted(edits.length, "edit"), edits.length > 1 && all]),
     element(
       "ol",
       "gw-edit-list",
-      ...edits.map((one, i) => {
+      edits.map((one, i) => {
         const told = answer?.edits[i] ?? null;
         const label =
           told?.label ??
@@ -217,7 +209,7 @@ function editList({ edits, answer, edges }: WhatIfShown, { edit }: WhatIfActions
         return editItem(one, i, { edits, told, label: oneLine(label), edit });
       }),
     ),
-  );
+  ]);
 }
 
 /** An edit of the list: a toggle, its effect, its name, and undo. */
@@ -265,20 +257,16 @@ function editItem(
     told &&
     !one.off &&
     `${gradText(told.was)} → ${one.kind === "cut" ? "nothing" : gradText(told.now)}`;
-  return element(
-    "li",
-    { class: one.off ? "is-off" : null },
+  return element("li", { class: one.off ? "is-off" : null }, [
     on,
     element("b", {}, editText(one)),
     element("span", { class: "gw-edge-name", title: label }, label),
     undo,
-    element(
-      "span",
-      "gw-edit-about",
+    element("span", "gw-edit-about", [
       name,
       element("span", { class: "gw-dim", title: flows || null }, one.off ? "off" : flows),
-    ),
-  );
+    ]),
+  ]);
 }
 
 function leafTable(
@@ -288,8 +276,7 @@ function leafTable(
 ): HTMLElement {
   const { leaves, leaf_count, names } = answer;
   const rest = leaf_count - leaves.length;
-  return scroller(
-    "Leaves",
+  return scroller("Leaves", [
     names.length > 0
       ? comparison(answer, edits, actions)
       : table(
@@ -298,7 +285,7 @@ function leafTable(
           "gw-table gw-leaf-changes",
         ),
     rest > 0 && element("p", "gw-small", `and ${counted(rest, "more leaf", "more leaves")}`),
-  );
+  ]);
 }
 
 /** The leaves with each name's edits alone, and with all active edits if that differs. */
@@ -313,15 +300,14 @@ function comparison(
   const found = table(
     ["leaf", "before", ...names.map(oneLine), ...(showsAll ? ["all on"] : [])],
     leaves.map((leaf) =>
-      tableRow(
-        leafLink(leaf, actions),
+      tableRow(leafLink(leaf, actions), [
         element("td", {}, gradText(leaf.before)),
         ...leaf.named.map(({ after, changed }) =>
           element("td", { class: changed ? "is-changed" : null }, gradText(after)),
         ),
         showsAll &&
           element("td", { class: leaf.difference ? "is-changed" : null }, gradText(leaf.after)),
-      ),
+      ]),
     ),
     "gw-table gw-leaf-changes is-compared",
   );
@@ -341,14 +327,12 @@ function leafLink(leaf: LeafChangeModel, { goTo }: WhatIfActions): HTMLElement {
 
 function leafRow(leaf: LeafChangeModel, actions: WhatIfActions): HTMLElement {
   const percent = percentText(leaf);
-  return element(
-    "tr",
-    { class: leaf.difference ? "is-changed" : null },
+  return element("tr", { class: leaf.difference ? "is-changed" : null }, [
     element("th", { scope: "row" }, leafLink(leaf, actions)),
     element("td", {}, gradText(leaf.before)),
     element("td", {}, gradText(leaf.after)),
     element("td", { title: percent }, changeText(leaf)),
-  );
+  ]);
 }
 
 function codeBlock(code: string): HTMLElement {
@@ -365,12 +349,10 @@ function codeBlock(code: string): HTMLElement {
       );
     },
   );
-  return element(
-    "div",
-    "gw-real",
-    element("p", "gw-edits-head", "To do it for real", copy),
+  return element("div", "gw-real", [
+    element("p", "gw-edits-head", ["To do it for real", copy]),
     element("pre", focusable("gw-code", "Python"), code.trimEnd()),
-  );
+  ]);
 }
 
 function notes(answer: WhatIfModel, total: number): HTMLElement {
@@ -380,6 +362,6 @@ function notes(answer: WhatIfModel, total: number): HTMLElement {
   return element(
     "div",
     "gw-small",
-    ...[ran, ...answer.notes].map((text) => element("p", "gw-small", text)),
+    [ran, ...answer.notes].map((text) => element("p", "gw-small", text)),
   );
 }

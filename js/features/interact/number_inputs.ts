@@ -173,9 +173,11 @@ export function differencePins(differences: readonly DifferenceModel[]): Pin[] {
           ? "The gradient agrees with the finite difference, as far as that can tell"
           : "The finite difference says something else than the gradient",
       },
-      element("span", { "aria-hidden": "true" }, agrees ? "✓" : "≠"),
-      element("span", "gw-quotient", oneLine(quotient)),
-      element("b", {}, typeof value === "number" ? fourDigits(value) : value),
+      [
+        element("span", { "aria-hidden": "true" }, agrees ? "✓" : "≠"),
+        element("span", "gw-quotient", oneLine(quotient)),
+        element("b", {}, typeof value === "number" ? fourDigits(value) : value),
+      ],
     ),
   }));
 }

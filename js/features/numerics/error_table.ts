@@ -17,14 +17,12 @@ export function createErrorTable(select: (place: number) => void): ErrorTable {
   const said = element("p", "gw-about");
   const key = element("div", "gw-colour-key");
   const box = scroller("Where error arises");
-  const section = element(
-    "section",
-    { class: "gw-errors", hidden: true },
+  const section = element("section", { class: "gw-errors", hidden: true }, [
     element("h2", "gw-table-title", "Where error arises"),
     said,
     key,
     box,
-  );
+  ]);
   let rows: [number, HTMLElement][] = [];
   let selected: number | null = null;
   const mark = () => {
@@ -61,6 +59,6 @@ function rowOf(source: ErrorSourceModel, select: (place: number) => void): HTMLE
   ];
   return tableRow(
     selectLink(label, () => select(source.place)),
-    ...cells.map(([text, isOut]) => element("td", isOut ? "is-different" : "", text)),
+    cells.map(([text, isOut]) => element("td", isOut ? "is-different" : "", text)),
   );
 }

@@ -118,10 +118,8 @@ function sign(node: SceneNode, model: ErrorModel, isFirst: boolean): SVGElement 
   const y = node.y - node.shape.height / 2 - node.shape.outline - 3;
   const text = svgText(words, { x: left + width / 2, y: y + 3.4 });
   const kind = model.leaves ? "gw-error-sign is-out" : "gw-error-sign";
-  return svgElement(
-    "g",
-    isFirst ? `${kind} is-first` : kind,
+  return svgElement("g", isFirst ? `${kind} is-first` : kind, [
     svgElement("rect", { x: left, y: y - HEIGHT / 2, width, height: HEIGHT, rx: 3 }),
     text,
-  );
+  ]);
 }

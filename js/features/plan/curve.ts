@@ -43,12 +43,10 @@ export class MemoryCurve {
 
   /** `goTo` selects a node, of a point in backward or before it. */
   constructor(private readonly goTo: (node: number, isBackward: boolean) => void) {
-    const picture = svgElement(
-      "svg",
-      { preserveAspectRatio: "none", "aria-hidden": "true" },
+    const picture = svgElement("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, [
       this.area,
       this.split,
-    );
+    ]);
     this.chart.append(picture, this.peak, this.marker);
     this.element.append(this.phases, this.chart, this.words);
     this.chart.addEventListener("pointermove", (event) => this.move(this.under(event)));

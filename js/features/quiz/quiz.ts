@@ -173,7 +173,7 @@ class Field {
     const reveal = button({ label: `Reveal ${name}`, text: "Reveal", class: "gw-link" }, () =>
       send({ kind: "reveal", node }),
     );
-    this.bubble = element("div", "gw-hint", this.words, element("div", {}, again, " ", reveal));
+    this.bubble = element("div", "gw-hint", [this.words, element("div", {}, [again, " ", reveal])]);
   }
 
   get hasFocus(): boolean {

@@ -72,16 +72,18 @@ export function ranksSection(
     shown < count && `${formatCount(shown)} of ${formatCount(count)} ranks`,
     odd.length > 0 && `\u25c6 ${who} not as most`,
   ].filter((words) => words !== false);
-  const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body);
+  const table = element("table", {}, [element("thead", {}, element("tr", {}, heads)), body]);
   return section(
     {
       key: "ranks",
       title: "On each rank",
       hint: `${formatCount(count)} ${count === 1 ? "rank" : "ranks"}`,
     },
-    element("div", { class: "gw-shares is-ranks", "data-scroll": "ranks" }, table),
-    told.length > 0 &&
-      element("p", { class: "gw-small", title: odd.length > 0 ? ODD : null }, told.join("; ")),
+    [
+      element("div", { class: "gw-shares is-ranks", "data-scroll": "ranks" }, table),
+      told.length > 0 &&
+        element("p", { class: "gw-small", title: odd.length > 0 ? ODD : null }, told.join("; ")),
+    ],
   );
 }
 
@@ -108,22 +110,22 @@ function rankRow(
       title: odd ? ODD : null,
       "aria-current": rank === shown ? "true" : null,
     },
-    element(
-      "td",
-      {},
-      show && rank !== shown
-        ? button({ class: "gw-link", label: `Show rank ${rank}`, text: number }, () => show(rank))
-        : number,
-      odd &&
-        element("span", { class: "gw-odd", role: "img", "aria-label": "not as most" }, "\u25c6"),
-    ),
-    own,
-    ...columns.slice(2).map((column) => {
-      if (!isNumber(column))
-        return amount(row[column], column === "reduced" ? "none" : "–", MOST_NUMBERS);
-      const place = row[column];
-      return element("td", {}, place === null ? "–" : String(place + 1));
-    }),
+    [
+      element("td", {}, [
+        show && rank !== shown
+          ? button({ class: "gw-link", label: `Show rank ${rank}`, text: number }, () => show(rank))
+          : number,
+        odd &&
+          element("span", { class: "gw-odd", role: "img", "aria-label": "not as most" }, "\u25c6"),
+      ]),
+      own,
+      ...columns.slice(2).map((column) => {
+        if (!isNumber(column))
+          return amount(row[column], column === "reduced" ? "none" : "–", MOST_NUMBERS);
+        const place = row[column];
+        return element("td", {}, place === null ? "–" : String(place + 1));
+      }),
+    ],
   );
 }
 

@@ -16,13 +16,13 @@ export function createRankChoice(choose: (rank: number) => void): RankChoice {
     "aria-label": "Rank whose graph and numbers are shown",
     ...KEEP_KEYS,
   });
-  const label = element("label", "gw-rank-choice", element("span", {}, "rank"), select);
+  const label = element("label", "gw-rank-choice", [element("span", {}, "rank"), select]);
   const words = element("span", "gw-rank-words");
   /** A click shows the nodes and edges that only other ranks have. */
   const more = element("button", { type: "button", class: "gw-rank-more", ...KEEP_KEYS });
   let next = 0;
   more.addEventListener("click", () => choose(next));
-  const whole = element("span", { class: "gw-group", hidden: true }, more, label, words);
+  const whole = element("span", { class: "gw-group", hidden: true }, [more, label, words]);
   let known = "";
   select.addEventListener("change", () => {
     select.ariaBusy = "true";
