@@ -333,6 +333,6 @@ class GraphView {
   /** Select a node and move to it. */
   private goTo(node: number): void {
     this.side.select(node);
-    this.picture.folds.reveal(node, true);
+    this.picture.folds.reveal(node);
   }
 }

@@ -167,11 +167,11 @@ describe("boxes", () => {
     await mouse("click", '.gw-group-frame[data-path="net/block/1"] .gw-frame-sign');
     const [x, y] = numbersIn(one(".gw-svg .gw-closed").getAttribute("transform"));
     const box = one(".gw-svg .gw-closed .gw-box");
-    const before = seen(x, y + Number(box.getAttribute("y")));
+    const before = seen(x + Number(box.getAttribute("x")), y + Number(box.getAttribute("y")));
     await mouse("click", ".gw-open-sign");
     const frame = one('.gw-group-frame[data-path="net/block/1"] .gw-frame-box');
-    const [fx, fy, width] = ["x", "y", "width"].map((name) => Number(frame.getAttribute(name)));
-    const after = seen(fx + width / 2, fy);
+    const [fx, fy] = ["x", "y"].map((name) => Number(frame.getAttribute(name)));
+    const after = seen(fx, fy);
     expect(after[0]).toBeCloseTo(before[0], 3);
     expect(after[1]).toBeCloseTo(before[1], 3);
   });
@@ -248,6 +248,36 @@ describe("a hidden node", () => {
       "block.30",
     );
     expect(all('.gw-svg .gw-bar[data-group="net/block/30"]')).toEqual([]);
+  });
+
+  it("is shown at the same scale, where its box was, by a selection and by a finding", async () => {
+    const { channel, one, node, idOf } = await view(blocks(80));
+    const place = () => numbersIn(one(".gw-layer").getAttribute("transform"));
+    const cornerOf = (box: Element, x: number, y: number) => {
+      const [dx, dy, k] = place();
+      const [left, top] = ["x", "y"].map((name) => Number(box.getAttribute(name)));
+      return [k * (x + left) + dx, k * (y + top) + dy].map(Math.round);
+    };
+    const scale = place()[2];
+    for (const [block, how] of [
+      [30, () => channel.change("selected", idOf("h30"))],
+      [12, () => one(".gw-finding-message").click()],
+    ] as const) {
+      const nodes = [idOf(`h${block}`)];
+      channel.change("_findings", [
+        { kind: "vanishing", severity: "warning", nodes, message: "It vanishes.", numbers: [] },
+      ]);
+      const path = `net/block/${block}`;
+      const bar = one(`.gw-svg .gw-bar[data-group="${path}"]`);
+      const [x, y] = numbersIn(bar.getAttribute("transform"));
+      const before = cornerOf(bar.querySelector(".gw-box") as Element, x, y);
+      how();
+      await nextFrame();
+      expect(place()[2]).toBe(scale);
+      expect(node(`h${block}`).classList).toContain("is-selected");
+      const frame = one(`.gw-group-frame[data-path="${path}"] .gw-frame-box`);
+      expect(cornerOf(frame, 0, 0)).toEqual(before);
+    }
   });
 
   it("is shown by a search, one at a time, until the search ends", async () => {

@@ -82,12 +82,12 @@ class Comparison {
       const place = channel.get("_steps")[step]?.node;
       if (place === undefined) return;
       this.select(place);
-      this.grid.reveal(place, true);
+      this.grid.reveal(place);
     });
     this.tables = new CompareTables(channel, (place) => {
       this.select(place);
       this.grid.openTo(place);
-      this.grid.reveal(place, true);
+      this.grid.reveal(place);
     });
     this.bottom = resizeHandle({
       label: "Resize the graphs",

@@ -15,7 +15,7 @@ import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
 import { foldedScene } from "../pipeline";
 import { fittingFolding, openedBlock } from "../pipeline/first_view";
-import { boxAround } from "../scene/find";
+import { boxAround, boxOf } from "../scene/find";
 import type { CardSize, Text } from "../scene/node_shape";
 import { rowsOf, valueText } from "../scene/node_words";
 import type { Scene, SceneNode } from "../scene/scene";
@@ -176,8 +176,9 @@ export class FoldController {
   }
 
   /** Open a closed box, in sight or filling the stage; a block of a strip opens instead of another block. */
-  open({ id, group, x, y, shape }: SceneNode, how: "sight" | "into" = "sight"): void {
+  open(node: SceneNode, how: "sight" | "into" = "sight"): void {
     const { wanted } = this;
+    const { group } = node;
     if (!wanted || !group) return;
     const { grouped, folding, direction, room } = wanted;
     const { viewport } = this.drawing;
@@ -187,8 +188,7 @@ export class FoldController {
     const isFitted = block !== null && viewport.isWhole;
     this.fold(
       block ?? openGroup(grouped.tree, folding, path),
-      (after) =>
-        isFitted ? null : { from: [x, y - shape.height / 2], to: topOf(after, path, id) },
+      isFitted ? () => null : holdCorner(node, path),
       (after) => {
         const box = boxAround(after, path, group.members);
         if (box) viewport.lookAt(box, how);
@@ -235,19 +235,29 @@ export class FoldController {
     if (!grouped) this.goal = this.work && { node, centre };
     if (!grouped || node >= grouped.graph.nodes.length) return;
     const drawn = drawing.scene?.drawn[node] ?? [];
-    const isHidden = drawn.length === 0 || drawing.scene?.nodes[drawn[0]].group !== undefined;
+    const closed = drawing.scene?.nodes[drawn[0]];
+    const isHidden = !closed || closed.group !== undefined;
     // Selecting a peeked node keeps its groups open.
     if (how === "stay") this.keep();
-    // A reader who has not moved the view sees all that opens.
-    const isFirst = how === "stay" && !centre && drawing.viewport.isUntouched;
-    if (isHidden)
-      this.change(
-        (folding) => revealNode(grouped.tree, folding, node, how),
-        isFirst ? "first" : "hold",
-      );
+    if (isHidden && this.folding)
+      this.openTo(closed ?? null, revealNode(grouped.tree, this.folding, node, how));
     this.goal = { node, centre };
     if (!this.work || !isHidden) drawing.viewport.reveal(node, centre);
     if (!this.work) this.goal = null;
+  }
+
+  /** Show what a closed box hides: its corner stays, and as much as possible of it comes into sight. */
+  private openTo(closed: SceneNode | null, folding: Folding): void {
+    if (!closed?.group) {
+      this.fold(folding, (after) => holdMiddle(this.drawing, after));
+      return;
+    }
+    const { viewport } = this.drawing;
+    const { paths, members } = closed.group;
+    this.fold(folding, holdCorner(closed, paths[0]), (after) => {
+      const box = boxAround(after, paths[0], members);
+      if (box) viewport.whenQuiet(() => viewport.lookAt(box, "sight"));
+    });
   }
 
   keep(): void {
@@ -383,12 +393,15 @@ export class FoldController {
 /** Find the place to hold, once the next picture exists; null for none. */
 type HoldIn = (after: Scene) => Hold | null;
 
-/** The middle of the top of an opened group: of its frame, or of its first node. */
-function topOf(scene: Scene, path: string, id: number): [number, number] {
-  const frame = scene.frames.find((other) => other.path === path);
-  if (frame) return [(frame.left + frame.right) / 2, frame.top];
-  const node = scene.nodes[scene.drawn[id][0] ?? 0];
-  return node ? [node.x, node.y - node.shape.height / 2] : [0, 0];
+/** Hold the upper left corner of a box that opens, where the sign that closes it replaces the sign that opens it. */
+function holdCorner(closed: SceneNode, path: string): HoldIn {
+  const { left, top } = boxOf(closed);
+  return (after) => {
+    const frame = after.frames.find((other) => other.path === path);
+    const node = after.nodes[after.drawn[closed.id][0] ?? 0];
+    const now = frame ?? (node && boxOf(node));
+    return now ? { from: [left, top], to: [now.left, now.top] } : null;
+  };
 }
 
 /** Bring a closed group to a place of the scene before. */

@@ -171,7 +171,10 @@ export class Viewport {
     );
   }
 
-  /** Bring a node into view if it is hidden, at the same scale; if it has copies, the nearest one. */
+  /**
+   * Bring a node into view if it is hidden, at the same scale; if it has copies, the nearest one. `centre`: in the middle
+   * and readable, as a search shows it.
+   */
   reveal(id: number, centre = false): void {
     this.whenQuiet(() => {
       const { scene, sight } = this;
