@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 import traitlets
@@ -14,7 +14,6 @@ from ..backward.run_backward import IF_POSSIBLE
 from ..bundle import bundle
 from ..checks.finding import Finding
 from ..checks.run_checks import Limits
-from ..export.pictures import Exports
 from ..graph.adjacency import attributes
 from ..graph.arguments import read_int
 from ..graph.names import Names, caller_names
@@ -32,8 +31,8 @@ from ..sources.diagnose import judged, read_optimizers
 from ..sources.graph_source import GraphSource, Snapshot
 from ..torch_api.modes import grad_mode_kept
 from ..types import CompareNames, Gradient, Graphs, RetainGraph, TensorNames
-from ..widget.controllers import Controller
-from ..widget.drawing import DrawingWidget, State
+from ..widget.controllers import Controller, State, Turn
+from ..widget.drawing import DrawingWidget
 from ..widget.graph_controllers import CursorController
 from ..widget.traits import TRAVELS, OfPass, OfTensors
 from .difference import compiled_model, difference, united_graph
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 Places = dict[str, dict[int, int]]  # label -> node of that graph -> its place in ``members``
 
 
-class CompareWidget(DrawingWidget[LinkedPasses], Exports):
+class CompareWidget(DrawingWidget[LinkedPasses]):
     """Graphs side by side; `gradwalk.compare` makes it.
 
     A static graph among them is only looked at: no backward runs through it.
@@ -200,59 +199,7 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
             self._show_anew(LinkedPasses(subjects, self._places), is_other=True)
             before.close()
 
-    @grad_mode_kept
-    def expand(self, node: int | str) -> None:
-        """Show what is inside of a node, in each graph where it can be opened.
-
-        Args:
-            node (int | str): Its place in ``members``, or the name of its tensor.
-
-        Raises:
-            TypeError: ``node`` is neither.
-            ValueError: No graph has anything inside of it that can be shown; the widget is closed.
-            RuntimeError: A backward pass is running.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import compare
-            >>> x = torch.ones(3, requires_grad=True)
-            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
-            >>> widget = compare({"eager": x.sin() * 2, "compiled": double(x)})
-            >>> place = next(i for i, nodes in enumerate(widget.members) if nodes == [None, 0])
-            >>> widget.expand(place)
-            >>> [node["op"] for node in widget.panes[1]["graph"]["nodes"] if node["kind"] == "call"]
-            ['aten.mul.Tensor', 'aten.cos.default', 'aten.mul.Tensor']
-        """
-        self._turn(node, "expand")
-
-    @grad_mode_kept
-    def collapse(self, node: int | str) -> None:
-        """Hide what is inside of a node again.
-
-        Args:
-            node (int | str): Its place in ``members``, or the name of its tensor.
-
-        Raises:
-            TypeError: ``node`` is neither.
-            ValueError: It has nothing inside; or the widget is closed.
-            RuntimeError: A backward pass is running.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import compare
-            >>> x = torch.ones(3, requires_grad=True)
-            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
-            >>> widget = compare({"compiled": double(x), "eager": x.sin() * 2})
-            >>> widget.expand(0)
-            >>> widget.collapse(0)
-            >>> sorted({node["kind"] for node in widget.panes[0]["graph"]["nodes"]})
-            ['leaf', 'op']
-        """
-        self._turn(node, "collapse")
-
-    def _turn(self, node: int | str, how: Literal["expand", "collapse"]) -> None:
+    def _turn(self, node: int | str, how: Turn) -> None:
         linked = self._open()
         self._cursors.refuse_while_running(f"{how}()")
         members = self.members[self._read_place(node, how)]
@@ -298,22 +245,14 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
         """Find common problems of the gradients of each graph.
 
         Args:
-            names (TensorNames, optional): The program's names for its parameters; None, the
-                default, for the caller's variables.
-            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): The
-                optimizer that steps after this backward, or several. Its parameters are expected to
-                get a gradient, and parameters that it does not hold are reported. None for no check
-                of it.
-            vanishing (float, optional): A gradient vanishes if its norm falls below this share of
-                its norm at the layer nearest to the output. Default: ``1e-4``.
-            exploding (float, optional): A gradient explodes if its norm grows by this factor on the
-                way. Default: ``1e4``.
-            dead (float, optional): A ReLU is dead if this share of its units is zero for every
-                example. Default: ``0.9``.
-            largest (int, optional): The number of nodes to name that hold most memory. Default:
-                ``5``.
-            stacklevel (int, optional): The frame whose variables give names: 1, the default, is the
-                caller.
+            names (TensorNames, optional): As for `gradwalk.diagnose`; None likewise.
+            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): Likewise.
+                None for no check of it.
+            vanishing (float, optional): Likewise. Default: ``1e-4``.
+            exploding (float, optional): Likewise. Default: ``1e4``.
+            dead (float, optional): Likewise. Default: ``0.9``.
+            largest (int, optional): Likewise. Default: ``5``.
+            stacklevel (int, optional): Likewise. Default: ``1``.
 
         Returns:
             The label of each graph, and its findings, the most severe first.
@@ -353,37 +292,8 @@ class CompareWidget(DrawingWidget[LinkedPasses], Exports):
             for (label, subject), node in zip(subjects.items(), chosen, strict=True)
         }
 
-    @property
-    def graph(self) -> nx.MultiDiGraph:
-        """All graphs laid on top of each other, as `to_networkx` returns them.
-
-        Raises:
-            ValueError: The widget is closed.
-        """
-        return self.to_networkx()
-
-    def to_networkx(self) -> nx.MultiDiGraph:
-        """Return all graphs laid on top of each other.
-
-        Returns:
-            A ``networkx.MultiDiGraph`` with a node for each place in ``members``. Nodes and edges
-            have the attributes that `gradwalk.capture` gives them in the first graph that has them,
-            and ``labels``, the graphs that have them. A copy; changing it does not change the
-            widget.
-
-        Raises:
-            ValueError: The widget is closed.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import compare
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> graph = compare({"square": x**2, "sine": x.sin()}).to_networkx()
-            >>> [(data["op"], data["labels"]) for _, data in graph.nodes(data=True)][:2]
-            [('PowBackward0', ['square']), ('AccumulateGrad', ['square', 'sine'])]
-        """
-        drawn = {label: subject.drawn for label, subject in self._open().subjects.items()}
+    def _networkx(self, linked: LinkedPasses) -> nx.MultiDiGraph:
+        drawn = {label: subject.drawn for label, subject in linked.subjects.items()}
         return united_graph(drawn, self._places)
 
     @property

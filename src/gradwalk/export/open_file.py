@@ -15,8 +15,8 @@ from ..plugins import Hook
 from ..schema.file_format import MOST_BYTES, split_graphs, unpack
 from ..sources.graph_source import Snapshot
 from ..sources.saved_graph import SavedGraph
+from . import pictures
 from .disk import read_file
-from .pictures import Exports
 from .text import size_of
 
 if TYPE_CHECKING:
@@ -32,14 +32,11 @@ It returns the graph, and what the user should know about the files.
 
 
 @dataclass(frozen=True)
-class OpenedFile(Exports):
+class OpenedFile:
     """A graph from a file, from which pages and pictures are made without a widget."""
 
     subject: SavedGraph  # the graph
     notes: list[str]  # sentences about the files, for the user
-
-    def _graphs_shown(self) -> dict[str, Snapshot]:
-        return {"": self._shown()}
 
     def _shown(self) -> Snapshot:
         """Return what was shown when it was saved."""
@@ -54,8 +51,11 @@ class OpenedFile(Exports):
         )
 
 
-class SavedFile(Exports):
+class SavedFile:
     """The graphs of a file where torch is not installed: pages and pictures, without a widget."""
+
+    to_svg, to_png, to_pdf = pictures.to_svg, pictures.to_png, pictures.to_pdf
+    to_html, to_json, to_dot = pictures.to_html, pictures.to_json, pictures.to_dot
 
     def __init__(self, graphs: Mapping[str, OpenedFile]) -> None:
         self.graphs = graphs

@@ -1,4 +1,7 @@
-"""`Exports`: write the graphs of a widget as pictures, pages, and files for other tools."""
+"""Methods that write the graphs of a widget as pictures, pages, and files for other tools.
+
+Several graphs are written side by side.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_to_data
 from ..schema.json_values import escaped, well_formed
-from ..sources.graph_source import Snapshot
+from ..sources.graph_source import HasGraphs, Snapshot
 from . import svg_engine as still
 from .disk import read_path, write_file
 from .html import page, page_of_several, shared_script, write_shared_script
@@ -44,6 +47,12 @@ _T = TypeVar("_T", str, bytes)
 _C_co = TypeVar("_C_co", str, bytes, covariant=True)
 
 
+class ShowsGraphs(HasGraphs, Protocol):
+    """A widget or a file, whose graphs the functions here write. Its class has them as methods."""
+
+    def to_networkx(self) -> nx.MultiDiGraph: ...  # noqa: D102  documented where it is written
+
+
 class _Written(Protocol[_P, _C_co]):
     """A method that returns its contents, or writes them into a file and returns the path."""
 
@@ -56,14 +65,14 @@ class _Written(Protocol[_P, _C_co]):
 
 
 class _Export(Protocol[_P, _C_co]):
-    def __get__(self, obj: Exports, owner: type) -> _Written[_P, _C_co]: ...
+    def __get__(self, obj: ShowsGraphs, owner: type) -> _Written[_P, _C_co]: ...
 
 
-def _to_file(make: Callable[Concatenate[Exports, _P], _T]) -> _Export[_P, _T]:
+def _to_file(make: Callable[Concatenate[ShowsGraphs, _P], _T]) -> _Export[_P, _T]:
     """Give a method that makes the contents of a file the argument ``path``."""
 
     @functools.wraps(make)
-    def written(self: Exports, path: Any = None, **options: Any) -> Any:
+    def written(self: ShowsGraphs, path: Any = None, **options: Any) -> Any:
         if path is not None:
             read_path(path, make.__name__)
         contents: Any = make(self, **options)  # type: ignore[call-arg]
@@ -85,339 +94,315 @@ def _to_file(make: Callable[Concatenate[Exports, _P], _T]) -> _Export[_P, _T]:
     return written  # type: ignore[return-value]
 
 
-class Exports:
-    """The methods that write what is shown into files. Several graphs are written side by side."""
+@_to_file
+def to_svg(
+    self: ShowsGraphs,
+    *,
+    theme: Theme = "light",
+    whole: bool = False,
+    width: float | None = None,
+    derivatives: bool = False,
+) -> str:
+    """Draw what is shown as SVG, with its selection and at its cursor.
 
-    def _graphs_shown(self) -> Mapping[str, Snapshot]:
-        """Return the state of each graph that is shown, by its label.
+    Args:
+        path (str | os.PathLike[str], optional): The file to write; None for no file.
+        theme (Theme, optional): "light", "dark", or "auto", which follows the reader's system.
+            Default: ``"light"``.
+        whole (bool, optional): Whether every node is drawn. Otherwise a large graph is drawn as
+            the widget shows it at first, its modules closed. Default: ``False``.
+        width (float, optional): The width of the page in px; None for 1,200. A narrow page
+            wraps rows and opens fewer modules. The picture itself may be of any size.
+        derivatives (bool, optional): Whether the local derivative is written on every arrow
+            that a gradient passed, in a picture of cards. Default: ``False``.
 
-        Raises:
-            ValueError: The widget is closed.
-        """
-        raise NotImplementedError
+    Returns:
+        The text of the file; with a path, the path.
 
-    def to_networkx(self) -> nx.MultiDiGraph:
-        """Return the graph as networkx.
+    Raises:
+        ImportError: The extra ``gradwalk[export]`` is not installed.
+        ValueError: The theme is unknown, the width is not positive, or the widget is closed.
+        OSError: The file cannot be written.
 
-        Example::
+    Example::
 
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> len(GraphWidget(x**2).to_networkx())
-            2
-        """
-        raise NotImplementedError
+        >>> import torch
+        >>> from gradwalk import GraphWidget
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> GraphWidget(x**2).to_svg(theme="dark")[:4]
+        '<svg'
+    """
+    return _drawn(self, theme, whole, width, derivatives=bool(derivatives))
 
-    @_to_file
-    def to_svg(
-        self,
-        *,
-        theme: Theme = "light",
-        whole: bool = False,
-        width: float | None = None,
-        derivatives: bool = False,
-    ) -> str:
-        """Draw what is shown as SVG, with its selection and at its cursor.
 
-        Args:
-            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
-                file.
-            theme (Theme, optional): "light", "dark", or "auto", which follows the reader's system.
-                Default: ``"light"``.
-            whole (bool, optional): Whether every node is drawn. Otherwise a large graph is drawn as
-                the widget shows it at first, its modules closed. Default: ``False``.
-            width (float, optional): The width of the page in px; None for 1,200. A narrow page
-                wraps rows and opens fewer modules. The picture itself may be of any size.
-            derivatives (bool, optional): Whether the local derivative is written on every arrow
-                that a gradient passed, in a picture of cards. Default: ``False``.
+@_to_file
+def to_png(
+    self: ShowsGraphs,
+    *,
+    scale: float = 2,
+    theme: Theme = "light",
+    whole: bool = False,
+    width: float | None = None,
+    derivatives: bool = False,
+) -> bytes:
+    """Draw what is shown as PNG, with its selection and at its cursor.
 
-        Returns:
-            The text of the file; with a path, the path.
+    Args:
+        path (str | os.PathLike[str], optional): The file to write; None for no file.
+        scale (float, optional): Pixels of the picture per px of the widget. Default: ``2``.
+        theme (Theme, optional): "light" or "dark". Default: ``"light"``.
+        whole (bool, optional): Whether every node is drawn, rather than the modules of a large
+            graph closed. Default: ``False``.
+        width (float, optional): The width of the page in px; None for 1,200.
+        derivatives (bool, optional): Whether the local derivative is written on every arrow
+            that a gradient passed. Default: ``False``.
 
-        Raises:
-            ImportError: The extra ``gradwalk[export]`` is not installed.
-            ValueError: The theme is unknown, the width is not positive, or the widget is closed.
-            OSError: The file cannot be written.
+    Returns:
+        The contents of the file; with a path, the path.
 
-        Example::
+    Raises:
+        ImportError: The extra ``gradwalk[export]`` is not installed.
+        ValueError: The theme is unknown, the scale or the width is not positive, or the picture
+            would have more than 134 million pixels.
+        OSError: The file cannot be written.
 
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> GraphWidget(x**2).to_svg(theme="dark")[:4]
-            '<svg'
-        """
-        return self._drawn(theme, whole, width, derivatives=bool(derivatives))
+    Example::
 
-    @_to_file
-    def to_png(
-        self,
-        *,
-        scale: float = 2,
-        theme: Theme = "light",
-        whole: bool = False,
-        width: float | None = None,
-        derivatives: bool = False,
-    ) -> bytes:
-        """Draw what is shown as PNG, with its selection and at its cursor.
-
-        Args:
-            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
-                file.
-            scale (float, optional): Pixels of the picture per px of the widget. Default: ``2``.
-            theme (Theme, optional): "light" or "dark". Default: ``"light"``.
-            whole (bool, optional): Whether every node is drawn, rather than the modules of a large
-                graph closed. Default: ``False``.
-            width (float, optional): The width of the page in px; None for 1,200.
-            derivatives (bool, optional): Whether the local derivative is written on every arrow
-                that a gradient passed. Default: ``False``.
-
-        Returns:
-            The contents of the file; with a path, the path.
-
-        Raises:
-            ImportError: The extra ``gradwalk[export]`` is not installed.
-            ValueError: The theme is unknown, the scale or the width is not positive, or the picture
-                would have more than 134 million pixels.
-            OSError: The file cannot be written.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> GraphWidget(x**2).to_png(scale=1)[1:4]
-            b'PNG'
-        """
-        _check_positive("scale", scale, 2)
-        resvg = still.need("resvg_py", "resvg-py", "to_png")
-        theme = _still_theme(theme, "to_png")
-        text = self._drawn(theme, whole, width, derivatives=bool(derivatives))
-        width, height = _size(text)
-        if width * height * scale * scale > _MOST_PIXELS:
-            most = math.sqrt(_MOST_PIXELS / (width * height))
-            raise ValueError(
-                f"A PNG of this graph at scale {scale:g} would be {width * scale:,.0f} by "
-                f"{height * scale:,.0f} pixels, which is more than memory should hold. Give a "
-                f"scale of at most {math.floor(most * 100) / 100:g}, whole=False, or use to_svg()."
-            )
-        return bytes(resvg.svg_to_bytes(svg_string=text, zoom=scale))
-
-    @_to_file
-    def to_pdf(
-        self,
-        *,
-        theme: Theme = "light",
-        whole: bool = False,
-        width: float | None = None,
-        derivatives: bool = False,
-    ) -> bytes:
-        """Draw what is shown as a PDF of one page, in vectors and with text to search.
-
-        Args:
-            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
-                file.
-            theme (Theme, optional): "light" or "dark". Default: ``"light"``.
-            whole (bool, optional): Whether every node is drawn, rather than the modules of a large
-                graph closed. Default: ``False``.
-            width (float, optional): The width of the page in px; None for 1,200.
-            derivatives (bool, optional): Whether the local derivative is written on every arrow
-                that a gradient passed. Default: ``False``.
-
-        Returns:
-            The contents of the file; with a path, the path.
-
-        Raises:
-            ImportError: The extra ``gradwalk[export]`` is not installed, or the cairo library that
-                it needs is missing.
-            ValueError: The theme is unknown, the width is not positive, or the widget is closed.
-            OSError: The file cannot be written.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> GraphWidget(x**2).to_pdf()[:4]
-            b'%PDF'
-        """
-        cairo = still.need("cairosvg", "CairoSVG", "to_pdf")
-        theme = _still_theme(theme, "to_pdf")
-        how = {"fonts": _PLAIN_FONTS, "derivatives": bool(derivatives)}
-        text = self._drawn(theme, whole, width, **how)
-        return bytes(cairo.svg2pdf(bytestring=text.encode("utf-8")))
-
-    @overload
-    def to_html(
-        self,
-        path: None = None,
-        *,
-        title: str | None = None,
-        source: bool = True,
-        assets: Literal["inline"] = "inline",
-    ) -> str: ...
-    @overload
-    def to_html(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str | None = None,
-        source: bool = True,
-        assets: Assets = "inline",
-    ) -> Path: ...
-    def to_html(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        title: str | None = None,
-        source: bool = True,
-        assets: Assets = "inline",
-    ) -> str | Path:
-        """Write what is shown as an interactive HTML file that works offline.
-
-        Above 500 nodes the file has the details at the cursor only, and above 2,000 nodes only for
-        the first 2,000. The page's content policy forbids requests to any other server.
-
-        A page inside another one, in an ``<iframe>``, follows a message of the outer page:
-        ``frame.contentWindow.postMessage({ gradwalk: { theme: "dark", bare: true } }, "*")``.
-        A bare page has no heading and no margin.
-
-        Args:
-            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
-                file.
-            title (str, optional): The title of the page; None for the size of the graph.
-            source (bool, optional): Whether to include lines of the program, as for
-                `gradwalk.save`. Default: ``True``.
-            assets (Assets, optional): "inline" for one file with everything in it; "shared" for a
-                small page beside one script of 0.4 MB, which all pages of a folder share and the
-                first one writes. Default: ``"inline"``.
-
-        Returns:
-            The text of the file; with a path, the path.
-
-        Raises:
-            ValueError: ``assets`` is neither, or is "shared" without a path; or the widget is
-                closed.
-            OSError: The file cannot be written.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> "<title>A square</title>" in GraphWidget(x**2).to_html(title="A square")
-            True
-        """
-        if assets not in ("inline", "shared"):
-            raise ValueError(f"assets was given {assets!r}. Give 'inline' or 'shared'.")
-        if assets == "shared" and path is None:
-            raise ValueError(
-                "to_html() was given assets='shared' and no path, but the shared script is written "
-                "beside the page. Give a path, such as 'pages/graph.html'."
-            )
-        to = None if path is None else read_path(path, "to_html")
-        shared = shared_script()[0] if assets == "shared" else None
-        shown = self._graphs_shown()
-        if len(shown) > 1:
-            text = page_of_several(shown, title, source, shared)
-        else:
-            (only,) = shown.values()
-            text = page(only, title, source, shared)
-        if to is None:
-            return text
-        if shared is not None:
-            write_shared_script(to.parent)
-        return write_file(path, text, "to_html")
-
-    @_to_file
-    def to_json(self, *, source: bool = True) -> str:
-        """Write the graph as JSON that networkx reads, with constants and cuts.
-
-        ``networkx.node_link_graph(json.loads(text), edges="edges")`` is the graph again.
-
-        Args:
-            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
-                file.
-            source (bool, optional): Whether each node says which line of the program made it, as
-                far as is known. Default: ``True``.
-
-        Returns:
-            The text of the file; with a path, the path.
-
-        Raises:
-            ValueError: The widget is closed.
-            OSError: The file cannot be written.
-
-        Example::
-
-            >>> import json
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> [node["op"] for node in json.loads(GraphWidget(x**2).to_json())["nodes"]]
-            ['PowBackward0', 'AccumulateGrad']
-        """
-        shown = self._graphs_shown()
-        drawn = [each.subject.drawn for each in shown.values()]
-        data = graph_to_data(drawn[0] if len(drawn) == 1 else self.to_networkx())
-        if not source:
-            for node in data["nodes"]:
-                node.pop("source", None)
-        # JSON escapes lone surrogates, so that names are read back unchanged.
-        return escaped(json.dumps(data, ensure_ascii=False))
-
-    @_to_file
-    def to_dot(self) -> str:
-        """Write the graph that is drawn in Graphviz' DOT language; needs no package.
-
-        Args:
-            path (str | os.PathLike[str], optional): The file to write; None, the default, for no
-                file.
-
-        Returns:
-            The text of the file; with a path, the path. `gradwalk.make_dot` draws as torchviz does
-            instead.
-
-        Raises:
-            ValueError: The widget is closed.
-            OSError: The file cannot be written.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> GraphWidget(x**2).to_dot().splitlines()[0]
-            'digraph gradwalk {'
-        """
-        shown = self._graphs_shown()
-        direction = next(each.direction for each in shown.values())
-        return dot_text({label: shown_graph(each) for label, each in shown.items()}, direction)
-
-    def _drawn(self, theme: str, whole: bool, width: float | None, **more: Any) -> str:
-        """Draw every graph, next to each other."""
-        shown = self._graphs_shown()
-        drawn = {label: draw(each, theme, whole, width, **more) for label, each in shown.items()}
-        if len(drawn) == 1:
-            return drawn.popitem()[1]
-        parts, x, height = [], 0.0, 0.0
-        for label, svg in drawn.items():
-            wide, high = _size(svg)
-            name = html.escape(well_formed(label))
-            parts.append(
-                f'<text x="{x + 12:g}" y="20" font-family="{_FONT}" font-size="14" '
-                f'font-weight="600" fill="{_INK[theme]}">{name}</text>'
-                + svg.replace("<svg ", f'<svg x="{x}" y="{_HEADING}" ', 1)
-            )
-            x, height = x + wide + _GAP, max(height, high + _HEADING)
-        wide = x - _GAP
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{height:g}" '
-            f'viewBox="0 0 {wide:g} {height:g}">'
-            f'<rect width="{wide:g}" height="{height:g}" fill="{_PAGE[theme]}"/>'
-            f"{''.join(parts)}</svg>"
+        >>> import torch
+        >>> from gradwalk import GraphWidget
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> GraphWidget(x**2).to_png(scale=1)[1:4]
+        b'PNG'
+    """
+    _check_positive("scale", scale, 2)
+    resvg = still.need("resvg_py", "resvg-py", "to_png")
+    theme = _still_theme(theme, "to_png")
+    text = _drawn(self, theme, whole, width, derivatives=bool(derivatives))
+    width, height = _size(text)
+    if width * height * scale * scale > _MOST_PIXELS:
+        most = math.sqrt(_MOST_PIXELS / (width * height))
+        raise ValueError(
+            f"A PNG of this graph at scale {scale:g} would be {width * scale:,.0f} by "
+            f"{height * scale:,.0f} pixels, which is more than memory should hold. Give a "
+            f"scale of at most {math.floor(most * 100) / 100:g}, whole=False, or use to_svg()."
         )
+    return bytes(resvg.svg_to_bytes(svg_string=text, zoom=scale))
+
+
+@_to_file
+def to_pdf(
+    self: ShowsGraphs,
+    *,
+    theme: Theme = "light",
+    whole: bool = False,
+    width: float | None = None,
+    derivatives: bool = False,
+) -> bytes:
+    """Draw what is shown as a PDF of one page, in vectors and with text to search.
+
+    Args:
+        path (str | os.PathLike[str], optional): The file to write; None for no file.
+        theme (Theme, optional): "light" or "dark". Default: ``"light"``.
+        whole (bool, optional): Whether every node is drawn, rather than the modules of a large
+            graph closed. Default: ``False``.
+        width (float, optional): The width of the page in px; None for 1,200.
+        derivatives (bool, optional): Whether the local derivative is written on every arrow
+            that a gradient passed. Default: ``False``.
+
+    Returns:
+        The contents of the file; with a path, the path.
+
+    Raises:
+        ImportError: The extra ``gradwalk[export]`` is not installed, or the cairo library that
+            it needs is missing.
+        ValueError: The theme is unknown, the width is not positive, or the widget is closed.
+        OSError: The file cannot be written.
+
+    Example::
+
+        >>> import torch
+        >>> from gradwalk import GraphWidget
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> GraphWidget(x**2).to_pdf()[:4]
+        b'%PDF'
+    """
+    cairo = still.need("cairosvg", "CairoSVG", "to_pdf")
+    theme = _still_theme(theme, "to_pdf")
+    how = {"fonts": _PLAIN_FONTS, "derivatives": bool(derivatives)}
+    text = _drawn(self, theme, whole, width, **how)
+    return bytes(cairo.svg2pdf(bytestring=text.encode("utf-8")))
+
+
+@overload
+def to_html(
+    self: ShowsGraphs,
+    path: None = None,
+    *,
+    title: str | None = None,
+    source: bool = True,
+    assets: Literal["inline"] = "inline",
+) -> str: ...
+@overload
+def to_html(
+    self: ShowsGraphs,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    source: bool = True,
+    assets: Assets = "inline",
+) -> Path: ...
+def to_html(
+    self: ShowsGraphs,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+    source: bool = True,
+    assets: Assets = "inline",
+) -> str | Path:
+    """Write what is shown as an interactive HTML file that works offline.
+
+    Above 500 nodes the file has the details at the cursor only, and above 2,000 nodes only for
+    the first 2,000. The page's content policy forbids requests to any other server.
+
+    A page inside another one, in an ``<iframe>``, follows a message of the outer page:
+    ``frame.contentWindow.postMessage({ gradwalk: { theme: "dark", bare: true } }, "*")``.
+    A bare page has no heading and no margin.
+
+    Args:
+        path (str | os.PathLike[str], optional): The file to write; None for no file.
+        title (str, optional): The title of the page; None for the size of the graph.
+        source (bool, optional): Whether to include lines of the program, as for
+            `gradwalk.save`. Default: ``True``.
+        assets (Assets, optional): "inline" for one file with everything in it; "shared" for a
+            small page beside one script of 0.4 MB, which all pages of a folder share and the
+            first one writes. Default: ``"inline"``.
+
+    Returns:
+        The text of the file; with a path, the path.
+
+    Raises:
+        ValueError: ``assets`` is neither, or is "shared" without a path; or the widget is
+            closed.
+        OSError: The file cannot be written.
+
+    Example::
+
+        >>> import torch
+        >>> from gradwalk import GraphWidget
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> "<title>A square</title>" in GraphWidget(x**2).to_html(title="A square")
+        True
+    """
+    if assets not in ("inline", "shared"):
+        raise ValueError(f"assets was given {assets!r}. Give 'inline' or 'shared'.")
+    if assets == "shared" and path is None:
+        raise ValueError(
+            "to_html() was given assets='shared' and no path, but the shared script is written "
+            "beside the page. Give a path, such as 'pages/graph.html'."
+        )
+    to = None if path is None else read_path(path, "to_html")
+    shared = shared_script()[0] if assets == "shared" else None
+    shown = self._graphs_shown()
+    if len(shown) > 1:
+        text = page_of_several(shown, title, source, shared)
+    else:
+        (only,) = shown.values()
+        text = page(only, title, source, shared)
+    if to is None:
+        return text
+    if shared is not None:
+        write_shared_script(to.parent)
+    return write_file(path, text, "to_html")
+
+
+@_to_file
+def to_json(self: ShowsGraphs, *, source: bool = True) -> str:
+    """Write the graph as JSON that networkx reads, with constants and cuts.
+
+    ``networkx.node_link_graph(json.loads(text), edges="edges")`` is the graph again.
+
+    Args:
+        path (str | os.PathLike[str], optional): The file to write; None for no file.
+        source (bool, optional): Whether each node says which line of the program made it, as
+            far as is known. Default: ``True``.
+
+    Returns:
+        The text of the file; with a path, the path.
+
+    Raises:
+        ValueError: The widget is closed.
+        OSError: The file cannot be written.
+
+    Example::
+
+        >>> import json
+        >>> import torch
+        >>> from gradwalk import GraphWidget
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> [node["op"] for node in json.loads(GraphWidget(x**2).to_json())["nodes"]]
+        ['PowBackward0', 'AccumulateGrad']
+    """
+    shown = self._graphs_shown()
+    drawn = [each.subject.drawn for each in shown.values()]
+    data = graph_to_data(drawn[0] if len(drawn) == 1 else self.to_networkx())
+    if not source:
+        for node in data["nodes"]:
+            node.pop("source", None)
+    # JSON escapes lone surrogates, so that names are read back unchanged.
+    return escaped(json.dumps(data, ensure_ascii=False))
+
+
+@_to_file
+def to_dot(self: ShowsGraphs) -> str:
+    """Write the graph that is drawn in Graphviz' DOT language; needs no package.
+
+    Args:
+        path (str | os.PathLike[str], optional): The file to write; None for no file.
+
+    Returns:
+        The text of the file; with a path, the path. `gradwalk.make_dot` draws as torchviz does
+        instead.
+
+    Raises:
+        ValueError: The widget is closed.
+        OSError: The file cannot be written.
+
+    Example::
+
+        >>> import torch
+        >>> from gradwalk import GraphWidget
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> GraphWidget(x**2).to_dot().splitlines()[0]
+        'digraph gradwalk {'
+    """
+    shown = self._graphs_shown()
+    direction = next(each.direction for each in shown.values())
+    return dot_text({label: shown_graph(each) for label, each in shown.items()}, direction)
+
+
+def _drawn(self: ShowsGraphs, theme: str, whole: bool, width: float | None, **more: Any) -> str:
+    """Draw every graph, next to each other."""
+    shown = self._graphs_shown()
+    drawn = {label: draw(each, theme, whole, width, **more) for label, each in shown.items()}
+    if len(drawn) == 1:
+        return drawn.popitem()[1]
+    parts, x, height = [], 0.0, 0.0
+    for label, svg in drawn.items():
+        wide, high = _size(svg)
+        name = html.escape(well_formed(label))
+        parts.append(
+            f'<text x="{x + 12:g}" y="20" font-family="{_FONT}" font-size="14" '
+            f'font-weight="600" fill="{_INK[theme]}">{name}</text>'
+            + svg.replace("<svg ", f'<svg x="{x}" y="{_HEADING}" ', 1)
+        )
+        x, height = x + wide + _GAP, max(height, high + _HEADING)
+    wide = x - _GAP
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{height:g}" '
+        f'viewBox="0 0 {wide:g} {height:g}">'
+        f'<rect width="{wide:g}" height="{height:g}" fill="{_PAGE[theme]}"/>'
+        f"{''.join(parts)}</svg>"
+    )
 
 
 def draw(shown: Snapshot, theme: str, whole: bool, width: float | None = None, **more: Any) -> str:

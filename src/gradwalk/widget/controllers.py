@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import enum
 import weakref
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from ..sources.graph_source import GraphSource
 
 _W = TypeVar("_W")
+
+
+Turn = Literal["expand", "collapse"]
+
+
+class Subject(Protocol):
+    """What a widget shows: a graph, or several with their passes linked; see `GraphSource`."""
+
+    @property
+    def fault(self) -> str | None: ...  # noqa: D102
+    @property
+    def cursor(self) -> int: ...  # noqa: D102
+    def seek(self, cursor: int) -> None: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+
+
+class State(enum.IntEnum):
+    """The changes that the picture does not show yet. Each value includes the ones before it."""
+
+    CLEAN = 0
+    DETAILS_PENDING = 1
+    PASS_PENDING = 2
+    GRAPH_PENDING = 3
 
 
 class Controller(Generic[_W]):

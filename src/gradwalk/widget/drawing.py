@@ -10,71 +10,35 @@
 
 from __future__ import annotations
 
-import enum
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anywidget
 import traitlets
 from IPython.display import display
 
 from ..explain import describe_node as why
+from ..export import pictures
 from ..graph.guarded import Guarded, could_not
 from ..hosts.event_loop import IdleCallback, MainThread, is_heard
 from ..hosts.this_host import this_host
 from ..schema.json_values import well_formed
+from ..sources.graph_source import Snapshot
 from ..torch_api.compiled import refuse_while_compiling
 from ..torch_api.modes import grad_mode_kept, unseen
-from .controllers import Controller
-from .traits import Constants, Cursor, Direction, Selected, reacts
+from .controllers import Controller, State, Subject, Turn
+from .traits import Constants, Cursor, Direction, OwnNames, Selected, reacts
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
-class Source(Protocol):
-    """The source of a widget: a graph, or several with their passes linked.
-
-    Attributes:
-        fault: A sentence when watching went wrong, or None.
-        cursor: Number of completed steps; every ``.grad`` is as after them.
-    """
-
-    @property
-    def fault(self) -> str | None: ...  # noqa: D102  described above
-    @property
-    def cursor(self) -> int: ...  # noqa: D102
-
-    def seek(self, cursor: int) -> None:
-        """Move to a number of completed steps; every ``.grad`` that is owned moves along."""
-
-    def close(self) -> None:
-        """Remove every hook, and let go of what was recorded."""
-
-
-class State(enum.IntEnum):
-    """The changes that the picture does not show yet. Each value includes the ones before it."""
-
-    CLEAN = 0
-    DETAILS_PENDING = 1
-    PASS_PENDING = 2
-    GRAPH_PENDING = 3
-
-
-_T = TypeVar("_T", bound=Source)
+_T = TypeVar("_T", bound=Subject)
 
 _STATE_LOCK = threading.RLock()  # passes end in any thread; held for one assignment
-
-
-class OwnNames(traitlets.MetaHasTraits):
-    """The class of widgets whose ``help()`` shows their own methods, not those of ipywidgets."""
-
-    def __dir__(cls) -> list[str]:  # noqa: N805  of a metaclass
-        names = [*super().__dir__()]
-        if not cls.__dict__.get("_lists_own_names"):  # while a class is made traitlets needs all
-            return names
-        theirs = {*dir(anywidget.AnyWidget)} - {"__init__", "__repr__", "__str__", "close"}
-        return [name for name in names if name not in theirs]
 
 
 class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
@@ -82,13 +46,6 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
 
     A subclass has the traits ``details`` and ``_steps``, and the methods that raise
     NotImplementedError here.
-
-    Attributes:
-        selected: The selected node, or None.
-        cursor: Number of completed steps.
-        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
-            chooses the one that shows most.
-        constants: Whether operands that need no grad are drawn, and where gradient was cut.
     """
 
     selected = Selected(None, allow_none=True).tag(sync=True)
@@ -113,6 +70,9 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
     _lists_own_names = False  # set on a whole class: see `OwnNames`
     _is_observed = False  # whether the user has observed a trait
 
+    to_svg, to_png, to_pdf = pictures.to_svg, pictures.to_png, pictures.to_pdf
+    to_html, to_json, to_dot = pictures.to_html, pictures.to_json, pictures.to_dot
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make a widget that shows nothing yet."""
         if args or kwargs:  # traitlets fails with them under Dynamo
@@ -123,11 +83,8 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         """Show something: open the channel to the browser.
 
         The drawing itself follows when the program rests, or earlier, when somebody asks. Where no
-        event loop runs and somebody listens, it follows at once.
-
-        Args:
-            source: What to show.
-            **shown: Traits that the browser starts with, and may change.
+        event loop runs and somebody listens, it follows at once. ``shown``: traits that the browser
+        starts with, and may change.
         """
         self._lock = threading.RLock()  # never held while the user's code runs
         self._is_refreshing = False
@@ -282,11 +239,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
                 self._is_refreshing = before
 
     def _open(self) -> _T:
-        """Return what is shown.
-
-        Raises:
-            ValueError: The widget is closed.
-        """
+        """Return what is shown; raise ValueError once the widget is closed."""
         self._refuse_closed()
         if self._is_stale:
             self._refresh(describe=False)
@@ -294,11 +247,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         return self._source
 
     def _refuse_closed(self) -> None:
-        """Raise once the widget is closed.
-
-        Raises:
-            ValueError: It is.
-        """
+        """Raise ValueError once the widget is closed."""
         if self._source is None:
             of, example = self._made_as
             raise ValueError(
@@ -382,6 +331,96 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
             (0, True)
         """
         self._cursors.reset()
+
+    # ---- The graph
+
+    @property
+    def graph(self) -> nx.MultiDiGraph:
+        """A copy of the graph, as `to_networkx` returns it; raises ValueError once closed."""
+        return self.to_networkx()
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """Return the captured graph; of a comparison, all graphs laid on top of each other.
+
+        Returns:
+            A copy of the graph, as `gradwalk.capture` gives it. A comparison has a node for each
+            place in ``members``; nodes and edges have the attributes of the first graph that has
+            them, and ``labels``, the graphs that have them.
+
+        Raises:
+            ValueError: The widget is closed.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import compare
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> graph = compare({"square": x**2, "sine": x.sin()}).to_networkx()
+            >>> [(data["op"], data["labels"]) for _, data in graph.nodes(data=True)][:2]
+            [('PowBackward0', ['square']), ('AccumulateGrad', ['square', 'sine'])]
+        """
+        return self._networkx(self._open())
+
+    @grad_mode_kept
+    def expand(self, node: int | str) -> None:
+        """Show what is inside of a node in its place: a double click on it does the same.
+
+        A node that ``torch.compile`` made (``CompiledFunctionBackward``) opens into a box with the
+        calls of its backward program, as it was before the backend fused it. Once a pass was
+        recorded, their numbers are known: the program runs once more for that, call by call, unless
+        it may run only once. Nothing is compiled.
+
+        A node of a custom ``autograd.Function``, and one of a part checkpointed with
+        ``use_reentrant=True``, opens into the operations that its backward ran, with what each
+        gave, once this widget's `backward` has run through a graph that was watched.
+
+        A comparison opens the node in each graph where it can be opened.
+
+        Args:
+            node (int | str): Its id, in a comparison its place in ``members``; or the name of its
+                tensor.
+
+        Raises:
+            TypeError: ``node`` is neither an id nor a name.
+            ValueError: It has nothing inside that can be shown, and why; or the widget is closed.
+            RuntimeError: A backward pass is running.
+
+        Example::
+
+            >>> from gradwalk import GraphWidget
+            >>> import torch
+            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
+            >>> widget = GraphWidget(double(torch.ones(3, requires_grad=True)))
+            >>> widget.expand(0)
+            >>> [node["op"] for node in widget.model["nodes"] if node["kind"] == "call"]
+            ['aten.mul.Tensor', 'aten.cos.default', 'aten.mul.Tensor']
+        """
+        self._turn(node, "expand")
+
+    @grad_mode_kept
+    def collapse(self, node: int | str) -> None:
+        """Hide what is inside of a node again: a double click on the head of its box.
+
+        Args:
+            node (int | str): As for `expand`, or the id of something inside of the node.
+
+        Raises:
+            TypeError: ``node`` is neither an id nor a name.
+            ValueError: It has nothing inside; or the widget is closed.
+            RuntimeError: A backward pass is running.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
+            >>> widget = GraphWidget(double(torch.ones(3, requires_grad=True)))
+            >>> widget.expand(0)
+            >>> widget.collapse(0)
+            >>> len(widget.model["nodes"])
+            2
+        """
+        self._turn(node, "collapse")
 
     @traitlets.validate("cursor", "selected")
     def _check_place(self, proposal: Any) -> Any:
@@ -518,10 +557,20 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
 
     def _follow(self, source: _T) -> None:
         """Watch what runs through the graphs, and set the traits that the browser starts with."""
-        raise NotImplementedError
 
     def _summary(self, source: _T) -> str:
         """Return what it shows, in a few words."""
+        raise NotImplementedError
+
+    def _networkx(self, source: _T) -> nx.MultiDiGraph:
+        """Return a copy of the graph."""
+        raise NotImplementedError
+
+    def _turn(self, node: int | str, how: Turn) -> None:
+        """Open or close a node."""
+
+    def _graphs_shown(self) -> Mapping[str, Snapshot]:
+        """Return the state of each graph that is shown, by its label."""
         raise NotImplementedError
 
     def _start(self) -> bool:
@@ -536,21 +585,11 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         """Draw another graph."""
 
     def _show_passes(self, source: _T, is_other: bool) -> bool:
-        """Show new backward passes and steps.
-
-        Args:
-            source: The shown source.
-            is_other: Whether another graph has just been drawn.
-
-        Returns:
-            Whether anything is new.
-        """
+        """Show new passes and steps, of another graph if it is; return whether anything is new."""
         raise NotImplementedError
 
     def _describe(self, source: _T) -> None:
         """Describe what is selected, from the tensors as they are now."""
-        raise NotImplementedError
 
     def _forget(self) -> None:
         """Clear the traits that describe tensors: the widget closes."""
-        raise NotImplementedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -22,8 +22,8 @@ from ..schema.updates import UpdateModel
 from ..sources.diagnose import judged
 from ..sources.graph_source import GraphSource, are_small
 from ..torch_api.modes import unseen
-from .controllers import Controller
-from .drawing import DrawingWidget, State
+from .controllers import Controller, State, Turn
+from .drawing import DrawingWidget
 from .graph_changes import Pictured, opened_model, pictured, update_model, values_of
 from .graph_traits import GraphTraits
 
@@ -439,7 +439,7 @@ class OpenController(Controller[GraphTraits]):
         self._cursors = cursors
         self._updates = updates
 
-    def turn(self, node: Any, how: Literal["expand", "collapse"]) -> None:
+    def turn(self, node: Any, how: Turn) -> None:
         """Expand or collapse a node; see `GraphWidget.expand`."""
         widget = self.widget
         widget._refuse_closed()

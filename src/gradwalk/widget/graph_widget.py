@@ -17,10 +17,8 @@ from ..backward.recorded_pass import RecordedStep, read_max_bytes, saved_steps
 from ..backward.run_backward import IF_POSSIBLE
 from ..bundle import bundle
 from ..checks.finding import Finding, findings_from
-from ..checks.held_graph import HeldGraph
 from ..checks.run_checks import Limits
 from ..export import mime
-from ..export.pictures import Exports
 from ..export.text import size_of
 from ..graph.adjacency import collector_paused
 from ..graph.arguments import MOST_NODES, find_node, read_int, read_most
@@ -32,9 +30,8 @@ from ..sources.graph_source import GraphSource, Snapshot, are_small, read_consta
 from ..sources.read_source import read_source
 from ..torch_api.modes import grad_mode_kept
 from ..torch_api.saved_tensors import saved_read_once
-from ..types import ByNode, Gradient, Inputs, Outputs, Program, RetainGraph, TensorNames
-from .controllers import Controller
-from .drawing import State
+from ..types import Gradient, Inputs, Outputs, Program, RetainGraph, TensorNames
+from .controllers import Controller, State, Turn
 from .graph_controllers import (
     CursorController,
     DiagnosisController,
@@ -45,7 +42,6 @@ from .graph_controllers import (
 )
 from .graph_traits import GraphTraits
 from .inner_steps import InnerController
-from .measurement import Measurement
 from .overlay_controller import OverlayController
 from .traits import Direction
 
@@ -56,7 +52,7 @@ CONTROLLERS: Hook[Callable[[GraphTraits], Controller[Any]]] = Hook()
 """What makes the controllers of features."""
 
 
-class GraphWidget(GraphTraits, Exports):
+class GraphWidget(GraphTraits):
     """The autograd graph of some tensors: drawn, clickable, with a cursor over backward.
 
     Looking never changes a gradient, the random state or the graph. `backward` and `step` run the
@@ -111,17 +107,6 @@ class GraphWidget(GraphTraits, Exports):
         >>> widget.details["name"], widget.details["grad"]["values"]
         ('w', [2.0])
         >>> widget.close()
-
-    Step by step::
-
-        >>> x = torch.tensor(3.0, requires_grad=True)
-        >>> widget = GraphWidget(x**2 + x)
-        >>> widget.step(2)
-        >>> [step.op for step in widget.steps[: widget.cursor]], x.grad
-        (['AddBackward0', 'PowBackward0'], None)
-        >>> widget.run_to("x")
-        >>> x.grad
-        tensor(7.)
     """
 
     # As text: a path would make anywidget keep every widget alive through its file watcher.
@@ -214,13 +199,6 @@ class GraphWidget(GraphTraits, Exports):
             RankController(self, self._updates),
             *(make(self) for make in CONTROLLERS),
         ]
-
-    def _feature(self, name: str) -> Any:
-        """Return the controller of a feature."""
-        for each in self._controllers:
-            if each.name == name:
-                return each
-        raise RuntimeError(f"This gradwalk has no {name}: the folder features/{name} is missing.")
 
     def _follow(self, source: GraphSource) -> None:
         source.follow(self._pass_ended)
@@ -318,15 +296,6 @@ class GraphWidget(GraphTraits, Exports):
                 self._inside.run_to(source, node)
 
     @property
-    def graph(self) -> nx.MultiDiGraph:
-        """A copy of the captured graph, as `to_networkx` returns it.
-
-        Raises:
-            ValueError: The widget is closed.
-        """
-        return self.to_networkx()
-
-    @property
     def steps(self) -> list[RecordedStep]:
         """The steps of the pass that is shown, in the engine's order; empty before any pass.
 
@@ -380,9 +349,7 @@ class GraphWidget(GraphTraits, Exports):
                 or autograd nodes, any number, also in lists, tuples and dicts. Or one static graph.
             names (TensorNames, optional): Names of tensors: a mapping from names to tensors or
                 modules, or one module. By default the caller's variables.
-            stacklevel (int, optional): The frame whose variables give names, as for
-                ``warnings.warn``: 1 is the caller, and a function that wraps this one passes 2.
-                Default: ``1``.
+            stacklevel (int, optional): As for `GraphWidget`. Default: ``1``.
 
         Raises:
             TypeError: As for `GraphWidget`. The picture stays as it is then.
@@ -408,69 +375,6 @@ class GraphWidget(GraphTraits, Exports):
         source = read_source(outputs, found, "update", named=names is not None, **self._read_as)
         self._updates.replace(source)
 
-    @grad_mode_kept
-    def expand(self, node: int | str) -> None:
-        """Show what is inside of a node in its place: a double click on it does the same.
-
-        A node that ``torch.compile`` made (``CompiledFunctionBackward``) opens into a box with the
-        calls of its backward program, as it was before the backend fused it. Once a pass was
-        recorded, their numbers are known: the program runs once more for that, call by call, unless
-        it may run only once. Nothing is compiled.
-
-        A node of a custom ``autograd.Function``, and one of a part checkpointed with
-        ``use_reentrant=True``, opens into the operations that its backward ran, with what each
-        gave, once this widget's `backward` has run through a graph that was watched.
-
-        Args:
-            node (int | str): Its id, or the name of its tensor.
-
-        Raises:
-            TypeError: ``node`` is neither an id nor a name.
-            ValueError: It has nothing inside that can be shown, and why; or the widget is closed.
-            RuntimeError: A backward pass is running.
-
-        Example::
-
-            >>> from gradwalk import GraphWidget
-            >>> import torch
-            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
-            >>> widget = GraphWidget(double(torch.ones(3, requires_grad=True)))
-            >>> [node["op"] for node in widget.model["nodes"]]
-            ['CompiledFunctionBackward', 'AccumulateGrad']
-            >>> widget.expand(0)
-            >>> [node["op"] for node in widget.model["nodes"] if node["kind"] == "call"]
-            ['aten.mul.Tensor', 'aten.cos.default', 'aten.mul.Tensor']
-            >>> widget.collapse(0)
-            >>> widget
-            GraphWidget(2 nodes, 1 edge, 1 leaf)
-        """
-        self._nodes.turn(node, "expand")
-
-    @grad_mode_kept
-    def collapse(self, node: int | str) -> None:
-        """Hide what is inside of a node again: a double click on the head of its box.
-
-        Args:
-            node (int | str): Its id, or that of something inside of it; or the name of its tensor.
-
-        Raises:
-            TypeError: ``node`` is neither an id nor a name.
-            ValueError: It has nothing inside; or the widget is closed.
-            RuntimeError: A backward pass is running.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
-            >>> widget = GraphWidget(double(torch.ones(3, requires_grad=True)))
-            >>> widget.expand(0)
-            >>> widget.collapse(0)
-            >>> len(widget.model["nodes"])
-            2
-        """
-        self._nodes.turn(node, "collapse")
-
     def diagnose(
         self,
         *,
@@ -485,24 +389,14 @@ class GraphWidget(GraphTraits, Exports):
         """Look for what commonly goes wrong with gradients, and list it under the picture.
 
         Args:
-            names (TensorNames, optional): Names of parameters: a mapping from names to tensors or
-                modules, or one module. Those that are not in the graph are reported. By default the
-                caller's variables.
-            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): The
-                optimizer that steps after this backward, or several. Its parameters are expected to
-                get a gradient, and parameters that it does not hold are reported. None for no check
-                of it.
-            vanishing (float, optional): A gradient vanishes if its norm falls below this share of
-                its norm at the layer nearest to the output. Default: ``1e-4``.
-            exploding (float, optional): A gradient explodes if its norm grows by this factor on the
-                way. Default: ``1e4``.
-            dead (float, optional): A ReLU is dead if this share of its units is zero for every
-                example. Default: ``0.9``.
-            largest (int, optional): The number of nodes to name that hold most memory. Default:
-                ``5``.
-            stacklevel (int, optional): The frame whose variables give names, as for
-                ``warnings.warn``: 1 is the caller, and a function that wraps this one passes 2.
-                Default: ``1``.
+            names (TensorNames, optional): As for `gradwalk.diagnose`; None likewise.
+            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): Likewise.
+                None for no check of it.
+            vanishing (float, optional): Likewise. Default: ``1e-4``.
+            exploding (float, optional): Likewise. Default: ``1e4``.
+            dead (float, optional): Likewise. Default: ``0.9``.
+            largest (int, optional): Likewise. Default: ``5``.
+            stacklevel (int, optional): Likewise. Default: ``1``.
 
         Returns:
             The findings, the most severe first; `findings` has them, too.
@@ -528,199 +422,13 @@ class GraphWidget(GraphTraits, Exports):
             called, limits, is_explicit=names is not None, optimizers=optimizers
         )
 
-    def overlay(self, values: ByNode[float], *, label: str, unit: str = "") -> None:
-        """Colour the picture by numbers of your own.
-
-        They become a meaning of the colours, with a legend, also in pages, pictures and files. A
-        box shows the number of its module; without one, the largest of the numbers inside. A node
-        without a number has that of its innermost module. Numbers by name stay after `update`.
-
-        Args:
-            values (ByNode[float]): Numbers by the id of a node, the name of a tensor,
-                or the name of a module. An empty dict removes what the label shows.
-            label (str): The text in the choice of colours. A label that is in use replaces its
-                numbers.
-            unit (str, optional): The unit to write after the numbers. "s", "FLOP" and "B" get
-                prefixes, as in "2 ms" or "3 MiB". Default: ``""``.
-
-        Raises:
-            TypeError: ``values`` is not a dict of numbers, or a text was expected.
-            ValueError: A node, tensor or module is not in this graph, or the widget is closed.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 1))
-            >>> widget = GraphWidget(model(torch.ones(2, 4)).sum(), names=model)
-            >>> fisher = {"0.weight": 0.7, "1.weight": 0.2}
-            >>> widget.overlay(fisher, label="Fisher")
-        """
-        self._feature("overlay").overlay(values, label, unit)
-
-    @grad_mode_kept
-    def measure(self) -> Measurement:
-        """Measure the time and the bytes of each node of this graph.
-
-        It runs backward eight times with ``torch.autograd.grad``, and changes no ``.grad``. The
-        program's hooks on tensors and nodes run each time. On an accelerator it waits for each
-        node; that was not tried on a GPU. The picture then shows the times as colours.
-
-        Returns:
-            A `Measurement`: ``nodes``, the slowest first, ``wall`` in seconds, ``bytes``.
-
-        Raises:
-            ValueError: The graph is of a file or of fake tensors, or the widget is closed.
-            RuntimeError: Tensors that backward needs were freed.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> w = torch.ones(100, 100, requires_grad=True)
-            >>> sorted(each.op for each in GraphWidget((w @ w).sum()).measure().nodes)
-            ['MmBackward0', 'SumBackward0']
-        """
-        measured: Measurement = self._feature("measure").measure()
-        return measured
-
-    def grows(self, *, stacklevel: int = 1) -> list[HeldGraph]:
-        """Find which graphs of earlier updates are still alive, and through what.
-
-        Args:
-            stacklevel (int, optional): The frame whose variables give names, as for
-                ``warnings.warn``: 1 is the caller, and a function that wraps this one passes 2.
-                Default: ``1``.
-
-        Returns:
-            One entry for all graphs that one list, dict or object holds. Empty if no earlier graph
-            is alive.
-
-        Raises:
-            ValueError: The widget is closed.
-
-        Example::
-
-            >>> from gradwalk import GraphWidget
-            >>> import torch
-            >>> w, losses = torch.tensor(3.0, requires_grad=True), []
-            >>> widget = GraphWidget(w**2)
-            >>> for _ in range(3):
-            ...     loss = (w - 1) ** 2
-            ...     widget.update(loss)
-            ...     loss.backward()
-            ...     losses.append(loss)
-            >>> [graph.graphs for graph in widget.grows()]
-            [2]
-        """
-        self._refuse_closed()
-        names = caller_names(None, "grows", stacklevel)
-        found: list[HeldGraph] = self._feature("held").grows(names)
-        return found
-
-    def quiz(self, what: str | None = "grad", nodes: Iterable[int | str] | None = None) -> None:
-        """Hide numbers, for the reader to predict; or the order in which backward runs.
-
-        The picture, the panel, the bar and the text for screen readers no longer show them. The
-        reader types them at the nodes, or clicks the nodes in the engine's order. A wrong answer
-        brings a hint: first the local derivative, then the chain rule. `score` says how many are
-        right. Numbers are accepted as ``-24``, ``-2.4e1`` or ``1/3``, as exactly as the dtype has
-        them, or rounded to three digits or more.
-
-        Args:
-            what (str | None, optional): "grad", "value" or "order"; None ends the quiz. For the
-                first and the last the real backward is run, if there was none yet. Default:
-                ``"grad"``.
-            nodes (Iterable[int | str], optional): Which nodes, by id or name; None for all that
-                have one known number.
-
-        Raises:
-            ValueError: ``what`` is nothing that can be asked, or a node has no such number.
-            Exception: What `backward` raises.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> widget = GraphWidget(x**2)
-            >>> widget.quiz("grad", nodes=["x"])
-            >>> widget.answer("x", "3"), widget.answer("x", "6")
-            (False, True)
-            >>> widget.score
-            {'right': 1, 'wrong': 1, 'revealed': 0, 'of': 1}
-        """
-        self._feature("quiz").start(what, nodes)
-
-    def answer(self, node: int | str, text: str | float | None = None) -> bool:
-        """Answer a question of the quiz, as the reader does in the picture.
-
-        Args:
-            node (int | str): Which node, by id or name.
-            text (str | float, optional): The number, as it would be typed; left out where the order
-                is asked. None where the order is asked.
-
-        Returns:
-            Whether it is right.
-
-        Raises:
-            ValueError: No quiz is on, or it asks nothing about the node.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> widget = GraphWidget(x**2)
-            >>> widget.quiz("grad", nodes=["x"])
-            >>> widget.answer("x", "6")
-            True
-        """
-        is_right: bool = self._feature("quiz").answer(node, text)
-        return is_right
-
-    def reveal(self, node: int | str | None = None) -> None:
-        """Give up a question of the quiz, or all.
-
-        Args:
-            node (int | str, optional): Which node, by id or name; None for all that are open.
-
-        Raises:
-            ValueError: No quiz is on, or it asks nothing about the node.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> widget = GraphWidget(x**2)
-            >>> widget.quiz("grad", nodes=["x"])
-            >>> widget.reveal()
-            >>> widget.score["revealed"]
-            1
-        """
-        self._feature("quiz").reveal(node)
-
-    def to_networkx(self) -> nx.MultiDiGraph:
-        """The captured graph, as `gradwalk.capture` gives it.
-
-        Returns:
-            A copy; changing it does not change the widget.
-
-        Raises:
-            ValueError: The widget is closed.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> [op for _, op in GraphWidget(x**2).to_networkx().nodes(data="op")]
-            ['PowBackward0', 'AccumulateGrad']
-        """
-        return self._open().to_networkx()
-
     # ---- What `DrawingWidget` asks for
+
+    def _networkx(self, source: GraphSource) -> nx.MultiDiGraph:
+        return source.to_networkx()
+
+    def _turn(self, node: int | str, how: Turn) -> None:
+        self._nodes.turn(node, how)
 
     def _summary(self, source: GraphSource) -> str:
         return size_of(source.graph)

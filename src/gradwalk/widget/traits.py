@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anywidget
 import traitlets
 
 from ..schema.columns import decode, encode
@@ -56,6 +57,17 @@ class reacts(traitlets.ObserveHandler):  # noqa: N801  a decorator, as `traitlet
     def instance_init(self, inst: Any) -> None:
         """Begin with a widget."""
         traitlets.HasTraits.observe(inst, self, self.trait_names, type=self.type)
+
+
+class OwnNames(traitlets.MetaHasTraits):
+    """The class of widgets whose ``help()`` shows their own methods, not those of ipywidgets."""
+
+    def __dir__(cls) -> list[str]:  # noqa: N805  of a metaclass
+        names = [*super().__dir__()]
+        if not cls.__dict__.get("_lists_own_names"):  # while a class is made traitlets needs all
+            return names
+        theirs = {*dir(anywidget.AnyWidget)} - {"__init__", "__repr__", "__str__", "close"}
+        return [name for name in names if name not in theirs]
 
 
 class OfPass(traitlets.Any):
