@@ -26,11 +26,7 @@ if TYPE_CHECKING:
     from .features.held.held import held
     from .features.interact.descent import Descent, Difference
     from .features.interact.interact import Interact, interact
-    from .features.numerics.compare_numerics import (
-        ErrorShare,
-        NumericsComparison,
-        compare_numerics,
-    )
+    from .features.numerics.compare_numerics import ErrorShare, NumericsComparison, compare_numerics
     from .features.numerics.rows import NumericsRow
     from .features.plan.advice import Advice
     from .features.plan.module_plans import ModulePlan

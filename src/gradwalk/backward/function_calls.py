@@ -24,14 +24,7 @@ from ..torch_api.checkpoints import reentrant_function
 from ..torch_api.engine import running_node
 from ..torch_api.modes import reporting, unseen
 from ..torch_api.nodes import custom_function, is_of_torch, node_class, op_name
-from ..torch_api.reading import (
-    copied,
-    detached,
-    in_short,
-    nbytes_of,
-    storage_of,
-    version_of,
-)
+from ..torch_api.reading import copied, detached, in_short, nbytes_of, storage_of, version_of
 from ..torch_api.saved_tensors import read_saved
 from ..torch_api.signatures import Operator, declared_arguments, written_arguments
 from ..torch_api.summary import MOST_VALUES

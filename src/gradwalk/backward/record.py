@@ -263,10 +263,7 @@ def record_captured(
 ) -> Recording:
     """Run `record` on a captured graph, with arguments of `run_backward`."""
     observer = Observer(
-        captured.nodes,
-        lambda: None,
-        {node for node, _ in captured.roots},
-        max_bytes,
+        captured.nodes, lambda: None, {node for node, _ in captured.roots}, max_bytes
     )
     try:
         noted = bool(watched(captured))

@@ -73,8 +73,7 @@ LOSSES: Table = {
             "grad * (self.sigmoid() * (1 - target) - (1 - self.sigmoid()) * target * pos_weight)",
         ),
         "target": _averaged(
-            "-grad * self",
-            f"grad * ({_LOG_SIGMOID}(-self) - pos_weight * {_LOG_SIGMOID}(self))",
+            "-grad * self", f"grad * ({_LOG_SIGMOID}(-self) - pos_weight * {_LOG_SIGMOID}(self))"
         ),
     },
     "NllLossBackward0": {"self": _negative_log_likelihood},

@@ -259,10 +259,7 @@ def details(
         "contributions": contributions and [c for c in contributions if c["step"] <= cursor],
         "contribution_count": count_by_now(graph, recording, node_id),
         "formula": parts.build(
-            "formula",
-            lambda: _formulas(reader, node_id, step, inputs),
-            [],
-            filled=step is not None,
+            "formula", lambda: _formulas(reader, node_id, step, inputs), [], filled=step is not None
         ),
         "operations": operations,
         "operation_count": operation_count,

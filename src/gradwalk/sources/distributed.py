@@ -23,13 +23,7 @@ from ..schema.backward import RunModel
 from ..schema.details import DetailsModel, RankGradModel, TensorSummary
 from ..schema.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
 from ..schema.values import JsonNumber
-from ..torch_api.distributed import (
-    Bucket,
-    Sharded,
-    buckets_of,
-    is_distributed,
-    ranks_with_the_same,
-)
+from ..torch_api.distributed import Bucket, Sharded, buckets_of, is_distributed, ranks_with_the_same
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import own_part, simulated_parts, why_unreadable
 from ..torch_api.summary import Summarise, summarise
@@ -246,11 +240,7 @@ def rank_model(
         "recorded": run is not None,
         "leaves": leaves,
         "outputs": [
-            {
-                "node": node,
-                "output_nr": nr,
-                "grad": statistics_of(_arrived(details(node), nr)),
-            }
+            {"node": node, "output_nr": nr, "grad": statistics_of(_arrived(details(node), nr))}
             for node, nr in dict.fromkeys(graph.graph["roots"])
         ],
         "norms": arrived_norms(graph, run, leaves),

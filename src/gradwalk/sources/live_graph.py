@@ -53,11 +53,7 @@ if TYPE_CHECKING:
 
 
 def inside_details(
-    opening: Opening,
-    node: int,
-    place: Place,
-    recorded: RecordedPass | None,
-    summarised: Summarise,
+    opening: Opening, node: int, place: Place, recorded: RecordedPass | None, summarised: Summarise
 ) -> DetailsModel:
     """Describe a call or tensor inside another node, at the cursor of a pass if there is one."""
     graph = opening.captured.drawn
@@ -438,11 +434,7 @@ def _stored_at(shown: RecordedPass, node: int) -> _Stored | None:
 
 
 def _put_grad(
-    reader: DetailsReader,
-    node: int,
-    shown: RecordedPass,
-    found: DetailsModel,
-    stored: _Stored,
+    reader: DetailsReader, node: int, shown: RecordedPass, found: DetailsModel, stored: _Stored
 ) -> None:
     """Add ``.grad`` at the cursor."""
     tensor, moment = stored

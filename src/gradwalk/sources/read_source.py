@@ -79,9 +79,7 @@ def read_source(
 
 
 def capture(
-    *outputs: Outputs | Program | Recording,
-    names: TensorNames | None = None,
-    opened: bool = False,
+    *outputs: Outputs | Program | Recording, names: TensorNames | None = None, opened: bool = False
 ) -> nx.MultiDiGraph:
     """Return the autograd graph behind some tensors, as a networkx graph.
 

@@ -172,12 +172,7 @@ def fake_ranks(ranks: int) -> Iterator[None]:
             "ranks was given, but this process is already in a process group. Plan in a process "
             "of its own."
         )
-    torch.distributed.init_process_group(
-        "fake",
-        rank=0,
-        world_size=ranks,
-        store=FakeStore(),
-    )
+    torch.distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
     try:
         yield
     finally:

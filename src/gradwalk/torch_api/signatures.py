@@ -43,7 +43,7 @@ _HAND_WRITTEN = {
     "CopyBackwards": Signature(
         "copy_(Tensor(a!) self, Tensor src) -> Tensor(a!)",
         (Argument("self", False), Argument("src", False)),
-    ),
+    )
 }
 
 

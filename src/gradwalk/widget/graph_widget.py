@@ -161,11 +161,7 @@ class GraphWidget(GraphTraits):
         max_bytes = read_max_bytes(max_bytes)
         max_nodes = read_most(max_nodes)
         constants = read_constants(constants)
-        self._read_as = {
-            "infer": constants or None,
-            "max_bytes": max_bytes,
-            "max_nodes": max_nodes,
-        }
+        self._read_as = {"infer": constants or None, "max_bytes": max_bytes, "max_nodes": max_nodes}
         named = names is not None
         with collector_paused(), saved_read_once():
             found = caller_names(names, "GraphWidget", stacklevel)
@@ -329,10 +325,7 @@ class GraphWidget(GraphTraits):
         self._inside.set_inner(given)
 
     def update(
-        self,
-        *outputs: Outputs | Program,
-        names: TensorNames | None = None,
-        stacklevel: int = 1,
+        self, *outputs: Outputs | Program, names: TensorNames | None = None, stacklevel: int = 1
     ) -> None:
         """Show another graph in the same picture, as of the next iteration of a training loop.
 
