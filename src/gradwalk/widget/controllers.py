@@ -15,7 +15,7 @@ Turn = Literal["expand", "collapse"]
 
 
 class Subject(Protocol):
-    """What a widget shows: a graph, or several with their passes linked; see `GraphSource`."""
+    """The contents of a widget: a graph, or several with their passes linked."""
 
     @property
     def fault(self) -> str | None: ...  # noqa: D102
