@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,21 +95,13 @@ class CheckContext:
     def held(self) -> dict[int, torch.Tensor]:
         """``id`` of each parameter that an optimizer holds, as a leaf -> the parameter."""
         leaf_of = self.called.leaves_of_parameters()
-        return {
-            leaf_of.get(id(parameter), id(parameter)): parameter
-            for optimizer in self.optimizers
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-        }
+        return {leaf_of.get(id(each), id(each)): each for each in _held(self.optimizers)}
 
     @functools.cached_property
     def held_by(self) -> list[set[int]]:
         """``id`` of what each optimizer holds, as leaves."""
         leaf_of = self.called.leaves_of_parameters()
-        return [
-            {leaf_of.get(id(p), id(p)) for group in each.param_groups for p in group["params"]}
-            for each in self.optimizers
-        ]
+        return [{leaf_of.get(id(p), id(p)) for p in _held([each])} for each in self.optimizers]
 
     @functools.cached_property
     def waiting(self) -> set[int]:
@@ -127,10 +119,17 @@ class CheckContext:
         found = reference() if reference is not None else None
         return found if found is not None and id(found) == key else None
 
+    def leaf(self, node: int) -> torch.Tensor | None:
+        """The tensor of a leaf; None for another node."""
+        return leaf_tensor(self.captured.nodes[node])
+
+    def nodes_of(self, ops: Collection[str]) -> Iterator[tuple[int, str]]:
+        """Yield the nodes of some operations, each with its operation."""
+        return ((node, op) for node, op in self.captured.graph.nodes(data="op") if op in ops)
+
     def name(self, node: int) -> str:
         """The name of a leaf in the program; without one, the node in words."""
-        data = self.captured.graph.nodes[node]
-        leaf = leaf_tensor(self.captured.nodes[node])
+        data, leaf = self.captured.graph.nodes[node], self.leaf(node)
         known = self.expected.get(id(leaf)) if leaf is not None else None
         return data["name"] or known or described(self.captured.graph, node)
 
@@ -174,3 +173,8 @@ class CheckContext:
     def at(self, node: int) -> str:
         """Where a node was made, for after its words: " at train.py:5 (`y = x * 2`)"; or empty."""
         return at_line(self.line(node), text=True)
+
+
+def _held(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[torch.Tensor]:
+    for group in (group for each in optimizers for group in each.param_groups):
+        yield from group["params"]

@@ -11,7 +11,6 @@ from ..english import list_some, plural
 from ..explain.constants_and_cuts import at_line, words_for
 from ..graph.labels import described
 from ..result import make
-from ..torch_api.nodes import leaf_tensor
 from ..tracing.annotations import cuts_of
 from ..tracing.cuts import Cut
 from ..tracing.operands import NO_DERIVATIVE
@@ -20,19 +19,9 @@ from .finding import Finding
 from .terms import constant_terms
 
 # Casts to integers and comparisons make masks: they count only where named tensors lose by them.
-_MEANT = (
-    "detach",
-    "data",
-    "no_grad",
-    "inference_mode",
-    "item",
-    "numpy",
-    "copy",
-    "derivative",
-    NO_DERIVATIVE,
-)
+_MEANT = {"detach", "data", "no_grad", "inference_mode", "item", "numpy", "copy"}
 
-_NOTED = ("derivative", NO_DERIVATIVE)  # wherever they are
+_NOTED = {"derivative", NO_DERIVATIVE}  # wherever they are
 
 
 def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
@@ -47,7 +36,7 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
     causes: dict[tuple[str, object], tuple[Cut, set[int]]] = {}
     for annotation in captured.annotations.values():
         for cut in annotation.cuts:
-            if cut.how in _MEANT or cut.how.startswith("integer"):
+            if cut.how in _MEANT | _NOTED or cut.how.startswith("integer"):
                 behind = causes.setdefault(cut.cause, (cut, set()))[1]
                 behind.update(id(t) for leaf in cut.leaves if (t := leaf()) is not None)
     terms = constant_terms(evidence)
@@ -80,7 +69,7 @@ def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
     roots = {node for node, _ in evidence.captured.roots}
     told = {cut.cause for each in evidence.captured.annotations.values() for cut in each.cuts}
     for node in evidence.leaves.values():
-        leaf = leaf_tensor(evidence.captured.nodes[node])
+        leaf = evidence.leaf(node)
         if node in roots or leaf is None or isinstance(leaf, torch.nn.Parameter):
             continue
         by_cause: dict[object, list[Cut]] = defaultdict(list)
@@ -106,11 +95,8 @@ def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
 def taken_by(evidence: CheckContext, cut: Cut) -> list[int]:
     """The nodes that took what a cut, or another one of its cause, left."""
     captured = evidence.captured
-    noted = [
-        node
-        for node, annotation in captured.annotations.items()
-        if any(each.cause == cut.cause for each in annotation.cuts)
-    ]
+    annotated = captured.annotations.items()
+    noted = [node for node, seen in annotated if cut.cause in (each.cause for each in seen.cuts)]
     # A call that made several nodes gave them all the same constants: one of them takes it.
     taking = [node for node in noted if captured.graph.nodes[node]["no_grad_inputs"]]
     return taking or noted

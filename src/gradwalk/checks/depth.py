@@ -11,6 +11,7 @@ import torch
 
 from ..backward.kept_gradients import norms
 from ..backward.recorded_run import RecordedRun
+from ..graph.adjacency import walk
 from ..graph.capture import Capture
 from ..graph.labels import is_pass_through
 from ..torch_api.nodes import leaf_tensor
@@ -186,12 +187,5 @@ def small_gates(captured: Capture) -> set[int]:
 
 def nearest_of(graph: nx.MultiDiGraph, node: int, among: set[int]) -> int | None:
     """The nearest of some nodes on a way from the output to a node; None for none."""
-    order = [node]
-    seen = {node}
-    for each in order:  # grows while we walk
-        if each in among:
-            return each
-        new = [user for user in graph.pred[each] if user not in seen]
-        seen.update(new)
-        order += new
-    return None
+    before = walk([node], graph.pred.__getitem__)
+    return next((each for each in before if each in among), None)

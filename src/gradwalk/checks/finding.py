@@ -39,10 +39,7 @@ def finding_models(findings: Iterable[Finding]) -> list[FindingModel]:
             "severity": finding.severity,
             "nodes": finding.nodes,
             "message": finding.message,
-            "numbers": [
-                {"name": name, "value": json_number(value)}
-                for name, value in finding.numbers.items()
-            ],
+            "numbers": [{"name": k, "value": json_number(v)} for k, v in finding.numbers.items()],
         }
         for finding in findings
     ]

@@ -10,13 +10,22 @@ from ..explain.constants_and_cuts import words_of
 from ..graph.adjacency import successors
 from ..graph.labels import is_pass_through
 from ..result import make
-from ..schema.findings import FindingKind
+from ..schema.findings import FindingKind, Severity
 from ..torch_api.reading import is_plain
 from ..torch_api.saved_tensors import plain_value
 from .context import CheckContext
 from .finding import Finding
 
 _BETWEEN = frozenset({"SubBackward0", "AddBackward0", "MulBackward0", "DivBackward0"})
+_APPLIES: dict[str, tuple[FindingKind, str, str]] = {
+    "LogSoftmaxBackward0": ("softmax-twice", "softmax", "cross_entropy() and log_softmax()"),
+    "BinaryCrossEntropyWithLogitsBackward0": (
+        "sigmoid-twice",
+        "sigmoid",
+        "binary_cross_entropy_with_logits()",
+    ),
+}
+"""Operation -> the finding, the function that it applies itself, and its name in a program."""
 _LOSSES = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy")
 
 
@@ -35,13 +44,10 @@ def _leaf_roots(evidence: CheckContext) -> Iterator[Finding]:
         return
     cuts = [cut for cut in evidence.loss.cuts if cut.module is None or cut.where is not None]
     name = graph.nodes[roots[0]]["name"] or "The output"
-    causes = [words_of((cut.how, cut.own or cut.where)) for cut in cuts[:1]]
-    why = (
-        f"Gradient was cut on the way to it by {causes[0]}."
-        if causes
-        else "Compute it from the parameters, without torch.tensor() or requires_grad_() on the "
-        "result."
-    )
+    why = "Compute it from the parameters, without torch.tensor() and requires_grad_()."
+    if cuts:
+        cause = words_of((cuts[0].how, cuts[0].own or cuts[0].where))
+        why = f"Gradient was cut on the way to it by {cause}."
     message = (
         f"{name} is a leaf: no recorded operation made it, so backward only fills its own .grad. "
         f"{why}"
@@ -52,32 +58,25 @@ def _leaf_roots(evidence: CheckContext) -> Iterator[Finding]:
 def _spread(evidence: CheckContext) -> Iterator[Finding]:
     """(N, 1) and (N,) that became (N, N), which a loss then averages."""
     graph = evidence.captured.graph
-    for node, data in graph.nodes(data=True):
-        shape = data["shape"]
-        if data["op"] not in _BETWEEN or shape is None or len(shape) != 2 or shape[0] < 2:
+    for node, op in evidence.nodes_of({*_BETWEEN, "ExpandBackward0"}):
+        shape = graph.nodes[node]["shape"]
+        if shape is None or len(shape) != 2 or shape[0] < 2 or shape[0] != shape[1]:
             continue
-        if shape[0] != shape[1]:
-            continue
-        given = {tuple(s) for s in _operand_shapes(evidence, node) if s is not None}
-        if given == {(shape[0], 1), (shape[0],)} and _ends_in_mean(evidence, node):
-            yield _spread_finding(evidence, node, shape[0])
-    for node, data in graph.nodes(data=True):  # the losses of torch.nn.functional expand both
-        shape = data["shape"]
-        if data["op"] != "ExpandBackward0" or shape is None or len(shape) != 2:
-            continue
-        before = [graph.nodes[child]["shape"] for child in graph.succ[node]]
-        used = {graph.nodes[user]["op"].removesuffix("Backward0") for user in graph.pred[node]}
         n = shape[0]
-        if n > 1 and shape[1] == n and before in ([(n, 1)], [(n,)]) and used & set(_LOSSES):
-            yield _spread_finding(evidence, node, n)
-
-
-def _spread_finding(evidence: CheckContext, node: int, n: int) -> Finding:
-    message = (
-        f"{evidence.place(node)} broadcasts ({n}, 1) and ({n},) to ({n}, {n}), so every number "
-        "meets every other. If number i belongs to number i, use squeeze(1) on the first."
-    )
-    return make(Finding, "broadcast", "info", [node], message, {"n": n})
+        if op in _BETWEEN:
+            given = {tuple(s) for s in _operand_shapes(evidence, node) if s is not None}
+            is_spread = given == {(n, 1), (n,)} and _ends_in_mean(evidence, node)
+        else:  # the losses of torch.nn.functional expand both
+            before = [graph.nodes[child]["shape"] for child in graph.succ[node]]
+            used = {graph.nodes[user]["op"].removesuffix("Backward0") for user in graph.pred[node]}
+            is_spread = before in ([(n, 1)], [(n,)]) and bool(used & set(_LOSSES))
+        if is_spread:
+            message = (
+                f"{evidence.place(node)} broadcasts ({n}, 1) and ({n},) to ({n}, {n}), so every "
+                "number meets every other. If number i belongs to number i, use squeeze(1) on the "
+                "first."
+            )
+            yield make(Finding, "broadcast", "info", [node], message, {"n": n})
 
 
 def _operand_shapes(evidence: CheckContext, node: int) -> list[tuple[int, ...] | None]:
@@ -110,31 +109,16 @@ def _ends_in_mean(evidence: CheckContext, node: int) -> bool:
 def _twice(evidence: CheckContext) -> Iterator[Finding]:
     """A function that the loss applies again: softmax or sigmoid."""
     graph = evidence.captured.graph
-    again: dict[str, tuple[FindingKind, str, str]] = {
-        "LogSoftmaxBackward0": (
-            "softmax-twice",
-            "SoftmaxBackward0",
-            "cross_entropy() and log_softmax()",
-        ),
-        "BinaryCrossEntropyWithLogitsBackward0": (
-            "sigmoid-twice",
-            "SigmoidBackward0",
-            "binary_cross_entropy_with_logits()",
-        ),
-    }
-    for node, op in graph.nodes(data="op"):
-        if op in again:
-            kind, wanted, call = again[op]
-            before = source_of(evidence, node)
-            if before is not None and graph.nodes[before]["op"] == wanted:
-                first = wanted.removesuffix("Backward0").lower()
-                message = (
-                    f"{evidence.place(before)} goes into "
-                    f"{evidence.place(node)}: {call} takes logits and "
-                    f"computes the {first} itself, so it is applied twice and gradients are "
-                    f"small. Leave out the {first} before it."
-                )
-                yield make(Finding, kind, "warning", [before, node], message)
+    for node, op in evidence.nodes_of(_APPLIES):
+        kind, wanted, call = _APPLIES[op]
+        before = source_of(evidence, node)
+        if before is not None and graph.nodes[before]["op"] == f"{wanted.title()}Backward0":
+            message = (
+                f"{evidence.place(before)} goes into {evidence.place(node)}: {call} takes logits "
+                f"and computes the {wanted} itself, so it is applied twice and gradients are "
+                f"small. Leave out the {wanted} before it."
+            )
+            yield make(Finding, kind, "warning", [before, node], message)
 
 
 _MOST_IN_ALL = 1.05  # of probabilities, with room for what bfloat16 rounds
@@ -152,11 +136,8 @@ def loss_input_findings(evidence: CheckContext) -> Iterator[Finding]:
 def _no_log_probabilities(evidence: CheckContext) -> Iterator[Finding]:
     """Find an `nll_loss` whose input cannot be log probabilities."""
     graph = evidence.captured.graph
-    for node, op in graph.nodes(data="op"):
-        if op not in ("NllLossBackward0", "NllLoss2DBackward0"):
-            continue
-        saved = evidence.saved(node)
-        given = saved.get("self")
+    for node, _ in evidence.nodes_of(("NllLossBackward0", "NllLoss2DBackward0")):
+        given = evidence.saved(node).get("self")
         if not isinstance(given, torch.Tensor) or given.dim() < 2 or not is_plain(given):
             continue
         if given.shape[1] > _MOST_SUMMED or given.numel() > _MOST_SUMMED:
@@ -164,16 +145,13 @@ def _no_log_probabilities(evidence: CheckContext) -> Iterator[Finding]:
         sums = given.detach().double().exp().sum(1)
         if not sums.numel():
             continue
-        words, least, most = f"{evidence.place(node)}", sums.min(), sums.max()
-        numbers = {"least": float(least), "most": float(most)}
+        least, most = float(sums.min()), float(sums.max())
         before = next(iter(graph.succ[node]), None)
         if most > _MOST_IN_ALL:
-            what, remedy = (
-                "more than 1",
-                (
-                    "Put log_softmax(..., dim=1) before it, or use cross_entropy(), which does so "
-                    "itself."
-                ),
+            what = "more than 1"
+            remedy = (
+                "Put log_softmax(..., dim=1) before it, or use cross_entropy(), which does so "
+                "itself."
             )
         elif (
             least < 2 - _MOST_IN_ALL
@@ -185,36 +163,30 @@ def _no_log_probabilities(evidence: CheckContext) -> Iterator[Finding]:
             remedy = "Take dim=1."
         else:
             continue
+        ends = (f"{least:.3g}", f"{most:.3g}")
         message = (
-            f"{words} expects log probabilities along dimension 1. The exponentials of its input "
-            f"add up to {_range(least, most)}, {what}. {remedy}"
+            f"{evidence.place(node)} expects log probabilities along dimension 1. The exponentials "
+            f"of its input add up to {' to '.join(dict.fromkeys(ends))}, {what}. {remedy}"
         )
+        numbers = {"least": least, "most": most}
         yield make(Finding, "no-log-probabilities", "info", [node], message, numbers)
-
-
-def _range(least: torch.Tensor, most: torch.Tensor) -> str:
-    low, high = f"{float(least):.3g}", f"{float(most):.3g}"
-    return low if low == high else f"{low} to {high}"
 
 
 def _targets(evidence: CheckContext) -> Iterator[Finding]:
     """Find targets that are not probabilities, and targets that get a gradient."""
     graph = evidence.captured.graph
-    for node, op in graph.nodes(data="op"):
-        if op in _CROSS_ENTROPIES:
-            yield from _out_of_range(evidence, node)
-        elif op in _DISTANCES:
-            following = evidence.captured.successors[node]
-            takes = {e["argument"]: to for to, each in following.items() for e in each.values()}
-            child = takes.get("target")
-            is_both = len(graph.out_edges(node)) > 1
-            if child is not None and is_both and graph.nodes[child]["kind"] == "op":
-                message = (
-                    f"The loss in {evidence.place(node)} also sends a gradient into its target, "
-                    f"which comes from {evidence.place(child)}. If the target should stay fixed, "
-                    "as the value of the next state or the output of a teacher, detach() it."
-                )
-                yield make(Finding, "target", "info", [node, child], message)
+    for node, _ in evidence.nodes_of(_CROSS_ENTROPIES):
+        yield from _out_of_range(evidence, node)
+    for node, _ in evidence.nodes_of(_DISTANCES):
+        edges = list(graph.out_edges(node, data=True))
+        child = next((to for _, to, edge in edges if edge["argument"] == "target"), None)
+        if child is not None and len(edges) > 1 and graph.nodes[child]["kind"] == "op":
+            message = (
+                f"The loss in {evidence.place(node)} also sends a gradient into its target, which "
+                f"comes from {evidence.place(child)}. If the target should stay fixed, as the "
+                "value of the next state or the output of a teacher, detach() it."
+            )
+            yield make(Finding, "target", "info", [node, child], message)
 
 
 def _out_of_range(evidence: CheckContext, node: int) -> Iterator[Finding]:
@@ -229,14 +201,8 @@ def _out_of_range(evidence: CheckContext, node: int) -> Iterator[Finding]:
             f"{least:.3g} to {most:.3g}: use 0 and 1 for the "
             f"two classes{', unless a mask drops the others' if is_whole else ''}."
         )
-        yield make(
-            Finding,
-            "target",
-            "info" if is_whole else "warning",
-            [node],
-            message,
-            {"least": least, "greatest": most},
-        )
+        severity: Severity = "info" if is_whole else "warning"
+        yield make(Finding, "target", severity, [node], message, {"least": least, "greatest": most})
 
 
 def source_of(evidence: CheckContext, node: int) -> int | None:

@@ -15,7 +15,7 @@ from ..explain.zero_derivatives import signed
 from ..graph.adjacency import successors
 from ..graph.labels import described
 from ..result import make, replaced
-from ..torch_api.nodes import keeps_tensors, leaf_tensor
+from ..torch_api.nodes import keeps_tensors
 from ..torch_api.reading import everywhere, finite, why_unreadable
 from .context import CheckContext
 from .finding import Finding
@@ -128,7 +128,7 @@ def _is_bad(output: torch.Tensor | None) -> bool:
 def _output(evidence: CheckContext, place: tuple[int, int]) -> torch.Tensor | None:
     """An output itself, while it lives."""
     reference = evidence.captured.tensors.get(place)
-    return reference() if reference is not None else leaf_tensor(evidence.captured.nodes[place[0]])
+    return reference() if reference is not None else evidence.leaf(place[0])
 
 
 def _first(evidence: CheckContext, only: str = "") -> tuple[int, str] | None:

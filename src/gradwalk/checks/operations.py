@@ -13,6 +13,7 @@ from torch.autograd.graph import Node
 from ..english import list_some, plural
 from ..explain.constants_and_cuts import at_line
 from ..explain.passes import advice_on_freed, freed_part, remedy_for, stopped_node
+from ..graph.adjacency import walk
 from ..result import make
 from ..torch_api.nodes import keeps_tensors, leaf_tensor, sequence_nr
 from ..torch_api.reading import base_of, everywhere, storage_id
@@ -34,15 +35,14 @@ def operation_findings(evidence: CheckContext) -> Iterator[Finding]:
 
 def _without_derivative(evidence: CheckContext) -> Iterator[Finding]:
     """Operations for which torch has no derivative: it notes that, and backward raises."""
-    for node, op in evidence.captured.graph.nodes(data="op"):
-        if op == "NotImplemented":
-            seen = evidence.captured.annotations.get(node)
-            called = f"{seen.forward}, " if seen is not None and seen.forward else ""
-            message = (
-                f"{called}{evidence.place(node)} has no derivative in torch, "
-                "so backward raises an error there: use another operation, or detach() its input."
-            )
-            yield make(Finding, "no-grad", "warning", [node], message)
+    for node, _ in evidence.nodes_of(("NotImplemented",)):
+        seen = evidence.captured.annotations.get(node)
+        called = f"{seen.forward}, " if seen is not None and seen.forward else ""
+        message = (
+            f"{called}{evidence.place(node)} has no derivative in torch, so backward raises an "
+            "error there: use another operation, or detach() its input."
+        )
+        yield make(Finding, "no-grad", "warning", [node], message)
 
 
 def _changed(evidence: CheckContext) -> Iterator[Finding]:
@@ -97,7 +97,6 @@ def _links(
     There are such where another operation has saved the same memory after the change.
     """
     captured, data = evidence.captured, evidence.captured.attributes
-    before = captured.predecessors
 
     @functools.cache
     def holders() -> dict[int | None, list[int]]:
@@ -110,12 +109,7 @@ def _links(
 
     @functools.cache
     def behind() -> set[int]:
-        found, waiting = set(changed), list(changed)
-        for node in waiting:  # grows while we walk
-            new = [user for user in before[node] if user not in found]
-            found.update(new)
-            waiting += new
-        return found
+        return set(walk(changed, captured.predecessors.__getitem__))
 
     @functools.cache
     def crossed(since: int) -> list[int]:
@@ -203,11 +197,8 @@ def _stopped(evidence: CheckContext) -> Iterator[Finding]:
 
 def _not_training(evidence: CheckContext) -> Iterator[Finding]:
     """Batch norms that use what they have learned of other batches, and learn no more of it."""
-    graph = evidence.captured.graph
-    still = []
-    for node, op in graph.nodes(data="op"):
-        if op in _NORMS and evidence.saved(node).get("training") is False:
-            still.append(node)
+    norms = (node for node, _ in evidence.nodes_of(_NORMS))
+    still = [node for node in norms if evidence.saved(node).get("training") is False]
     if still:
         message = (
             f"{plural(len(still), 'batch norm')} ran in eval mode: "

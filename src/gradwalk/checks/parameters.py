@@ -10,9 +10,10 @@ import torch
 from ..english import list_some, plural
 from ..explain.not_in_graph import CutOff, about_cut_off, cut_off, reason_outside
 from ..explain.reason import Asked, Reason
+from ..graph.adjacency import walk
 from ..graph.labels import described
 from ..result import make
-from ..torch_api.nodes import leaf_tensor
+from ..schema.findings import Severity
 from ..torch_api.reading import everywhere, storage_id, why_unreadable
 from .context import CheckContext
 from .cuts_inside import taken_by, within
@@ -58,14 +59,9 @@ def _outside(evidence: CheckContext) -> Iterator[Finding]:
             f"No gradient reaches {list_some(list(called.values()))} ({len(called)} of "
             f"{plural(len(evidence.expected), 'parameter')}): {ways}"
         )
-        yield make(
-            Finding,
-            "cut",
-            "info" if waits else "warning",
-            taken_by(evidence, first),
-            message,
-            {"parameters": len(called)},
-        )
+        severity: Severity = "info" if waits else "warning"
+        nodes = taken_by(evidence, first)
+        yield make(Finding, "cut", severity, nodes, message, {"parameters": len(called)})
     for (_, meant), group in groups.items():
         names = [name for name, _ in group]
         one = len(names) == 1
@@ -75,14 +71,8 @@ def _outside(evidence: CheckContext) -> Iterator[Finding]:
             f"({len(names)} of {plural(len(evidence.expected), 'parameter')}). "
             f"{group[0][1].sentence}{f' {meant}' if meant else ''}"
         )
-        yield make(
-            Finding,
-            "no-grad",
-            "info" if meant else "warning",
-            [],
-            message,
-            {"parameters": len(names)},
-        )
+        severity = "info" if meant else "warning"
+        yield make(Finding, "no-grad", severity, [], message, {"parameters": len(names)})
 
 
 def _of_no_matter(evidence: CheckContext, tensor: torch.Tensor, spare: set[int]) -> str | None:
@@ -148,9 +138,8 @@ def _frozen(evidence: CheckContext) -> Iterator[Finding]:
         f"{'it gets' if one else 'they get'} no gradient.{more} To train, call "
         "requires_grad_() before the forward pass."
     )
-    yield make(
-        Finding, "frozen", "warning" if held else "info", [], message, {"parameters": len(names)}
-    )
+    severity: Severity = "warning" if held else "info"
+    yield make(Finding, "frozen", severity, [], message, {"parameters": len(names)})
 
 
 def _plain_flags(evidence: CheckContext) -> Iterator[Finding]:
@@ -200,17 +189,12 @@ def _who_passed_none(evidence: CheckContext, empty: list[int]) -> str:
     """Which operations ran and passed no gradient on towards some leaves, as the pass shows."""
     assert evidence.run is not None
     steps, before = evidence.run.steps, evidence.captured.predecessors
-    waiting, seen = list(empty), set(empty)
-    found: dict[int, None] = {}
-    for node in waiting:  # grows while we walk, past what nothing came to either
-        for source in before[node]:
-            step = steps.get(source)
-            if step is not None and any(kept is not None for kept in step.grad_outputs):
-                found[source] = None
-            elif source not in seen:
-                seen.add(source)
-                waiting.append(source)
-    words = [f"{evidence.place(node)}" for node in found]
+    got = {
+        node for node, step in steps.items() if any(kept is not None for kept in step.grad_outputs)
+    }
+    # Past what nothing came to either.
+    passed = walk(empty, lambda node: before[node] if node not in got else ())
+    words = [evidence.place(node) for node in passed if node in got]
     if not words:
         return "inputs= of the pass leaves them out, or it began elsewhere."
     it, its = ("it", "its") if len(words) == 1 else ("them", "their")
@@ -227,7 +211,7 @@ def _untied(evidence: CheckContext) -> Iterator[Finding]:
     heads: list[int] = []
     graph = evidence.captured.graph
     for node in evidence.leaves.values():
-        leaf = leaf_tensor(evidence.captured.nodes[node])
+        leaf = evidence.leaf(node)
         if leaf is None or leaf.dim() != 2 or why_unreadable(leaf) is not None:
             continue
         memory = storage_id(leaf)
@@ -243,9 +227,9 @@ def _untied(evidence: CheckContext) -> Iterator[Finding]:
     ]
     shared = {frozenset(pair[:2]) for pair in pairs}
     for head in heads:
-        one = leaf_tensor(evidence.captured.nodes[head])
+        one = evidence.leaf(head)
         for table in tables.get(tuple(one.shape), ()) if one is not None else ():
-            other = leaf_tensor(evidence.captured.nodes[table])
+            other = evidence.leaf(table)
             if frozenset((head, table)) not in shared and _are_equal(one, other):
                 pairs.append((table, head, "hold the same numbers"))
     for first, second, how in pairs:
@@ -278,7 +262,7 @@ def _unregistered(evidence: CheckContext) -> Iterator[Finding]:
     lost: list[int] = []
     root = None
     for key, node in evidence.leaves.items():
-        leaf = leaf_tensor(evidence.captured.nodes[node])
+        leaf = evidence.leaf(node)
         if not isinstance(leaf, torch.nn.Parameter) or key in known or key in evidence.called.known:
             continue
         if node in evidence.reduced:
@@ -358,7 +342,7 @@ def _computed_attribute(
     """An attribute of a module that was computed from a leaf which is none of its parameters."""
     node = evidence.loss.node_of(value)
     behind = [] if node is None else list(evidence.captured.graph.succ[node])
-    leaf = leaf_tensor(evidence.captured.nodes[behind[0]]) if len(behind) == 1 else None
+    leaf = evidence.leaf(behind[0]) if len(behind) == 1 else None
     if node is None or leaf is None or _is_held(evidence, behind[0], leaf):
         return
     if leaf.shape == value.shape:
@@ -388,7 +372,7 @@ def _no_leaf(evidence: CheckContext) -> Iterator[Finding]:
         behind = list(captured.graph.succ[node])
         if place in roots or tensor is None or name is None or tensor.retains_grad or behind[1:]:
             continue
-        leaf = leaf_tensor(captured.nodes[behind[0]]) if behind else None
+        leaf = evidence.leaf(behind[0]) if behind else None
         if leaf is None or leaf.shape != tensor.shape:
             continue
         seen = captured.annotations.get(node)

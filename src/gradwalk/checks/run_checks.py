@@ -89,46 +89,48 @@ _FIT: dict[str, tuple[Callable[[Any], bool], str]] = {
 @grad_mode_kept
 def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
     """Find what may be wrong, as `diagnose` returns it."""
-    run = evidence.run
-    parts: list[Callable[[], Iterable[Finding]]] = [
-        lambda: not_finite(evidence),
-        lambda: [_no_backward(evidence)] if run is None else [],
-        lambda: [] if run is None else _depth(evidence, run, limits),
-        lambda: _dead(evidence, limits.dead),
-        lambda: parameter_findings(evidence),
-        lambda: unregistered_findings(evidence),
-        lambda: zero_findings(evidence),
-        lambda: cuts_inside(evidence),
-        lambda: cuts_before_leaves(evidence),
-        lambda: loss_findings(evidence),
-        lambda: loss_input_findings(evidence),
-        lambda: term_findings(evidence),
-        lambda: operation_findings(evidence),
-        lambda: number_findings(evidence),
-        lambda: update_findings(evidence),
-        lambda: _memory(evidence, limits.largest),
-        *(functools.partial(check, evidence) for check in MORE_CHECKS),
+    parts: list[Callable[[CheckContext], Iterable[Finding]]] = [
+        not_finite,
+        _no_backward,
+        functools.partial(_depth, limits=limits),
+        functools.partial(_dead, dead=limits.dead),
+        parameter_findings,
+        unregistered_findings,
+        zero_findings,
+        cuts_inside,
+        cuts_before_leaves,
+        loss_findings,
+        loss_input_findings,
+        term_findings,
+        operation_findings,
+        number_findings,
+        update_findings,
+        functools.partial(_memory, largest=limits.largest),
+        *MORE_CHECKS,
     ]
     with torch.no_grad(), unseen():
-        found = [_limited(finding) for part in parts for finding in _guarded(part)]
+        found = [
+            replaced(finding, nodes=finding.nodes[:_MOST_NODES])
+            for part in parts
+            for finding in _guarded(part, evidence)
+        ]
     gravity = ("error", "warning", "info")
     return sorted(found, key=lambda finding: gravity.index(finding.severity))
 
 
-def _limited(finding: Finding) -> Finding:
-    return replaced(finding, nodes=finding.nodes[:_MOST_NODES])
-
-
-def _guarded(part: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+def _guarded(
+    part: Callable[[CheckContext], Iterable[Finding]], evidence: CheckContext
+) -> Iterator[Finding]:
     """Yield the findings of a part until it fails: a tensor may be of any class."""
     try:
-        yield from part()
+        yield from part(evidence)
     except Exception as error:
-        message = could_not("a part of the diagnosis", error)
-        yield make(Finding, "failed", "info", [], message)
+        yield make(Finding, "failed", "info", [], could_not("a part of the diagnosis", error))
 
 
-def _no_backward(evidence: CheckContext) -> Finding:
+def _no_backward(evidence: CheckContext) -> Iterator[Finding]:
+    if evidence.run is not None:
+        return
     freed = any(map(is_freed, evidence.captured.nodes))
     anew = "compute the output anew, since a backward has freed some of this graph, and "
     message = (
@@ -136,24 +138,32 @@ def _no_backward(evidence: CheckContext) -> Finding:
         f"{anew if freed else ''}call backward() on the GraphWidget or on the loss while it is "
         "shown, or pass gradwalk.record(loss)."
     )
-    return make(Finding, "no-backward", "info", [], message)
+    yield make(Finding, "no-backward", "info", [], message)
 
 
-def _depth(evidence: CheckContext, run: RecordedRun, limits: Limits) -> Iterator[Finding]:
-    graph = evidence.captured.graph
+def _depth(evidence: CheckContext, limits: Limits) -> Iterator[Finding]:
+    graph, run = evidence.captured.graph, evidence.run
+    if run is None:
+        return
     gates = small_gates(evidence.captured)
     for change in worst_declines(graph, run, limits.vanishing, limits.exploding):
         grows = change.ratio > 1
         threshold = limits.exploding if grows else limits.vanishing
         near, far = change.near, change.far
         gate = None if grows or not gates else nearest_of(graph, far, gates)
+        by_design = (
+            ""
+            if gate is None
+            else f" In between {evidence.place(gate)} multiplies by a parameter of small numbers, "
+            "as a layer scale is at the start."
+        )
         message = (
             f"The gradient {'explodes' if grows else 'vanishes'}: its norm "
             f"{'grows' if grows else 'falls'} from {change.near_norm:.3g} at "
             f"{evidence.place(near)} to {change.far_norm:.3g} at {evidence.place(far)}. That is "
             f"{change.ratio:.3g} times as much, {'above' if grows else 'below'} {threshold:.3g}."
             f"{_steepest(evidence, run, far, near)}"
-            f"{'' if gate is None else _by_design(evidence, gate)}"
+            f"{by_design}"
         )
         yield make(
             Finding,
@@ -163,13 +173,6 @@ def _depth(evidence: CheckContext, run: RecordedRun, limits: Limits) -> Iterator
             message,
             {"ratio": change.ratio, "norm": change.far_norm, "norm at the start": change.near_norm},
         )
-
-
-def _by_design(evidence: CheckContext, gate: int) -> str:
-    return (
-        f" In between {evidence.place(gate)} multiplies by a parameter of small numbers, as a "
-        "layer scale is at the start."
-    )
 
 
 _MOST_OF_IT = 0.8  # of a change, on a logarithmic scale

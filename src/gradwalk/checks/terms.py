@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from ..backward.kept_gradients import KeptGradient, norms
 from ..backward.recorded_run import RecordedRun
 from ..explain.constants_and_cuts import words_of
 from ..explain.zero_derivatives import FLAT
-from ..graph.adjacency import predecessors, successors
+from ..graph.adjacency import predecessors, successors, walk
 from ..result import make
 from ..tracing.cuts import Constant, Cut
 from ..tracing.operands import NO_DERIVATIVE
@@ -116,18 +116,12 @@ def _takes_away(evidence: CheckContext, cut: Cut) -> bool:
 
 def _steps_before(graph: nx.MultiDiGraph, term: int) -> list[int]:
     """The operations of slope zero behind which all leaves of a term are; none if one is not."""
-    waiting, seen, steps = [term], {term}, []
-    while waiting:
-        node = waiting.pop()
-        if graph.nodes[node]["op"] in FLAT:
-            steps.append(node)
-        elif not graph.succ[node]:
-            return []
-        else:
-            new = [each for each in graph.succ[node] if each not in seen]
-            seen.update(new)
-            waiting += new
-    return steps
+
+    def following(node: int) -> Iterable[int]:
+        return () if graph.nodes[node]["op"] in FLAT else graph.succ[node]
+
+    ends = [node for node in walk([term], following) if not following(node)]
+    return ends if all(graph.nodes[node]["op"] in FLAT for node in ends) else []
 
 
 def _terms_of(graph: nx.MultiDiGraph) -> list[_Term]:

@@ -10,7 +10,6 @@ import torch
 from ..backward.recorded_pass import passes_before
 from ..english import list_some, plural
 from ..result import make
-from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere, is_plain
 from ..torch_api.saved_tensors import read_saved
 from ..tracing.annotate import Annotated
@@ -42,8 +41,7 @@ def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
     missing = [
         (node, leaf)
         for key, node in evidence.leaves.items()
-        if key not in evidence.held
-        and isinstance(leaf := leaf_tensor(evidence.captured.nodes[node]), torch.nn.Parameter)
+        if key not in evidence.held and isinstance(leaf := evidence.leaf(node), torch.nn.Parameter)
     ]
     models = evidence.called.parameters.values()
     known = {key for parameters in models for key in parameters} | set(evidence.called.known)
@@ -106,11 +104,9 @@ def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
 
 def _of_several(evidence: CheckContext) -> Iterator[Finding]:
     """One graph with parameters of several optimizers, all of which backward fills."""
-    used: list[list[str]] = []
-    for keys in evidence.held_by:
-        names = [evidence.name(node) for key, node in evidence.leaves.items() if key in keys]
-        if names:
-            used.append(names)
+    leaves = evidence.leaves.items()
+    held = ([evidence.name(n) for key, n in leaves if key in keys] for keys in evidence.held_by)
+    used = list(filter(None, held))
     if len(used) < 2:
         return
     each = "; ".join(map(list_some, used))
@@ -124,17 +120,11 @@ def _of_several(evidence: CheckContext) -> Iterator[Finding]:
 
 def _standing_still(evidence: CheckContext) -> Iterator[Finding]:
     """Parameters of the graph whose learning rate is 0."""
-    names: list[str] = []
-    nodes: list[int] = []
-    for optimizer in evidence.optimizers:
-        for group in optimizer.param_groups:
-            rate = group.get("lr")
-            if rate is None or float(rate) != 0:
-                continue
-            keys = {id(each) for each in group["params"]}
-            here = [node for key, node in evidence.leaves.items() if key in keys]
-            nodes += here
-            names += [evidence.name(node) for node in here]
+    groups = [group for optimizer in evidence.optimizers for group in optimizer.param_groups]
+    still = [g["params"] for g in groups if g.get("lr") is not None and not float(g["lr"])]
+    keys = {id(parameter) for parameters in still for parameter in parameters}
+    nodes = [node for key, node in evidence.leaves.items() if key in keys]
+    names = list(map(evidence.name, nodes))
     if names:
         message = (
             f"The learning rate of {list_some(names)} is 0 now, {plural(len(names), 'parameter')} "
@@ -152,7 +142,7 @@ def _changed_grads(evidence: CheckContext) -> Iterator[Finding]:
     shares: list[tuple[int, float]] = []
     before = _before(evidence)
     for node, (kept, length) in evidence.arrived.items():
-        leaf = leaf_tensor(evidence.captured.nodes[node])
+        leaf = evidence.leaf(node)
         grad = leaf.grad if leaf is not None else None
         if kept is None or kept.tensor is None or kept.changed or grad is None or not length:
             continue
@@ -249,11 +239,12 @@ def _cleared(evidence: CheckContext) -> Iterator[Finding]:
     """Where ``.grad`` holds nothing of what the pass gave."""
     if not _is_settled(evidence):
         return
-    nodes = []
-    for node, (_, length) in evidence.arrived.items():
-        leaf = leaf_tensor(evidence.captured.nodes[node])
-        if leaf is not None and length and node not in evidence.reduced and _is_empty(leaf.grad):
-            nodes.append(node)
+    nodes = [
+        node
+        for node, (_, length) in evidence.arrived.items()
+        if length and node not in evidence.reduced
+        if (leaf := evidence.leaf(node)) is not None and _is_empty(leaf.grad)
+    ]
     if not nodes:
         return
     names = [evidence.name(node) for node in nodes]
@@ -273,7 +264,7 @@ def _cleared_before(evidence: CheckContext) -> Iterator[Finding]:
     if not evidence.optimizers or evidence.run is None or not _is_settled(evidence):
         return
     for node, (kept, length) in evidence.arrived.items():
-        leaf = leaf_tensor(evidence.captured.nodes[node])
+        leaf = evidence.leaf(node)
         grad = None if leaf is None else leaf.grad
         if kept is None or kept.tensor is None or grad is None or not length:
             return
@@ -308,8 +299,7 @@ def _large(evidence: CheckContext) -> Iterator[Finding]:
     own = {
         node: leaf
         for node in evidence.arrived
-        if isinstance(leaf := leaf_tensor(evidence.captured.nodes[node]), torch.nn.Parameter)
-        and is_plain(leaf)
+        if isinstance(leaf := evidence.leaf(node), torch.nn.Parameter) and is_plain(leaf)
     }
     nodes = list(own)
     gradient = math.hypot(*(evidence.arrived[node][1] or 0.0 for node in own))
@@ -339,14 +329,11 @@ def _before(evidence: CheckContext) -> dict[int, bool]:
     for timeline in run.grads.timelines if run is not None and run.grads is not None else ():
         first = timeline.moments[0]
         held = first.values if first.values is not None else first.norm
-        found[timeline.node] = held is not None and _has_some(held)
+        is_zero = held is None or everywhere(held, lambda part: part == 0)
+        found[timeline.node] = (
+            bool(held.any()) if held is not None and is_zero is None else (not is_zero)
+        )
     return found
-
-
-def _has_some(held: torch.Tensor) -> bool:
-    """Whether a number is not zero."""
-    is_zero = everywhere(held, lambda part: part == 0)
-    return bool(held.any()) if is_zero is None else not is_zero
 
 
 def _share(came: torch.Tensor, grad: torch.Tensor, length: float) -> float | None:
@@ -377,8 +364,7 @@ def _added(evidence: CheckContext, nodes: list[int], *, is_known: bool) -> Findi
 
 def _clipped(shares: list[tuple[int, float]]) -> Iterator[Finding]:
     """All gradients were made smaller by one factor since."""
-    least = min(share for _, share in shares)
-    most = max(share for _, share in shares)
+    least, most = min(share for _, share in shares), max(share for _, share in shares)
     if most > _CLIPPED or most - least > _CLOSE * most or _is_scale(1 / most):
         return  # unscaled, if by a power of two
     message = (

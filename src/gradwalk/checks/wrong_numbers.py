@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 
 import torch
@@ -12,7 +12,9 @@ from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_pass import contributions
 from ..english import list_some, plural
 from ..explain.zero_derivatives import signed
+from ..graph.adjacency import walk
 from ..result import make
+from ..schema.findings import Severity
 from ..torch_api.reading import is_plain, submodules
 from ..torch_api.saved_tensors import plain_value, read_saved
 from .context import CheckContext
@@ -44,29 +46,21 @@ def _shared_modules(evidence: CheckContext) -> Iterator[Finding]:
     for module, path in _modules(evidence):
         if not isinstance(module, _CONTAINERS):
             continue
-        children = [(key, each) for key, each in submodules(module).items() if each is not None]
-        counts = Counter(id(each) for _, each in children)
-        for key, times in counts.items():
-            if times == 1:
-                continue
-            names = [f"{path}.{name}".lstrip(".") for name, each in children if id(each) == key]
-            child = next(each for _, each in children if id(each) == key)
+        alike: dict[nn.Module, list[str]] = defaultdict(list)
+        for name, child in submodules(module).items():
+            if child is not None:
+                alike[child].append(f"{path}.{name}".lstrip("."))
+        for child, names in alike.items():
             used = [p for p in child.parameters() if evidence.is_used(id(p))]
-            if used:
+            if used and len(names) > 1:
                 message = (
                     f"{list_some(names)} are one module, so they share "
                     f"{plural(len(used), 'parameter')}, and the gradient is the sum over all "
                     "uses. If each should learn its own, make a new module for each, or a "
                     "copy.deepcopy()."
                 )
-                yield make(
-                    Finding,
-                    "shared-module",
-                    "info",
-                    [evidence.leaves[id(p)] for p in used if id(p) in evidence.leaves],
-                    message,
-                    {"uses": times},
-                )
+                nodes = [evidence.leaves[id(p)] for p in used if id(p) in evidence.leaves]
+                yield make(Finding, "shared-module", "info", nodes, message, {"uses": len(names)})
 
 
 def _unused_backward(evidence: CheckContext) -> Iterator[Finding]:
@@ -170,15 +164,11 @@ def _has_received(
 def _lost_writes(evidence: CheckContext) -> Iterator[Finding]:
     """Writes to repeated indices, of which only one lasts: `y[index] += x`."""
     graph, nodes = evidence.captured.graph, evidence.captured.nodes
-    for node, op in graph.nodes(data="op"):
-        if op not in _WRITES or plain_value(nodes[node], "accumulate"):
-            continue
-        values = [
-            child
-            for _, child, edge in graph.out_edges(node, data=True)
-            if edge["argument"] == _WRITES[op]
-        ]
-        lost, count = _overwritten(evidence, node) if values else (0, 0)
+    for node, op in evidence.nodes_of(_WRITES):
+        edges = graph.out_edges(node, data=True)
+        values = [child for _, child, edge in edges if edge["argument"] == _WRITES[op]]
+        is_lasting = not values or plain_value(nodes[node], "accumulate")
+        lost, count = (0, 0) if is_lasting else _overwritten(evidence, node)
         if not lost:
             continue
         is_added = _adds_to_itself(evidence, node, values[0])
@@ -191,14 +181,8 @@ def _lost_writes(evidence: CheckContext) -> Iterator[Finding]:
             f"{evidence.place(node)} writes to repeated indices: {lost} of {count} "
             f"values are overwritten by another one. {remedy}"
         )
-        yield make(
-            Finding,
-            "repeated-index",
-            "warning" if is_added else "info",
-            [node],
-            message,
-            {"overwritten": lost},
-        )
+        severity: Severity = "warning" if is_added else "info"
+        yield make(Finding, "repeated-index", severity, [node], message, {"overwritten": lost})
 
 
 def _adds_to_itself(evidence: CheckContext, node: int, values: int) -> bool:
@@ -221,10 +205,8 @@ def _overwritten(evidence: CheckContext, node: int) -> tuple[int, int]:
         if columns is None:
             return 0, 0
         return columns.shape[1] - torch.unique(columns, dim=1).shape[1], columns.shape[1]
-    index, dim = (
-        evidence.saved(node).get("index"),
-        plain_value(evidence.captured.nodes[node], "dim"),
-    )
+    index = evidence.saved(node).get("index")
+    dim = plain_value(evidence.captured.nodes[node], "dim")
     if not isinstance(index, torch.Tensor) or not is_plain(index) or not index.dim():
         return 0, 0
     if index.numel() > _MOST_INDICES:
@@ -235,11 +217,8 @@ def _overwritten(evidence: CheckContext, node: int) -> tuple[int, int]:
 
 def _indices(evidence: CheckContext, node: int) -> torch.Tensor | None:
     """The indices of an `index_put`, one column for each value; None where not known."""
-    found = [
-        saved.value
-        for saved in read_saved(evidence.captured.nodes[node])
-        if saved.name.startswith("indices")
-    ]
+    every = read_saved(evidence.captured.nodes[node])
+    found = [saved.value for saved in every if saved.name.startswith("indices")]
     tensors = [each for each in found if isinstance(each, torch.Tensor) and is_plain(each)]
     if not tensors or len(tensors) < len(found):
         return None
@@ -253,22 +232,22 @@ def _indices(evidence: CheckContext, node: int) -> torch.Tensor | None:
 def _last_of_padded(evidence: CheckContext) -> Iterator[Finding]:
     """The last step of sequences of several lengths, which is padding in the shorter ones."""
     captured = evidence.captured
-    for node, op in captured.graph.nodes(data="op"):
-        index = plain_value(captured.nodes[node], "index") if op == "SelectBackward0" else None
-        if index not in (-1, 2**64 - 1):
+    ops = captured.graph.nodes(data="op")
+    for node, _ in evidence.nodes_of(("SelectBackward0",)):
+        if plain_value(captured.nodes[node], "index") not in (-1, 2**64 - 1):
             continue
         (source,) = captured.graph.succ[node]
         seen = captured.annotations.get(source)
         by = "" if seen is None else seen.forward or ""
         if not (by.endswith("pad_packed_sequence") or (seen is None and _packs(evidence, source))):
             continue
-        is_turned = captured.graph.nodes[source]["op"] == "TransposeBackward0"
+        is_turned = ops[source] == "TransposeBackward0"
         writes = next(iter(captured.graph.succ[source])) if is_turned else source
         is_step = plain_value(captured.nodes[node], "dim") == int(is_turned)
         # One write for each number of sequences that are still running.
-        lengths = [each for each in captured.graph.succ[writes] if _is_write(evidence, each)]
+        lengths = any(ops[each] == "CopySlices" for each in captured.graph.succ[writes])
         is_only = len(captured.graph.pred[source]) == 1
-        if is_step and is_only and lengths and _is_write(evidence, writes):
+        if is_step and is_only and lengths and ops[writes] == "CopySlices":
             message = (
                 f"{evidence.place(node)} takes the last step of padded sequences of several "
                 "lengths, which is padding in the shorter ones: they get no gradient through it. "
@@ -281,15 +260,5 @@ def _last_of_padded(evidence: CheckContext) -> Iterator[Finding]:
 def _packs(evidence: CheckContext, node: int) -> bool:
     """Whether a node leads to a packed sequence by the writes that pad it again."""
     graph = evidence.captured.graph
-    waiting, seen = [node], {node}
-    for each in waiting:  # grows while we walk
-        if graph.nodes[each]["op"] == "PackPaddedSequenceBackward0":
-            return True
-        new = [child for child in graph.succ[each] if child not in seen]
-        seen.update(new)
-        waiting += new
-    return False
-
-
-def _is_write(evidence: CheckContext, node: int) -> bool:
-    return bool(evidence.captured.graph.nodes[node]["op"] == "CopySlices")
+    behind = walk([node], graph.succ.__getitem__)
+    return any(graph.nodes[each]["op"] == "PackPaddedSequenceBackward0" for each in behind)

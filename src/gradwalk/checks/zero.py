@@ -33,7 +33,7 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
     zero = [
         node
         for node, (kept, norm) in evidence.arrived.items()
-        if norm == 0 and is_zero(kept) and 0 not in (_shape(evidence, node) or ())
+        if norm == 0 and is_zero(kept) and not _is_empty(evidence, node)
     ]
     if not zero:
         return
@@ -59,12 +59,11 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
             ends = "the mask may be random, as of dropout or stochastic depth: the next one differs"
         elif kept:
             ends = "its result is only summed, as in a hinge loss whose margins are all kept"
-        yield _zero_finding(
-            evidence,
-            [node for _, nodes, _ in group for node in nodes],
-            "info" if waits or kept or is_drawn else "warning",
-            f"{_stops(evidence, block)}{like}. {_sentence(ends)}",
-        )
+        nodes = [node for _, nodes, _ in group for node in nodes]
+        gravity: Severity = "info" if waits or kept or is_drawn else "warning"
+        start = ends[0].upper() if ends.partition(" ")[0].isalpha() else ends[0]  # not a name
+        why = f"{evidence.place(block.node)} blocks it ({block.because}){like}. {start}{ends[1:]}."
+        yield _zero_finding(evidence, nodes, gravity, why)
     if found.rest:
         severity: Severity = "warning" if len(zero) == len(lengths) > 1 else "info"
         yield from _measured(evidence, run, found.rest, severity, unknown=found.unknown)
@@ -79,16 +78,14 @@ def _measured(
     for node in rest:
         birth = births.get(node)
         groups[None if birth is None else (birth.how, birth.node)].append(node)
+    not_shown = "the recorded gradients do not show where it became zero"
+    if unknown:
+        not_shown = (
+            "saved tensors on the way were freed or packed by a hook, so the operation that blocks "
+            "it is unknown"
+        )
     for key, nodes in groups.items():
-        if key is not None:
-            why = _born(evidence, births[nodes[0]])
-        elif unknown:
-            why = (
-                "saved tensors on the way were freed or packed by a hook, so the operation that "
-                "blocks it is unknown"
-            )
-        else:
-            why = "the recorded gradients do not show where it became zero"
+        why = not_shown if key is None else _born(evidence, births[nodes[0]])
         yield _zero_finding(evidence, nodes, severity, f"{why}.")
 
 
@@ -112,7 +109,7 @@ def _born(evidence: CheckContext, birth: FirstZero) -> str:
         return f"{start}. A backward hook of a module made them zero"
     if custom is not None:
         return f"{start}. The backward of {custom.__name__} made them zero"
-    if 0 in (_shape(evidence, towards) or ()):
+    if _is_empty(evidence, towards):
         return f"{words} took an empty tensor, as of a mask that selects nothing"
     why = "Its parts cancel out, a factor was zero, or the derivative is zero at its input"
     is_half = evidence.captured.graph.nodes[birth.node]["dtype"] == "torch.float16"
@@ -124,18 +121,8 @@ def _born(evidence: CheckContext, birth: FirstZero) -> str:
     return f"{start}. {why}"
 
 
-def _shape(evidence: CheckContext, node: int) -> tuple[int, ...] | None:
-    shape: tuple[int, ...] | None = evidence.captured.graph.nodes[node]["shape"]
-    return shape
-
-
-def _stops(evidence: CheckContext, block: Block) -> str:
-    return f"{evidence.place(block.node)} blocks it ({block.because})"
-
-
-def _sentence(words: str) -> str:
-    is_word = words.partition(" ")[0].isalpha()  # not a name, as "m.0.weight"
-    return f"{words[:1].upper() if is_word else words[:1]}{words[1:]}."
+def _is_empty(evidence: CheckContext, node: int) -> bool:
+    return 0 in (evidence.captured.graph.nodes[node]["shape"] or ())
 
 
 def _zero_finding(
@@ -178,9 +165,8 @@ def dead_units(captured: Capture, run: RecordedRun | None) -> Iterator[tuple[int
     entry of the last one. The saved tensor is read; without it, the incoming and outgoing
     gradients.
     """
-    for node, op in captured.graph.nodes(data="op"):
-        if op not in _OPS:
-            continue
+    relus = [node for node, op in captured.graph.nodes(data="op") if op in _OPS]
+    for node in relus:
         zero = _by_result(captured, node)
         if zero is None and run is not None:
             zero = _by_gradient(run, node)

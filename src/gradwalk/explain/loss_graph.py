@@ -14,6 +14,7 @@ from ..backward.leaf_grads import inner_leaves
 from ..backward.record import Recording
 from ..backward.recorded_pass import source_of
 from ..backward.recorded_run import RecordedRun
+from ..graph.adjacency import walk
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
 from ..graph.outputs import read_outputs, values_in
@@ -153,13 +154,9 @@ class LossGraph:
     def _ran(self) -> set[int]:
         assert self.captured is not None
         nodes, following = self.captured.nodes, self.captured.successors
-        waiting = [i for i, node in enumerate(nodes) if _keeps(node) and is_freed(node)]
-        found: set[int] = set()
-        for node in waiting:  # grows while we walk
-            new = [each for each in following[node] if each not in found]
-            found.update(new)
-            waiting += [each for each in new if not _keeps(nodes[each])]
-        return found
+        ran = [i for i, node in enumerate(nodes) if _keeps(node) and is_freed(node)]
+        after = (each for node in ran for each in following[node])
+        return set(walk(after, lambda i: () if _keeps(nodes[i]) else following[i]))
 
     def custom_functions_before(self, node: int) -> list[str]:
         """The custom Functions by which gradients come to a node, the nearest first."""
@@ -167,13 +164,9 @@ class LossGraph:
         nodes, before = self.captured.nodes, self.captured.predecessors
         if not self.has_functions:
             return []
-        waiting, seen, found = list(before[node]), set(before[node]), []
-        for source in waiting:  # grows while we walk
-            if node_class(type(nodes[source])).is_function:
-                found.append(self.captured.graph.nodes[source]["op"])
-            waiting += [each for each in before[source] if each not in seen]
-            seen.update(before[source])
-        return found
+        sources = walk(before[node], before.__getitem__)
+        functions = [each for each in sources if node_class(type(nodes[each])).is_function]
+        return [self.captured.graph.nodes[each]["op"] for each in functions]
 
     @functools.cached_property
     def has_functions(self) -> bool:

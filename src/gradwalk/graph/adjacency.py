@@ -103,6 +103,18 @@ def count_paths(graph: nx.MultiDiGraph, longest: int) -> PathCounts:
     return known
 
 
+def walk(starts: Iterable[int], following: Callable[[int], Iterable[int]]) -> Iterator[int]:
+    """Yield some nodes and all that follow them, each once, the nearest first."""
+    waiting = list(dict.fromkeys(starts))
+    seen = set(waiting)
+    for node in waiting:  # grows while we walk
+        yield node
+        for each in following(node):
+            if each not in seen:
+                seen.add(each)
+                waiting.append(each)
+
+
 def distances(
     following: Mapping[int, Mapping[int, object]], starts: Iterable[int], longest: float = math.inf
 ) -> dict[int, int]:

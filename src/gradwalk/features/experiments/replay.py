@@ -19,6 +19,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ...backward.recorded_pass import refuse_within_backward
+from ...graph.adjacency import walk
 from ...graph.capture import Capture, Place
 from ...graph.labels import described
 from ...torch_api.engine import within_a_pass
@@ -296,11 +297,11 @@ class Replay:
 
     def below(self, nodes: Iterable[int]) -> set[int]:
         """Return nodes, and all nodes that their gradients reach."""
-        return _reached(nodes, lambda i: (p[0] for p in self.following[i] if p is not None))
+        return set(walk(nodes, lambda i: (p[0] for p in self.following[i] if p is not None)))
 
     def above(self, nodes: Iterable[int]) -> set[int]:
         """Return nodes, and all nodes whose gradients reach them."""
-        return _reached(nodes, lambda i: (consumer for consumer, _ in self.takers[i]))
+        return set(walk(nodes, lambda i: (consumer for consumer, _ in self.takers[i])))
 
     def into(self, place: Place) -> list[Place]:
         """Return the edges whose gradients a place sums, in the order in which they arrive."""
@@ -427,17 +428,6 @@ class Replay:
                 for each in outputs_metadata(self.captured.nodes[i])
             ]
         return found
-
-
-def _reached(start: Iterable[int], following: Callable[[int], Iterable[int]]) -> set[int]:
-    order = list(dict.fromkeys(start))
-    found = set(order)
-    for node in order:  # grows during the loop
-        for child in following(node):
-            if child not in found:
-                found.add(child)
-                order.append(child)
-    return found
 
 
 class _Buffers:
