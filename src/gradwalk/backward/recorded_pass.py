@@ -414,7 +414,7 @@ def read_max_bytes(max_bytes: Any) -> int:
     return count
 
 
-class Source(Protocol):
+class PassSource(Protocol):
     """A graph whose backward passes are recorded."""
 
     @property
@@ -432,19 +432,19 @@ _sources: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
 
-def announce(source: Source) -> None:
+def announce(source: PassSource) -> None:
     """Make a source findable for as long as it lives."""
     _sources[next(_numbers)] = source
 
 
-def source_of(outputs: Sequence[tuple[Node, int]]) -> Source | None:
+def source_of(outputs: Sequence[tuple[Node, int]]) -> PassSource | None:
     """Find the latest source of the graph of some outputs, preferably with a recorded pass."""
-    sources: list[Source] = [source for _, source in sorted(_sources.items(), reverse=True)]
+    sources: list[PassSource] = [source for _, source in sorted(_sources.items(), reverse=True)]
     same = [source for source in sources if _outputs(source.captured) == list(outputs)]
     return next((each for each in same if each.last_run is not None), same[0] if same else None)
 
 
-def passes_before(run: RecordedRun) -> list[Source]:
+def passes_before(run: RecordedRun) -> list[PassSource]:
     """Return the living sources that were shown before the pass, the latest first."""
     order = sorted(_sources.items(), reverse=True)
     own = next((number for number, source in order if source.last_run is run), -1)

@@ -43,7 +43,7 @@ from .linked_passes import LinkedPasses
 if TYPE_CHECKING:
     import networkx as nx
 
-Places = dict[str, dict[int, int]]  # label -> node of that graph -> its place in ``members``
+MemberPlaces = dict[str, dict[int, int]]  # label -> node of that graph -> its place in ``members``
 
 
 class CompareWidget(DrawingWidget[LinkedPasses]):
@@ -102,7 +102,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     _made_as = "graphs", "compare([a, b])"
 
     model: dict[str, Any]
-    _places: Places
+    _places: MemberPlaces
     _rows: list[dict[str, Any]]
     _columns: dict[str, LeafColumn]
 
@@ -116,7 +116,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         cls,
         subjects: Mapping[str, GraphSource],
         constants: bool = True,
-        errors: Callable[[Places], ErrorsModel] | None = None,
+        errors: Callable[[MemberPlaces], ErrorsModel] | None = None,
         direction: str = "auto",
     ) -> CompareWidget:
         """Match the graphs and watch them.

@@ -51,7 +51,7 @@ def text_tree(graph: nx.MultiDiGraph, most: int = 1000, model: GraphModel | None
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Line:
     """A line to print."""
 
     node: int  # its node
@@ -79,13 +79,13 @@ class _Tree:
         known = {node for node, _ in roots}
         unused = [(node, 0) for node, uses in self.graph.in_degree() if not uses]  # of static ones
         roots = [*roots, *(each for each in unused if each[0] not in known)]
-        waiting = [_Place(*root) for root in reversed(roots)]
+        waiting = [_Line(*root) for root in reversed(roots)]
         while waiting or self.postponed:
             if not waiting:
                 node = self.postponed.popleft()
                 if node in self.printed:
                     continue
-                waiting.append(_Place(node, 0))
+                waiting.append(_Line(node, 0))
             place = waiting.pop()
             start = f"{place.before}{place.argument}{': ' if place.argument else ''}"
             if place.node in self.printed or self._is_postponed(place):
@@ -96,7 +96,7 @@ class _Tree:
             self.printed.add(place.node)
             waiting += reversed(self._inputs(place))
 
-    def _is_postponed(self, place: _Place) -> bool:
+    def _is_postponed(self, place: _Line) -> bool:
         """Whether to print the node later: on a deeper path, or as a separate tree."""
         deep = self.heights[place.node] >= _DEEP
         shared = place.is_aside and deep and self.graph.in_degree(place.node) > 1
@@ -105,7 +105,7 @@ class _Tree:
             return True
         return False
 
-    def _inputs(self, place: _Place) -> list[_Place]:
+    def _inputs(self, place: _Line) -> list[_Line]:
         edges = [
             (target, edge)
             for target, between in self.graph.adj[place.node].items()
@@ -127,10 +127,10 @@ class _Tree:
 
 
 def _beside(
-    place: _Place, to: tuple[int, dict[str, Any]], mark: str, pad: str, is_aside: bool
-) -> _Place:
+    place: _Line, to: tuple[int, dict[str, Any]], mark: str, pad: str, is_aside: bool
+) -> _Line:
     target, edge = to
-    return _Place(
+    return _Line(
         target,
         edge["output_nr"],
         _argument(edge),
@@ -141,9 +141,9 @@ def _beside(
     )
 
 
-def _below(place: _Place, to: tuple[int, dict[str, Any]]) -> _Place:
+def _below(place: _Line, to: tuple[int, dict[str, Any]]) -> _Line:
     target, edge = to
-    return _Place(
+    return _Line(
         target,
         edge["output_nr"],
         _argument(edge),
@@ -175,7 +175,7 @@ def _argument(edge: dict[str, Any]) -> str:
 
 
 def _describe(
-    data: dict[str, Any], place: _Place, value: Values | None, derivative_of: list[int]
+    data: dict[str, Any], place: _Line, value: Values | None, derivative_of: list[int]
 ) -> str:
     is_plain = data["kind"] != "op" and "fx_name" not in data
     kind = data["kind"] if is_plain else re.sub(r"Backward\d*$", "", data["op"])
@@ -201,7 +201,7 @@ def _describe(
     return ", ".join([" ".join(words), *notes])
 
 
-def _reference(data: dict[str, Any], place: _Place) -> str:
+def _reference(data: dict[str, Any], place: _Line) -> str:
     count = len(data["outputs"])
     return f"{place.node}, {_output(place.output_nr, count)}" if count > 1 else str(place.node)
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-Place = tuple[int, int]  # the id of a node, and the number of one of its outputs
+OutputKey = tuple[int, int]  # the id of a node, and the number of one of its outputs
+EdgeKey = tuple[int, int]  # the id of a consumer, and the number of one of its arguments
 
 _MOST_NAMES = 100  # outputs that a node is named after
 
@@ -44,8 +45,8 @@ _MOST_NAMES = 100  # outputs that a node is named after
 def _made_once(
     ids: dict[Node, int],
     following: list[NextFunctions],
-    names: dict[Place, str],
-    roots: list[Place],
+    names: dict[OutputKey, str],
+    roots: list[OutputKey],
 ) -> Callable[[], nx.MultiDiGraph]:
     """Return a function that makes the graph of a walk, once: `record` may never need it.
 
@@ -70,8 +71,8 @@ def _made_once(
 def _described(
     ids: dict[Node, int],
     following: list[NextFunctions],
-    names: dict[Place, str],
-    roots: list[Place],
+    names: dict[OutputKey, str],
+    roots: list[OutputKey],
 ) -> nx.MultiDiGraph:
     import networkx as nx  # noqa: PLC0415  slow to import
 
@@ -220,9 +221,9 @@ class Capture:
     """A captured graph and the autograd nodes behind it."""
 
     nodes: list[Node]  # the autograd nodes; ``nodes[i]`` is node ``i`` of ``graph``
-    roots: list[Place]  # (node id, output_nr) of the outputs, in the order given
+    roots: list[OutputKey]  # (node id, output_nr) of the outputs, in the order given
     # (node id, output_nr) -> an intermediate tensor of the user, while it lives.
-    tensors: dict[Place, weakref.ref[torch.Tensor]]
+    tensors: dict[OutputKey, weakref.ref[torch.Tensor]]
     described: Callable[[], nx.MultiDiGraph]  # returns ``graph``, made by the first call
     transforms: tuple[str, ...]  # the ``torch.func`` transforms around it, outermost first
     holders: tuple[Node, ...]  # objects that keep nodes which ``nodes`` alone does not keep
@@ -326,7 +327,7 @@ def _build(outputs: list[Output], ids: dict[Node, int], names: Names, most: floa
     return Capture(nodes, roots, tensors, described, transforms, holders)
 
 
-def _leaf_names(nodes: list[Node], names: Names) -> dict[Place, str]:
+def _leaf_names(nodes: list[Node], names: Names) -> dict[OutputKey, str]:
     if not names.leaves:
         return {}
     leaves = [(i, node.variable) for i, node in enumerate(nodes) if type(node) is AccumulateGrad]  # type: ignore[attr-defined]

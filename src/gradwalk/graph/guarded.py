@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..schema.details import FailedModel
 from ..torch_api.reading import in_short
 
-Part = TypeVar("Part")
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Guarded:
 
     failed: list[FailedModel] = field(default_factory=list)
 
-    def build(self, part: str, made_by: Callable[[], Part], instead: Part) -> Part:
+    def build(self, part: str, made_by: Callable[[], _T], instead: _T) -> _T:
         """Build one part; return ``instead`` if that fails."""
         self.failed[:] = [each for each in self.failed if each["part"] != part]
         try:

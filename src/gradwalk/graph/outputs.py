@@ -69,22 +69,25 @@ def values_in(given: Any) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ArgumentPath:
     """The place of a value in the arguments."""
 
-    around: _Place | None  # the place of its container; None for an argument of the call
+    around: _ArgumentPath | None  # the place of its container; None for an argument of the call
     step: str  # its step from there: "[0]", "['loss']"; for an argument, "argument 2"
     # The same for a message, by keys: "loss", "[0]", ".a"; None outside of dicts.
     called: str | None = None
 
-    def _path(self) -> list[_Place]:
+    def _path(self) -> list[_ArgumentPath]:
         """Return its containers' places and its own, outermost first; at most the last steps."""
-        found: list[_Place] = []
-        place: _Place | None = self
+        found: list[_ArgumentPath] = []
+        place: _ArgumentPath | None = self
         while place is not None and len(found) < _MOST_STEPS:
             found.append(place)
             place = place.around
-        return [*([_Place(None, "...", "...")] if place is not None else []), *reversed(found)]
+        return [
+            *([_ArgumentPath(None, "...", "...")] if place is not None else []),
+            *reversed(found),
+        ]
 
     def in_call(self) -> str:
         """Return the place in the call, "argument 2[0]['loss']"; empty for the only argument."""
@@ -97,13 +100,14 @@ class _Place:
         return "".join(place.called or "" for place in self._path())
 
 
-def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[_Place, Any]]:
+def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[_ArgumentPath, Any]]:
     """Yield each value that is not a container, with its place. Iterative: lists may be deep."""
     one = len(given) == 1
     arguments = (
-        (_Place(None, "" if one else f"argument {i}"), value) for i, value in enumerate(given, 1)
+        (_ArgumentPath(None, "" if one else f"argument {i}"), value)
+        for i, value in enumerate(given, 1)
     )
-    waiting: list[tuple[int, Iterator[tuple[_Place, Any]]]] = [(id(given), arguments)]
+    waiting: list[tuple[int, Iterator[tuple[_ArgumentPath, Any]]]] = [(id(given), arguments)]
     around = {id(given)}  # a container may contain itself
     while waiting:
         container, inside = waiting[-1]
@@ -121,15 +125,16 @@ def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[_Place, Any]]:
             waiting.append((id(value), within))
 
 
-def _within(place: _Place, value: Any) -> Iterator[tuple[_Place, Any]] | None:
+def _within(place: _ArgumentPath, value: Any) -> Iterator[tuple[_ArgumentPath, Any]] | None:
     """Yield the entries of a container; None for another value."""
     if isinstance(value, Mapping):
         dot = "" if place.called is None else "."
-        return ((_Place(place, f"[{k!r}]", f"{dot}{k}"), v) for k, v in value.items())
+        return ((_ArgumentPath(place, f"[{k!r}]", f"{dot}{k}"), v) for k, v in value.items())
     if isinstance(value, (list, tuple)) and not isinstance(value, GradientEdge):
         called = place.called is not None
         return (
-            (_Place(place, f"[{i}]", f"[{i}]" if called else None), v) for i, v in enumerate(value)
+            (_ArgumentPath(place, f"[{i}]", f"[{i}]" if called else None), v)
+            for i, v in enumerate(value)
         )
     return None
 
@@ -143,7 +148,7 @@ def _call(caller: str) -> str:
     return caller if "(" in caller else f"{caller}()"
 
 
-def _read_one(value: Any, place: _Place, caller: str) -> Output:
+def _read_one(value: Any, place: _ArgumentPath, caller: str) -> Output:
     key = place.key()
     if isinstance(value, torch.Tensor):
         if not value.requires_grad:

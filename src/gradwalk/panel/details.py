@@ -6,7 +6,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch.autograd.graph import Node
@@ -20,7 +20,7 @@ from ..explain import describe_node as why
 from ..explain.causes import reason_of
 from ..explain.constants_and_cuts import about_constant, about_cut, about_outside, no_flow
 from ..explain.loss_graph import graph_of
-from ..graph.guarded import Guarded, Part
+from ..graph.guarded import Guarded
 from ..graph.labels import label
 from ..plugins import Hook
 from ..schema.details import (
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _MOST_LINES = 60
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ SAVED_NAMES: Hook[Callable[[Annotated, int], Sequence[str]]] = Hook()
 """Functions that name the tensors a node saved; they return an empty list for other nodes."""
 
 
-class Parts(Guarded):
+class DetailParts(Guarded):
     """The parts of one node's details that are the same at every cursor, each built once.
 
     Attributes:
@@ -162,12 +164,12 @@ class Parts(Guarded):
         self.fixed: tuple[DetailsModel, torch.Tensor | None] | None = None
 
     def build(
-        self, part: str, made_by: Callable[[], Part], instead: Part, *, filled: bool = False
-    ) -> Part:
+        self, part: str, made_by: Callable[[], _T], instead: _T, *, filled: bool = False
+    ) -> _T:
         """Return one part, built on first use; ``filled`` if it has the numbers of a pass."""
         if (part, filled) not in self._built:
             self._built[part, filled] = super().build(part, made_by, instead)
-        found: Part = self._built[part, filled]
+        found: _T = self._built[part, filled]
         return found
 
 
@@ -186,12 +188,12 @@ class DetailsReader:
         self.captured = captured
         self.summaries = Summaries()
         self.along = Along(captured, run)
-        self._parts: tuple[int, Parts] = -1, Parts()
+        self._parts: tuple[int, DetailParts] = -1, DetailParts()
 
-    def parts_of(self, node: int) -> Parts:
+    def parts_of(self, node: int) -> DetailParts:
         """Return the parts of a node's details; the cache holds the last node only."""
         if self._parts[0] != node:
-            self._parts = node, Parts()
+            self._parts = node, DetailParts()
         return self._parts[1]
 
 
@@ -268,7 +270,7 @@ def details(
 
 
 def _fixed(
-    reader: DetailsReader, parts: Parts, node_id: int, drawn: Drawn, run: RecordedRun | None
+    reader: DetailsReader, parts: DetailParts, node_id: int, drawn: Drawn, run: RecordedRun | None
 ) -> tuple[DetailsModel, torch.Tensor | None]:
     """The details that are the same at every cursor, and the leaf or first known output."""
     captured, summarised = reader.captured, reader.summaries.of

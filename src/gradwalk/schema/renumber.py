@@ -10,11 +10,11 @@ from typing import Annotated, Any, Union
 
 from .values import SomeOf, Whole
 
-_Places = Mapping[str, Sequence[int]]
-_Mapper = Callable[[Any, _Places], Any]
+_NewIds = Mapping[str, Sequence[int]]
+_Mapper = Callable[[Any, _NewIds], Any]
 
 
-def renumbered(value: Any, expected: Any, places: _Places) -> Any:
+def renumbered(value: Any, expected: Any, places: _NewIds) -> Any:
     """Return a value with new indices. Parts without indices are shared with the given value.
 
     Example:
@@ -55,7 +55,7 @@ def _fields_mapper(expected: Any) -> _Mapper | None:
     if not fields:
         return None
 
-    def fields_mapped(value: Any, places: _Places) -> Any:
+    def fields_mapped(value: Any, places: _NewIds) -> Any:
         own = {name: fields[name](value[name], places) for name in fields if name in value}
         return {**value, **own} if own else value
 

@@ -45,7 +45,7 @@ from .graph_model import as_kept, state_model
 from .inner_graph import tied
 from .live_drawing import LiveDrawing
 from .live_passes import LivePasses
-from .open_nodes import Opening, Place
+from .open_nodes import InnerNode, Opening
 from .saved_graph import replayed
 
 if TYPE_CHECKING:
@@ -53,7 +53,11 @@ if TYPE_CHECKING:
 
 
 def inside_details(
-    opening: Opening, node: int, place: Place, recorded: RecordedPass | None, summarised: Summarise
+    opening: Opening,
+    node: int,
+    place: InnerNode,
+    recorded: RecordedPass | None,
+    summarised: Summarise,
 ) -> DetailsModel:
     """Describe a call or tensor inside another node, at the cursor of a pass if there is one."""
     graph = opening.captured.drawn
@@ -89,7 +93,7 @@ def inside_details(
 
 def _value(
     opening: Opening,
-    place: Place,
+    place: InnerNode,
     recorded: RecordedPass | None,
     summarised: Summarise,
     *,

@@ -46,7 +46,7 @@ def opened_by(nodes: Sequence[Node]) -> dict[int, Opener]:
     return {i: opener for opener in OPENERS for i, node in enumerate(nodes) if opener.opens(node)}
 
 
-class Place(NamedTuple):
+class InnerNode(NamedTuple):
     """A node inside another: the contents of the outer node, and the call or tensor."""
 
     inside: Inside
@@ -69,7 +69,7 @@ class Opening:
         """Begin with every node of ``closed`` closed; keep ``max_bytes`` of each inside."""
         self.captured = closed
         self.inside: dict[int, Inside] = {}
-        self.places: dict[int, Place] = {}
+        self.places: dict[int, InnerNode] = {}
         self._closed = closed
         self._max_bytes = max_bytes
         self._openers = opened_by(closed.nodes)
@@ -144,8 +144,8 @@ class Opening:
     def _draw(self) -> None:
         opened = [self.inside[node] for node in sorted(self.inside)]
         self.captured = with_inside(self._closed, opened) if opened else self._closed
-        calls = [Place(inside, call) for inside in opened for call in inside.calls]
-        held = [Place(inside, each) for inside in opened for each in inside.held]
+        calls = [InnerNode(inside, call) for inside in opened for call in inside.calls]
+        held = [InnerNode(inside, each) for inside in opened for each in inside.held]
         first = len(self._closed.nodes)
         last = len(self.captured.drawn) - len(held)
         self.places = dict(enumerate(calls, first)) | dict(enumerate(held, last))
@@ -205,7 +205,7 @@ class Opening:
         """For each of `edges`, the node around it."""
         return [self.places[target].inside.node for _, target, _ in self.edges()]
 
-    def given(self, place: Place, recorded: RecordedPass, part: int = 0) -> KeptGradient | None:
+    def given(self, place: InnerNode, recorded: RecordedPass, part: int = 0) -> KeptGradient | None:
         """The result of a call inside; None if unknown."""
         numbers = self.numbers(place.inside.node, recorded)
         if isinstance(numbers, str):

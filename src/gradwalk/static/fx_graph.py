@@ -55,7 +55,7 @@ _MOST_CHARACTERS = 500  # of a call's text, which may contain lists of many tens
 
 
 @dataclass(frozen=True)
-class Source:
+class ProgramSource:
     """A static graph and the data to read it."""
 
     graph: Graph  # the fx graph
@@ -68,7 +68,7 @@ class Source:
     made_by: str  # "torch.export" or "torch.fx"
 
 
-def describe(node: Node, source: Source) -> dict[str, Any]:
+def describe(node: Node, source: ProgramSource) -> dict[str, Any]:
     """Return a node's attributes except its place in the program; see `capture_program`."""
     op, name = _op_and_name(node, source)
     value = _value(node, source.module)
@@ -99,7 +99,7 @@ def describe(node: Node, source: Source) -> dict[str, Any]:
     }
 
 
-def _op_and_name(node: Node, source: Source) -> tuple[str, str | None]:
+def _op_and_name(node: Node, source: ProgramSource) -> tuple[str, str | None]:
     target: Any = node.target
     if node.op == "placeholder":
         return source.inputs.get(node.name, ("placeholder", str(target)))
@@ -285,7 +285,7 @@ def held_by(program: Program | None, path: str) -> Any:
     return held
 
 
-def _read(program: Program) -> Source:
+def _read(program: Program) -> ProgramSource:
     """Return a program's graph with the data to read it."""
     if isinstance(program, ExportedProgram):
         inputs = {
@@ -298,8 +298,8 @@ def _read(program: Program) -> Source:
             for spec in program.graph_signature.output_specs
             if spec.kind.name.endswith("_MUTATION")
         }
-        return Source(program.graph, program.graph_module, inputs, changes, "torch.export")
-    return Source(program.graph, program, {}, {}, "torch.fx")
+        return ProgramSource(program.graph, program.graph_module, inputs, changes, "torch.export")
+    return ProgramSource(program.graph, program, {}, {}, "torch.fx")
 
 
 def _root_nodes(graph: Graph) -> list[Node]:
@@ -309,7 +309,7 @@ def _root_nodes(graph: Graph) -> list[Node]:
     ]
 
 
-def _takes(node: Node, source: Source, entered: Entered) -> Iterator[tuple[str | None, Any]]:
+def _takes(node: Node, source: ProgramSource, entered: Entered) -> Iterator[tuple[str | None, Any]]:
     """Yield (argument, value) of a node's inputs; the results of bodies for control flow."""
     bodies = entered.bodies.get(node, [])
     first = bodies[0].held if bodies else None

@@ -31,7 +31,7 @@ _top_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
 
 @dataclass(frozen=True)
-class Part:
+class CheckpointedPart:
     """A checkpointed part of a program."""
 
     function: Any | None  # the recomputed function; None if unknown
@@ -40,7 +40,7 @@ class Part:
     around: int | None = None  # the index of the enclosing part; None without one
 
 
-def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[Part]:
+def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[CheckpointedPart]:
     """Return the checkpointed parts that created some nodes, in no order.
 
     Nothing runs, and nothing is unpacked. ``noted`` has, for the indices of watched nodes, the
@@ -48,7 +48,7 @@ def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[P
     """
     frames: dict[int, Frame] = {}
     made: dict[int, set[int]] = {}
-    reentrant: list[Part] = []
+    reentrant: list[CheckpointedPart] = []
     # Most nodes save no tensors: leaves, additions.
     classes = set(map(type, nodes))
     may_be_reentrant = set(filter(_may_be_reentrant, classes))
@@ -59,7 +59,7 @@ def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[P
             continue
         function = reentrant_function(node) if cls in may_be_reentrant else None
         if function is not None:
-            reentrant.append(Part(function, None, {i}))
+            reentrant.append(CheckpointedPart(function, None, {i}))
         found = frame_of(node)
         frame = noted.get(i) if found is None else weakref.ref(found)
         if frame is not None:
@@ -71,12 +71,12 @@ def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[P
             frames[id(outer)], made[id(outer)] = outer, set()
             outer = _frame_around(outer)
     places = {key: place for place, key in enumerate(frames)}
-    parts: list[Part] = []
+    parts: list[CheckpointedPart] = []
     for key, frame in frames.items():
         outer, alive = _frame_around(frame), frame()
         function = None if alive is None else _variable(alive, "fn")
         around = None if outer is None else places.get(id(outer))
-        parts.append(Part(function, frame, made[key], around))
+        parts.append(CheckpointedPart(function, frame, made[key], around))
     return parts + reentrant
 
 

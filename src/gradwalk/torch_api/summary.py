@@ -383,9 +383,9 @@ def _fill_statistics(summary: TensorSummary, tensor: torch.Tensor) -> None:
 def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repeats: int) -> None:
     """Compute the statistics of numbers in parts, each repeated equally often in a tensor."""
     count = 0
-    found: list[_Part] = []
+    found: list[_PartStatistics] = []
     for part in numbers:
-        found.append(_Part(part))
+        found.append(_PartStatistics(part))
         count += part.numel()
     if not found:
         return
@@ -405,7 +405,7 @@ def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repea
         summary["mean"] = as_json((_one(torch.sum, sums) / count).item())
 
 
-def _fill_from(summary: TensorSummary, only: _Part, count: int, repeats: int) -> None:
+def _fill_from(summary: TensorSummary, only: _PartStatistics, count: int, repeats: int) -> None:
     """Fill in the statistics of a single part, the common case."""
     nan, inf = (0, 0) if only.odd is None else only.odd.tolist()
     summary["nan"], summary["inf"] = nan * repeats, inf * repeats
@@ -418,7 +418,7 @@ def _fill_from(summary: TensorSummary, only: _Part, count: int, repeats: int) ->
         summary["mean"] = as_json((only.total / count).item())
 
 
-class _Part:
+class _PartStatistics:
     """Statistics of a part of a tensor, left on its device.
 
     Attributes:

@@ -17,7 +17,7 @@ from typing import Any
 from torch import nn
 
 from ..graph.capture import Capture
-from ..torch_api.checkpoints import Frame, Part
+from ..torch_api.checkpoints import CheckpointedPart, Frame
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Region:
     frame: Frame | None  # torch's own record of it, while it lives
 
 
-def find_regions(captured: Capture, parts: Sequence[Part], watched: Container[int]) -> list[Region]:
+def find_regions(
+    captured: Capture, parts: Sequence[CheckpointedPart], watched: Container[int]
+) -> list[Region]:
     """Return the checkpointed regions of a graph.
 
     Returns the regions in program order, outer ones first. A region that backward has freed is
@@ -138,7 +140,7 @@ class Order:
         return tuple(self._nodes[first : last + 1])
 
 
-def _depth(part: Part, parts: Sequence[Part]) -> int:
+def _depth(part: CheckpointedPart, parts: Sequence[CheckpointedPart]) -> int:
     depth = 0
     while part.around is not None:
         depth, part = depth + 1, parts[part.around]

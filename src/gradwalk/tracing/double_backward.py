@@ -85,7 +85,7 @@ def differentiates(function: Any) -> bool:
     return function in _WORDS
 
 
-class Call(NamedTuple):
+class DerivativeCall(NamedTuple):
     """A call that computed derivatives."""
 
     function: Any
@@ -95,14 +95,14 @@ class Call(NamedTuple):
     numbers: tuple[int, int]  # the number of the next autograd node, before the call and after it
 
 
-def gives_constants(call: Call) -> bool:
+def gives_constants(call: DerivativeCall) -> bool:
     """Return whether a call gave derivatives without a graph."""
     asked = call.keywords.get("create_graph", call.arguments[4] if call.arguments[4:] else False)
     return call.function is torch.autograd.grad and not asked
 
 
 def note_derivatives(
-    seen: Call,
+    seen: DerivativeCall,
     where: SourceLine | None,
     reference: Callable[[torch.Tensor], TensorRef],
     leaves_below: Callable[[torch.Tensor], Iterable[TensorRef]],
@@ -143,7 +143,7 @@ def note_derivatives(
 
 
 def _derivatives_of(
-    seen: Call,
+    seen: DerivativeCall,
     outputs: list[torch.Tensor],
     leaves_below: Callable[[torch.Tensor], Iterable[TensorRef]],
     call: _Differentiation,

@@ -24,7 +24,7 @@ from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
 from . import failed_call, records, weak_id_dict
 from .cuts import Change, Constant, Cut, Origin, UnrecordedSource, merge_cuts
-from .double_backward import Call, differentiates, gives_constants, note_derivatives
+from .double_backward import DerivativeCall, differentiates, gives_constants, note_derivatives
 from .module_path import ModuleStack, TensorRef
 from .operands import (
     COLLECTIVES,
@@ -81,7 +81,7 @@ class Session:
         """
         name = function_name(function)
         if differentiates(function) and self._record_derivatives(
-            Call(function, arguments, keywords, result, numbers)
+            DerivativeCall(function, arguments, keywords, result, numbers)
         ):
             return
         outputs = tensors_of(result)
@@ -115,7 +115,7 @@ class Session:
             free = [*free, leaf]  # torch.tensor(..., requires_grad=True)
         self._note_free(name, inputs, free)
 
-    def _record_derivatives(self, call: Call) -> bool:
+    def _record_derivatives(self, call: DerivativeCall) -> bool:
         """Record derivatives; return whether they are constants."""
         self._records.derivatives += 1
         note_derivatives(call, self._lines.here(), self.modules.reference, self._leaves_below)

@@ -60,7 +60,7 @@ class OverlayController(Controller[GraphTraits]):
     def on_source(self, source: GraphSource) -> None:
         """Find the modules and tensors of the same names in another graph; ids were of this one."""
         if self._named and not source.overlays:
-            known = _Places(source)
+            known = _NamedThings(source)
             kept = (
                 ({key: value for key, value in values.items() if known.find(key)}, label, unit)
                 for label, (values, unit) in self._named.items()
@@ -105,7 +105,7 @@ def make_overlay(
     Raises:
         ValueError: A name or an id is not in the graph.
     """
-    known = _Places(source)
+    known = _NamedThings(source)
     nodes: dict[int, float] = {}
     modules: dict[str, float] = {}
     for key, value in values.items():
@@ -151,7 +151,7 @@ def amounts(label: str, unit: str, values: Mapping[int, float]) -> OverlayModel:
     }
 
 
-class _Places:
+class _NamedThings:
     """The tensors and modules of a graph, by name.
 
     Attributes:

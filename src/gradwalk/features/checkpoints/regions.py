@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ...graph.capture import Capture, Place
+from ...graph.capture import Capture, OutputKey
 from ...graph.labels import VIEWS, in_bytes
 from ...graph.names import Names, ancestors, common_ancestor
 from ...schema.graph import CheckpointModel
@@ -309,7 +309,7 @@ def not_kept(captured: Capture, region: Region) -> NotKept | None:
         return None
     inside = _Inside(captured, region.nodes)
     handed_on = set(inside.handed_on())
-    made: dict[Place, int] = {}
+    made: dict[OutputKey, int] = {}
     is_all = True
     for needed in inside.needed():
         base = inside.memory_of(needed.place) if needed.place is not None else None
@@ -334,7 +334,7 @@ def is_chosen(region: Region) -> bool:
 class _Needed:
     """A tensor that an operation would have saved: its producer, if known, and its bytes."""
 
-    place: Place | None
+    place: OutputKey | None
     size: int | None
 
 
@@ -363,7 +363,7 @@ class _Inside:
                 place = (i, int(result[1] or 0)) if result else takes.get(name)
                 yield _Needed(place, math.prod(about[0]) * about[1].itemsize)
 
-    def handed_on(self) -> Iterator[Place]:
+    def handed_on(self) -> Iterator[OutputKey]:
         """The memory of the region's outputs, which lives anyway."""
         taken = [(root, nr) for root, nr in self._captured.roots if root in self._nodes]
         for i in self._nodes:
@@ -375,7 +375,7 @@ class _Inside:
             if base is not None:
                 yield base
 
-    def memory_of(self, place: Place) -> Place | None:
+    def memory_of(self, place: OutputKey) -> OutputKey | None:
         """The producer of a tensor's memory; None if it came into the region."""
         while place[0] in self._nodes:
             if self._data[place[0]]["op"] not in _SHARES_MEMORY:
@@ -386,7 +386,7 @@ class _Inside:
             place = taken[0]
         return None
 
-    def _taken_by(self, node: int) -> list[tuple[str | None, Place]]:
+    def _taken_by(self, node: int) -> list[tuple[str | None, OutputKey]]:
         """List the arguments of an operation, with the output behind each."""
         return [
             (edge["argument"], (target, edge["output_nr"]))
@@ -395,7 +395,7 @@ class _Inside:
         ]
 
 
-def _size(captured: Capture, place: Place) -> int | None:
+def _size(captured: Capture, place: OutputKey) -> int | None:
     """The bytes of an output of a node; None if unknown."""
     node, nr = place
     outputs = outputs_metadata(captured.nodes[node])

@@ -18,7 +18,7 @@ from ...backward.recorded_run import Step
 from ...graph.capture import Capture
 from ...graph.names import common_ancestor
 from ...sources.inner_graph import Flow, Inner, Inside, InsideNumbers, names_of_inputs
-from ...static.fx_graph import Source, describe, operands, source_line
+from ...static.fx_graph import ProgramSource, describe, operands, source_line
 from ...torch_api.compiled import (
     CannotOpenError,
     CompiledBackward,
@@ -224,7 +224,7 @@ def compiled_inside(captured: Capture, node: int, max_bytes: int) -> Inside:
     saved = [each for each in graph.nodes if each.op in ("placeholder", "get_attr")]
     saved = [each for each in saved if each in used and each not in backward.tangents]
     modules, classes = _modules(calls, [(made, user) for made, _, user, *_ in taken])
-    source = Source(backward.graph, backward.module, {}, {}, MADE_BY)
+    source = ProgramSource(backward.graph, backward.module, {}, {}, MADE_BY)
     names = names_of_inputs(captured, node)
     inner = {each: _call(each, source, modules.get(each), each in carrying) for each in calls}
     inner |= {each: _held(each, source, backward, names) for each in saved}
@@ -254,7 +254,7 @@ def compiled_inside(captured: Capture, node: int, max_bytes: int) -> Inside:
     )
 
 
-def _call(call: Node, source: Source, module: str | None, carries: bool) -> Inner:
+def _call(call: Node, source: ProgramSource, module: str | None, carries: bool) -> Inner:
     recomputed = is_recomputed(call)
     described = describe(call, source)
     described.update(namespace=module, seq_nr=call.meta.get("seq_nr"), recomputed=recomputed)
@@ -272,7 +272,7 @@ def _call(call: Node, source: Source, module: str | None, carries: bool) -> Inne
 
 
 def _held(
-    held: Node, source: Source, backward: CompiledBackward, names: Mapping[int, str | None]
+    held: Node, source: ProgramSource, backward: CompiledBackward, names: Mapping[int, str | None]
 ) -> Inner:
     fx = str(held.target)
     name = names.get(backward.parameters.get(fx, -1))

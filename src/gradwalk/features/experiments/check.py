@@ -21,7 +21,7 @@ from ...torch_api.reading import first_line, in_short
 from .custom_call import (
     CustomCall,
     NotCheckableError,
-    Place,
+    TensorElement,
     argument_names,
     arguments_of,
     devices_of,
@@ -45,8 +45,8 @@ class WrongDerivative:
     gradient: float  # the derivative by backward
     difference: float  # the finite difference
     # The output that is differentiated; for a second derivative, its gradient's argument.
-    output: Place
-    by: Place  # the argument by which it is differentiated
+    output: TensorElement
+    by: TensorElement  # the argument by which it is differentiated
 
     def __str__(self) -> str:
         return (
@@ -353,7 +353,10 @@ class _Checker:
         return jacobians(function, inputs, self.precision)
 
     def _wrong(
-        self, found: list[Jacobian], inputs: list[list[Place]], outputs: list[list[Place]]
+        self,
+        found: list[Jacobian],
+        inputs: list[list[TensorElement]],
+        outputs: list[list[TensorElement]],
     ) -> list[WrongDerivative]:
         """The wrong derivatives, the worst first."""
         rows = list(itertools.chain(*outputs))
@@ -381,7 +384,7 @@ class _Checker:
                 if not off.any():
                     continue
                 at = tuple(off.nonzero()[0].tolist())
-                place = Place("input", i, self.call.names[i], at)
+                place = TensorElement("input", i, self.call.names[i], at)
                 raise _FaultError(
                     "layout",
                     f"depends on the layout of grad_output: with one that is {layout}, the "

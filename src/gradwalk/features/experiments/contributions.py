@@ -12,7 +12,7 @@ import torch
 
 from ...backward.recorded_pass import RecordedPass
 from ...graph.adjacency import predecessors
-from ...graph.capture import Place, capture_nodes
+from ...graph.capture import EdgeKey, OutputKey, capture_nodes
 from ...graph.labels import label
 from ...graph.names import Names, caller_names
 from ...graph.outputs import Output, read_outputs
@@ -113,7 +113,7 @@ class Contribution:
     label: str
     gradient: torch.Tensor
     share: float
-    edges: tuple[Place, ...] = ()
+    edges: tuple[EdgeKey, ...] = ()
 
 
 def contributions(
@@ -177,13 +177,13 @@ def _contributions(given: Any, outputs: list[Output], names: Names, by: By) -> l
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Share:
     label: str
     gradient: Gradient
-    edges: tuple[Place, ...] = ()
+    edges: tuple[EdgeKey, ...] = ()
 
 
-def parts_of(experiment: Experiment, place: Place, by: By) -> list[Contribution]:
+def parts_of(experiment: Experiment, place: OutputKey, by: By) -> list[Contribution]:
     """Return the parts of the gradient at a place, the largest share first."""
     replay = experiment.replay
     above = replay.above([place[0]])
@@ -220,9 +220,9 @@ def _total(grads: Sequence[torch.Tensor]) -> torch.Tensor:
     return total
 
 
-def _by_edge(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
+def _by_edge(experiment: Experiment, place: OutputKey, flow: Flow) -> list[_Share]:
     found = [
-        _Part(f"backward starts at {experiment.title(place)}", seed)
+        _Share(f"backward starts at {experiment.title(place)}", seed)
         for root, seed in experiment.seeds
         if root == place
     ]
@@ -231,13 +231,13 @@ def _by_edge(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
     for edge in replay.into(place):
         if edge[0] in flow.passed:
             label = f"{called(replay, edge[0])} → {name}"
-            found.append(_Part(label, flow.passed[edge[0]][edge[1]], (edge,)))
+            found.append(_Share(label, flow.passed[edge[0]][edge[1]], (edge,)))
     return _told_apart(replay, found)
 
 
-def _told_apart(replay: Replay, parts: list[_Part]) -> list[_Part]:
+def _told_apart(replay: Replay, parts: list[_Share]) -> list[_Share]:
     """The parts, where those with equal labels get the arguments by which their edges differ."""
-    alike: dict[str, list[_Part]] = {}
+    alike: dict[str, list[_Share]] = {}
     for part in parts:
         alike.setdefault(part.label, []).append(part)
     found = []
@@ -254,11 +254,11 @@ def _told_apart(replay: Replay, parts: list[_Part]) -> list[_Part]:
         while unique in taken:
             unique = f"{label} ({next(count)})"
         taken.add(unique)
-        found.append(_Part(unique, part.gradient, part.edges))
+        found.append(_Share(unique, part.gradient, part.edges))
     return found
 
 
-def _argument(replay: Replay, edge: Place, *, with_node: bool) -> str:
+def _argument(replay: Replay, edge: EdgeKey, *, with_node: bool) -> str:
     """The name of an edge's argument: "self", "input 2", "other of MulBackward0"."""
     consumer, nr = edge
     edges = replay.captured.graph.out_edges(consumer, data=True)
@@ -267,8 +267,8 @@ def _argument(replay: Replay, edge: Place, *, with_node: bool) -> str:
     return f"{word} of {called(replay, consumer)}" if with_node else word
 
 
-def _by_output(experiment: Experiment, place: Place, above: set[int]) -> list[_Part]:
-    found: list[_Part] = []
+def _by_output(experiment: Experiment, place: OutputKey, above: set[int]) -> list[_Share]:
+    found: list[_Share] = []
     for number, (root, seed) in enumerate(experiment.seeds):
         if root[0] in above:
             flow = experiment.replay.run([(root, seed)], only=above, keep=lambda i: i == place[0])
@@ -276,24 +276,26 @@ def _by_output(experiment: Experiment, place: Place, above: set[int]) -> list[_P
             named = experiment.title(root)
             is_again = any(part.label == named for part in found)
             label = f"{named} (output {number})" if is_again else named
-            found.append(_Part(label, None if arrived is None else arrived[place[1]]))
+            found.append(_Share(label, None if arrived is None else arrived[place[1]]))
     return found
 
 
-def _by_path(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
+def _by_path(experiment: Experiment, place: OutputKey, flow: Flow) -> list[_Share]:
     """The largest paths: what arrives is split up by where it came from, the largest first."""
     replay = experiment.replay
-    done: list[_Part] = []
+    done: list[_Share] = []
     number = itertools.count()
-    waiting: list[tuple[float, int, tuple[Place, ...], torch.Tensor]] = []
+    waiting: list[tuple[float, int, tuple[EdgeKey, ...], torch.Tensor]] = []
 
-    def split(places: list[Place], way: tuple[Place, ...], value: torch.Tensor | None) -> None:
+    def split(
+        places: list[OutputKey], way: tuple[EdgeKey, ...], value: torch.Tensor | None
+    ) -> None:
         arriving = _arriving(experiment, flow, places)
         for at, edge, grad in arriving:
             whole = value is not None and len(arriving) == 1
             part = value if whole else _along_path(replay, at, grad, way)
             if part is not None and edge is None:
-                done.append(_Part(_path_label(replay, way, place), part, way))
+                done.append(_Share(_path_label(replay, way, place), part, way))
             elif part is not None and edge is not None:
                 size = -float(torch.linalg.vector_norm(_dense(part)))
                 heapq.heappush(waiting, (size, next(number), (edge, *way), part))
@@ -306,15 +308,15 @@ def _by_path(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
         split([(consumer, nr) for nr in range(len(flow.arrived[consumer]))], way, value)
         splits += 1
     if waiting:
-        done.append(_Part("all other paths", _total([part for _, _, _, part in waiting])))
+        done.append(_Share("all other paths", _total([part for _, _, _, part in waiting])))
     return _told_apart(replay, done)
 
 
 def _arriving(
-    experiment: Experiment, flow: Flow, places: Iterable[Place]
-) -> list[tuple[Place, Place | None, torch.Tensor]]:
+    experiment: Experiment, flow: Flow, places: Iterable[OutputKey]
+) -> list[tuple[OutputKey, EdgeKey | None, torch.Tensor]]:
     """What flows into some places: where, along which edge (None: backward starts there)."""
-    found: list[tuple[Place, Place | None, torch.Tensor]] = []
+    found: list[tuple[OutputKey, EdgeKey | None, torch.Tensor]] = []
     for at in places:
         found += [(at, None, seed) for root, seed in experiment.seeds if root == at]
         for edge in experiment.replay.into(at):
@@ -329,7 +331,7 @@ def _dense(grad: torch.Tensor) -> torch.Tensor:
 
 
 def _along_path(
-    replay: Replay, start: Place, grad: torch.Tensor, way: tuple[Place, ...]
+    replay: Replay, start: OutputKey, grad: torch.Tensor, way: tuple[EdgeKey, ...]
 ) -> Gradient:
     """The gradient that flows along one path only."""
     if not way:
@@ -344,7 +346,7 @@ def _along_path(
     return None if passed is None else passed[way[-1][1]]
 
 
-def _path_label(replay: Replay, way: tuple[Place, ...], place: Place) -> str:
+def _path_label(replay: Replay, way: tuple[EdgeKey, ...], place: OutputKey) -> str:
     """The nodes of a path, those with names first where there are many."""
     nodes = [consumer for consumer, _ in way] + [place[0]]
     graph = replay.captured.graph
@@ -354,7 +356,7 @@ def _path_label(replay: Replay, way: tuple[Place, ...], place: Place) -> str:
     return " → ".join(called(replay, i) for i in nodes)
 
 
-def _by_sample(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
+def _by_sample(experiment: Experiment, place: OutputKey, flow: Flow) -> list[_Share]:
     """Per row of what the outputs are made of; what has no such rows is one part."""
     replay = experiment.replay
     starts = _where_rows_are(experiment, place, flow)
@@ -363,11 +365,11 @@ def _by_sample(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
     # Nothing may enter again from above: what it gave is where we start.
     edits = Edits()
 
-    def part(label: str, chosen: Callable[[torch.Tensor], torch.Tensor | None]) -> _Part:
+    def part(label: str, chosen: Callable[[torch.Tensor], torch.Tensor | None]) -> _Share:
         seeds = [(at, row) for at, grad in starts if (row := chosen(grad)) is not None]
         found = replay.run(seeds, edits, only=reached, keep=lambda node: node == place[0])
         arrived = found.arrived.get(place[0])
-        return _Part(label, None if arrived is None else arrived[place[1]])
+        return _Share(label, None if arrived is None else arrived[place[1]])
 
     def only_row(i: int) -> Callable[[torch.Tensor], torch.Tensor | None]:
         def row(grad: torch.Tensor) -> torch.Tensor | None:
@@ -387,15 +389,15 @@ def _by_sample(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:
 
 
 def _where_rows_are(
-    experiment: Experiment, place: Place, flow: Flow
-) -> list[tuple[Place, torch.Tensor]]:
+    experiment: Experiment, place: OutputKey, flow: Flow
+) -> list[tuple[OutputKey, torch.Tensor]]:
     """The first gradients on the way from the outputs that are more than one number."""
     replay = experiment.replay
-    found: list[tuple[Place, torch.Tensor]] = []
+    found: list[tuple[OutputKey, torch.Tensor]] = []
     order: list[int] = []
     known: set[int] = set()
 
-    def meet(at: Place, grad: Gradient) -> None:
+    def meet(at: OutputKey, grad: Gradient) -> None:
         if grad is None or at[0] not in flow.arrived:
             return
         if grad.dim() or at[0] == place[0]:
@@ -413,7 +415,7 @@ def _where_rows_are(
     return found
 
 
-def _samples(experiment: Experiment, starts: list[tuple[Place, torch.Tensor]]) -> int:
+def _samples(experiment: Experiment, starts: list[tuple[OutputKey, torch.Tensor]]) -> int:
     """The number of samples."""
     replay = experiment.replay
     rows = [(at, grad.shape[0]) for at, grad in starts if grad.dim()]

@@ -136,7 +136,7 @@ def argument_names(custom: type[torch.autograd.Function], count: int) -> list[st
     return [names[i] if i < len(names) else f"input_{i}" for i in range(count)]
 
 
-Part = Literal["real", "imaginary"]
+ComplexPart = Literal["real", "imaginary"]
 
 
 class NotCheckableError(Exception):
@@ -148,7 +148,7 @@ class NotCheckableError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorElement:
     """One number of a tensor."""
 
     # The kind of tensor: an input, an output, a gradient, or a sum of outputs.
@@ -156,7 +156,7 @@ class Place:
     nr: int  # the number of the input or output, from 0
     name: str  # the name of the argument of ``forward``, or "output"
     index: tuple[int, ...]  # the index of the number
-    part: Part | None = None  # for a complex number, which part; None for a real one
+    part: ComplexPart | None = None  # for a complex number, which part; None for a real one
 
     def __str__(self) -> str:
         number = f"{self.name}[{', '.join(map(str, self.index))}]" if self.index else self.name
@@ -294,7 +294,7 @@ class Vectors:
         rows = _spread(len(flat), self._most).to(flat.device)
         return torch.cat([flat[rows], (flat * weights).sum().reshape(1)])
 
-    def output_places(self, name: str = "output") -> list[list[Place]]:
+    def output_places(self, name: str = "output") -> list[list[TensorElement]]:
         """The places of the numbers of each output of the last call."""
         found = []
         for nr, output in self._outputs.items():
@@ -303,7 +303,7 @@ class Vectors:
             rows = _spread(count, self._most).tolist()
             places = [_place("output", nr, called, row, output) for row in rows]
             if count > self._most:
-                places.append(Place("sum", nr, f"a weighted sum of {called}", ()))
+                places.append(TensorElement("sum", nr, f"a weighted sum of {called}", ()))
             found.append(places)
         return found
 
@@ -352,8 +352,8 @@ _ONCE = once_differentiable(lambda _: None).__code__
 
 def _place(
     kind: Literal["input", "output"], nr: int, name: str, at: int, tensor: torch.Tensor
-) -> Place:
-    part: Part | None = None
+) -> TensorElement:
+    part: ComplexPart | None = None
     if tensor.is_complex():
         at, second = divmod(at, 2)
         part = "imaginary" if second else "real"
@@ -361,7 +361,7 @@ def _place(
     for size in reversed(tensor.shape):
         at, one = divmod(at, size)
         index.append(one)
-    return Place(kind, nr, name, tuple(reversed(index)), part)
+    return TensorElement(kind, nr, name, tuple(reversed(index)), part)
 
 
 def _spread(count: int, most: int) -> torch.Tensor:

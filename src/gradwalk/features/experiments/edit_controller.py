@@ -11,7 +11,7 @@ import torch
 from ...backward.kept_gradients import DEFAULT_BUDGET, KeptGradient
 from ...backward.recorded_pass import refuse_within_backward
 from ...explain import describe_node as why
-from ...graph.capture import Place
+from ...graph.capture import OutputKey
 from ...schema.backward import FewModel
 from ...schema.updates import CheckedModel
 from ...schema.what_if import (
@@ -216,7 +216,7 @@ def _nodes(outcome: Outcome) -> list[NodeChangeModel]:
     return [{"node": i, "after": few.get(i)} for i in sorted(outcome.arrived)]
 
 
-def _differences(outcome: Outcome) -> dict[Place, Gradient]:
+def _differences(outcome: Outcome) -> dict[OutputKey, Gradient]:
     """After minus before, where they differ."""
     return {
         place: difference
@@ -225,7 +225,7 @@ def _differences(outcome: Outcome) -> dict[Place, Gradient]:
     }
 
 
-def _after(outcome: Outcome) -> dict[Place, FewModel | None]:
+def _after(outcome: Outcome) -> dict[OutputKey, FewModel | None]:
     """The gradients that change."""
     changed = [
         place for place, before in outcome.before.items() if not same(before, outcome.after[place])

@@ -13,7 +13,7 @@ from torch.autograd.graph import GradientEdge
 from ...backward.recorded_run import RecordedRun
 from ...backward.run_backward import starting_gradients
 from ...english import list_some, nearest
-from ...graph.capture import Capture, Place
+from ...graph.capture import Capture, EdgeKey, OutputKey
 from ...schema.backward import FewModel
 from ...torch_api.nodes import (
     ModuleHook,
@@ -32,7 +32,7 @@ _NO_NAMES = (
 )
 
 
-def find_place(replay: Replay, given: Any, caller: str) -> Place:
+def find_place(replay: Replay, given: Any, caller: str) -> OutputKey:
     """Return the (node, output_nr) of a tensor or of a name.
 
     ``given``: a tensor, a ``GradientEdge``, a name, or the id of a node, for its first output.
@@ -64,7 +64,7 @@ def find_place(replay: Replay, given: Any, caller: str) -> Place:
     )
 
 
-def find_edge(replay: Replay, given: tuple[Any, Any], caller: str) -> tuple[Place, Place]:
+def find_edge(replay: Replay, given: tuple[Any, Any], caller: str) -> tuple[EdgeKey, OutputKey]:
     """Return an edge, and the place whose gradient flows through it."""
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in given):
         raise TypeError(
@@ -96,7 +96,7 @@ def called(replay: Replay, node: int) -> str:
     return str(data["name"] or f"{data['op']} {node}")
 
 
-def place_name(replay: Replay, place: Place) -> str | None:
+def place_name(replay: Replay, place: OutputKey) -> str | None:
     """Return the name of a tensor; None if it has no name."""
     outputs = replay.captured.attributes[place[0]]["outputs"]
     name = outputs[place[1]]["name"] if place[1] < len(outputs) else None
@@ -113,14 +113,14 @@ def _node(replay: Replay, given: int, caller: str) -> int:
     return given
 
 
-def _names(replay: Replay) -> Iterator[tuple[str, Place]]:
+def _names(replay: Replay) -> Iterator[tuple[str, OutputKey]]:
     for i, data in replay.captured.graph.nodes(data=True):
         for output in data["outputs"]:
             if output["name"]:
                 yield str(output["name"]), (i, output["output_nr"])
 
 
-def _named(replay: Replay, name: str, caller: str) -> Place:
+def _named(replay: Replay, name: str, caller: str) -> OutputKey:
     found = [place for each, place in _names(replay) if each == name]
     if len(found) == 1:
         return found[0]
@@ -152,8 +152,8 @@ MOST_SHOWN = 100
 class Outcome:
     """The effect of changes."""
 
-    before: dict[Place, Gradient]  # the gradient of each wanted place, without changes
-    after: dict[Place, Gradient]  # the gradient of each wanted place, with the changes
+    before: dict[OutputKey, Gradient]  # the gradient of each wanted place, without changes
+    after: dict[OutputKey, Gradient]  # the gradient of each wanted place, with the changes
     reached: set[int]  # the nodes that a change can reach
     ran: int  # the number of nodes that ran again
     # Number of a change -> the gradient there without changes, where known.
@@ -196,12 +196,12 @@ class Experiment:
         given = starting_gradients(captured, gradient)
         self.seeds = list(zip(captured.roots, given, strict=True))
         self.wanted = self._read_inputs(inputs)
-        self.values: dict[Place, FewModel | None] = {}
+        self.values: dict[OutputKey, FewModel | None] = {}
         self._max_bytes = max_bytes
         self._known: Flow | None = None
         self._kept: set[int] = set()  # the nodes of which it knows all
 
-    def _read_inputs(self, inputs: Any) -> list[Place]:
+    def _read_inputs(self, inputs: Any) -> list[OutputKey]:
         if inputs is None:
             count = len(self.replay.captured.nodes)
             return [(i, 0) for i in range(count) if self.replay.is_leaf(i)]
@@ -214,7 +214,7 @@ class Experiment:
         ``kind``: "cut", "scale" or "replace". ``given``: the place: (consumer id, arg_nr), a
         tensor, or its name. ``value``: the factor, or the replacement of the gradient.
         """
-        edge: Place | None = None
+        edge: EdgeKey | None = None
         if isinstance(given, tuple) and not hasattr(given, "node") and len(given) == 2:
             edge, place = find_edge(self.replay, given, kind)
             label = f"{called(self.replay, edge[0])} → {self.title(place)}"
@@ -230,11 +230,11 @@ class Experiment:
                 fitting(value, None, label)
         return Edit(kind, edge, place, value, label)
 
-    def title(self, place: Place) -> str:
+    def title(self, place: OutputKey) -> str:
         """Return the label of a tensor."""
         return place_name(self.replay, place) or called(self.replay, place[0])
 
-    def like(self, place: Place) -> Any:
+    def like(self, place: OutputKey) -> Any:
         """Something of a tensor's shape, dtype and device."""
         return outputs_metadata(self.replay.captured.nodes[place[0]])[place[1]]
 
@@ -347,7 +347,7 @@ class Experiment:
         return found
 
 
-def _hooked(captured: Capture) -> list[Place]:
+def _hooked(captured: Capture) -> list[OutputKey]:
     """The known tensors with hooks of the user."""
     tensors = {
         (i, 0): leaf
@@ -366,7 +366,7 @@ def _has_hooks(captured: Capture) -> bool:
     return bool(_hooked(captured))
 
 
-def _at(flow: Flow, place: Place) -> Gradient:
+def _at(flow: Flow, place: OutputKey) -> Gradient:
     arrived = flow.arrived.get(place[0])
     return None if arrived is None else arrived[place[1]]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ...graph.capture import Place
+from ...graph.capture import EdgeKey
 from ...tracing.annotations import Annotation
 from ...tracing.source_line import SourceLine
 from .experiment import Experiment, place_name
@@ -140,7 +140,7 @@ class _Writer:
         used = None if found is None else self._operand(edit.edge, found[1])
         return None if found is None or used is None else (found[0], used)
 
-    def _operand(self, edge: Place, call: ast.expr) -> ast.expr | None:
+    def _operand(self, edge: EdgeKey, call: ast.expr) -> ast.expr | None:
         """The operand of an operation whose gradient flows along an edge."""
         consumer, arg_nr = edge
         inputs = self._replay.following[consumer]

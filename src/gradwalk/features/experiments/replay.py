@@ -20,7 +20,7 @@ from torch.autograd.graph import Node
 
 from ...backward.recorded_pass import refuse_within_backward
 from ...graph.adjacency import walk
-from ...graph.capture import Capture, Place
+from ...graph.capture import Capture, EdgeKey, OutputKey
 from ...graph.labels import described
 from ...torch_api.engine import within_a_pass
 from ...torch_api.modes import random_numbers_kept, unseen
@@ -44,8 +44,8 @@ class Edit:
 
     kind: Kind  # "cut", "scale" or "replace"
     # (consumer, arg_nr) of the changed edge; None to change the sum of all edges into ``place``.
-    edge: Place | None
-    place: Place  # (node, output_nr) of the tensor of the gradient
+    edge: EdgeKey | None
+    place: OutputKey  # (node, output_nr) of the tensor of the gradient
     value: Any  # the factor, or the replacing tensor or function; None for a cut
     label: str  # its label: "out → h"
 
@@ -127,24 +127,24 @@ class Edits:
     """Changes to make in one pass, in order."""
 
     listed: Sequence[Edit] = ()  # the changes
-    cut_edges: set[Place] = field(init=False)  # the edges through which nothing flows
-    cut_places: set[Place] = field(init=False)  # the tensors to which nothing flows
+    cut_edges: set[EdgeKey] = field(init=False)  # the edges through which nothing flows
+    cut_places: set[OutputKey] = field(init=False)  # the tensors to which nothing flows
     # The gradient that flowed through each edge changed by itself.
-    flowed: dict[Place, torch.Tensor | None] = field(init=False, default_factory=dict)
+    flowed: dict[OutputKey, torch.Tensor | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         cuts = [each for each in self.listed if each.kind == "cut"]
         self.cut_edges = {each.edge for each in cuts if each.edge is not None}
         self.cut_places = {each.place for each in cuts if each.edge is None}
-        self._on_edge: dict[Place, list[Edit]] = {}
-        self._at_place: dict[Place, list[Edit]] = {}
+        self._on_edge: dict[EdgeKey, list[Edit]] = {}
+        self._at_place: dict[OutputKey, list[Edit]] = {}
         for each in self.listed:
             if each.edge is not None:
                 self._on_edge.setdefault(each.edge, []).append(each)
             else:
                 self._at_place.setdefault(each.place, []).append(each)
 
-    def on_edge(self, edge: Place, grad: torch.Tensor | None) -> torch.Tensor | None:
+    def on_edge(self, edge: EdgeKey, grad: torch.Tensor | None) -> torch.Tensor | None:
         """Return the changed gradient of an edge."""
         if edge not in self._on_edge:
             return grad
@@ -152,7 +152,7 @@ class Edits:
         self.flowed[edge] = _changed(self._on_edge[edge], grad)
         return self.flowed[edge]
 
-    def at_place(self, place: Place, grad: torch.Tensor | None) -> torch.Tensor | None:
+    def at_place(self, place: OutputKey, grad: torch.Tensor | None) -> torch.Tensor | None:
         """Return the changed gradient of a tensor."""
         return _changed(self._at_place.get(place, ()), grad)
 
@@ -219,7 +219,7 @@ def _unsaved(node: Node) -> str | None:
 
 
 Gradient = torch.Tensor | None
-Seeds = Sequence[tuple[Place, torch.Tensor]]
+Seeds = Sequence[tuple[OutputKey, torch.Tensor]]
 
 _T = TypeVar("_T")
 
@@ -251,13 +251,13 @@ class Replay:
     def __init__(self, captured: Capture) -> None:
         self.captured = captured
         ids = {node: i for i, node in enumerate(captured.nodes)}
-        self.following: list[list[Place | None]] = [
+        self.following: list[list[OutputKey | None]] = [
             [None if child is None else (ids[child], nr) for child, nr in node.next_functions]
             for node in captured.nodes
         ]
         self._likes: dict[int, list[Any]] = {}
         self.order = self._in_order()
-        self.takers: list[list[Place]] = [[] for _ in ids]
+        self.takers: list[list[EdgeKey]] = [[] for _ in ids]
         for i in self.order:
             for arg_nr, place in enumerate(self.following[i]):
                 if place is not None:
@@ -303,7 +303,7 @@ class Replay:
         """Return nodes, and all nodes whose gradients reach them."""
         return set(walk(nodes, lambda i: (consumer for consumer, _ in self.takers[i])))
 
-    def into(self, place: Place) -> list[Place]:
+    def into(self, place: OutputKey) -> list[EdgeKey]:
         """Return the edges whose gradients a place sums, in the order in which they arrive."""
         return [edge for edge in self.takers[place[0]] if self.following[edge[0]][edge[1]] == place]
 
@@ -404,7 +404,7 @@ class Replay:
             for grad, place in zip(given, self.following[i], strict=True)
         ]
 
-    def _fitted(self, grad: torch.Tensor, place: Place) -> torch.Tensor:
+    def _fitted(self, grad: torch.Tensor, place: OutputKey) -> torch.Tensor:
         """A gradient in the shape and dtype of its input, as the engine makes it."""
         like = self.like(place[0])[place[1]]
         if like is None or grad.is_nested:
@@ -441,7 +441,7 @@ class _Buffers:
     def __contains__(self, node: int) -> bool:
         return node in self._held
 
-    def add(self, place: Place, grad: Gradient) -> None:
+    def add(self, place: OutputKey, grad: Gradient) -> None:
         """Add a gradient to a place; None marks its node as reached."""
         node, nr = place
         if node in self._wanted and place not in self._edits.cut_places:
@@ -467,7 +467,7 @@ def _call_function(
     node: Any,
     custom: type[torch.autograd.Function],
     arrived: list[Gradient],
-    following: Sequence[Place | None],
+    following: Sequence[OutputKey | None],
 ) -> list[Gradient]:
     """Run the backward of a custom Function as the engine does."""
     if _wants_zeros(custom):

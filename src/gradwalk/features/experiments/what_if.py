@@ -11,7 +11,7 @@ import torch
 from ...backward.record import Recording
 from ...backward.recorded_pass import RecordedPass
 from ...backward.recorded_run import RecordedRun
-from ...graph.capture import Capture, Place, capture_nodes
+from ...graph.capture import Capture, OutputKey, capture_nodes
 from ...graph.names import Names, caller_names
 from ...graph.outputs import read_outputs
 from ...result import make, replaced, returned_by
@@ -248,9 +248,9 @@ def _by_name(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def keys_of(experiment: Experiment, places: Sequence[Place]) -> dict[Place, str | int]:
+def keys_of(experiment: Experiment, places: Sequence[OutputKey]) -> dict[OutputKey, str | int]:
     """Name each place: by its own name, else the id of its node, else node and output."""
-    keys: dict[Place, str | int] = {}
+    keys: dict[OutputKey, str | int] = {}
     taken: set[str | int] = set()
     for place in places:
         name = place_name(experiment.replay, place)

@@ -106,14 +106,14 @@ class FailedGraph(LiveGraph):
 def widget_of(failed: FailedCall, names: Names, text: str) -> GraphWidget:
     """Return the picture of a failing call."""
     with unseen(), torch.enable_grad():
-        called = type(failed.call or "call", (_Call,), {})
+        called = type(failed.call or "call", (_FailedFunction,), {})
         output = called.apply(*(each._tensor for each in failed.inputs))  # type: ignore[attr-defined]
         captured = capture_nodes(read_outputs((output,), "last_failure"), names)
         subject = FailedGraph(annotate(captured, names, infer=True), names, failed, text)
     return GraphWidget._of(subject, direction=subject.direction, constants=True)
 
 
-class _Call(torch.autograd.Function):
+class _FailedFunction(torch.autograd.Function):
     """A node in place of the one that the call would have made."""
 
     @staticmethod

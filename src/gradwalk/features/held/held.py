@@ -54,7 +54,7 @@ def living_graphs(found: dict[int, Any], owners: dict[int, int]) -> list[LivingG
     ``found``, too.
     """
     nodes = _read_objects(found, owners)
-    parts = _Parts()
+    parts = _ConnectedParts()
     for key in [*found]:
         parts.walk(key, found[key])
     for node in _only_in_python(nodes, parts.part_of):
@@ -139,7 +139,7 @@ def _kind(cls: type) -> int:
         return 0
 
 
-class _Parts:
+class _ConnectedParts:
     """Connected parts of all graphs, joined while they are walked.
 
     Attributes:

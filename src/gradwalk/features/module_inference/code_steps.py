@@ -219,7 +219,7 @@ AGAIN = 0.4  # that a function made one more
 _BACK = 0.15  # that a loop began again
 _ENOUGH = 1e-6
 
-Places = tuple[int, ...]
+CallNumbers = tuple[int, ...]
 
 
 class Call(NamedTuple):
@@ -236,7 +236,7 @@ class Aligner:
     """Aligns operations with code; what repeats is aligned once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[tuple[str, ...], tuple[Call, ...]], list[Places]] = {}
+        self._known: dict[tuple[tuple[str, ...], tuple[Call, ...]], list[CallNumbers]] = {}
 
     def owners(self, ops: Sequence[str], calls: Sequence[Call]) -> list[str]:
         """Return the innermost module around all those that may have run each operation."""
@@ -265,7 +265,7 @@ class Aligner:
         return [common_ancestor(names[i] for i in places) for places in self._known[key]]
 
 
-def _align(ops: tuple[str, ...], calls: tuple[Call, ...]) -> list[Places]:
+def _align(ops: tuple[str, ...], calls: tuple[Call, ...]) -> list[CallNumbers]:
     """The owners that are as likely as any, of each operation.
 
     The least sum of costs over all ways to go through the code, forwards and backwards; linear in

@@ -124,8 +124,8 @@ def _one_number(value: Any) -> str | None:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-_Place = tuple[int, int]
-_Inputs = dict[int, dict[int, _Place]]
+_OutputKey = tuple[int, int]
+_Inputs = dict[int, dict[int, _OutputKey]]
 """Node -> arg_nr -> the node that produces the input, and the number of its output."""
 
 
@@ -277,9 +277,9 @@ def _inputs(graph: nx.MultiDiGraph, paired: set[int]) -> _Inputs:
     edges: _Inputs = {node: {} for node in graph}
     for node, child, edge in graph.edges(data=True):
         edges[node][edge["arg_nr"]] = child, edge["output_nr"]
-    known: dict[int, _Place] = {}
+    known: dict[int, _OutputKey] = {}
 
-    def through(place: _Place) -> _Place:
+    def through(place: _OutputKey) -> _OutputKey:
         way = []
         while place[0] not in paired and len(edges[place[0]]) == 1:
             if place[0] in known:

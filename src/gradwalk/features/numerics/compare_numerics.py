@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ...comparison.compare_widget import CompareWidget, Places
+from ...comparison.compare_widget import CompareWidget, MemberPlaces
 from ...graph.adjacency import collector_paused
 from ...graph.arguments import find_node
 from ...graph.names import caller_names
@@ -116,7 +116,7 @@ class NumericsComparison:
                     with suppress(ValueError):  # it stays closed
                         subject.expand(node)
 
-        def errors(places: Places) -> ErrorsModel:
+        def errors(places: MemberPlaces) -> ErrorsModel:
             sides = dict(enumerate(places.values()))
             rows = [*self.rows, *self.inside]
             return errors_model(sides, rows, self.first, self.ranked, str(self))

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from ...amounts import Bytes, Flops
 from ...english import plural
 from ...result import make, returned_by
-from .recorder import ModuleCall
+from .recorder import ModuleRecord
 from .run_step import Recorded
 from .spans import Span, Spans, Subsets, blocks_of
 
@@ -105,14 +105,14 @@ def advise(model: nn.Module, recorded: Recorded, budget: Bytes) -> Advice:
 class _Choice:
     """The best choice among some blocks."""
 
-    calls: Sequence[ModuleCall]  # the calls of the blocks to choose from
+    calls: Sequence[ModuleRecord]  # the calls of the blocks to choose from
     blocks: tuple[str, ...]  # the names of the chosen ones
     peak: Bytes
     flops: Flops
     fits: bool
 
 
-def _chosen(measured: Spans, calls: Mapping[str, ModuleCall], budget: Bytes) -> _Choice:
+def _chosen(measured: Spans, calls: Mapping[str, ModuleRecord], budget: Bytes) -> _Choice:
     """Choose among some blocks."""
     found = {name: measured.of([call]) for name, call in calls.items()}
     spans = {name: span for name, span in found.items() if span is not None}
@@ -163,7 +163,7 @@ def _choices(spans: Sequence[Span]) -> torch.Tensor:
     return torch.tensor(rows)
 
 
-def _chen(measured: Spans, calls: Sequence[ModuleCall]) -> Segments:
+def _chen(measured: Spans, calls: Sequence[ModuleRecord]) -> Segments:
     size = math.ceil(math.sqrt(len(calls)))
     parts = [calls[i : i + size] for i in range(0, len(calls), size)]
     spans = [span for part in parts if (span := measured.of(part)) is not None]

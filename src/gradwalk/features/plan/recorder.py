@@ -77,7 +77,7 @@ class Operation:
 
 
 @dataclass(slots=True)
-class ModuleCall:
+class ModuleRecord:
     """One call of a module in the forward pass."""
 
     name: str  # the module's name
@@ -104,13 +104,13 @@ class Recorder:
     def __init__(self, modules: Iterable[tuple[str, nn.Module]] = ()) -> None:
         self.operations: list[Operation] = []
         self.held: list[Held] = []
-        self.calls: list[ModuleCall] = []
+        self.calls: list[ModuleRecord] = []
         self.phase = FORWARD
         self.live = 0
         self._known: dict[int, Held] = {}
         self._names = {id(module): name for name, module in modules}
         self._owner: dict[int, str] = {}  # of each parameter, by its id
-        self._stack: list[tuple[int, ModuleCall | None]] = []
+        self._stack: list[tuple[int, ModuleRecord | None]] = []
         self._lines = SourceLines()
         self._made: dict[int, tuple[str, SourceLine | None]] = {}  # by sequence number
         self._last_made = next_sequence_nr() - 1
@@ -230,7 +230,7 @@ class Recorder:
         call = None
         if self.phase == FORWARD:
             numbers = next_sequence_nr(), -1
-            call = ModuleCall(
+            call = ModuleRecord(
                 self._names[id(module)], len(self.operations), numbers, self._storages(inputs)
             )
             self.calls.append(call)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from .recorder import BACKWARD, ModuleCall
+from .recorder import BACKWARD, ModuleRecord
 from .run_step import Recorded
 
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict)
@@ -30,7 +30,7 @@ class Span:
     flops: int
 
 
-def blocks_of(model: nn.Module, recorded: Recorded) -> list[dict[str, ModuleCall]]:
+def blocks_of(model: nn.Module, recorded: Recorded) -> list[dict[str, ModuleRecord]]:
     """Return the calls of the blocks that may be checkpointed, by name, in their order.
 
     Blocks are modules with modules inside. Those that are called once count, outside of compiled
@@ -46,7 +46,7 @@ def blocks_of(model: nn.Module, recorded: Recorded) -> list[dict[str, ModuleCall
     return [_calls(set(names), recorded) for names in levels]
 
 
-def _calls(names: set[str], recorded: Recorded) -> dict[str, ModuleCall]:
+def _calls(names: set[str], recorded: Recorded) -> dict[str, ModuleRecord]:
     times = Counter(call.name for call in recorded.recorder.calls)
     return {
         call.name: call
@@ -120,7 +120,7 @@ class Spans:
                 first.setdefault(each.sequence_nr, i)
         self._forward, self._backward = sorted(forward.items()), sorted(backward.items())
 
-    def of(self, calls: Sequence[ModuleCall]) -> Span | None:
+    def of(self, calls: Sequence[ModuleRecord]) -> Span | None:
         """Measure neighbouring calls as one part; None if checkpointing it frees nothing."""
         first, last = calls[0], calls[-1]
         low, high = first.sequence_nrs[0], last.sequence_nrs[1]

@@ -25,7 +25,7 @@ _Each = TypeVar("_Each")
 
 
 @dataclass(frozen=True)
-class _Places:
+class _UnitedIds:
     """Where the parts of one graph are in the whole: by node, edge and checkpointed region."""
 
     nodes: list[int]
@@ -62,7 +62,9 @@ class United:
         nodes = _sorted(kinds, lambda node: node["kind"] not in ("op", "leaf"))
         order = _sorted([*edges.values()], drawing_order(kinds))
         self._places = {
-            key: _Places([nodes[i] for i in own.nodes], [order[i] for i in own.edges], own.regions)
+            key: _UnitedIds(
+                [nodes[i] for i in own.nodes], [order[i] for i in own.edges], own.regions
+            )
             for key, own in found.items()
         }
         self._received = [nodes[node] for node in self._received]
@@ -77,7 +79,7 @@ class United:
         received: Sequence[int],
         edges: dict[Hashable, EdgeModel],
         regions: dict[Hashable, int],
-    ) -> _Places:
+    ) -> _UnitedIds:
         """Lay one more graph on those before."""
         there, whole = SavedGraph(saved).drawn, self._whole
         place_of = {node: place for place, node in self.matched(there, received).items()}
@@ -111,7 +113,7 @@ class United:
             box = parent, region["box"]
             own.append(regions.setdefault((box, times[box]), len(regions)))
             times[box] += 1
-        return _Places(nodes, at, own)
+        return _UnitedIds(nodes, at, own)
 
     def matched(self, other: nx.MultiDiGraph, received: Sequence[int]) -> dict[int, int]:
         """Place -> the same node of another graph.
@@ -255,7 +257,7 @@ def _of_each(graphs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     return [found[place] for place in range(len(found))]
 
 
-def _moved(saved: SavedGraphModel, places: _Places) -> SavedGraphModel:
+def _moved(saved: SavedGraphModel, places: _UnitedIds) -> SavedGraphModel:
     """A graph whose parts are called by their places."""
     found: SavedGraphModel = renumbered(
         saved,
