@@ -4,12 +4,14 @@ import { afterEach, describe, expect, it } from "vitest";
 import { perceptron } from "../demo/deep_models";
 import { MODELS } from "../demo/models";
 import { type Marks, NO_MARKS } from "../paint/marks";
+import { part } from "../paint/parts";
 import { firstScene } from "../pipeline/first_view";
 import type { Scene } from "../scene/scene";
 import { graphs } from "../testing/graphs";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { liveSvg } from "./live";
+import { FOOTERS } from "./picture";
 
 afterEach(() => {
   document.body.replaceChildren();
@@ -173,4 +175,18 @@ it("a picture that is coloured has what the colours say below it", () => {
   expect(texts).toEqual(expect.arrayContaining(["of the parameters", "0.01", "all zeros"]));
   const tall = Number(read.querySelector("rect")?.getAttribute("height"));
   expect(tall).toBe(keyed.height);
+});
+
+it("a feature draws below the picture, if it is alone", () => {
+  const root = document.body.appendChild(document.createElement("div"));
+  const graph = MODELS["h = w * x + b"]();
+  const scene = firstScene(graph, "down", estimate, true);
+  const still = { ...PLAIN, graph, scene, marks: NO_MARKS };
+  const plain = liveSvg([still], root, "");
+  FOOTERS.push((_, { y }) => ({ parts: [part("text", { y }, "below")], height: 50 }));
+  const [alone, both] = [liveSvg([still], root, ""), liveSvg([still, still], root, "")];
+  FOOTERS.pop();
+  expect(alone.height).toBe(plain.height + 50);
+  expect(alone.text).toContain(`y="${plain.height}">below`);
+  expect(both.text).not.toContain("below");
 });

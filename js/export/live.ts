@@ -4,7 +4,7 @@ import { type Part, part } from "../paint/parts";
 import { estimate, MONO, SANS } from "../text/measure";
 import { settingOf } from "../theme/sheet";
 import { escapeText, MarkupWriter } from "./markup";
-import { groundOf, keyParts, pictureParts } from "./picture";
+import { footerParts, groundOf, keyParts, pictureParts } from "./picture";
 
 /** The text of an SVG file, and its size in px. */
 export interface SvgFile {
@@ -48,11 +48,16 @@ export function liveSvg(
   const all = { x: 0, y: 0, width, height };
   const key = legend ? keyParts(legend, all, estimate) : { parts: [], height: 0 };
   height += key.height;
+  const [alone] = snapshots.length === 1 ? snapshots : [];
+  const footer = alone
+    ? footerParts(alone.graph, { ...all, height }, estimate)
+    : { parts: [], height: 0 };
+  height += footer.height;
   const paper = part("rect", { class: "gw-ground", width, height });
 
   const setting = settingOf(root);
   const writer = new MarkupWriter(setting.theme, { sans: SANS, mono: MONO }, setting.root);
-  const body = writer.write([paper, ...pictures, ...key.parts]);
+  const body = writer.write([paper, ...pictures, ...key.parts, ...footer.parts]);
   const scope = `gw-${Date.now().toString(36)}`;
   const text =
     `<svg xmlns="http://www.w3.org/2000/svg" class="${scope}" width="${width}" height="${height}" ` +

@@ -142,3 +142,25 @@ export function groundOf(scene: Scene, gradients: readonly GradientLabel[]) {
   const [x, y] = [Math.floor(left) - MARGIN, Math.floor(top) - MARGIN];
   return { x, y, width: Math.ceil(right) + MARGIN - x, height: Math.ceil(bottom) + MARGIN - y };
 }
+
+/** Drawings of the features below a picture in a file, under a box. */
+export const FOOTERS: ((
+  graph: GraphModel,
+  box: { x: number; y: number; width: number },
+  measure: Measure,
+) => { parts: Part[]; height: number })[] = [];
+
+/** The footers of the features below a picture of this extent, one under the other. */
+export function footerParts(
+  graph: GraphModel,
+  { x, y, width, height }: { x: number; y: number; width: number; height: number },
+  measure: Measure,
+): { parts: Part[]; height: number } {
+  let added = 0;
+  const parts = FOOTERS.flatMap((footer) => {
+    const made = footer(graph, { x, y: y + height + added, width }, measure);
+    added += made.height;
+    return made.parts;
+  });
+  return { parts, height: added };
+}

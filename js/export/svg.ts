@@ -7,12 +7,11 @@ import { groupedGraph } from "../fold/grouped_graph";
 import { asDirection } from "../layout/direction";
 import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS, seenMarks } from "../paint/marks";
-import { type Part, part } from "../paint/parts";
+import { part } from "../paint/parts";
 import { bestDirection, firstScene } from "../pipeline/first_view";
 import type { Scene } from "../scene/scene";
 import { graphName, shownGraph } from "../scene/shown_graph";
 import { type Recording, recordingOf, shownCursor } from "../steps/recording";
-import type { Measure } from "../text/measure";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
 import type { Fonts } from "../theme/styles";
@@ -26,7 +25,7 @@ import type {
   StepModel,
 } from "../wire";
 import { escapeText, MarkupWriter, type StillTheme } from "./markup";
-import { groundOf, keyParts, pictureParts } from "./picture";
+import { footerParts, groundOf, keyParts, pictureParts } from "./picture";
 
 /** What to draw besides the graph, and how. */
 export interface SvgOptions {
@@ -66,13 +65,6 @@ export const STILL_MARKS: ((
   recording: Recording | null,
 ) => Partial<Marks>)[] = [];
 
-/** What features draw below a picture in a file, under a box. */
-export const STILL_FOOTERS: ((
-  graph: GraphModel,
-  box: { x: number; y: number; width: number },
-  measure: Measure,
-) => { parts: Part[]; height: number })[] = [];
-
 /** The default page, px. */
 const PAGE = { width: 1200, height: 700, tallest: 900 };
 
@@ -109,18 +101,14 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   const drawn = groundOf(scene, gradients);
   const key = legend ? keyParts(legend, drawn, tableMeasure) : { parts: [], height: 0 };
   const ground = { ...drawn, height: drawn.height + key.height };
-  const footers = STILL_FOOTERS.map((footer) => {
-    const box = { x: ground.x, y: ground.y + ground.height, width: ground.width };
-    const { parts, height } = footer(graph, box, tableMeasure);
-    ground.height += height;
-    return parts;
-  });
+  const footer = footerParts(graph, ground, tableMeasure);
+  ground.height += footer.height;
   const writer = new MarkupWriter(theme, options.fonts ?? STILL_FONTS);
   const body = writer.write([
     part("rect", { class: "gw-ground", ...ground }),
     ...pictureParts(graph, scene, marks, gradients),
     ...key.parts,
-    ...footers.flat(),
+    ...footer.parts,
   ]);
   const { nodes, edges } = autograd;
   const size = `${counted(nodes.length, "node")}, ${counted(edges.length, "edge")}`;

@@ -1,7 +1,7 @@
 import { fewText } from "../text/gradient";
 import { counted, formatCount } from "../text/number";
 import { formatShape, oneLine, shortenMiddle } from "../text/shorten";
-import type { GraphModel, GrownModel, NodeModel, NodeState, RunModel } from "../wire";
+import type { FewModel, GraphModel, GrownModel, NodeModel, NodeState, RunModel } from "../wire";
 import { isOver, type Progress, type Recording, stateAt } from "./recording";
 
 /** A node's state in words: "running: step 3 of 7". */
@@ -98,7 +98,7 @@ function grownWords({ steps, step }: Recording, grown: GrownModel) {
   const name = steps[step[node] - 1]?.accumulated ?? ".grad";
   const was = before === null ? "None" : fewText(before);
   const since = changed ? `, now ${now === null ? "None" : fewText(now)}` : "";
-  return [short(name), `${was} → ${fewText({ values, norm })}${since}`] as [string, string];
+  return [short(name), `${was} → ${gradientWords({ values, norm })}${since}`] as [string, string];
 }
 
 /** "−12 on to ×, and −12 to b"; "" if no outgoing gradient is known. */
@@ -129,7 +129,12 @@ function callGives(recording: Recording, graph: GraphModel, call: number): strin
 }
 
 function flowedText(run: RunModel | null, i: number): string {
-  return fewText({ values: run?.values[i] ?? null, norm: run?.norms[i] ?? null });
+  return gradientWords({ values: run?.values[i] ?? null, norm: run?.norms[i] ?? null });
+}
+
+/** A gradient; one without numbers, as in a plan, has only a name. */
+function gradientWords(few: FewModel): string {
+  return few.values === null && few.norm === null ? "a gradient" : fewText(few);
 }
 
 /** The first items, and the number of the others. */

@@ -92,14 +92,14 @@ export class MemoryCurve {
     this.move(peak);
   }
 
-  /** Mark the last point of backward at or before a step; `stepOf` has the step of each node. */
+  /** Mark the last point at or before a step of backward; `stepOf` has the step of each node. */
   follow(cursor: number, stepOf: ReadonlyMap<number, number>): void {
     const { plan } = this;
     if (!plan) return;
     const ran = (node: number | null) => (stepOf.get(node ?? -1) ?? Infinity) <= cursor;
     let at = plan.forward + plan.backward - 1;
     while (at >= plan.forward && !ran(plan.nodes[at])) at--;
-    if (at >= plan.forward) this.move(at);
+    this.move(at);
   }
 
   private place(index: number): string {

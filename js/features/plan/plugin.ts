@@ -1,6 +1,7 @@
 import type { Recording } from "../../steps/recording";
 import { VIEW_PARTS } from "../../view/view_part";
 import { MemoryCurve } from "./curve";
+import "./still";
 
 /** The memory curve of a planned step, below the stepping bar. */
 VIEW_PARTS.push(({ channel, drawing, graph, goTo }) => {
@@ -10,12 +11,15 @@ VIEW_PARTS.push(({ channel, drawing, graph, goTo }) => {
     if (step !== undefined) channel.set("cursor", step);
     goTo(node);
   });
+  let cursor = 0; // at first the marker is at the peak
   return {
     strip: curve.element,
     update: () => curve.show(graph()?.plan ?? null),
     stepped() {
-      const { recording, cursor } = drawing.progress ?? { recording: null, cursor: 0 };
-      if (recording && cursor > 0) curve.follow(cursor, stepsOf(recording));
+      const { progress } = drawing;
+      if (!progress || progress.cursor === cursor) return;
+      cursor = progress.cursor;
+      curve.follow(cursor, stepsOf(progress.recording));
     },
   };
 });

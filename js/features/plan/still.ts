@@ -1,4 +1,4 @@
-import { STILL_FOOTERS } from "../../export/svg";
+import { FOOTERS } from "../../export/picture";
 import { part } from "../../paint/parts";
 import type { Measure } from "../../text/measure";
 import { formatBytes } from "../../text/number";
@@ -12,7 +12,7 @@ const CURVE = 56;
 /** One line of text. */
 const LINE = 18;
 
-STILL_FOOTERS.push(({ plan }, box, measure) =>
+FOOTERS.push(({ plan }, box, measure) =>
   plan ? curveParts(plan, box, measure) : { parts: [], height: 0 },
 );
 

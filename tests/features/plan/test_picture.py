@@ -90,6 +90,13 @@ def test_the_steps_are_those_of_backward(name):
         widget.backward()
 
 
+def test_a_step_does_not_send_the_graph_again():
+    widget = planned("decoder").widget
+    sent = widget._update
+    widget.step(3)
+    assert widget._update is sent
+
+
 def test_pictures_have_the_curve_and_the_colours():
     picture = planned("decoder").widget.to_svg()
     assert "the peak: " in picture

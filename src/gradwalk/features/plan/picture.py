@@ -62,11 +62,15 @@ class PlannedGraph(LiveGraph):
         super().__init__(captured, names, 0)
         self._planned, self._held, self.overlays = plan, memory, overlays
         self.is_over = False
+        self._drawn: GraphModel | None = None
 
     @property
     def model(self) -> GraphModel:
-        """The drawn graph, with the plan."""
-        return {**super().model, "plan": self._planned}
+        """The drawn graph, with the plan: the same object until another part of it opens."""
+        drawn = super().model
+        if drawn is not self._drawn:
+            self._drawn, self._shown = drawn, {**drawn, "plan": self._planned}
+        return self._shown
 
     def memory(self) -> MemoryModel:
         """Return the planned bytes that each node saves."""
