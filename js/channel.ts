@@ -1,6 +1,7 @@
 import type { AnyModel, RenderProps } from "@anywidget/types";
 import { faultBox, messageOf } from "./dom/fault";
 import { callbacks, ending, KERNELS } from "./hosts";
+import { perObject, valueAt } from "./maps";
 import { rootElement } from "./theme/sheet";
 import {
   type AnswerMessage,
@@ -132,15 +133,12 @@ function withoutKernel<V>(trait: unknown, value: V): V {
   return value;
 }
 
-/** Unpacked values by their bytes, so that the same bytes give the same object. */
-const known = new WeakMap<ArrayBufferView, object>();
+/** Unpack bytes; the same bytes give the same object. */
+const unpacked = perObject((bytes: ArrayBufferView) => plain<object>(bytes));
 
 /** Unpack the value of a trait. */
 function opened<V>(value: V): V {
-  if (!ArrayBuffer.isView(value)) return value;
-  const found = known.get(value) ?? plain<object>(value);
-  known.set(value, found);
-  return found as V;
+  return ArrayBuffer.isView(value) ? (unpacked(value) as V) : value;
 }
 
 /** Return a channel without a kernel, which keeps the values itself. `change` and `receive` play Python's part. */
@@ -162,8 +160,7 @@ export function localChannel<T = Traits>(
     set: change,
     change,
     on(trait, changed) {
-      const set = listeners.get(trait) ?? new Set();
-      listeners.set(trait, set);
+      const set = valueAt(listeners, trait, () => new Set());
       const callback = () => changed();
       set.add(callback);
       return () => set.delete(callback);

@@ -1,10 +1,13 @@
 import { deepest, toDepth, wholeFolding } from "../fold/folding";
 import { foldedPlan, type GroupedGraph } from "../fold/grouped_graph";
+import { perObject, remembered } from "../maps";
 import { parametersGradient, parametersIn } from "../scene/parameters";
 import type { Recording } from "../steps/recording";
 
 /** Per graph, the parameters of each box that some folding shows; with hidden plumbing, and without. */
-const known = new WeakMap<GroupedGraph, Map<boolean, (readonly number[])[]>>();
+const boxesBy = perObject((grouped: GroupedGraph) =>
+  remembered((hidesPlumbing: boolean) => boxesOf(grouped, hidesPlumbing)),
+);
 
 /** The gradient norms of all boxes that some folding shows, so that the scale of a pass is the same in each. */
 export function passNorms(
@@ -12,10 +15,7 @@ export function passNorms(
   recording: Recording,
   hidesPlumbing: boolean,
 ): number[] {
-  const of = known.get(grouped) ?? new Map<boolean, (readonly number[])[]>();
-  known.set(grouped, of);
-  const boxes = of.get(hidesPlumbing) ?? boxesOf(grouped, hidesPlumbing);
-  of.set(hidesPlumbing, boxes);
+  const boxes = boxesBy(grouped)(hidesPlumbing);
   return boxes.map((leaves) => parametersGradient(leaves, recording).norm);
 }
 

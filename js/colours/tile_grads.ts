@@ -1,3 +1,4 @@
+import { listsBy } from "../maps";
 import type { TileGrad } from "../paint/marks";
 import { membersOf } from "../scene/members";
 import { isStep } from "../scene/module_class";
@@ -64,19 +65,13 @@ export function tileGrads(
   const scale = logScale([...known.map(({ norm }) => norm), ...pass]);
   const steps = known.filter(({ node }) => resultsOf.has(node.index)).length;
   const tiles = new Map<number, TileGrad>();
-  const strips = new Map<number, Known[]>();
-  for (const one of known) {
-    const { node, norm, from, whose } = one;
+  for (const { node, norm, from, whose } of known) {
     const text = normText(norm);
     const tint = tintOfNorm(norm, scale);
     const words = `gradient norm of its ${whose}: ${text}`;
     tiles.set(node.index, { text, from, tint, words });
-    if (!node.bar) continue;
-    const strip = strips.get(node.bar.strip);
-    if (strip) strip.push(one);
-    else strips.set(node.bar.strip, [one]);
   }
-  for (const strip of strips.values()) {
+  for (const strip of listsBy(known, ({ node }) => node.bar?.strip).values()) {
     fillsOf(strip, measure).forEach(({ text, share, words }, i) => {
       const { index } = strip[i].node;
       const grad = tiles.get(index);

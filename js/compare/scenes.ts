@@ -2,6 +2,7 @@ import { deepest, wholeFolding } from "../fold/folding";
 import { foldedPlan, type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import { pathTo } from "../fold/tree";
 import type { Direction } from "../layout/direction";
+import { listsBy } from "../maps";
 import { boardPlan, makeScene } from "../pipeline";
 import { cardSize, MOST_CARDS } from "../scene/card";
 import { quietPart } from "../scene/curves";
@@ -300,10 +301,7 @@ function paneScene(
 ): PaneScene {
   const { united, together, scene: whole, alike, measure } = common;
   const { graph, edge: slotEdge } = united.panes[p];
-  const ownEdges = new Map<number, number[]>();
-  slotEdge.forEach((slot, e) => {
-    ownEdges.set(slot, [...(ownEdges.get(slot) ?? []), e]);
-  });
+  const ownEdges = listsBy(slotEdge.keys(), (e) => slotEdge[e]);
   const partsOf: PartsOf = (edge) => edgesOf(edge).flatMap((slot) => ownEdges.get(slot) ?? []);
   const { nodes, index, filled, ghosts, only, noted } = paneNodes(common, p, part, partsOf);
   const { edges, ghostEdges, edgeOf } = paneEdges(common, p, index, partsOf);

@@ -1,4 +1,5 @@
 import type { Channel, Traits } from "../channel";
+import { listsBy } from "../maps";
 import { type Recording, recordingOf, type ShownStep } from "../steps/recording";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type {
@@ -107,11 +108,9 @@ export function sentencesOf(
   said: readonly (string | null)[],
 ): string | null {
   if (said.every((one) => one === said[0])) return said[0];
-  const whose = new Map<string, string[]>();
-  said.forEach((one, p) => {
-    if (one !== null) whose.set(one, [...(whose.get(one) ?? []), oneLine(panes[p].label)]);
-  });
-  return Array.from(whose, ([one, labels]) => `${labels.join(", ")}: ${one}`).join(" ") || null;
+  const label = (p: number) => oneLine(panes[p].label);
+  const whose = listsBy(said.keys(), (p) => said[p]);
+  return Array.from(whose, ([one, ps]) => `${ps.map(label).join(", ")}: ${one}`).join(" ") || null;
 }
 
 function whereWords(passes: readonly number[], panes: readonly Pane[]): string {

@@ -1,3 +1,4 @@
+import { remembered } from "../maps";
 import { formatShape, oneLine } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 
@@ -46,18 +47,6 @@ function matcher(word: string, rootNames: Map<number, string>): (node: NodeModel
     (shape !== null && inShape(shape)) ||
     (kind !== "op" && kind !== "leaf" && inText(kind)) ||
     isIn(rootNames.get(id) ?? "");
-}
-
-function remembered<K>(find: (key: K) => boolean): (key: K) => boolean {
-  const known = new Map<K, boolean>();
-  return (key) => {
-    let found = known.get(key);
-    if (found === undefined) {
-      found = find(key);
-      known.set(key, found);
-    }
-    return found;
-  };
 }
 
 /** Split into lower-case words; a shape with spaces stays one word. */

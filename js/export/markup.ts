@@ -1,3 +1,4 @@
+import { valueAt } from "../maps";
 import type { Part } from "../paint/parts";
 import { type Fonts, lookOf, type Place, placeOf, type Theme } from "../theme/styles";
 
@@ -43,7 +44,7 @@ export class MarkupWriter {
     const { class: classes = "", ...rest } = attributes;
     const here = `${path}/${tag}.${classes}`;
     const place = placeOf(tag, classes, around);
-    const name = this.nameOf(place, here);
+    const name = valueAt(this.known, here, () => this.nameOf(place));
     if (name === null) return "";
     let text = `<${tag}`;
     if (name !== "") text += ` class="${name}"`;
@@ -56,29 +57,15 @@ export class MarkupWriter {
   }
 
   /** The class of a part's look: "" for none, null if it is hidden. */
-  private nameOf(place: Place, path: string): string | null {
-    let name = this.known.get(path);
-    if (name === undefined) {
-      name = this.findName(place);
-      this.known.set(path, name);
-    }
-    return name;
-  }
-
-  private findName(place: Place): string | null {
+  private nameOf(place: Place): string | null {
     const [look, other = look] = this.themes.map((theme) =>
       cssOf(lookOf(place, theme, this.fonts)),
     );
     if (look === null || other === null) return null;
     if (look === "" && other === "") return "";
-    const key = `${look}|${other}`;
-    let name = this.names.get(key);
-    if (name === undefined) {
-      name = nameAt(this.rulesOfLooks.length);
-      this.rulesOfLooks.push([look, other]);
-      this.names.set(key, name);
-    }
-    return name;
+    return valueAt(this.names, `${look}|${other}`, () =>
+      nameAt(this.rulesOfLooks.push([look, other]) - 1),
+    );
   }
 }
 

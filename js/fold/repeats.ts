@@ -1,3 +1,4 @@
+import { listsBy, valueAt } from "../maps";
 import { isStep } from "../scene/module_class";
 import { type GroupedEdges, type GroupTree, lastPart } from "./tree";
 
@@ -41,8 +42,7 @@ export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
     if (start[parent + 1] - start[parent] < LEAST_BLOCKS) continue;
     for (const named of byName(tree, item.subarray(start[parent], start[parent + 1])).values()) {
       if (named.length < LEAST_BLOCKS) continue;
-      const depth = tree.depth[parent] + 1;
-      levels.set(depth, [...(levels.get(depth) ?? []), named]);
+      valueAt(levels, tree.depth[parent] + 1, () => []).push(named);
     }
   }
   return [...levels].flatMap(([depth, rows]) => {
@@ -103,17 +103,12 @@ function runsIn(row: Block[], follows: (last: Block, next: Block) => boolean): n
 }
 
 /** Sibling groups by name without the final number; groups without a number are left out. */
-function byName(tree: GroupTree, siblings: Int32Array) {
-  const named = new Map<string, Block[]>();
-  for (const g of siblings) {
-    const match = /^(.*?)(\d+)$/.exec(lastPart(tree.path[g]));
-    if (!match) continue;
-    const known = named.get(match[1]);
-    const block = { group: g, number: Number(match[2]) };
-    if (known) known.push(block);
-    else named.set(match[1], [block]);
-  }
-  return named;
+function byName(tree: GroupTree, siblings: Int32Array): Map<string, Block[]> {
+  const numbered = Array.from(siblings).flatMap((group) => {
+    const match = /^(.*?)(\d+)$/.exec(lastPart(tree.path[group]));
+    return match ? { group, name: match[1], number: Number(match[2]) } : [];
+  });
+  return listsBy(numbered, ({ name }) => name);
 }
 
 /** Per closed group, its operations and inner edges, with names numbered within the groups. */

@@ -1,3 +1,4 @@
+import { valueAt } from "../maps";
 import { againWords } from "../scene/checkpoints";
 import { isBody, isStep } from "../scene/module_class";
 import type { ModuleParameters } from "../scene/parameters";
@@ -243,8 +244,7 @@ class Draft {
   }
 
   private link(from: Spot, to: Spot, line: Visible["edges"][number]): void {
-    const known = this.between.get(from.strip) ?? new Map<string, Line>();
-    this.between.set(from.strip, known);
+    const known = valueAt(this.between, from.strip, () => new Map<string, Line>());
     const key = `${from.block} ${to.block}`;
     const empty = { source: from.block, target: to.block, count: 0, edges: [], folded: [] };
     known.set(key, add(known.get(key) ?? empty, line));
@@ -255,9 +255,7 @@ class Draft {
   }
 
   private item(key: string, item: Item): number {
-    const found = this.at.get(key) ?? this.items.push(item) - 1;
-    this.at.set(key, found);
-    return found;
+    return valueAt(this.at, key, () => this.items.push(item) - 1);
   }
 }
 

@@ -1,4 +1,5 @@
 import { type Grouped, group } from "../layout/graph";
+import { valueAt } from "../maps";
 
 /** The tree of groups from the nodes' namespaces. Group 0 is the whole graph; parents precede their children. */
 export interface GroupTree {
@@ -32,15 +33,9 @@ export function groupTree(namespaces: readonly string[]): GroupTree {
   const byPath = new Map([["", 0]]);
   const known = new Map([["", 0]]);
   const groupOf = new Int32Array(namespaces.length);
-  for (let v = 0; v < namespaces.length; v++) {
-    const namespace = namespaces[v];
-    let found = known.get(namespace);
-    if (found === undefined) {
-      found = find(namespace);
-      known.set(namespace, found);
-    }
-    groupOf[v] = found;
-  }
+  namespaces.forEach((namespace, v) => {
+    groupOf[v] = valueAt(known, namespace, find);
+  });
   const size = new Int32Array(path.length);
   for (const g of groupOf) size[g]++;
   for (let g = path.length - 1; g > 0; g--) size[parent[g]] += size[g];

@@ -1,5 +1,6 @@
 import { Remembered } from "../dom/remembered";
 import { flow, isHorizontal } from "../layout/direction";
+import { valueAt } from "../maps";
 import { edgesOf } from "../scene/members";
 import type { CardParts } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
@@ -236,9 +237,7 @@ class LabelPlacer {
 const knownObstacles = new WeakMap<Scene["edges"], Obstacles>();
 
 function obstaclesOf(scene: Scene): Obstacles {
-  const known = knownObstacles.get(scene.edges) ?? new Obstacles(scene, RING);
-  knownObstacles.set(scene.edges, known);
-  return known.bare();
+  return valueAt(knownObstacles, scene.edges, () => new Obstacles(scene, RING)).bare();
 }
 
 /** The labels that are visible at the cursor. */

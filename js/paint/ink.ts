@@ -1,3 +1,4 @@
+import { valueAt } from "../maps";
 import { MONO, SANS } from "../text/measure";
 import { type Fonts, lookOf, type Place, placeOf, type Setting, type Theme } from "../theme/styles";
 import type { Part } from "./parts";
@@ -44,7 +45,7 @@ export class Inks {
     this.setting ??= this.settingNow();
     const { theme, root } = this.setting;
     const make = () => wellOf(placeOf(tag, name, root), {}, 1, theme);
-    return remembered(this.wells, `${tag} ${name}`, make);
+    return valueAt(this.wells, `${tag} ${name}`, make);
   }
 
   clear(): void {
@@ -63,17 +64,12 @@ function wellOf(place: Place, inherited: Style, opacity: number, theme: Theme): 
   return {
     ink,
     within({ tag, attributes: { class: name, "text-anchor": anchor } }) {
-      return remembered(wells, `${tag} ${name ?? ""} ${anchor ?? ""}`, () => {
+      return valueAt(wells, `${tag} ${name ?? ""} ${anchor ?? ""}`, () => {
         const around = anchor === undefined ? passed : { ...passed, "text-anchor": `${anchor}` };
         return wellOf(placeOf(tag, name, place), around, ink.opacity, theme);
       });
     },
   };
-}
-
-function remembered<T>(known: Map<string, T>, key: string, make: () => T): T {
-  if (!known.has(key)) known.set(key, make());
-  return known.get(key) as T;
 }
 
 const ALIGN: Readonly<Record<string, Ink["align"]>> = { middle: "center", end: "right" };

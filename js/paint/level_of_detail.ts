@@ -1,3 +1,4 @@
+import { perObject } from "../maps";
 import type { Scene } from "../scene/scene";
 
 /** The detail and the painter at each scale. Scales are px of the stage per px of the scene. */
@@ -41,17 +42,9 @@ export function isDetailed(scale: number): boolean {
 }
 
 /** The scale below which a picture's node texts are illegible, and names are written as on a map. */
-export function mapScale(scene: Scene): number {
-  let scale = known.get(scene);
-  if (scale === undefined) {
-    const isBoard = scene.nodes.every(({ shape, quiet }) => shape.card || quiet);
-    scale = isBoard ? MAP.board : MAP.other;
-    known.set(scene, scale);
-  }
-  return scale;
-}
-
-const known = new WeakMap<Scene, number>();
+export const mapScale = perObject(({ nodes }: Scene) =>
+  nodes.every(({ shape, quiet }) => shape.card || quiet) ? MAP.board : MAP.other,
+);
 
 /** The visible width of a line that is `width` wide in the scene, px: from afar no thinner than at the scale `FAR`. */
 export function seenWidth(width: number, scale: number): number {

@@ -1,3 +1,4 @@
+import { listsBy, valueAt } from "../maps";
 import { membersOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { edgeClass, nodeClass } from "./classes";
@@ -47,9 +48,7 @@ export class PlainPainter {
     const { pen, scale } = this;
     const { ratio } = this.place;
     pen.setTransform(1, 0, 0, 1, 0, 0);
-    for (const [key, alike] of this.sorted(indices, (i) =>
-      edgeKey(this.scene.edges[i], this.marks),
-    )) {
+    for (const [key, alike] of listsBy(indices, (i) => edgeKey(this.scene.edges[i], this.marks))) {
       const ink = this.lineInk(key, this.scene.edges[alike[0]]);
       if (!ink?.stroke) continue;
       pen.strokeStyle = ink.stroke;
@@ -65,9 +64,7 @@ export class PlainPainter {
 
   nodes(indices: readonly number[]): void {
     this.pen.setTransform(1, 0, 0, 1, 0, 0);
-    for (const [key, alike] of this.sorted(indices, (i) =>
-      nodeKey(this.scene.nodes[i], this.marks),
-    )) {
+    for (const [key, alike] of listsBy(indices, (i) => nodeKey(this.scene.nodes[i], this.marks))) {
       const look = this.boxLook(key, this.scene.nodes[alike[0]]);
       if (look) this.paintBoxes(alike, look);
     }
@@ -155,46 +152,28 @@ export class PlainPainter {
     }
   }
 
-  private sorted(indices: readonly number[], keyOf: (i: number) => string): Map<string, number[]> {
-    const alike = new Map<string, number[]>();
-    for (const i of indices) {
-      const key = keyOf(i);
-      const known = alike.get(key);
-      if (known) known.push(i);
-      else alike.set(key, [i]);
-    }
-    return alike;
-  }
-
   /** Look up the style once per look. */
   private boxLook(key: string, node: SceneNode): BoxLook | null {
-    let look = this.boxes.get(key);
-    if (look === undefined) {
+    return valueAt(this.boxes, key, () => {
       const well = this.inks.of("g", nodeClass(node, this.marks, NOBODY));
       const ink = well?.within({ tag: "rect", attributes: { class: "gw-box" } })?.ink;
+      if (!ink) return null;
       const phase = node.quiet ? null : phaseOf(node, this.marks);
       const isHollow = node.quiet !== undefined || /waiting|ready|not/.test(phase ?? "");
       const isHit = this.marks.hits !== null && key.endsWith("hit");
-      look = ink
-        ? {
-            ink,
-            fills: isHit || (!isHollow && tintOf(node, this.marks) === ""),
-            radius: node.leaf ? Math.min(21, node.shape.height / 2) : node.quiet ? 9 : 5,
-          }
-        : null;
-      this.boxes.set(key, look);
-    }
-    return look;
+      return {
+        ink,
+        fills: isHit || (!isHollow && tintOf(node, this.marks) === ""),
+        radius: node.leaf ? Math.min(21, node.shape.height / 2) : node.quiet ? 9 : 5,
+      };
+    });
   }
 
   private lineInk(key: string, edge: SceneEdge): Ink | null {
-    let ink = this.lines.get(key);
-    if (ink === undefined) {
+    return valueAt(this.lines, key, () => {
       const well = this.inks.of("g", edgeClass(edge, this.scene, this.marks));
-      ink = well?.within({ tag: "path", attributes: { class: "gw-line" } })?.ink ?? null;
-      this.lines.set(key, ink);
-    }
-    return ink;
+      return well?.within({ tag: "path", attributes: { class: "gw-line" } })?.ink ?? null;
+    });
   }
 }
 

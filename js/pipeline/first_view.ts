@@ -10,6 +10,7 @@ import { foldedPlan, type GroupedGraph, groupedGraph, visibleCount } from "../fo
 import { isFollower } from "../fold/layers";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
+import { listsBy } from "../maps";
 import { foldedScene } from "../pipeline";
 import { MOST_CARDS } from "../scene/card";
 import type { Scene } from "../scene/scene";
@@ -134,12 +135,7 @@ function openedFurther(
 
 /** Group items by key. */
 function partsBy(items: readonly number[], keyOf: (item: number) => string | number): number[][] {
-  const parts = new Map<string | number, number[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    parts.set(key, [...(parts.get(key) ?? []), item]);
-  }
-  return [...parts.values()];
+  return [...listsBy(items, keyOf).values()];
 }
 
 /** Per group, 1 if opening it shows more than one tile: it has submodules, and is more than a layer. */

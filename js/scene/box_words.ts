@@ -1,3 +1,4 @@
+import { perObject } from "../maps";
 import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
 import { oneLine, shortenMiddle } from "../text/shorten";
@@ -128,25 +129,18 @@ function signOf(path: string, graph?: Pick<GraphModel, "nodes">): string | null 
 }
 
 /** The prefix of all parameters' names; null if they differ. */
-function rootIn(graph: Pick<GraphModel, "nodes">): string | null {
-  let root = roots.get(graph);
-  if (root === undefined) {
-    const tops = new Set(
-      graph.nodes.flatMap((node) =>
-        isWork(node) && node.namespace ? (node.namespace.split("/").find(isModule) ?? []) : [],
-      ),
-    );
-    const all = new Set<string>();
-    for (const { kind, name } of graph.nodes) {
-      const parts = kind === "leaf" && name ? name.split(".") : [];
-      const at = parts.findIndex((part, i) => i > 0 && /^\d+$/.test(part) && tops.has(part));
-      if (at > 0) all.add(parts[at - 1]);
-    }
-    const [only] = all;
-    root = (all.size === 1 && only) || null;
-    roots.set(graph, root);
+const rootIn = perObject(({ nodes }: Pick<GraphModel, "nodes">): string | null => {
+  const tops = new Set(
+    nodes.flatMap((node) =>
+      isWork(node) && node.namespace ? (node.namespace.split("/").find(isModule) ?? []) : [],
+    ),
+  );
+  const all = new Set<string>();
+  for (const { kind, name } of nodes) {
+    const parts = kind === "leaf" && name ? name.split(".") : [];
+    const at = parts.findIndex((part, i) => i > 0 && /^\d+$/.test(part) && tops.has(part));
+    if (at > 0) all.add(parts[at - 1]);
   }
-  return root;
-}
-
-const roots = new WeakMap<object, string | null>();
+  const [only] = all;
+  return (all.size === 1 && only) || null;
+});

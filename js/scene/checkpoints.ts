@@ -1,16 +1,17 @@
+import { perObject } from "../maps";
 import type { CheckpointModel, GraphModel, NodeModel } from "../wire";
 
 /** The sign of a node that runs forward again in backward. */
 export const AGAIN = "↻";
 
-const known = new WeakMap<GraphModel["checkpoints"], ReadonlyMap<string, CheckpointModel>>();
+const byBox = perObject(
+  (checkpoints: GraphModel["checkpoints"]) =>
+    new Map(checkpoints.map((each) => [each.box ?? "", each])),
+);
 
 /** The checkpointed region of a box; null for other groups. */
 export function regionOf({ checkpoints }: GraphModel, path: string): CheckpointModel | null {
-  const found =
-    known.get(checkpoints) ?? new Map(checkpoints.map((each) => [each.box ?? "", each]));
-  known.set(checkpoints, found);
-  return (path && found.get(path)) || null;
+  return (path && byBox(checkpoints).get(path)) || null;
 }
 
 /** The words of a region's box: "↻ saves 38 MiB". */

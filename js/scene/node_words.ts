@@ -1,3 +1,4 @@
+import { valueAt } from "../maps";
 import { boardRows, boardValues, compactValues } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import { formatShape, oneLine, shortenMiddle } from "../text/shorten";
@@ -205,9 +206,8 @@ export function flagsOf(graph: GraphModel): Map<number, string[]> {
   const flags = new Map<number, string[]>();
   graph.roots.forEach((root, i) => {
     const text = root.name ?? (graph.roots.length > 1 ? `output ${i}` : "output");
-    const known = flags.get(root.node) ?? [];
+    const known = valueAt(flags, root.node, () => []);
     if (!known.includes(text)) known.push(text);
-    flags.set(root.node, known);
   });
   return flags;
 }

@@ -1,4 +1,5 @@
-import type { GraphModel, NodeRanksModel } from "../wire";
+import { perObject } from "../maps";
+import type { GraphModel, NodeRanksModel, RanksModel } from "../wire";
 import type { Cell, NodeShape } from "./node_shape";
 import type { Plan, PlanNode } from "./plan";
 
@@ -14,15 +15,14 @@ type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts" | "card" 
 
 const TAG_OUT = 12;
 
-const known = new WeakMap<object, ReadonlyMap<number, NodeRanksModel>>();
+const byNode = perObject(
+  ({ nodes }: RanksModel) => new Map(nodes.map((node) => [node.node, node])),
+);
 const NONE: ReadonlyMap<number, NodeRanksModel> = new Map();
 
 /** The data over ranks, by node. */
 export function overRanks({ ranks }: Pick<GraphModel, "ranks">) {
-  if (!ranks) return NONE;
-  const found = known.get(ranks) ?? new Map(ranks.nodes.map((node) => [node.node, node]));
-  known.set(ranks, found);
-  return found;
+  return ranks ? byNode(ranks) : NONE;
 }
 
 /** The least width of a node for its strip and its sign with ranks. */

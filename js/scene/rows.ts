@@ -1,3 +1,4 @@
+import { valueAt } from "../maps";
 import { boardNumber } from "../text/gradient";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
@@ -14,8 +15,7 @@ export function nameRows(scene: Scene, graph: GraphModel): void {
   const places = new Map<number, Map<number, number>>();
   for (const edge of scene.edges) {
     if (edge.row === undefined) continue;
-    const rows = places.get(edge.target) ?? new Map<number, number>();
-    places.set(edge.target, rows.set(edge.row, edgesOf(edge)[0]));
+    valueAt(places, edge.target, () => new Map()).set(edge.row, edgesOf(edge)[0]);
   }
   for (const [index, edges] of places) {
     const node = scene.nodes[index];

@@ -1,6 +1,7 @@
 import { isotonic, makePoolScratch } from "../layout/coordinates";
 import { type Direction, isHorizontal, turn } from "../layout/direction";
 import type { Layout } from "../layout/types";
+import { listsBy } from "../maps";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { boundsOf, moveEnds, smooth, smoothUp, straight } from "./curve";
@@ -91,10 +92,9 @@ function rowsOf(
   shapes: readonly NodeShape[],
   horizontal: boolean,
 ): Map<number, number> {
-  const into = new Map<number, number[]>();
-  edges.forEach(({ target }, e) => {
-    if (!shapes[target].card?.rows.length || placed.backward[e]) return;
-    into.set(target, [...(into.get(target) ?? []), e]);
+  const into = listsBy(edges.keys(), (e) => {
+    const { target } = edges[e];
+    return shapes[target].card?.rows.length && !placed.backward[e] ? target : null;
   });
   // Lines from the side are ordered from above, by their places before the last bend.
   const before = (e: number) => routes[e][Math.max(0, routes[e].length - 2)][0];
@@ -179,13 +179,7 @@ function leaveAt(
   labelSize: (edge: Ported) => number,
 ): Float64Array {
   const at = new Float64Array(edges.length);
-  const bySource = new Map<number, number[]>();
-  edges.forEach(({ source }, i) => {
-    if (apart[i]) return;
-    const known = bySource.get(source);
-    if (known) known.push(i);
-    else bySource.set(source, [i]);
-  });
+  const bySource = listsBy(edges.keys(), (i) => (apart[i] ? null : edges[i].source));
   for (const [id, out] of bySource) {
     const centre = node.centre(id);
     const offset = (i: number) => (routes[i][0][0] - centre) * node.share(id);
@@ -216,11 +210,9 @@ function separateRoutes(
   edges: readonly Ported[],
 ): Point[][] {
   const routes = edges.map((_, i) => placed.route(i));
-  const bundles = new Map<string, number[]>();
-  edges.forEach(({ source }, i) => {
-    const [, second] = routes[i];
-    const key = `${source} ${placed.edgeTarget[i]} ${routes[i][0]} ${second}`;
-    bundles.set(key, [...(bundles.get(key) ?? []), i]);
+  const bundles = listsBy(edges.keys(), (i) => {
+    const [first, second] = routes[i];
+    return `${edges[i].source} ${placed.edgeTarget[i]} ${first} ${second}`;
   });
   for (const bundle of bundles.values()) {
     const gap = Math.min(PARALLEL, 12 / bundle.length);

@@ -1,3 +1,4 @@
+import { perObject } from "../maps";
 import type { Box } from "./grid";
 import type { Scene } from "./scene";
 
@@ -69,14 +70,5 @@ function within(bounds: Float32Array, box: Box, found?: number[]): number {
   return count;
 }
 
-const known = new WeakMap<Scene, SceneIndex>();
-
 /** A scene's index, made on first use. */
-export function indexOf(scene: Scene): SceneIndex {
-  let index = known.get(scene);
-  if (!index) {
-    index = new SceneIndex(scene);
-    known.set(scene, index);
-  }
-  return index;
-}
+export const indexOf = perObject((scene: Scene) => new SceneIndex(scene));

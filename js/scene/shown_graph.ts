@@ -1,3 +1,4 @@
+import { valueAt } from "../maps";
 import { counted } from "../text/number";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 import { overRanks } from "./rank_strip";
@@ -69,7 +70,7 @@ export function shownGraph(given: GraphModel, constants: boolean, torchNames = f
   const covered = new Map<number, Set<number | null>>();
   for (const { source, target, arg_nr, kind } of graph.edges) {
     if (kind !== "constant" || !(constants || isSaid(graph.nodes[target]))) continue;
-    covered.set(source, (covered.get(source) ?? new Set()).add(arg_nr));
+    valueAt(covered, source, () => new Set()).add(arg_nr);
   }
   const nodes = graph.nodes.map((node): NodeModel => {
     const drawn = covered.get(node.id);

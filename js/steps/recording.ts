@@ -1,3 +1,4 @@
+import { listsBy, valueAt } from "../maps";
 import type {
   FewModel,
   GraphModel,
@@ -101,14 +102,10 @@ export function recordingOf(
     const isArriving = nodes[target].inside === from;
     flows[edge] = isArriving ? begin[from] : step[from];
     if (isArriving) return;
-    const others = passed.get(from);
-    if (others) others.push(i);
-    else passed.set(from, [i]);
+    valueAt(passed, from, () => []).push(i);
   });
   const stored = new Map((run?.grads ?? []).map((grad) => [grad.node, grad] as const));
-  const marks = new Map<number, MarkModel[]>();
-  for (const mark of run?.marks ?? [])
-    marks.set(mark.node, [...(marks.get(mark.node) ?? []), mark]);
+  const marks = listsBy(run?.marks ?? [], ({ node }) => node);
   const zero = new Set(run?.edges.filter((_, i) => run.norms[i] === 0) ?? []);
   const found = gradientsIn(graph, run);
   const locals = localsIn(graph, run, found.gradients);
@@ -142,14 +139,7 @@ function shownSteps(
 
 /** The calls inside each open node, in the order of their execution. */
 export function callsInside({ nodes }: Pick<GraphModel, "nodes">): Map<number, number[]> {
-  const calls = new Map<number, number[]>();
-  for (const { id, kind, inside } of nodes) {
-    if (kind !== "call" || inside === null) continue;
-    const others = calls.get(inside);
-    if (others) others.push(id);
-    else calls.set(inside, [id]);
-  }
-  return calls;
+  return listsBy(nodes.keys(), (id) => (nodes[id].kind === "call" ? nodes[id].inside : null));
 }
 
 /** The number of completed shown steps, from `cursor` of backward's own and `inner` calls of the last one. */

@@ -1,4 +1,4 @@
-import { FONTS, isMono, type Measure, type Style } from "./measure";
+import { FONTS, type Measure } from "./measure";
 
 /**
  * Fonts whose letters are as wide as the table below says: Arial, and those that were made to its measure. A still
@@ -24,8 +24,6 @@ const BOLD = [
   667, 611, 333, 278, 333, 584, 556, 333, 556, 611, 556, 611, 556, 333, 611, 611, 278, 278, 556,
   278, 889, 611, 611, 611, 611, 389, 556, 333, 611, 556, 778, 556, 556, 500, 389, 280, 389, 584,
 ];
-/** Every character of the fixed-pitch fonts above but Consolas, which is narrower. */
-const MONO = 602;
 /** Any other letter: about the widest that is common. */
 const OTHER = 740;
 /** Signs as on a board; as wide in both weights. */
@@ -44,15 +42,14 @@ export const tableMeasure: Measure = (text, style) => {
   const { size, weight } = FONTS[style];
   const table = weight >= 600 ? BOLD : REGULAR;
   let width = 0;
-  for (const char of text.normalize("NFD")) width += advance(char, table, style);
+  for (const char of text.normalize("NFD")) width += advance(char, table);
   return (width / 1000) * size;
 };
 
-function advance(char: string, table: readonly number[], style: Style): number {
+function advance(char: string, table: readonly number[]): number {
   const code = char.codePointAt(0) ?? 0;
   if (/\p{M}/u.test(char)) return 0;
   if (code >= 0x2e80) return WIDE;
-  if (isMono(style)) return MONO;
   if (code === 0x2026) return 1000;
   return table[code - 32] ?? SIGNS[char] ?? OTHER;
 }

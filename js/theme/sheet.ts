@@ -48,7 +48,10 @@ function written(value: string): string {
 }
 
 /** The root of all style sheets' rules, with the sheet of the table. */
-export function rootElement(name = "gradwalk", children: HTMLElement | readonly HTMLElement[] = []): HTMLElement {
+export function rootElement(
+  name = "gradwalk",
+  children: HTMLElement | readonly HTMLElement[] = [],
+): HTMLElement {
   return element("div", name, [element("style", {}, sheet()), ...[children].flat()]);
 }
 

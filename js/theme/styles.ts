@@ -1,3 +1,4 @@
+import { listsBy } from "../maps";
 import { COLOURS, LINE_SHARE, TINTS, tintsLines } from "./colours";
 import { TABLE } from "./table";
 
@@ -34,11 +35,7 @@ const ROWS = TABLE.flatMap(([look, ...places]) =>
 ).map((row, order) => ({ ...row, order }));
 
 /** The rows by the first name of their part. */
-const ROWS_OF = new Map<string, (typeof ROWS)[number][]>();
-for (const row of ROWS) {
-  const name = row.path[0][0];
-  ROWS_OF.set(name, [...(ROWS_OF.get(name) ?? []), row]);
-}
+const ROWS_OF = listsBy(ROWS, ({ path }) => path[0][0]);
 
 /** The CSS properties of an element from the table, without inherited ones. */
 export function lookOf(place: Place, theme: Theme, fonts: Fonts): Record<string, string> {

@@ -1,4 +1,4 @@
-import { FONTS, MONO, SANS, SMALLEST, type Style } from "../text/measure";
+import { FONTS, SMALLEST, type Style } from "../text/measure";
 import type { COLOURS } from "./colours";
 
 /** A colour of the theme, of the element's category, or none. */
@@ -46,18 +46,13 @@ function area(inside: Colour, outline: Colour, width?: number): Look {
   return { ...fill(inside), ...stroke(outline, width) };
 }
 
-function font(weight: number, size: number, family = SANS): Look {
-  return {
-    "font-weight": `${weight}`,
-    "font-size": `${size}px`,
-    "font-family": family === MONO ? "mono" : "sans",
-  };
+function font(weight: number, size: number): Look {
+  return { "font-weight": `${weight}`, "font-size": `${size}px`, "font-family": "sans" };
 }
 
 /** The font that a scene was built for. */
 function fontOf(style: Style): Look {
-  const { weight, size, family } = FONTS[style];
-  return font(weight, size, family);
+  return font(FONTS[style].weight, FONTS[style].size);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Channel } from "../channel";
+import { listsBy } from "../maps";
 import type { InputRoom } from "../scene/node_words";
 import { boardNumber } from "../text/gradient";
 import { oneLine } from "../text/shorten";
@@ -73,10 +74,9 @@ export class LiveGraph {
 
 /** The rows and columns of inputs in each leaf with several numbers. */
 function inputRooms(numberInputs: readonly NumberInputModel[]): Map<number, InputRoom> {
-  const found = new Map<number, NumberInputModel[]>();
-  for (const numberInput of numberInputs)
-    found.set(numberInput.node, [...(found.get(numberInput.node) ?? []), numberInput]);
-  const several = [...found].filter(([, models]) => models.length > 1);
+  const several = [...listsBy(numberInputs, ({ node }) => node)].filter(
+    ([, models]) => models.length > 1,
+  );
   return new Map(several.map(([node, models]) => [node, inputRoom(models)]));
 }
 

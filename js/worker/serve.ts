@@ -1,6 +1,7 @@
 import { messageOf } from "../dom/fault";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import type { ContentCache } from "../layout/types";
+import { valueAt } from "../maps";
 import { foldedScene } from "../pipeline";
 import { shownGraph } from "../scene/shown_graph";
 import { browserMeasure, FONTS, type Measure, type Style } from "../text/measure";
@@ -11,22 +12,21 @@ import { type Answer, type Port, piecesOf, type Request, restOf, WORKER_NAME } f
 export function serve(port: Port, measure: Measure): void {
   let given: Travelled<GraphModel>;
   /** The graph with and without constants, by either names, made on request. */
-  let known = new Map<string, GroupedGraph>();
+  const known = new Map<string, GroupedGraph>();
   let cache: ContentCache = new Map();
   const answer = (message: Answer, transfer: Transferable[] = []) =>
     port.postMessage(message, transfer);
 
   function groupedBy(constants: boolean, torchNames: boolean): GroupedGraph {
-    const key = `${constants} ${torchNames}`;
-    const grouped = known.get(key) ?? groupedGraph(shownGraph(plain(given), constants, torchNames));
-    known.set(key, grouped);
-    return grouped;
+    return valueAt(known, `${constants} ${torchNames}`, () =>
+      groupedGraph(shownGraph(plain(given), constants, torchNames)),
+    );
   }
 
   port.onmessage = ({ data }: MessageEvent<Request>) => {
     if (data.kind === "graph") {
       ({ given } = data);
-      known = new Map();
+      known.clear();
       cache = new Map();
       return;
     }

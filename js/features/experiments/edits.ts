@@ -1,3 +1,4 @@
+import { listsBy } from "../../maps";
 import { edgesOf } from "../../scene/members";
 import type { Scene, SceneEdge } from "../../scene/scene";
 import type { EditModel, GraphModel } from "../../wire";
@@ -146,12 +147,9 @@ export function wayTo(graph: GraphModel, edge: EdgeId, edges: Edges): number[] {
   const last = edges.placeOf(edge);
   if (last === null) return [];
   const roots = new Set(graph.roots.map(({ node }) => node));
-  const into = new Map<number, number[]>();
-  graph.edges.forEach(({ kind, target }, place) => {
-    if (kind !== "gradient") return;
-    const known = into.get(target);
-    if (known) known.push(place);
-    else into.set(target, [place]);
+  const into = listsBy(graph.edges.keys(), (place) => {
+    const { kind, target } = graph.edges[place];
+    return kind === "gradient" ? target : null;
   });
   const taken = new Map<number, number>();
   const waiting = [edge[0]];

@@ -2,6 +2,7 @@ import type { Channel } from "../../channel";
 import { element, KEEP_KEYS, onDrag } from "../../dom/element";
 import { Remembered } from "../../dom/remembered";
 import { inputSpot, type Pin, underSpot, valueSpot } from "../../interact/pins";
+import { listsBy, valueAt } from "../../maps";
 import type { SceneNode } from "../../scene/scene";
 import { boardNumber } from "../../text/gradient";
 import { oneLine } from "../../text/shorten";
@@ -22,15 +23,15 @@ export class NumberInputs {
 
   /** One input per number; a tensor's inputs share its leaf. */
   pins(numberInputs: readonly NumberInputModel[], graph: GraphModel): Pin[] {
-    const nodes = [...new Set(numberInputs.map(({ node }) => node))];
-    return nodes.map((node) => {
-      const models = numberInputs.filter((numberInput) => numberInput.node === node);
+    return Array.from(listsBy(numberInputs, ({ node }) => node)).map(([node, models]) => {
       const { value } = graph.nodes[node];
       const elements = models.map((model) => {
         const key = `${model.name} ${model.at}`;
-        const numberInput =
-          this.made.get(key) ?? new NumberInput((number) => this.turn(key, number));
-        this.made.set(key, numberInput);
+        const numberInput = valueAt(
+          this.made,
+          key,
+          () => new NumberInput((number) => this.turn(key, number)),
+        );
         numberInput.update(model, numberAt(value, model.at), models.length > 1);
         return numberInput.element;
       });
@@ -41,10 +42,9 @@ export class NumberInputs {
 
   private grid(models: readonly NumberInputModel[], elements: readonly HTMLElement[]) {
     const [{ name }] = models;
-    const grid =
-      this.grids.get(name) ??
-      element("div", { class: "gw-number-input-grid", role: "group", "aria-label": oneLine(name) });
-    this.grids.set(name, grid);
+    const grid = valueAt(this.grids, name, () =>
+      element("div", { class: "gw-number-input-grid", role: "group", "aria-label": oneLine(name) }),
+    );
     // Keep unchanged elements, so that one of them keeps the focus.
     if (elements.some((one, i) => grid.children[i] !== one)) grid.replaceChildren(...elements);
     const { columns, rows } = inputRoom(models);

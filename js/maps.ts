@@ -1,0 +1,37 @@
+/** The used part of a Map and of a WeakMap. */
+interface Store<K, V> {
+  has(key: K): boolean;
+  get(key: K): V | undefined;
+  set(key: K, value: V): unknown;
+}
+
+/** The value of a key, made on first use. */
+export function valueAt<K, V>(known: Store<K, V>, key: K, make: (key: K) => V): V {
+  if (!known.has(key)) known.set(key, make(key));
+  return known.get(key) as V;
+}
+
+/** Return the same function, which computes each result once. */
+export function remembered<K, V>(make: (key: K) => V): (key: K) => V {
+  const known = new Map<K, V>();
+  return (key) => valueAt(known, key, make);
+}
+
+/** The same of objects, as long as they live. */
+export function perObject<K extends object, V>(make: (key: K) => V): (key: K) => V {
+  const known = new WeakMap<K, V>();
+  return (key) => valueAt(known, key, make);
+}
+
+/** Items by key, in their order; those without a key are left out. */
+export function listsBy<T, K>(
+  items: Iterable<T>,
+  keyOf: (item: T) => K | null | undefined,
+): Map<K, T[]> {
+  const lists = new Map<K, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    if (key !== null && key !== undefined) valueAt(lists, key, () => []).push(item);
+  }
+  return lists;
+}
