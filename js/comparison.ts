@@ -1,6 +1,6 @@
+import type { CompareTraits } from "./wire";
 import "./features/comparison";
 import { channelOf, drawnBy } from "./channel";
-import type { CompareTraits } from "./compare/traits";
 import { createComparison } from "./compare/view";
 
 /** `CompareWidget`: several graphs. A separate module, so that a single graph's widget does not carry it. */

@@ -23,6 +23,17 @@ export function perObject<K extends object, V>(make: (key: K) => V): (key: K) =>
   return (key) => valueAt(known, key, make);
 }
 
+/** Return the same function, which keeps its last result while its arguments stay the same. */
+export function whileSame<A extends readonly unknown[], R>(
+  make: (...given: A) => R,
+): (...given: A) => R {
+  let last: { given: A; result: R } | null = null;
+  return (...given) => {
+    if (!last?.given.every((one, i) => one === given[i])) last = { given, result: make(...given) };
+    return last.result;
+  };
+}
+
 /** Items by key, in their order; those without a key are left out. */
 export function listsBy<T, K>(
   items: Iterable<T>,

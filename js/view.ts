@@ -72,7 +72,7 @@ class GraphView {
       drawable: () => this.picture.drawable,
       running: () => this.playback.running,
       turned: () => this.redraw(),
-      helped: (shows) => this.controls.toolbar.setHelp(shows),
+      helped: (shows) => this.controls.toolbar.set("help", shows),
     });
     this.playback = new Playback(drawing, live, channel, this.parts, {
       drawable: () => this.picture.drawable,
@@ -240,7 +240,7 @@ class GraphView {
 
   /** Show everything for the first time. */
   start(): void {
-    this.controls.toolbar.setHelp(choices.help);
+    this.controls.toolbar.set("help", choices.help);
     this.redraw();
     this.mark();
     this.showSelected();

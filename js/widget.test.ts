@@ -1,12 +1,13 @@
 // @vitest-environment jsdom
+
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { channelOf, GONE, type Traits } from "./channel";
-import type { CompareTraits } from "./compare/traits";
 import comparison from "./comparison";
 import { MODELS } from "./demo/models";
 import { element } from "./dom/element";
 import { fakeBrowser, nextFrame } from "./testing/browser";
 import widget from "./widget";
+import type { CompareTraits } from "./wire";
 
 /** An anywidget model, as far as the widget uses one. */
 function fakeModel(traits: Partial<Traits>) {

@@ -1,7 +1,10 @@
+import type { Channel, Settable } from "../channel";
 import type { Marks } from "../paint/marks";
 import type { Scene } from "../scene/scene";
-import type { CompareChannel } from "./traits";
+import type { CompareTraits } from "../wire";
 import type { Pane } from "./united";
+
+export type CompareChannel = Channel<CompareTraits, Settable & keyof CompareTraits>;
 
 /** The part of a feature in a comparison: a table, and what it draws in the panes. */
 export interface ComparePart {

@@ -1,12 +1,14 @@
-import { element, svgElement, svgText } from "../dom/element";
+import { element, svgElement } from "../dom/element";
 import { groupedGraph } from "../fold/grouped_graph";
 import { pathTo } from "../fold/tree";
 import { Drawing, type Snapshot } from "../interact/drawing";
 import type { Press } from "../interact/press";
 import type { Direction } from "../layout/direction";
+import { labelParts } from "../paint/label_parts";
 import { seenMarks } from "../paint/marks";
+import { makePart, part } from "../paint/parts";
 import { pathData } from "../scene/curve";
-import type { SceneNode } from "../scene/scene";
+import type { SceneEdge, SceneNode } from "../scene/scene";
 import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size, type View } from "../scene/views";
 import { type Progress, runningAt } from "../steps/recording";
 import type { Measure } from "../text/measure";
@@ -14,7 +16,7 @@ import { counted, formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { StateModel } from "../wire";
 import type { ComparePart } from "./compare_part";
-import { areCards, HALO, type PaneOptions, type PaneScene, paneScenes, type Tag } from "./scenes";
+import { areCards, HALO, type PaneOptions, type PaneScene, paneScenes } from "./scenes";
 import type { United } from "./united";
 
 interface PaneGridEvents {
@@ -314,30 +316,28 @@ function paintDifferences(
   pane: PaneScene,
   selectSlot: (slot: number) => void,
 ): void {
+  const path = (name: string, data: string[]) =>
+    svgElement("path", { class: name, d: data.join("") });
+  const lines = (edges: readonly SceneEdge[]) => edges.map(({ curve }) => pathData(curve));
+  const grounds = pane.only.map(({ node }) => boxData(node, HALO + node.shape.outline));
+  const isMany = pane.ghosts.length > MOST_GHOSTS;
   underlay.replaceChildren(
-    svgElement("path", {
-      class: "gw-only-edge",
-      d: pane.onlyEdges.map((edge) => pathData(edge.curve)).join(""),
-    }),
-    svgElement("path", {
-      class: "gw-only-ground",
-      d: pane.only.map(({ node }) => boxData(node, HALO + node.shape.outline)).join(""),
-    }),
-    svgElement("path", {
-      class: "gw-ghost-edge",
-      d: pane.ghostEdges.map((edge) => pathData(edge.curve)).join(""),
-    }),
-    ...(pane.ghosts.length > MOST_GHOSTS
+    path("gw-only-edge", lines(pane.onlyEdges)),
+    path("gw-only-ground", grounds),
+    path("gw-ghost-edge", lines(pane.ghostEdges)),
+    ...(isMany
       ? [
-          svgElement("path", {
-            class: "gw-ghosts",
-            d: pane.ghosts.map((node) => boxData(node, 0)).join(""),
-          }),
+          path(
+            "gw-ghosts",
+            pane.ghosts.map((node) => boxData(node, 0)),
+          ),
         ]
       : pane.ghosts.map((node) => ghost(node, selectSlot))),
   );
   const tagged = [...pane.only, ...pane.noted].slice(0, MOST_TAGS);
-  overlay.replaceChildren(...tagged.map(({ tag }) => tagPart(tag)));
+  overlay.replaceChildren(
+    ...tagged.map(({ tag }) => makePart(part("g", { class: "gw-only-tag" }, labelParts(tag)))),
+  );
 }
 
 /** Mark the outline of the selected node in a pane that lacks it. */
@@ -347,26 +347,13 @@ function markGhost(underlay: SVGGElement, slot: number | null): void {
 }
 
 function ghost(node: SceneNode, selectSlot: (slot: number) => void): SVGElement {
-  const title = svgElement("title");
-  title.textContent = "Not in this graph";
-  const outline = svgElement(
-    "path",
-    { class: "gw-ghost", "data-slot": node.id, d: boxData(node, 0) },
-    title,
-  );
+  const place = { class: "gw-ghost", "data-slot": node.id, d: boxData(node, 0) };
+  const outline = makePart(part("path", place, [part("title", {}, "Not in this graph")]));
   outline.addEventListener("click", (event) => {
     event.stopPropagation();
     selectSlot(node.id);
   });
   return outline;
-}
-
-function tagPart({ words, x, y, width, height }: Tag): SVGElement {
-  const text = svgText(words, { x, y: y + 3.4 });
-  return svgElement("g", "gw-only-tag", [
-    svgElement("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 3 }),
-    text,
-  ]);
 }
 
 /** A rounded rectangle around a node's box. */

@@ -86,7 +86,7 @@ describe("paneScenes", () => {
 
   it("marks what others lack, and where a graph lacks something", () => {
     const words = scenes().map(
-      ({ only }) => new Map(only.map((one) => [one.node.id, one.tag.words])),
+      ({ only }) => new Map(only.map((one) => [one.node.id, one.tag.text])),
     );
     expect(words).toEqual([
       new Map([[4, "in 2 of 3"]]),
@@ -249,7 +249,7 @@ describe("paneScenes", () => {
     );
     const united = unite([{ label: "all", graph }, pane], members);
     const words = (room?: { width: number; height: number }) =>
-      paneScenes(united, "left", measure, room).map(({ only }) => only.map(({ tag }) => tag.words));
+      paneScenes(united, "left", measure, room).map(({ only }) => only.map(({ tag }) => tag.text));
     expect(words()).toEqual([["only here"], []]);
     expect(words({ width: 300, height: 200 })).toEqual([["1 differ"], ["1 differ"]]);
   });

@@ -11,7 +11,8 @@ import { placeLinks } from "../scene/links";
 import { drawnFor, edgePart, edgesOf } from "../scene/members";
 import type { NodeShape } from "../scene/node_shape";
 import { flatPlan, type Plan } from "../scene/plan";
-import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
+import { tagSize } from "../scene/rank_strip";
+import type { EdgeLabel, Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { BoxSize } from "../scene/shape";
 import { kindOfMerged } from "../scene/shown_graph";
 import { shapesOf, sharesOf, timesDrawn } from "../scene/sizes";
@@ -31,24 +32,16 @@ export interface PaneScene {
   onlyEdges: SceneEdge[];
 }
 
+/** A node with a small sign. */
 interface Tagged {
   node: SceneNode;
-  tag: Tag;
-}
-
-/** A small sign with words. */
-export interface Tag extends Place {
-  words: string;
+  tag: EdgeLabel;
 }
 
 /** How far the coloured ground of an unshared node reaches beyond its box, px. */
 export const HALO = 7;
-const TAG_HEIGHT = 14;
 /** How much larger a board must become for a direction other than left to right. */
 const PREFERRED = 1.15;
-/** The width of a tag: px per character, and px for both ends. */
-const CHARACTER = 5.4;
-const TAG_ENDS = 10;
 
 /** Whether graphs are compared as cards, as on boards. */
 export function areCards({ slots, panes }: United): boolean {
@@ -423,19 +416,19 @@ function clearRows(nodes: SceneNode[], edges: readonly SceneEdge[]): void {
  * Place a tag at the bottom right of a box, away from edges and from the step on its top. On a board, where boxes are
  * close, it stays above its own ground if it would touch another box.
  */
-function tagAt(node: SceneNode, words: string, all: readonly SceneNode[]): Tag {
+function tagAt(node: SceneNode, text: string, all: readonly SceneNode[]): EdgeLabel {
   const { x, y, shape } = node;
-  const width = CHARACTER * words.length + TAG_ENDS;
+  const { width, height } = tagSize(text);
   const right = Math.max(x + shape.width / 2 + 12, x + 8 + width);
   const bottom = y + shape.height / 2 + shape.outline + HALO;
-  const tag = { words, x: right - width / 2, y: bottom, width, height: TAG_HEIGHT };
+  const tag = { text, x: right - width / 2, y: bottom, width, height };
   if (all.length > MOST_CARDS) return tag;
   const isFree = all.every((other) => (other.x === x && other.y === y) || !touches(tag, other));
   return isFree ? tag : { ...tag, x: x + shape.width / 2 + HALO - width / 2 };
 }
 
 /** Whether a tag comes closer to a box than the box's ground would. */
-function touches({ x, y, width, height }: Tag, { x: at, y: high, shape }: SceneNode): boolean {
+function touches({ x, y, width, height }: Place, { x: at, y: high, shape }: SceneNode): boolean {
   const near = HALO + 1;
   return (
     Math.abs(x - at) < (width + shape.width) / 2 + near &&

@@ -10,7 +10,7 @@ import type {
   StepModel,
   TransportModel,
 } from "../wire";
-import type { CompareChannel } from "./traits";
+import type { CompareChannel } from "./compare_part";
 import type { Pane, United } from "./united";
 
 /** The passes of all panes by node, with merged step numbers. */

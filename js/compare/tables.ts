@@ -1,5 +1,15 @@
-import { button, element, keepingFocus, scroller, selectLink } from "../dom/element";
+import { matchWords } from "../controls/search";
+import {
+  button,
+  element,
+  keepingFocus,
+  scroller,
+  selectLink,
+  table,
+  tableRow,
+} from "../dom/element";
 import { pythonText } from "../panel/saved";
+import { andMore } from "../panel/sections";
 import { shortDtype } from "../panel/tensor";
 import type { Progress } from "../steps/recording";
 import { describeState } from "../steps/words";
@@ -13,9 +23,7 @@ import type {
   LeafTableModel,
   TensorSummary,
 } from "../wire";
-import { COMPARE_PARTS, type ComparePart } from "./compare_part";
-import { createDifferences } from "./differences";
-import type { CompareChannel } from "./traits";
+import { COMPARE_PARTS, type CompareChannel, type ComparePart } from "./compare_part";
 import type { United } from "./united";
 
 export class CompareTables {
@@ -33,10 +41,12 @@ export class CompareTables {
     this.leaves = createLeafTable(choose);
     this.differences = createDifferences(choose);
     this.parts = COMPARE_PARTS.map((create) => create(channel, choose));
-    const tables = [this.differences, ...this.parts, this.leaves, this.node].map(
-      (table) => table.element,
+    const tables = [this.differences, ...this.parts, this.leaves, this.node];
+    this.element = element(
+      "div",
+      "gw-tables",
+      tables.map((table) => table.element),
     );
-    this.element = element("div", "gw-tables", tables);
   }
 
   /** Show or hide the tables; returns whether they are visible. */
@@ -46,12 +56,11 @@ export class CompareTables {
   }
 
   show(united: United): void {
-    const { panes } = united;
     this.differences.update(united);
-    this.leaves.element.hidden = panes.every(({ graph }) => graph.static);
+    this.leaves.element.hidden = united.panes.every(({ graph }) => graph.static);
   }
 
-  showNode(united: United, progress: Parameters<typeof this.node.update>[3]): void {
+  showNode(united: United, progress: readonly (Progress | null)[]): void {
     const { channel } = this;
     this.node.update(united, channel.get("selected"), channel.get("details"), progress);
   }
@@ -74,20 +83,46 @@ export class CompareTables {
   }
 }
 
+/** The most differences to list. */
+const MOST_ROWS = 50;
+
+/** A list of the nodes that some graphs lack, in the order of the graphs. */
+function createDifferences(choose: (place: number) => void) {
+  const section = element("section", { class: "gw-differences", hidden: true });
+  return {
+    element: section,
+    update({ graph, members, panes }: United): void {
+      const places = members.flatMap((of, place) => (of.includes(null) ? [place] : []));
+      section.hidden = places.length === 0;
+      const rows = places.slice(0, MOST_ROWS).map((place) => {
+        const [name, about] = matchWords(graph.nodes[place]);
+        const has = panes.flatMap(({ label }, p) =>
+          members[place][p] === null ? [] : oneLine(label),
+        );
+        return tableRow(
+          selectLink(name, () => choose(place)),
+          element("td", "gw-dim", about),
+          element("td", {}, `${has.length === 1 ? "only in " : "in "}${has.join(", ")}`),
+        );
+      });
+      const more = andMore(places.length, rows.length, "node");
+      section.replaceChildren(
+        element("h2", "gw-table-title", counted(places.length, "difference")),
+        scroller(
+          "Nodes that some graphs lack",
+          table(["node", "about", "where"], rows, { class: "gw-table" }),
+        ),
+        ...(more ? [more] : []),
+      );
+    },
+  };
+}
+
 /** The most leaves that are all listed at once. */
 const MOST_AT_ONCE = 12;
 
-/** The text of a graph's last column: "step 2 of 5", "after backward". */
-type When = string;
-
-interface LeafTable {
-  element: HTMLElement;
-  update(table: LeafTableModel, labels: readonly string[], when: readonly When[]): void;
-  select(place: number | null): void;
-}
-
 /** A table of all graphs' leaves, side by side. Differing values are bold, and their row has a sign. */
-function createLeafTable(select: (place: number) => void): LeafTable {
+function createLeafTable(select: (place: number) => void) {
   const head = element("thead");
   const body = element("tbody");
   const note = element("p", "gw-small");
@@ -130,9 +165,10 @@ function createLeafTable(select: (place: number) => void): LeafTable {
       more,
       note,
     ]),
-    update(table, labels, when) {
+    /** `when` has the texts of the last columns: "now", "at step 2", "after". */
+    update(table: LeafTableModel, labels: readonly string[], when: readonly string[]) {
       head.replaceChildren(...headRows(labels, when));
-      rows = table.rows.map((row) => [row, tableRow(row, select)]);
+      rows = table.rows.map((row) => [row, leafRow(row, select)]);
       keepingFocus(body, fill);
       const left = table.total - table.rows.length;
       note.hidden = left <= 0;
@@ -142,14 +178,14 @@ function createLeafTable(select: (place: number) => void): LeafTable {
           : "";
       mark();
     },
-    select(place) {
+    select(place: number | null) {
       selected = place;
       mark();
     },
   };
 }
 
-function headRows(labels: readonly string[], when: readonly When[]): HTMLElement[] {
+function headRows(labels: readonly string[], when: readonly string[]): HTMLElement[] {
   const own = ["requires_grad", "is_leaf", ".grad before"];
   return [
     element("tr", {}, [
@@ -170,7 +206,7 @@ function headRows(labels: readonly string[], when: readonly When[]): HTMLElement
   ];
 }
 
-function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLElement {
+function leafRow(row: LeafRowModel, select: (place: number) => void): HTMLElement {
   const shown = row.cells.map(cellTexts);
   const there = shown.filter((_, p) => row.cells[p].is_leaf !== null);
   const differs = [0, 1, 2, 3].map((i) => new Set(there.map((texts) => texts[i])).size > 1);
@@ -181,11 +217,9 @@ function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLEleme
   };
   const link = selectLink(name, choose, `leaf.${place}`);
   const isOdd = differs.includes(true) || row.cells.some(({ node }) => node === null);
-  const sign =
-    isOdd && element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠");
   const wide = { colspan: 4, class: "gw-group-start gw-absent" };
   return element("tr", {}, [
-    element("th", { scope: "row" }, [link, sign]),
+    element("th", { scope: "row" }, [link, isOdd && differsSign()]),
     ...row.cells.flatMap((cell, p) => {
       if (cell.node === null) return [element("td", wide, "not in this graph")];
       if (cell.is_leaf === null) return [element("td", wide, "static: no gradient")];
@@ -200,28 +234,18 @@ function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLEleme
   ]);
 }
 
-function cellTexts(cell: LeafCellModel): string[] {
-  if (cell.node === null) return ["", "", "", ""];
+function cellTexts({ requires_grad, is_leaf, before, now }: LeafCellModel): string[] {
   return [
-    pythonBool(cell.requires_grad),
-    pythonBool(cell.is_leaf),
-    cell.before ? fewText(cell.before) : "None",
-    cell.now ? fewText(cell.now) : "None",
+    pythonText(requires_grad),
+    pythonText(is_leaf),
+    before ? fewText(before) : "None",
+    now ? fewText(now) : "None",
   ];
 }
 
-function pythonBool(value: boolean | null): string {
-  return value === null ? "" : value ? "True" : "False";
-}
-
-interface NodeTable {
-  element: HTMLElement;
-  update(
-    united: United,
-    selected: number | null,
-    details: readonly (DetailsModel | null)[],
-    progress: readonly (Progress | null)[],
-  ): void;
+/** The sign of a row in which the graphs differ. */
+function differsSign(): HTMLElement {
+  return element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠");
 }
 
 type Fact = [string, (details: DetailsModel) => string | null];
@@ -261,7 +285,7 @@ interface Row {
 }
 
 /** A table of the selected node, a column per graph. Differing rows have a sign; equal facts share one line. */
-function createNodeTable(): NodeTable {
+function createNodeTable() {
   const title = element("h2", "gw-table-title");
   const about = element("p", "gw-about");
   const head = element("thead");
@@ -273,7 +297,12 @@ function createNodeTable(): NodeTable {
   );
   return {
     element: element("section", "gw-selected", [title, about, same, box]),
-    update(united, selected, details, progress) {
+    update(
+      united: United,
+      selected: number | null,
+      details: readonly (DetailsModel | null)[],
+      progress: readonly (Progress | null)[],
+    ) {
       box.hidden = same.hidden = selected === null;
       if (selected === null) {
         title.textContent = "Nothing selected";
@@ -382,10 +411,7 @@ function rowView(
     return height > 0 ? [element("td", absent, words)] : [];
   });
   return element("tr", {}, [
-    element("th", { scope: "row" }, [
-      name,
-      differs && element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠"),
-    ]),
+    element("th", { scope: "row" }, [name, differs && differsSign()]),
     ...cells,
   ]);
 }

@@ -1,9 +1,10 @@
 // @vitest-environment jsdom
+
 import { describe, expect, it, vi } from "vitest";
 import widget from "../comparison";
 import { eventually, fakeBrowser, nextFrame, testPage } from "../testing/browser";
 import { compareTraits, localComparison, MEMBERS, PANES, passOf } from "../testing/panes";
-import type { CompareTraits } from "./traits";
+import type { CompareTraits } from "../wire";
 import { createComparison } from "./view";
 
 const page = testPage();

@@ -1,6 +1,6 @@
 import { choices } from "../controls/choices";
 import { createHelp } from "../controls/help";
-import { legendEntries } from "../controls/legend";
+import { entry, legendEntries } from "../controls/legend";
 import { matchWords, search } from "../controls/search";
 import { SearchBox } from "../controls/searchbox";
 import { Shell } from "../controls/shell";
@@ -13,12 +13,15 @@ import { whenResized } from "../dom/when_resized";
 import { liveSvg } from "../export/live";
 import { createSaveMenu } from "../export/save_menu";
 import { asDirection, type Direction } from "../layout/direction";
+import { labelParts } from "../paint/label_parts";
+import { part } from "../paint/parts";
 import { hasConstants, isAutograd } from "../scene/shown_graph";
 import { runningAt } from "../steps/recording";
 import { Stepper, type Stepping } from "../steps/stepping";
 import { browserMeasure } from "../text/measure";
 import { counted } from "../text/number";
-import { onlyEntries } from "./legend";
+import type { CompareTraits } from "../wire";
+import type { CompareChannel } from "./compare_part";
 import { PaneGrid } from "./pane_grid";
 import { bestFlow, type PaneOptions } from "./scenes";
 import {
@@ -30,7 +33,6 @@ import {
   transportOf,
 } from "./stepping";
 import { CompareTables } from "./tables";
-import type { CompareChannel, CompareTraits } from "./traits";
 import { type Pane, type United, unite } from "./united";
 
 const NARROW = 640;
@@ -160,6 +162,7 @@ class Comparison {
       stepper.answered();
       shell.showPythonFault();
     });
+    this.toolbar.set("panel", true);
     this.showHelp();
     redraw();
     showSelected();
@@ -199,7 +202,7 @@ class Comparison {
         fit: () => grid.first?.viewport.fit(),
         toggleFull: () => shell.toggleFull(),
         toggleHelp: () => this.toggleHelp(),
-        togglePanel: () => this.toolbar.setPanel(this.tables.toggle()),
+        togglePanel: () => this.toolbar.set("panel", this.tables.toggle()),
         toggleConstants: () => channel.set("constants", !channel.get("constants")),
       },
       { search: this.search, saving },
@@ -217,7 +220,7 @@ class Comparison {
 
   private showHelp(): void {
     this.help.element.hidden = !choices.help;
-    this.toolbar.setHelp(choices.help);
+    this.toolbar.set("help", choices.help);
   }
 
   private arrange(): void {
@@ -235,7 +238,7 @@ class Comparison {
     const constants = channel.get("constants");
     const united = unite(panes, channel.get("members"), constants);
     this.united = united;
-    toolbar.setConstants(panes.some(({ graph }) => hasConstants(graph)) ? constants : null);
+    toolbar.set("constants", panes.some(({ graph }) => hasConstants(graph)) ? constants : null);
     toolbar.setCrumb(counted(panes.length, "graph"), "", "");
     for (const part of this.tables.parts) part.update();
     grid.show(united, (options) => this.direction(united, options), this.tables.parts);
@@ -340,4 +343,16 @@ class Comparison {
     this.showNode();
     if (selected !== null) this.grid.reveal(selected);
   }
+}
+
+/** The legend's entries for what not all graphs have. */
+function onlyEntries(): HTMLElement[] {
+  const ground = { class: "gw-only-ground", x: -29, y: -9, width: 58, height: 18, rx: 5 };
+  const tag = labelParts({ x: 0, y: 0, width: 50, height: 13, text: "only here" });
+  const lacking = { class: "gw-ghost", x: -12, y: -6.5, width: 24, height: 13, rx: 4 };
+  const only = [part("rect", ground), part("g", { class: "gw-only-tag" }, tag)];
+  return [
+    entry("what other graphs lack", 60, only, 20),
+    entry("what this graph lacks", 28, [part("rect", lacking)], 20),
+  ];
 }

@@ -1,32 +1,21 @@
 import type { ColourLegend, ColourMode } from "../colours/colouring";
 import { STEPS } from "../colours/scale";
-import { element, KEEP_KEYS } from "../dom/element";
+import { choice, element } from "../dom/element";
 import { Remembered } from "../dom/remembered";
-
-interface ColourControls {
-  element: HTMLElement;
-  key: HTMLElement;
-  update(by: string, modes: readonly KnownMode[], legend: ColourLegend | null): void;
-}
 
 /** A meaning in the choice, and whether its data is known. */
 type KnownMode = Pick<ColourMode, "name" | "text" | "missing"> & { isKnown: boolean };
 
 /** The choice of colouring, and its scale. */
-export function createColourControls(choose: (by: string) => void): ColourControls {
-  const select = element("select", {
-    class: "gw-select gw-colour-by",
-    "aria-label": "Meaning of the node colours",
-    title: "Meaning of the node colours",
-    ...KEEP_KEYS,
-  });
-  select.addEventListener("change", () => choose(select.value));
+export function createColourControls(choose: (by: string) => void) {
+  const label = "Meaning of the node colours";
+  const select = choice({ class: "gw-colour-by", "aria-label": label, title: label }, choose);
   const key = element("span", { class: "gw-colour-key", hidden: true });
   const shown = new Remembered();
   return {
     element: element("label", "gw-colours", [element("span", {}, "colour"), select]),
     key,
-    update(by, modes, legend) {
+    update(by: string, modes: readonly KnownMode[], legend: ColourLegend | null) {
       if (!shown.isNew(JSON.stringify([modes, legend])) && select.value === by) return;
       select.replaceChildren(
         ...modes.map(({ name, text, missing, isKnown }) => {

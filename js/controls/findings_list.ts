@@ -1,13 +1,7 @@
-import { button, element, KEEP_KEYS } from "../dom/element";
+import { element, KEEP_KEYS, linkButton } from "../dom/element";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { FindingModel, NodeModel } from "../wire";
-
-interface FindingsList {
-  element: HTMLElement;
-  /** Show the findings; null before any diagnosis. */
-  update(findings: readonly FindingModel[] | null): void;
-}
 
 const WORDS: Record<FindingModel["severity"], string> = {
   error: "Error",
@@ -21,7 +15,7 @@ const MOST_LINKS = 6;
 export function createFindingsList(
   show: (node: number) => void,
   labelOf: (node: number) => string,
-): FindingsList {
+) {
   const list = element("ul", "gw-findings-list");
   const summary = element("summary", { class: "gw-findings-summary", ...KEEP_KEYS });
   const details = element("details", { class: "gw-findings", open: true, hidden: true }, [
@@ -30,13 +24,13 @@ export function createFindingsList(
   ]);
   return {
     element: details,
-    update(findings) {
+    /** Show the findings; null before any diagnosis. */
+    update(findings: readonly FindingModel[] | null) {
       details.hidden = findings === null;
       if (findings === null) return;
-      const inOrder = bySeverity(findings);
       summary.textContent =
         findings.length === 0 ? "Nothing found" : `${counted(findings.length, "finding")}`;
-      list.replaceChildren(...inOrder.map((finding) => entry(finding, show, labelOf)));
+      list.replaceChildren(...bySeverity(findings).map((finding) => entry(finding, show, labelOf)));
     },
   };
 }
@@ -58,25 +52,17 @@ function entry(
   labelOf: (node: number) => string,
 ): HTMLElement {
   const first = nodes[0];
-  const links = nodes.slice(0, MOST_LINKS).map((node) =>
-    button(
-      {
-        label: `Go to ${oneLine(labelOf(node))}`,
-        text: oneLine(labelOf(node)),
-        class: "gw-link",
-      },
-      () => show(node),
-    ),
-  );
+  const links = nodes.slice(0, MOST_LINKS).map((node) => {
+    const label = oneLine(labelOf(node));
+    return linkButton(label, () => show(node), { label: `Go to ${label}` });
+  });
   const more = nodes.length - links.length;
   return element("li", `gw-finding is-${severity}`, [
     element("span", "gw-finding-severity", WORDS[severity]),
     element("span", "gw-finding-text", [
       first === undefined
         ? element("span", "gw-finding-message", message)
-        : button({ label: message, text: message, class: "gw-finding-message gw-plain" }, () =>
-            show(first),
-          ),
+        : linkButton(message, () => show(first), { class: "gw-finding-message gw-plain" }),
       links.length > 1 &&
         element("span", "gw-finding-nodes", [...links, more > 0 && `and ${more} more`]),
     ]),

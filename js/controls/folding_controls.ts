@@ -1,4 +1,4 @@
-import { button, element, KEEP_KEYS } from "../dom/element";
+import { button, choice, element, optionsOf } from "../dom/element";
 import { Remembered } from "../dom/remembered";
 import { deepest, depthOf, setPlumbing, setRepeats, toDepth } from "../fold/folding";
 import type { FoldController } from "../interact/fold_controller";
@@ -6,22 +6,12 @@ import type { FoldController } from "../interact/fold_controller";
 /** The deepest level with a button of its own; boxes below open one by one. */
 const MOST_LEVELS = 4;
 
-interface FoldingControls {
-  element: HTMLElement;
-  update(): void;
-}
-
 /** The controls of open levels, hidden plumbing and folded repeats. */
-export function createFoldingControls(folds: FoldController): FoldingControls {
-  const depths = element("select", {
-    class: "gw-select gw-depth",
-    "aria-label": "How many levels of modules are open",
-    title: "How many levels of modules are open",
-    ...KEEP_KEYS,
-  });
-  depths.addEventListener("change", () => {
+export function createFoldingControls(folds: FoldController) {
+  const label = "How many levels of modules are open";
+  const depths = choice({ class: "gw-depth", "aria-label": label, title: label }, (value) => {
     const { grouped } = folds;
-    const depth = depths.value === "all" ? Number.POSITIVE_INFINITY : Number(depths.value);
+    const depth = value === "all" ? Number.POSITIVE_INFINITY : Number(value);
     if (grouped) folds.change((folding) => toDepth(grouped.tree, folding, depth), "first");
   });
   const modules = element("label", "gw-menu-choice", [element("span", {}, "Modules"), depths]);
@@ -54,10 +44,7 @@ export function createFoldingControls(folds: FoldController): FoldingControls {
       options.push(["all", "all open"]);
       const value = depth === null ? "" : depth === levels ? "all" : `${depth}`;
       if (!options.some(([known]) => known === value)) options.unshift([value, "automatic"]);
-      if (shown.isNew(options.join()))
-        depths.replaceChildren(
-          ...options.map(([value, text]) => element("option", { value }, text)),
-        );
+      if (shown.isNew(options.join())) depths.replaceChildren(...optionsOf(options));
       if (depths.value !== value) depths.value = value;
     },
   };

@@ -1,4 +1,4 @@
-import { element, KEEP_KEYS } from "../dom/element";
+import { choice, element, KEEP_KEYS } from "../dom/element";
 import { Remembered } from "../dom/remembered";
 import { DIRECTIONS } from "../layout/direction";
 import type { DirectionChoice } from "../wire";
@@ -7,34 +7,23 @@ const DOCS = "https://github.com/gradwalk/gradwalk#readme";
 
 const ARROW = { down: "↓", right: "→", up: "↑", left: "←" };
 
-interface Help {
-  element: HTMLElement;
-  /** `isStatic`: the graph shows data, which flows the other way. */
-  setDirection(direction: DirectionChoice, isStatic: boolean): void;
-}
-
 /** The help that opens on request: signs, keys, direction. */
 export function createHelp(
   legend: HTMLElement,
   note: HTMLElement,
   choose: (direction: DirectionChoice) => void,
-): Help {
-  const select = element("select", { class: "gw-select gw-direction-choice", ...KEEP_KEYS }, [
-    element("option", { value: "auto" }, "as it fits best"),
-    ...DIRECTIONS.map((value) => element("option", { value })),
-  ]);
+) {
+  const select = choice(
+    { class: "gw-direction-choice" },
+    (value) => choose(value as DirectionChoice),
+    [["auto", "as it fits best"], ...DIRECTIONS.map((value) => [value, ""] as const)],
+  );
   const flowing = element("span", {});
   const shown = new Remembered();
-  select.addEventListener("change", () => choose(select.value as DirectionChoice));
-  const key = (keys: string[], text: string) =>
-    element("li", {}, [
-      element(
-        "span",
-        "gw-keys",
-        keys.map((name) => element("kbd", {}, name)),
-      ),
-      text,
-    ]);
+  const key = (keys: string[], text: string) => {
+    const names = keys.map((name) => element("kbd", {}, name));
+    return element("li", {}, [element("span", "gw-keys", names), text]);
+  };
   return {
     element: element("div", "gw-help", [
       legend,
@@ -60,7 +49,8 @@ export function createHelp(
       ),
       note,
     ]),
-    setDirection(direction, isStatic) {
+    /** `isStatic`: the graph shows data, which flows the other way. */
+    setDirection(direction: DirectionChoice, isStatic: boolean) {
       if (select.value !== direction) select.value = direction;
       if (!shown.isNew(isStatic)) return;
       const what = isStatic ? "Data flows" : "Gradients flow";

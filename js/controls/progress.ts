@@ -3,21 +3,13 @@ import type { Work } from "../interact/fold_controller";
 import { formatCount } from "../text/number";
 import type { Doing } from "../worker/messages";
 
-interface Progress {
-  element: HTMLElement;
-  readonly isVisible: boolean;
-  /** Show what is being done, after half a second or `atOnce`. A second call changes only the words. */
-  show(text: string, cancel: (() => void) | null, atOnce?: boolean): void;
-  /** Show what was not done, with a button that does it. */
-  offer(text: string, label: string, accept: () => void): void;
-  hide(): void;
-}
+type Progress = ReturnType<typeof createProgress>;
 
 /** Shorter work needs no message, ms. */
 const SOON_MS = 500;
 
 /** An overlay while a drawing is made, with a button to cancel. `left` takes the focus back. */
-export function createProgress(left: () => void): Progress {
+export function createProgress(left: () => void) {
   const words = element("span", { class: "gw-progress-text", role: "status" });
   const line = element("span", { class: "gw-progress-line", "aria-hidden": "true" });
   let act: (() => void) | null = null;
@@ -52,13 +44,15 @@ export function createProgress(left: () => void): Progress {
     get isVisible() {
       return !box.hidden;
     },
-    show(text, cancel, atOnce = false) {
+    /** Show what is being done, after half a second or `atOnce`. A second call changes only the words. */
+    show(text: string, cancel: (() => void) | null, atOnce = false) {
       box.classList.remove("is-offer");
       set(text, "Cancel", cancel);
       if (atOnce) appear();
       else if (box.hidden && timer === 0) timer = window.setTimeout(appear, SOON_MS);
     },
-    offer(text, label, accept) {
+    /** Show what was not done, with a button that does it. */
+    offer(text: string, label: string, accept: () => void) {
       box.classList.add("is-offer");
       set(text, label, accept);
       appear();

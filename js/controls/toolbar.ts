@@ -1,4 +1,4 @@
-import { button, element, KEEP_KEYS, say, write } from "../dom/element";
+import { button, element, linkButton, say, write } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import type { Direction } from "../layout/direction";
 import { formatCount } from "../text/number";
@@ -47,7 +47,7 @@ export class Toolbar {
   private readonly counts = element("span", "gw-counts");
   private readonly flow = element("span", "gw-flow");
   private readonly scale = element("span", { class: "gw-scale", title: "Zoom" }, "100 %");
-  private readonly toggles: Toggles;
+  private readonly toggles: Record<Tool, HTMLButtonElement>;
   private name = "";
   private way: readonly string[] = [];
 
@@ -116,22 +116,11 @@ export class Toolbar {
     this.scale.textContent = `${percent}\u00a0%`;
   }
 
-  /** Show whether constants are drawn; null where the graph has none. */
-  setConstants(shown: boolean | null): void {
-    setToggle(this.toggles.constants, shown);
-  }
-
-  /** Show whether local derivatives are written on all edges; null if the graph is too large. */
-  setDerivatives(shown: boolean | null): void {
-    setToggle(this.toggles.derivatives, shown);
-  }
-
-  setHelp(open: boolean): void {
-    setToggle(this.toggles.help, open);
-  }
-
-  setPanel(open: boolean): void {
-    if (this.toggles.panel) setToggle(this.toggles.panel, open);
+  /** Show whether a tool is on; null where it does not apply. */
+  set(tool: Tool, shown: boolean | null): void {
+    const { [tool]: toggle } = this.toggles;
+    toggle.hidden = shown === null;
+    toggle.setAttribute("aria-pressed", String(shown === true));
   }
 
   /** Hide tools until the rest fits. */
@@ -150,13 +139,10 @@ export class Toolbar {
     const { name, way, events } = this;
     const parts = [name, ...way].map((text, depth) => {
       if (depth === way.length) return element("b", "gw-crumb", text);
-      const link = element(
-        "button",
-        { type: "button", class: "gw-crumb gw-link", title: `Back out to ${text}`, ...KEEP_KEYS },
-        text,
-      );
-      link.addEventListener("click", () => events.leaveTo?.(depth));
-      return link;
+      return linkButton(text, () => events.leaveTo?.(depth), {
+        title: `Back out to ${text}`,
+        class: "gw-crumb gw-link",
+      });
     });
     this.crumbs.replaceChildren(
       ...parts.flatMap((part, i) => (i === 0 ? [part] : [element("span", {}, "›"), part])),
@@ -164,46 +150,36 @@ export class Toolbar {
   }
 }
 
-interface Toggles {
-  constants: HTMLButtonElement;
-  derivatives: HTMLButtonElement;
-  help: HTMLButtonElement;
-  panel: HTMLButtonElement | undefined;
-}
+type Tool = "constants" | "derivatives" | "help" | "panel";
 
 /** The toggle buttons; hidden until they apply. */
-function toggles(events: ToolbarEvents): Toggles {
-  const { togglePanel } = events;
-  const constants = button(
-    {
-      label: "Constants and cuts",
-      title: "Show constants, and where gradient was cut",
-      icon: ICONS.dashed,
-      pressed: true,
-    },
-    () => events.toggleConstants(),
-  );
-  const derivatives = button(
-    {
-      label: "Local derivatives",
-      title: "Write the incoming gradient times the local derivative on every edge",
-      text: "∂",
-      class: "gw-button gw-derivative",
-      pressed: false,
-    },
-    () => events.toggleDerivatives?.(),
-  );
-  constants.hidden = derivatives.hidden = true;
-  return {
-    constants,
-    derivatives,
+function toggles(events: ToolbarEvents): Record<Tool, HTMLButtonElement> {
+  const made = {
+    constants: button(
+      {
+        label: "Constants and cuts",
+        title: "Show constants, and where gradient was cut",
+        icon: ICONS.dashed,
+      },
+      () => events.toggleConstants(),
+    ),
+    derivatives: button(
+      {
+        label: "Local derivatives",
+        title: "Write the incoming gradient times the local derivative on every edge",
+        text: "∂",
+        class: "gw-button gw-derivative",
+      },
+      () => events.toggleDerivatives?.(),
+    ),
     help: button(
-      { label: "Legend and keys", title: "Legend and keys (?)", icon: ICONS.help, pressed: false },
+      { label: "Legend and keys", title: "Legend and keys (?)", icon: ICONS.help },
       events.toggleHelp,
     ),
-    panel:
-      togglePanel && button({ label: "Tables", icon: ICONS.panel, pressed: true }, togglePanel),
+    panel: button({ label: "Tables", icon: ICONS.panel }, () => events.togglePanel?.()),
   };
+  for (const toggle of Object.values(made)) toggle.hidden = true;
+  return made;
 }
 
 function zoomTools({ fit, zoom }: ToolbarEvents, scale: HTMLElement): HTMLElement[] {
@@ -213,9 +189,4 @@ function zoomTools({ fit, zoom }: ToolbarEvents, scale: HTMLElement): HTMLElemen
     scale,
     button({ label: "Zoom in", title: "Zoom in (+)", icon: ICONS.plus }, () => zoom(ZOOM)),
   ];
-}
-
-function setToggle(toggle: HTMLButtonElement, shown: boolean | null): void {
-  toggle.hidden = shown === null;
-  toggle.setAttribute("aria-pressed", String(shown === true));
 }

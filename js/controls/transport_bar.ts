@@ -1,4 +1,14 @@
-import { button, element, focusIn, icon, KEEP_KEYS, say, write } from "../dom/element";
+import {
+  button,
+  choice,
+  element,
+  focusIn,
+  icon,
+  KEEP_KEYS,
+  linkButton,
+  say,
+  write,
+} from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
 import { isOver } from "../steps/recording";
@@ -9,14 +19,16 @@ import type { GraphModel, TransportModel } from "../wire";
 
 type Stepped = Pick<Stepper, "toStart" | "toEnd" | "by" | "go" | "togglePlay" | "speed">;
 
+const IDLE = "No backward yet: press One step (›) to run it and stop after the first step.";
+
 /** The most marked nodes that are named; more are counted. */
 const MOST_MARKS = 3;
 
-const SPEEDS: [value: number, text: string][] = [
-  [0.5, "½×"],
-  [1, "1×"],
-  [2, "2×"],
-  [4, "4×"],
+const SPEEDS: [value: string, text: string][] = [
+  ["0.5", "½×"],
+  ["1", "1×"],
+  ["2", "2×"],
+  ["4", "4×"],
 ];
 
 /** The state of the bar besides the steps. */
@@ -153,7 +165,7 @@ export class TransportBar {
     write(this.running, at?.running?.text ?? "");
     const words = at
       ? changeWords(at.changes)
-      : [starting ? " Interrupt the kernel to stop it." : idleText(transport?.blocked ?? seen)];
+      : [starting ? " Interrupt the kernel to stop it." : (transport?.blocked ?? seen ?? IDLE)];
     // Groups of three, the middle one bold.
     if (this.written.isNew(words.join("\n")))
       this.after.replaceChildren(
@@ -189,16 +201,11 @@ export class TransportBar {
     const parts = [
       ...marks.slice(0, MOST_MARKS).map((mark) => {
         const label = `Show ${oneLine(graph?.nodes[mark.node]?.label ?? "")}`;
-        const options = { label, text: "show", class: "gw-link" };
-        return note(
-          mark.note,
-          true,
-          button(options, () => this.show(mark.node)),
-        );
+        return note(mark.note, true, [linkButton("show", () => this.show(mark.node), { label })]);
       }),
       ...(rest > 0 ? [note(`And ${rest} more marked nodes.`, true)] : []),
       ...(sentence && sentence !== this.dismissed && marks.length === 0
-        ? [note(sentence, false, this.dismissButton(sentence))]
+        ? [note(sentence, false, [this.dismissButton(sentence)])]
         : []),
     ];
     const written = parts.map((part) => part.textContent).join("\n");
@@ -223,16 +230,14 @@ type Buttons = Record<"start" | "back" | "play" | "step" | "end", HTMLButtonElem
 function stepButtons(stepper: Stepped): Buttons {
   const make = (label: string, title: string, icon: string, clicked: () => void) =>
     button({ label, title, icon }, clicked);
+  const { first, back, play, forward, last } = ICONS;
+  const [begin, end] = ["before the first step (Home)", "after the last step (End)"];
   return {
-    start: make("To the start", "To the start, before the first step (Home)", ICONS.first, () =>
-      stepper.toStart(),
-    ),
-    back: make("One step back", "One step back (←)", ICONS.back, () => stepper.by(-1)),
-    play: make("Play", "Play", ICONS.play, () => stepper.togglePlay()),
-    step: make("One step", "One step (→)", ICONS.forward, () => stepper.by(1)),
-    end: make("To the end", "To the end, after the last step (End)", ICONS.last, () =>
-      stepper.toEnd(),
-    ),
+    start: make("To the start", `To the start, ${begin}`, first, () => stepper.toStart()),
+    back: make("One step back", "One step back (←)", back, () => stepper.by(-1)),
+    play: make("Play", "Play", play, () => stepper.togglePlay()),
+    step: make("One step", "One step (→)", forward, () => stepper.by(1)),
+    end: make("To the end", `To the end, ${end}`, last, () => stepper.toEnd()),
   };
 }
 
@@ -253,17 +258,11 @@ function stepSlider(stepper: Stepped): HTMLInputElement {
 
 function speedChoice(stepper: Stepped): HTMLSelectElement {
   const label = "Speed of play";
-  const options = SPEEDS.map(([value, name]) =>
-    element("option", { value, selected: value === 1 }, name),
-  );
-  const speeds = element(
-    "select",
-    { class: "gw-select gw-speed", "aria-label": label, title: label, ...KEEP_KEYS },
-    options,
-  );
-  speeds.addEventListener("change", () => {
-    stepper.speed = Number(speeds.value);
-  });
+  const choose = (value: string) => {
+    stepper.speed = Number(value);
+  };
+  const speeds = choice({ class: "gw-speed", "aria-label": label, title: label }, choose, SPEEDS);
+  speeds.value = "1";
   return speeds;
 }
 
@@ -284,11 +283,7 @@ function showPlaying(play: HTMLButtonElement, playing: boolean, atEnd: boolean):
   play.replaceChildren(icon(playing ? ICONS.pause : ICONS.play));
 }
 
-function idleText(said: string | null): string {
-  return said ?? "No backward yet: press One step (›) to run it and stop after the first step.";
-}
-
-function note(text: string, alarming: boolean, ...children: Node[]): HTMLElement {
+function note(text: string, alarming: boolean, children: readonly Node[] = []): HTMLElement {
   return element("p", { class: alarming ? "gw-bar-note is-alarming" : "gw-bar-note" }, [
     element("span", {}, text),
     ...children,

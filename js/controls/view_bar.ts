@@ -3,17 +3,18 @@ import { alarmOf, type ColourLegend, type ColourSources } from "../colours/colou
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
 import { colouringOf, colourModes, firstMode, knownFor } from "../colours/modes";
 import { passNorms } from "../colours/pass_norms";
-import { type TileGrads, tileGrads, uncoloured } from "../colours/tile_grads";
+import { tileGrads, uncoloured } from "../colours/tile_grads";
 import { button, element, say } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
 import type { Drawing } from "../interact/drawing";
 import type { FoldController } from "../interact/fold_controller";
+import { whileSame } from "../maps";
 import type { Scene } from "../scene/scene";
 import type { Recording } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
-import type { GraphModel, RunModel } from "../wire";
+import type { GraphModel } from "../wire";
 import { choices } from "./choices";
 import { createColourControls } from "./colour_controls";
 import { createFoldingControls, toggle } from "./folding_controls";
@@ -32,7 +33,7 @@ export class ViewBar {
   readonly diagnose: HTMLButtonElement;
   private readonly folding: ReturnType<typeof createFoldingControls>;
   private readonly choice: ReturnType<typeof createColourControls>;
-  private readonly sources: ColourCache;
+  private readonly sources: () => ColourSources;
   private readonly coloured = new Remembered();
   private shown: ColourLegend | null = null;
   /** Replaced only when its content changes. */
@@ -51,7 +52,7 @@ export class ViewBar {
     measure: Measure,
     renamed: () => void,
   ) {
-    this.sources = new ColourCache(drawing, folds, channel, measure);
+    this.sources = colourSources(drawing, folds, channel, measure);
     this.folding = createFoldingControls(folds);
     this.choice = createColourControls((choice) => {
       choices.colour = choice;
@@ -111,7 +112,7 @@ export class ViewBar {
     this.names.hidden = isStatic;
     this.names.setAttribute("aria-pressed", String(this.hasTorchNames));
     this.folding.update();
-    const known = this.sources.read();
+    const known = this.sources();
     const first = firstMode(known);
     if (first.startsWith("overlay") && first !== this.overlay) this.wanted = null;
     this.overlay = first;
@@ -212,51 +213,32 @@ const DIAGNOSE = {
     "Look for vanishing, exploding, dead and NaN gradients, for parameters without any, and for what holds most memory",
 };
 
-class ColourCache {
-  private tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
-  private norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
-
-  constructor(
-    private readonly drawing: Drawing,
-    private readonly folds: FoldController,
-    private readonly channel: Pick<Channel, "get">,
-    private readonly measure: Measure,
-  ) {}
-
-  read(): ColourSources {
-    const { channel } = this;
-    const graph = this.folds.drawnGraph?.graph ?? null;
-    const recording = this.drawing.progress?.recording ?? null;
+/** Return what reads the data of the colours; computed data is kept while its inputs stay the same. */
+function colourSources(
+  drawing: Drawing,
+  folds: FoldController,
+  channel: Pick<Channel, "get">,
+  measure: Measure,
+): () => ColourSources {
+  const normsOf = whileSame(gradientNorms);
+  const tilesOf = whileSame((graph: GraphModel, scene: Scene, recording: Recording) => {
+    const { drawnGraph, folding } = folds;
+    const hides = folding?.hidesPlumbing ?? false;
+    const pass = drawnGraph ? passNorms(drawnGraph, recording, hides) : [];
+    return tileGrads(graph, scene, recording, measure, pass);
+  });
+  return () => {
+    const { graph = null, tree = null } = folds.drawnGraph ?? {};
+    const { scene, progress } = drawing;
+    const { recording } = progress ?? {};
     return {
       get: (trait) => channel.get(trait),
       graph,
-      tiles: this.tilesOf(graph, recording),
-      norms: this.normsOf(graph, recording?.run ?? null),
-      tree: this.folds.drawnGraph?.tree ?? null,
+      tree,
+      tiles: graph && scene && recording?.run ? tilesOf(graph, scene, recording) : null,
+      norms: graph && recording?.run ? normsOf(graph, recording.run) : null,
     };
-  }
-
-  private normsOf(graph: GraphModel | null, run: RunModel | null): GradientNorms | null {
-    if (!graph || !run) this.norms = null;
-    else if (this.norms?.run !== run || this.norms.of !== graph)
-      this.norms = { run, of: graph, values: gradientNorms(graph, run) };
-    return this.norms?.values ?? null;
-  }
-
-  private tilesOf(graph: GraphModel | null, recording: Recording | null): TileGrads | null {
-    const { scene } = this.drawing;
-    if (!graph || !scene || !recording?.run) this.tiles = null;
-    else if (this.tiles?.scene !== scene || this.tiles.recording !== recording)
-      this.tiles = { scene, recording, grads: this.tileGrads(graph, scene, recording) };
-    return this.tiles?.grads ?? null;
-  }
-
-  private tileGrads(graph: GraphModel, scene: Scene, recording: Recording): TileGrads {
-    const { drawnGraph, folding } = this.folds;
-    const hides = folding?.hidesPlumbing ?? false;
-    const pass = drawnGraph ? passNorms(drawnGraph, recording, hides) : [];
-    return tileGrads(graph, scene, recording, this.measure, pass);
-  }
+  };
 }
 
 /** The closed boxes with bad gradients inside, which any colouring marks. */

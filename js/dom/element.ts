@@ -90,7 +90,7 @@ export function table(
 }
 
 /** A row with a heading. */
-export function tableRow(heading: Node | string, cells: readonly Child[]): HTMLTableRowElement {
+export function tableRow(heading: Node | string, ...cells: Child[]): HTMLTableRowElement {
   return element("tr", {}, [element("th", { scope: "row" }, heading), ...cells]);
 }
 
@@ -132,10 +132,38 @@ export function button(options: ButtonOptions, clicked?: () => void): HTMLButton
   return made;
 }
 
-/** A button that looks like a link and selects what it names. */
-export function selectLink(text: string, clicked?: () => void, focus?: string): HTMLButtonElement {
-  const label = `Select ${text}`;
-  return button({ label, text, class: "gw-link", ...(focus && { focus }) }, clicked);
+/** A button that looks like a link. */
+export function linkButton(
+  text: string,
+  clicked?: () => void,
+  options: Partial<ButtonOptions> = {},
+): HTMLButtonElement {
+  return button({ label: text, text, class: "gw-link", ...options }, clicked);
+}
+
+/** A link that selects what it names. */
+export function selectLink(text: string, clicked: () => void, focus = ""): HTMLButtonElement {
+  return linkButton(text, clicked, { label: `Select ${text}`, ...(focus && { focus }) });
+}
+
+/** A choice of one of several options; `changed` gets its value. */
+export function choice(
+  attributes: Record<string, string>,
+  changed: (value: string) => void,
+  options: readonly (readonly [value: string, text: string])[] = [],
+): HTMLSelectElement {
+  const { class: name, ...rest } = attributes;
+  const select = element(
+    "select",
+    { class: `gw-select ${name ?? ""}`.trim(), ...rest, ...KEEP_KEYS },
+    optionsOf(options),
+  );
+  select.addEventListener("change", () => changed(select.value));
+  return select;
+}
+
+export function optionsOf(options: readonly (readonly [value: string, text: string])[]) {
+  return options.map(([value, text]) => element("option", { value }, text));
 }
 
 /** The part of an element that has the focus: in a shadow root the document's is only the host. Null for none. */

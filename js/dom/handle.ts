@@ -13,13 +13,8 @@ interface HandleOptions {
 
 const STEP = 24;
 
-interface Handle {
-  element: HTMLElement;
-  update(): void;
-}
-
 /** A bar that resizes something by drag or arrow keys. A double click restores the default (NaN). */
-export function resizeHandle(options: HandleOptions): Handle {
+export function resizeHandle(options: HandleOptions) {
   const { axis, label, grows } = options;
   const bar = element("div", {
     class: `gw-handle ${options.class}`,

@@ -1,3 +1,3 @@
 /** The features of a comparison. */
 import "./numerics/comparison";
-import "./compiled/comparison";
+import "./compiled/compared";

@@ -1,7 +1,7 @@
 /** The features of a widget of one graph. Each is gone when its line and its folder are deleted. */
-import "./compiled/plugin";
-import "./experiments/plugin";
-import "./interact/plugin";
+import "./compiled/opening";
+import "./experiments/what_if";
+import "./interact/number_inputs";
 import "./plan/plugin";
-import "./quiz/plugin";
+import "./quiz/quiz";
 import "./ranks/plugin";

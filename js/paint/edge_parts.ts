@@ -62,12 +62,10 @@ function pointing(
 
 /** An edge's number of tensors; or its folded plumbing, which a click opens. */
 function signPart({ x, y, width, height, text, kind, isShy }: EdgeSign): Part {
-  const place = { x: x - width / 2, y: y - height / 2, width, height, rx: height / 2 };
   const title = kind === "folded" ? [part("title", {}, foldedTitle(text))] : [];
   return part("g", { class: `gw-edge-${kind}${isShy ? " is-shy" : ""}` }, [
     ...title,
-    part("rect", place),
-    part("text", { x, y: y + 3.4 }, text),
+    ...labelParts({ x, y, width, height, text }, height / 2),
   ]);
 }
 

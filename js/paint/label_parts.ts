@@ -1,11 +1,11 @@
-import type { Place } from "../scene/scene";
+import type { EdgeLabel, Place } from "../scene/scene";
 import { type GradientLabel, totalWord } from "./gradient_label";
 import { type Part, part } from "./parts";
 
 /** A text on its background. */
-export function labelParts({ x, y, width, height, text }: Place & { text: string }): Part[] {
+export function labelParts({ x, y, width, height, text }: EdgeLabel, radius = 3): Part[] {
   return [
-    part("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 3 }),
+    part("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: radius }),
     part("text", { x, y: y + 3.5 }, text),
   ];
 }

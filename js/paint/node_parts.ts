@@ -2,7 +2,7 @@ import { onlyTag } from "../scene/rank_strip";
 import type { SceneNode } from "../scene/scene";
 import { STUB_RADIUS } from "../scene/shape";
 import { closedParts, openSign } from "./frame_parts";
-import { CARD_RADIUS, LEAF_RADIUS } from "./label_parts";
+import { CARD_RADIUS, LEAF_RADIUS, labelParts } from "./label_parts";
 import { mapNameParts } from "./map_names";
 import { type Part, part } from "./parts";
 
@@ -81,12 +81,7 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
 
 /** A sign with the ranks that have a node. */
 function onlyPart({ shape }: SceneNode, words: string): Part {
-  const { x, y, width, height } = onlyTag(shape, words);
-  const box = { x: x - width / 2, y: y - height / 2, width, height, rx: 3 };
-  return part("g", { class: "gw-only-tag" }, [
-    part("rect", box),
-    part("text", { x, y: y + 3.4 }, words),
-  ]);
+  return part("g", { class: "gw-only-tag" }, labelParts({ ...onlyTag(shape, words), text: words }));
 }
 
 /** How round the corners of a node are, px. */

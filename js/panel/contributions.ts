@@ -4,7 +4,7 @@ import { counted, fullNumber } from "../text/number";
 import { formatShape } from "../text/shorten";
 import type { ContributionModel, DetailsModel, TensorSummary } from "../wire";
 import { argumentName, nodeLink } from "./links";
-import { section } from "./sections";
+import { andMore, section } from "./sections";
 import { isFew } from "./tensor";
 
 const MOST_ROWS = 50;
@@ -18,7 +18,6 @@ export function contributionsSection({
   if (contributions === null || contributions.length === 0) return null;
   if (contributions.length + consumers.length < 3) return null;
   const several = new Set(contributions.map((part) => part.output_nr)).size > 1;
-  const rest = contribution_count - MOST_ROWS;
   return section(
     {
       key: "contributions",
@@ -34,7 +33,7 @@ export function contributionsSection({
           contributions.slice(0, MOST_ROWS).map((part, i) => row(part, i, several)),
         ),
       ),
-      rest > 0 && element("p", "gw-small", `and ${counted(rest, "more share")}`),
+      andMore(contribution_count, MOST_ROWS, "share"),
     ],
   );
 }

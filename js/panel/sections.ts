@@ -1,5 +1,6 @@
 import type { Channel } from "../channel";
 import { element, KEEP_KEYS } from "../dom/element";
+import { counted } from "../text/number";
 import type { DetailsModel, GraphModel } from "../wire";
 
 /** The state and actions that a feature's section can use. */
@@ -48,9 +49,12 @@ export function failedSection(
   return section({ key: part, title, hint: "not known" }, sentence(found.sentence));
 }
 
-/** "and 900 more", below the first of many; null if all are shown. */
-export function andMore(count: number, shown: number): HTMLElement | null {
-  return count > shown ? element("p", "gw-small", `and ${count - shown} more`) : null;
+/** "and 900 more edges", below the first of many; null if all are shown. */
+export function andMore(count: number, shown: number, one = "", many?: string): HTMLElement | null {
+  const rest = count - shown;
+  if (rest <= 0) return null;
+  const words = one === "" ? `${rest} more` : counted(rest, `more ${one}`, many && `more ${many}`);
+  return element("p", "gw-small", `and ${words}`);
 }
 
 export function sentence(text: string | null): HTMLElement | null {

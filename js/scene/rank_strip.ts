@@ -8,7 +8,7 @@ const ROOM = 30;
 const PAD = { card: 7, box: 5, pill: 16 };
 /** The least width of its bars, px. */
 const LEAST_BAR = 4;
-/** The size of a sign with ranks: px per character, px for both ends, and its height. */
+/** The size of a sign with words: px per character, px for both ends, and its height. */
 const TAG = { character: 5.4, ends: 10, height: 14 };
 
 type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts" | "card" | "tile">;
@@ -32,7 +32,7 @@ export function roomForRanks(
   only: string | null,
 ): number {
   const bars = hasStrip ? LEAST_BAR * (ranks?.first.length ?? 0) + 2 * PAD.pill : 0;
-  return Math.max(bars, only === null ? 0 : tagWidth(only) - TAG_OUT);
+  return Math.max(bars, only === null ? 0 : tagSize(only).width - TAG_OUT);
 }
 
 /** Add a strip to a node: below a card's header, else at its foot, above a box' followers. */
@@ -110,15 +110,11 @@ function membersOf({ id, group, also = [] }: PlanNode): readonly number[] {
 
 /** The place of this sign, at the lower left corner of a node, from its centre: badges are at the right. */
 export function onlyTag({ width, height, outline }: NodeShape, words: string) {
-  const wide = tagWidth(words);
-  return {
-    x: (wide - width) / 2 - TAG_OUT,
-    y: height / 2 + outline + 6,
-    width: wide,
-    height: TAG.height,
-  };
+  const size = tagSize(words);
+  return { x: (size.width - width) / 2 - TAG_OUT, y: height / 2 + outline + 6, ...size };
 }
 
-function tagWidth(words: string): number {
-  return TAG.character * words.length + TAG.ends;
+/** The size of a small sign with words. */
+export function tagSize(words: string) {
+  return { width: TAG.character * words.length + TAG.ends, height: TAG.height };
 }

@@ -1,7 +1,13 @@
 import { localChannel } from "../channel";
-import type { CompareTraits } from "../compare/traits";
 import { NO_MODULES, PLAIN_NODE } from "../demo/build_graph";
-import type { EdgeModel, GraphModel, NodeModel, PaneModel, PassModel } from "../wire";
+import type {
+  CompareTraits,
+  EdgeModel,
+  GraphModel,
+  NodeModel,
+  PaneModel,
+  PassModel,
+} from "../wire";
 
 /** A graph in few words: "name kind op" per node, and "source target argument" per edge. */
 export function graphOf(nodes: readonly string[], edges: readonly string[]): GraphModel {

@@ -48,8 +48,8 @@ export class GraphControls {
   /** Show the properties of the next picture. */
   show({ drawable, constants, derivatives }: Request): void {
     const { toolbar } = this;
-    toolbar.setDerivatives(derivatives);
-    toolbar.setConstants(drawsConstants(drawable.graph) ? constants : null);
+    toolbar.set("derivatives", derivatives);
+    toolbar.set("constants", drawsConstants(drawable.graph) ? constants : null);
     toolbar.setCrumb(...drawable.words);
   }
 

@@ -1,4 +1,6 @@
+import { COMPARE_PARTS } from "../../compare/compare_part";
 import { element, scroller, selectLink, table, tableRow } from "../../dom/element";
+import { andMore } from "../../panel/sections";
 import { counted } from "../../text/number";
 import { oneLine } from "../../text/shorten";
 import type { CompiledModel, CompiledOperationModel } from "../../wire";
@@ -29,43 +31,41 @@ function ownSign({ how, calls }: CompiledOperationModel): string | null {
   return how === "several" ? counted(calls.length, "call") : null;
 }
 
-/** A table of every operation's fate in compiled code, in forward order, below a summary. */
-export function createCompiledTable(select: (place: number) => void) {
+/** What the compiler did with each operation. */
+COMPARE_PARTS.push((channel, choose) => {
   const section = element("section", { class: "gw-compiled", hidden: true });
   return {
     element: section,
-    update(models: readonly CompiledModel[]) {
+    update() {
+      const models = channel.get("compiled");
       section.hidden = models.length === 0;
       section.replaceChildren(
         element("h2", "gw-table-title", "What became of each operation"),
         ...models.flatMap((model) => [
           element("p", "gw-about", oneLine(model.sentence)),
-          operationsTable(model, select),
+          operationsTable(model, choose),
         ]),
       );
     },
+    signs: () => compiledSigns(channel.get("compiled")),
   };
-}
+});
 
+/** A table of every operation's fate in compiled code, in forward order. */
 function operationsTable(
   { operations }: CompiledModel,
   select: (place: number) => void,
 ): HTMLElement {
-  const rows = operations.slice(0, MOST_ROWS).map((operation) => {
-    const label = oneLine(operation.label);
-    return tableRow(
-      selectLink(label, () => select(operation.place)),
-      [
-        element("td", "", oneLine(operation.where)),
-        element("td", operation.how === "unknown" ? "gw-absent" : "", oneLine(operation.sentence)),
-      ],
-    );
-  });
+  const rows = operations.slice(0, MOST_ROWS).map(({ label, where, how, sentence, place }) =>
+    tableRow(
+      selectLink(oneLine(label), () => select(place)),
+      element("td", "", oneLine(where)),
+      element("td", how === "unknown" ? "gw-absent" : "", oneLine(sentence)),
+    ),
+  );
   const columns = ["operation", "where", "in compiled code"];
-  const left = operations.length - rows.length;
-  const more = left > 0 ? [element("p", "gw-about", `and ${counted(left, "more operation")}`)] : [];
   return scroller("What became of each operation", [
     table(columns, rows, { class: "gw-table" }),
-    ...more,
+    andMore(operations.length, rows.length, "operation"),
   ]);
 }

@@ -1,7 +1,7 @@
 import type { Channel } from "../../channel";
 import type { Press } from "../../interact/press";
 import type { SceneNode } from "../../scene/scene";
-import type { ViewPart } from "../../view/view_part";
+import { VIEW_PARTS, type ViewPart } from "../../view/view_part";
 import type { GraphModel } from "../../wire";
 
 /** Ask Python to show or hide the inside of a node. Without a kernel, an open node's box folds like others. */
@@ -47,3 +47,5 @@ export class Opening implements ViewPart {
 function isOpened({ nodes }: GraphModel, node: number): boolean {
   return nodes.some(({ inside }) => inside === node);
 }
+
+VIEW_PARTS.push(({ channel }) => new Opening(channel));

@@ -5,7 +5,7 @@ import { halfway } from "../../scene/curve";
 import { boxOf } from "../../scene/find";
 import { seenBox } from "../../scene/views";
 import { isOver } from "../../steps/recording";
-import type { PartView, ViewPart } from "../../view/view_part";
+import { type PartView, VIEW_PARTS, type ViewPart } from "../../view/view_part";
 import type { EditModel, ShareModel } from "../../wire";
 import { type EdgeId, Edges } from "./edits";
 import { freeSpot } from "./free_spot";
@@ -196,3 +196,5 @@ const TOOLS = { width: 196, height: 36 };
 function isNodesCell({ cell, edge, until }: GradientLabel): boolean {
   return edge === null && until === undefined && /^(full|near|total)$/.test(cell ?? "");
 }
+
+VIEW_PARTS.push((view) => new WhatIf(view));

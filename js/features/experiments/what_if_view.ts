@@ -3,12 +3,15 @@ import {
   element,
   focusable,
   KEEP_KEYS,
+  linkButton,
   scroller,
   selectLink,
   table,
   tableRow,
+  write,
 } from "../../dom/element";
 import { ICONS } from "../../dom/icons";
+import { andMore } from "../../panel/sections";
 import { isAutograd } from "../../scene/shown_graph";
 import { boardNumber } from "../../text/gradient";
 import { counted } from "../../text/number";
@@ -50,7 +53,6 @@ const MOST_OFFERED = 50;
 /** Edges with cut and scale buttons, the list of edits, the leaves before and after, and the change of the program. */
 export function whatIfView(shown: WhatIfShown, actions: WhatIfActions): HTMLElement {
   const { edits, offered, answer } = shown;
-  const rest = offered.length - MOST_OFFERED;
   return element("section", { class: "gw-what-if", "aria-label": "What if" }, [
     ...shown.shares.map((share, i) => shareRow(share, i, shown, actions)),
     element("h3", "gw-what-if-title", "What if"),
@@ -60,7 +62,7 @@ export function whatIfView(shown: WhatIfShown, actions: WhatIfActions): HTMLElem
         "gw-edge-list",
         offered.slice(0, MOST_OFFERED).map((edge, i) => edgeRow(edge, i, shown, actions)),
       ),
-    rest > 0 && element("p", "gw-small", `and ${counted(rest, "more edge")}`),
+    andMore(offered.length, MOST_OFFERED, "edge"),
     offered.length === 0 &&
       edits.length === 0 &&
       element("p", "gw-small", "Click a line in the picture to cut it."),
@@ -192,10 +194,10 @@ function edgeRow(edge: EdgeId, i: number, shown: WhatIfShown, actions: WhatIfAct
 }
 
 function editList({ edits, answer, edges }: WhatIfShown, { edit }: WhatIfActions): HTMLElement {
-  const all = button(
-    { label: "Undo all edits", text: "undo all", class: "gw-link", focus: "edits.all" },
-    () => edit([]),
-  );
+  const all = linkButton("undo all", () => edit([]), {
+    label: "Undo all edits",
+    focus: "edits.all",
+  });
   return element("div", "gw-edits", [
     element("p", "gw-edits-head", [counted(edits.length, "edit"), edits.length > 1 && all]),
     element(
@@ -275,7 +277,6 @@ function leafTable(
   actions: WhatIfActions,
 ): HTMLElement {
   const { leaves, leaf_count, names } = answer;
-  const rest = leaf_count - leaves.length;
   return scroller("Leaves", [
     names.length > 0
       ? comparison(answer, edits, actions)
@@ -284,7 +285,7 @@ function leafTable(
           leaves.map((leaf) => leafRow(leaf, actions)),
           "gw-table gw-leaf-changes",
         ),
-    rest > 0 && element("p", "gw-small", `and ${counted(rest, "more leaf", "more leaves")}`),
+    andMore(leaf_count, leaves.length, "leaf", "leaves"),
   ]);
 }
 
@@ -300,14 +301,15 @@ function comparison(
   const found = table(
     ["leaf", "before", ...names.map(oneLine), ...(showsAll ? ["all on"] : [])],
     leaves.map((leaf) =>
-      tableRow(leafLink(leaf, actions), [
+      tableRow(
+        leafLink(leaf, actions),
         element("td", {}, gradText(leaf.before)),
         ...leaf.named.map(({ after, changed }) =>
           element("td", { class: changed ? "is-changed" : null }, gradText(after)),
         ),
         showsAll &&
           element("td", { class: leaf.difference ? "is-changed" : null }, gradText(leaf.after)),
-      ]),
+      ),
     ),
     "gw-table gw-leaf-changes is-compared",
   );
@@ -336,18 +338,11 @@ function leafRow(leaf: LeafChangeModel, actions: WhatIfActions): HTMLElement {
 }
 
 function codeBlock(code: string): HTMLElement {
-  const copy = button(
-    { label: "Copy the change of the program", text: "copy", class: "gw-link", focus: "code.copy" },
-    () => {
-      navigator.clipboard?.writeText(code).then(
-        () => {
-          copy.textContent = "copied";
-        },
-        () => {
-          copy.textContent = "select it and copy";
-        },
-      );
-    },
+  const say = (words: string) => () => write(copy, words);
+  const copy: HTMLElement = linkButton(
+    "copy",
+    () => navigator.clipboard?.writeText(code).then(say("copied"), say("select it and copy")),
+    { label: "Copy the change of the program", focus: "code.copy" },
   );
   return element("div", "gw-real", [
     element("p", "gw-edits-head", ["To do it for real", copy]),

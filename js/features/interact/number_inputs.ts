@@ -1,12 +1,13 @@
 import type { Channel } from "../../channel";
 import { element, KEEP_KEYS, onDrag } from "../../dom/element";
 import { Remembered } from "../../dom/remembered";
-import { inputSpot, type Pin, underSpot, valueSpot } from "../../interact/pins";
+import { inputSpot, type Pin, Pins, underSpot, valueSpot } from "../../interact/pins";
 import { listsBy, valueAt } from "../../maps";
 import type { SceneNode } from "../../scene/scene";
 import { boardNumber } from "../../text/gradient";
 import { oneLine } from "../../text/shorten";
 import { inputRoom } from "../../view/live_graph";
+import { VIEW_PARTS } from "../../view/view_part";
 import type { DifferenceModel, GraphModel, JsonNumber, NumberInputModel, Values } from "../../wire";
 
 /** Px of a drag across the whole range. */
@@ -187,3 +188,22 @@ function fourDigits(value: number): string {
   if (size !== 0 && (size < 1e-3 || size >= 1e5)) return boardNumber(value);
   return value.toFixed(4).replace("-", "\u2212");
 }
+
+/** Numbers to set and finite differences, at the nodes; not while a quiz asks for them. */
+VIEW_PARTS.push(({ channel, drawing, graph }) => {
+  const pins = new Pins(drawing);
+  const numberInputs = new NumberInputs((...sent) => channel.send(...sent));
+  return {
+    traits: ["_number_inputs", "_differences", "_quiz"],
+    update() {
+      const shown = graph();
+      const inputs = channel.get("_quiz") ? [] : (channel.get("_number_inputs") ?? []);
+      if (!shown) return;
+      pins.show([
+        ...numberInputs.pins(inputs, shown),
+        ...differencePins(channel.get("_differences") ?? []),
+      ]);
+    },
+    moved: () => pins.place(),
+  };
+});

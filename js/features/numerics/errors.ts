@@ -1,19 +1,17 @@
 import { type ColourLegend, logTicks, NOT_FINITE } from "../../colours/colouring";
 import { type LogScale, logScale, stepOn } from "../../colours/scale";
 import type { Pane } from "../../compare/united";
-import { svgElement, svgText } from "../../dom/element";
+import { labelParts } from "../../paint/label_parts";
 import type { Marks } from "../../paint/marks";
+import { makePart, part } from "../../paint/parts";
 import { membersOf } from "../../scene/members";
 import { normOf } from "../../scene/parameters";
+import { tagSize } from "../../scene/rank_strip";
 import type { Scene, SceneNode } from "../../scene/scene";
 import type { ErrorModel, ErrorsModel, JsonNumber } from "../../wire";
 
 /** The most numbers to write; other nodes are still coloured. */
 const MOST_NUMBERS = 400;
-/** The width of a number: px per character, and px for both ends. */
-const CHARACTER = 5.4;
-const ENDS = 10;
-const HEIGHT = 14;
 
 /** The least range of the scale, so that similar errors have similar colours. */
 const LEAST_RANGE = 10;
@@ -112,14 +110,10 @@ export function errorSigns(errors: Errors, pane: Pane, scene: Scene): SVGElement
 }
 
 function sign(node: SceneNode, model: ErrorModel, isFirst: boolean): SVGElement {
-  const words = isFirst ? `first ${errorText(outOf(model))}` : errorText(largest(model));
-  const width = CHARACTER * words.length + ENDS;
-  const left = node.x - node.shape.width / 2 - 6;
+  const text = isFirst ? `first ${errorText(outOf(model))}` : errorText(largest(model));
+  const size = tagSize(text);
+  const x = node.x - node.shape.width / 2 - 6 + size.width / 2;
   const y = node.y - node.shape.height / 2 - node.shape.outline - 3;
-  const text = svgText(words, { x: left + width / 2, y: y + 3.4 });
-  const kind = model.leaves ? "gw-error-sign is-out" : "gw-error-sign";
-  return svgElement("g", isFirst ? `${kind} is-first` : kind, [
-    svgElement("rect", { x: left, y: y - HEIGHT / 2, width, height: HEIGHT, rx: 3 }),
-    text,
-  ]);
+  const name = `gw-error-sign${model.leaves ? " is-out" : ""}${isFirst ? " is-first" : ""}`;
+  return makePart(part("g", { class: name }, labelParts({ x, y, ...size, text })));
 }

@@ -1,11 +1,11 @@
-import type { Channel } from "../../channel";
-import { button, element, focusIn, KEEP_KEYS } from "../../dom/element";
-import { gradSpot, type Pin, underSpot, valueSpot } from "../../interact/pins";
+import type { Channel, Message } from "../../channel";
+import { element, focusIn, KEEP_KEYS, linkButton, write } from "../../dom/element";
+import { gradSpot, type Pin, Pins, underSpot, valueSpot } from "../../interact/pins";
+import { valueAt } from "../../maps";
 import type { Place } from "../../scene/scene";
 import { oneLine } from "../../text/shorten";
+import { VIEW_PARTS } from "../../view/view_part";
 import type { QuestionModel, QuizModel, ScoreModel } from "../../wire";
-
-const WORDS = { grad: "grad", value: "value", order: "order" } as const;
 
 /** Ask the reader at the nodes: a field per number, or a click on each node in turn. */
 export class Quiz {
@@ -19,20 +19,14 @@ export class Quiz {
   private hint = element("p", { class: "gw-hint-text", role: "status" });
 
   constructor(private readonly send: Channel["send"]) {
-    const all = button({ label: "Reveal all", text: "Reveal all", class: "gw-link" }, () =>
-      this.send({ kind: "reveal", node: null }),
-    );
+    const all = linkButton("Reveal all", () => this.send({ kind: "reveal", node: null }));
     this.element.append(this.title, this.status, all, this.hint);
-  }
-
-  /** Whether the reader answers by clicking nodes. */
-  get asksOrder(): boolean {
-    return this.model?.what === "order" && this.model.questions.some(isOpen);
   }
 
   /** Handle a click on a node; false if the quiz asks for none. */
   click(node: number | null): boolean {
-    if (node === null || !this.asksOrder) return false;
+    const { model } = this;
+    if (node === null || model?.what !== "order" || !model.questions.some(isOpen)) return false;
     this.send({ kind: "answer", node, text: null });
     return true;
   }
@@ -49,7 +43,7 @@ export class Quiz {
       what === "order"
         ? "Quiz: click the nodes in the order in which backward runs them, or press Enter on them."
         : next
-          ? `Quiz: what is the ${WORDS[what]} of ${oneLine(next.name)}?`
+          ? `Quiz: what is the ${what} of ${oneLine(next.name)}?`
           : "Quiz";
     const shown = score.revealed > 0 ? `, ${score.revealed} revealed` : "";
     this.status.textContent = `${score.right} of ${score.of} right${shown}`;
@@ -77,25 +71,19 @@ export class Quiz {
       if (field?.hasFocus) queueMicrotask(() => this.nextField()?.focus());
       return [];
     }
-    const found =
-      field ??
-      new Field(question, what, (message) => {
-        this.answered = node;
-        this.send(message);
-      });
-    this.fields.set(node, found);
+    const send = (message: Message) => {
+      this.answered = node;
+      this.send(message);
+    };
+    const found = valueAt(this.fields, node, () => new Field(question, what, send));
     found.update(question);
-    const within = (place: Place): Place => ({
-      ...place,
-      y: place.y + place.height - 34,
-      height: 30,
-    });
     const input: Pin = {
       node,
       element: found.element,
-      spot: (drawn) => {
+      spot(drawn) {
         const place = spot(drawn);
-        return place.height > 40 ? within(place) : place;
+        const isTall = place.height > 40;
+        return isTall ? { ...place, y: place.y + place.height - 34, height: 30 } : place;
       },
     };
     // One hint at a time, at the last answer, so that it covers no other question for long.
@@ -105,9 +93,9 @@ export class Quiz {
       : [input, { node, element: found.bubble, spot: bubbleSpot, mayGoAbove: true }];
   }
 
-  private nextField(): Field | null {
+  private nextField(): Field | undefined {
     const next = this.model?.questions.find(isOpen);
-    return next ? (this.fields.get(next.node) ?? null) : null;
+    return next && this.fields.get(next.node);
   }
 }
 
@@ -158,7 +146,7 @@ class Field {
       autocomplete: "off",
       spellcheck: "false",
       placeholder: "?",
-      "aria-label": `${WORDS[what]} of ${oneLine(name)}`,
+      "aria-label": `${what} of ${oneLine(name)}`,
       "aria-describedby": id,
       ...KEEP_KEYS,
     });
@@ -167,12 +155,10 @@ class Field {
       event.preventDefault();
       send({ kind: "answer", node, text: this.element.value });
     });
-    const again = button({ label: "Try again", text: "Try again", class: "gw-link" }, () =>
-      this.focus(),
-    );
-    const reveal = button({ label: `Reveal ${name}`, text: "Reveal", class: "gw-link" }, () =>
-      send({ kind: "reveal", node }),
-    );
+    const again = linkButton("Try again", () => this.focus());
+    const reveal = linkButton("Reveal", () => send({ kind: "reveal", node }), {
+      label: `Reveal ${name}`,
+    });
     this.bubble = element("div", "gw-hint", [this.words, element("div", {}, [again, " ", reveal])]);
   }
 
@@ -187,6 +173,21 @@ class Field {
 
   update({ hint, state }: QuestionModel): void {
     this.element.classList.toggle("is-wrong", state === "wrong");
-    if (this.words.textContent !== (hint ?? "")) this.words.textContent = hint ?? "";
+    write(this.words, hint ?? "");
   }
 }
+
+VIEW_PARTS.push(({ channel, drawing }) => {
+  const pins = new Pins(drawing);
+  const quiz = new Quiz((...sent) => channel.send(...sent));
+  return {
+    question: quiz.element,
+    traits: ["_quiz", "score"],
+    update() {
+      quiz.update(channel.get("_quiz") ?? null, channel.get("score") ?? null);
+      pins.show(quiz.pins());
+    },
+    moved: () => pins.place(),
+    clicked: (node) => quiz.click(node),
+  };
+});

@@ -1,4 +1,4 @@
-import { button, element } from "../../dom/element";
+import { button, element, linkButton } from "../../dom/element";
 import { amount } from "../../panel/contributions";
 import { section } from "../../panel/sections";
 import { formatCount } from "../../text/number";
@@ -113,7 +113,7 @@ function rankRow(
     [
       element("td", {}, [
         show && rank !== shown
-          ? button({ class: "gw-link", label: `Show rank ${rank}`, text: number }, () => show(rank))
+          ? linkButton(number, () => show(rank), { label: `Show rank ${rank}` })
           : number,
         odd &&
           element("span", { class: "gw-odd", role: "img", "aria-label": "not as most" }, "\u25c6"),

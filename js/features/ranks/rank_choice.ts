@@ -1,20 +1,14 @@
-import { element, KEEP_KEYS } from "../../dom/element";
+import { choice, element, KEEP_KEYS, optionsOf } from "../../dom/element";
+import { Remembered } from "../../dom/remembered";
 import { counted } from "../../text/number";
 import { oneLine } from "../../text/shorten";
 import type { RanksModel } from "../../wire";
 
-interface RankChoice {
-  element: HTMLElement;
-  /** `there` are the ranks that can be shown, `shown` the current one; null without ranks. */
-  update(ranks: RanksModel | null, shown: number | null, there: readonly number[]): void;
-}
-
 /** The rank that is shown: a choice if Python can show others, else words. */
-export function createRankChoice(choose: (rank: number) => void): RankChoice {
-  const select = element("select", {
-    class: "gw-select",
-    "aria-label": "Rank whose graph and numbers are shown",
-    ...KEEP_KEYS,
+export function createRankChoice(choose: (rank: number) => void) {
+  const select = choice({ "aria-label": "Rank whose graph and numbers are shown" }, (value) => {
+    select.ariaBusy = "true";
+    choose(Number(value));
   });
   const label = element("label", "gw-rank-choice", [element("span", {}, "rank"), select]);
   const words = element("span", "gw-rank-words");
@@ -23,11 +17,7 @@ export function createRankChoice(choose: (rank: number) => void): RankChoice {
   let next = 0;
   more.addEventListener("click", () => choose(next));
   const whole = element("span", { class: "gw-group", hidden: true }, [more, label, words]);
-  let known = "";
-  select.addEventListener("change", () => {
-    select.ariaBusy = "true";
-    choose(Number(select.value));
-  });
+  const known = new Remembered();
   function showMore({ elsewhere }: RanksModel, there: readonly number[]): void {
     const [first] = elsewhere;
     more.hidden = first === undefined;
@@ -45,7 +35,8 @@ export function createRankChoice(choose: (rank: number) => void): RankChoice {
 
   return {
     element: whole,
-    update(ranks, shown, there) {
+    /** `there` are the ranks that can be shown, `shown` the current one; null without ranks. */
+    update(ranks: RanksModel | null, shown: number | null, there: readonly number[]) {
       whole.hidden = ranks === null || shown === null;
       if (ranks === null || shown === null) return;
       const count = counted(ranks.count, "rank");
@@ -56,13 +47,8 @@ export function createRankChoice(choose: (rank: number) => void): RankChoice {
         `Of ${count} the graph of rank ${shown} is here, and what the others say of it. ` +
         "gradwalk.load() of their files shows any of them in a notebook, and " +
         "python -m gradwalk --html --rank makes a page of another.";
-      const told = there.join();
-      if (told !== known) {
-        known = told;
-        select.replaceChildren(
-          ...there.map((rank) => element("option", { value: rank }, String(rank))),
-        );
-      }
+      if (known.isNew(there.join()))
+        select.replaceChildren(...optionsOf(there.map((rank) => [`${rank}`, `${rank}`] as const)));
       showMore(ranks, there);
       select.title = `Which of ${count} is shown (widget.rank)`;
       select.value = String(shown);
