@@ -2,14 +2,14 @@ import type { ColourLegend } from "../colours/colouring";
 import { STEPS } from "../colours/scale";
 import { describeDrawn, HOW_TO_OPEN } from "../interact/describe";
 import { flow } from "../layout/direction";
-import { placesOf } from "../paint/beacons";
-import { allParts } from "../paint/canvas_picture";
+import { errorsIn } from "../paint/beacons";
 import { edgeClass, isRinged, nodeClass, zerosFirst } from "../paint/classes";
 import { edgeParts, headAtRing, linkParts } from "../paint/edge_parts";
 import { frameHeadParts, frameParts } from "../paint/frame_parts";
 import type { GradientLabel } from "../paint/gradient_label";
-import { gradientClass, gradientParts, markPart } from "../paint/label_parts";
+import { gradientClass, gradientParts } from "../paint/label_parts";
 import type { Marks } from "../paint/marks";
+import { markParts, nodeParts } from "../paint/node_parts";
 import { type Part, part } from "../paint/parts";
 import type { SceneFrame } from "../scene/frame";
 import { linksAt } from "../scene/links";
@@ -74,22 +74,16 @@ function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
   return part("g", attributes, [
     part("title", {}, title),
     part("desc", {}, words.join(", ")),
-    ...allParts(node, marks),
+    ...nodeParts(node),
+    ...markParts(node, marks),
   ]);
 }
 
 /** Error signs at full size. */
 function beacons(scene: Scene, { progress }: Marks): Part[] {
-  return Array.from(progress?.recording.marks ?? []).flatMap(([id, marks]) => {
-    const kinds = [...new Set(marks.map((mark) => mark.kind))];
-    return placesOf(scene, id).map(({ x, y, width, height }) =>
-      part(
-        "g",
-        { transform: `translate(${rounded(x - width / 2)},${rounded(y - height / 2)})` },
-        kinds.map((kind, i) => markPart(kind, i * 30)),
-      ),
-    );
-  });
+  return errorsIn(scene, progress).map(({ x, y, parts }) =>
+    part("g", { transform: `translate(${rounded(x)},${rounded(y)})` }, parts),
+  );
 }
 
 function rounded(value: number): number {

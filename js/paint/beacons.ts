@@ -2,10 +2,10 @@ import { svgElement } from "../dom/element";
 import { foldedAt } from "../scene/members";
 import type { Scene } from "../scene/scene";
 import type { View } from "../scene/views";
-import { isOver, runningAt } from "../steps/recording";
+import { isOver, type Progress, runningAt } from "../steps/recording";
 import { markPart } from "./label_parts";
 import type { Marks } from "./marks";
-import { makePart } from "./parts";
+import { makePart, part } from "./parts";
 
 interface Beacon {
   x: number;
@@ -31,22 +31,9 @@ export class Beacons {
         const ring = svgElement("circle", { class: "gw-beacon-running", r: 9 });
         this.beacons.push({ x, y, far: true, element: ring });
       }
-      for (const [id, marks] of recording.marks) {
-        for (const { x, y, width, height } of placesOf(scene, id)) {
-          const kinds = [...new Set(marks.map((mark) => mark.kind))];
-          this.beacons.push({
-            x: x - width / 2,
-            y: y - height / 2,
-            far: false,
-            element: svgElement(
-              "g",
-              {},
-              kinds.map((kind, i) => makePart(markPart(kind, i * 30))),
-            ),
-          });
-        }
-      }
     }
+    for (const { x, y, parts } of errorsIn(scene, progress))
+      this.beacons.push({ x, y, far: false, element: makePart(part("g", {}, parts)) });
     this.element.replaceChildren(...this.beacons.map(({ element }) => element));
   }
 
@@ -58,6 +45,17 @@ export class Beacons {
       element.setAttribute("display", beacon.far && !far ? "none" : "inline");
     }
   }
+}
+
+/** The signs of a pass' errors, with their places in the scene. */
+export function errorsIn(scene: Scene, progress: Progress | null) {
+  return [...(progress?.recording.marks ?? [])].flatMap(([id, marks]) => {
+    const kinds = [...new Set(marks.map((mark) => mark.kind))];
+    const parts = kinds.map((kind, i) => markPart(kind, i * 30));
+    return placesOf(scene, id).map(({ x, y, width, height }) => ({
+      ...{ x: x - width / 2, y: y - height / 2, parts },
+    }));
+  });
 }
 
 /** Where a node is seen: itself, its box, or the edge that it is folded into. */

@@ -11,13 +11,10 @@ import type { Inks } from "./ink";
 import { isDetailed, mapScale, titleScale } from "./level_of_detail";
 import { mapName } from "./map_names";
 import type { Marks } from "./marks";
-import { alarmParts, nodeParts, stepParts } from "./node_parts";
+import { markParts, nodeParts } from "./node_parts";
 import { PartPainter, type Pen, type Place2D } from "./paint_parts";
 import { PlainPainter } from "./paint_plain";
 import type { Part } from "./parts";
-import { stepOf } from "./phases";
-import { rankParts } from "./rank_strips";
-import { barParts, tileAt, tileParts } from "./tiles";
 
 /** The content of a canvas. */
 export interface Picture2D {
@@ -87,7 +84,9 @@ export function* paintPicture(
     for (const i of batch) {
       const node = scene.nodes[i];
       const well = inks.of("g", nodeClass(node, marks, NOBODY));
-      const parts = isMap ? mapParts(node, marks, scale) : allParts(node, marks);
+      const parts = isMap
+        ? mapParts(node, marks, scale)
+        : [...nodeParts(node), ...markParts(node, marks)];
       if (well) painter.paint(parts, well, node.x, node.y);
     }
     yield;
@@ -119,26 +118,13 @@ function isWord(name: unknown): boolean {
   return /gw-edge-(label|count|folded)/.test(`${name}`);
 }
 
-/** A node from afar: its box with as much of its name as fits, and a mark for errors. */
+/** A node from afar: its box with as much of its name as fits, and its marks without their words. */
 function mapParts(node: SceneNode, marks: Marks, scale: number): Part[] {
-  const alarms = alarmParts(node, marks.alarms?.get(node.index) ?? "");
-  const shapes = alarms.map(({ content, ...rest }) => ({
+  const shapes = markParts(node, marks, true).map(({ content, ...rest }) => ({
     ...rest,
     content: typeof content === "string" ? "" : content.filter(({ tag }) => tag !== "text"),
   }));
-  return [...nodeParts(node, mapName(node, scale)), ...barParts(node, marks, true), ...shapes];
-}
-
-/** A node with the marks on its corners. */
-export function allParts(node: SceneNode, marks: Marks): Part[] {
-  return [
-    ...nodeParts(node),
-    ...tileParts(node, tileAt(node, marks)?.text ?? null),
-    ...barParts(node, marks),
-    ...rankParts(node, marks),
-    ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
-    ...stepParts(node, stepOf(node, marks)),
-  ];
+  return [...nodeParts(node, mapName(node, scale)), ...shapes];
 }
 
 function paintUnderlay(pen: Pen, underlay: Element, inks: Pick<Inks, "of">, place: Place2D): void {

@@ -342,47 +342,35 @@ function placeBeside(
 }
 
 /** A node's gradient in the cell of its card; null for none. */
-function cellLabel(
-  { id, index, x, y, leaf, shape: { card } }: SceneNode,
-  recording: Recording,
-  measure: Measure,
-): GradientLabel | null {
+function cellLabel(node: SceneNode, recording: Recording, measure: Measure): GradientLabel | null {
+  const { id, leaf, shape } = node;
   const { gradients, stored, ready, step } = recording;
   const held = storedNow({ stored }, id);
   const gradient = held ?? gradients.get(id);
-  if (!card?.grad || !gradient) return null;
-  const changed = held !== null && stored.get(id)?.changed === true;
+  const changed = stored.get(id)?.changed === true;
   // A leaf's incoming gradient is not its `.grad`, unless that is known.
-  const found = inCell(
-    { id, index, x, y, card },
-    gradient,
-    { stored: held !== null, changed },
-    measure,
-  );
-  return {
-    ...found,
-    from: leaf ? step[id] : ready[id],
-    // Nor does the addition hold if `.grad` changed since.
-    ...addition(card, found.text, stored.get(id)?.changed ? null : addedTo(recording, id), measure),
-  };
+  const kind = { stored: held !== null, changed: held !== null && changed };
+  const found = gradient && inCell(node, gradient, kind, measure);
+  if (!found || !shape.card) return null;
+  // The addition does not hold if `.grad` changed since.
+  const parts = changed ? null : addedTo(recording, id);
+  const added = addition(shape.card, found.text, parts, measure);
+  return { ...found, from: leaf ? step[id] : ready[id], ...added };
 }
 
 /** A leaf's `.grad` before the pass adds to it; null if unknown. */
 function beforeLabel(
-  { id, index, leaf, x, y, shape: { card } }: SceneNode,
+  node: SceneNode,
   { stored, step }: Recording,
   measure: Measure,
 ): GradientLabel | null {
+  const { id, index, leaf } = node;
+  const { card } = node.shape;
   const held = stored.get(id);
-  if (!leaf || !card?.grad || !held || held.changed) return null;
+  if (!leaf || !card || !held || held.changed) return null;
   if (held.before === null && card.rows.length === 0 && card.size !== "full") return null;
-  const found = inCell(
-    { id, index, x, y, card },
-    held.before,
-    { stored: held.before !== null },
-    measure,
-  );
-  return { ...found, key: `before ${index}`, from: 0, until: step[id] };
+  const found = inCell(node, held.before, { stored: held.before !== null }, measure);
+  return found && { ...found, key: `before ${index}`, from: 0, until: step[id] };
 }
 
 /** The leaves' `.grad` while no pass is shown. */
@@ -391,22 +379,22 @@ function heldLabels(
   held: ReadonlyMap<number, FewModel>,
   measure: Measure,
 ): GradientLabel[] {
-  return nodes.flatMap(({ id, index, x, y, shape: { card } }) => {
-    const gradient = held.get(id);
-    if (!card?.grad || !gradient) return [];
-    return [{ ...inCell({ id, index, x, y, card }, gradient, { stored: true }, measure), from: 0 }];
+  return nodes.flatMap((node) => {
+    const gradient = held.get(node.id);
+    const found = gradient && inCell(node, gradient, { stored: true }, measure);
+    return found ? { ...found, from: 0 } : [];
   });
 }
 
-/** A gradient in the cell of a card; null for None. */
+/** A gradient in the cell of a node's card, "None" for null; null without a cell. */
 function inCell(
-  { id, index, x, y, card }: Pick<SceneNode, "id" | "index" | "x" | "y"> & { card: CardParts },
+  { id, index, x, y, shape: { card } }: SceneNode,
   gradient: FewModel | null,
   { stored, changed = false }: { stored: boolean; changed?: boolean },
   measure: Measure,
-): Omit<GradientLabel, "from"> {
-  const { size, rows } = card;
-  const grad = card.grad ?? { x: 0, y: 0, width: 0, height: 0 };
+): Omit<GradientLabel, "from"> | null {
+  if (!card?.grad) return null;
+  const { size, rows, grad } = card;
   const { values, norm } = gradient ?? { values: null, norm: null };
   const texts = gradient ? fewOf(values, norm) : ["None"];
   const isTotal = rows.length > 0;

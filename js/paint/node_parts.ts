@@ -4,7 +4,11 @@ import { STUB_RADIUS } from "../scene/shape";
 import { closedParts, openSign } from "./frame_parts";
 import { CARD_RADIUS, LEAF_RADIUS, labelParts } from "./label_parts";
 import { mapNameParts } from "./map_names";
+import type { Marks } from "./marks";
 import { type Part, part } from "./parts";
+import { stepOf } from "./phases";
+import { rankParts } from "./rank_strips";
+import { barParts, tileAt, tileParts } from "./tiles";
 
 /** Distance of the running node's ring, px. */
 const RING = 5;
@@ -79,6 +83,21 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   return node.quiet || node.bar ? parts : [...parts, ...badges(node)];
 }
 
+/** The parts of the marks on a node; those that are legible from afar, if it is drawn so. */
+export function markParts(node: SceneNode, marks: Marks, isFar = false): Part[] {
+  const bar = barParts(node, marks, isFar);
+  const alarm = alarmParts(node, marks.alarms?.get(node.index) ?? "");
+  if (isFar) return [...bar, ...alarm];
+  const tile = tileParts(node, tileAt(node, marks)?.text ?? null);
+  return [
+    ...tile,
+    ...bar,
+    ...rankParts(node, marks),
+    ...alarm,
+    ...stepParts(node, stepOf(node, marks)),
+  ];
+}
+
 /** A sign with the ranks that have a node. */
 function onlyPart({ shape }: SceneNode, words: string): Part {
   return part("g", { class: "gw-only-tag" }, labelParts({ ...onlyTag(shape, words), text: words }));
@@ -130,10 +149,7 @@ function badges({ leaf, root, shape: { width, height } }: SceneNode): Part[] {
 const BADGE_OUT = 24;
 
 /** The number of a node's step, on its corner; nothing for "". */
-export function stepParts(
-  { leaf, root, shape: { width, height } }: SceneNode,
-  text: string,
-): Part[] {
+function stepParts({ leaf, root, shape: { width, height } }: SceneNode, text: string): Part[] {
   if (text === "") return [];
   const wide = 8 + 6 * text.length;
   const left = Math.min(0, BADGE_OUT - wide);
@@ -147,7 +163,7 @@ export function stepParts(
 }
 
 /** The problem of a node's gradients, on its lower left corner; nothing for "". */
-export function alarmParts({ shape: { width, height } }: SceneNode, alarm: string): Part[] {
+function alarmParts({ shape: { width, height } }: SceneNode, alarm: string): Part[] {
   if (alarm === "") return [];
   const wide = 8 + 6.5 * alarm.length;
   const name = alarm === "0" ? "gw-badge-alarm is-zero" : "gw-badge-alarm";

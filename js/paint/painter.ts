@@ -11,11 +11,8 @@ import { gradientClass, gradientParts } from "./label_parts";
 import { mapScale } from "./level_of_detail";
 import { mapName } from "./map_names";
 import type { Marks } from "./marks";
-import { alarmParts, nodeParts, stepParts } from "./node_parts";
+import { markParts, nodeParts } from "./node_parts";
 import { changeParts, makePart, type Part } from "./parts";
-import { stepOf } from "./phases";
-import { rankParts, stripAt } from "./rank_strips";
-import { barParts, tileAt, tileParts, tintOf } from "./tiles";
 
 type Group = Selection<SVGGElement, unknown, null, undefined>;
 
@@ -46,7 +43,6 @@ export class SvgPainter {
     scale: number,
   ): void {
     const isMap = scale < mapScale(scene);
-    const nameOf = (node: SceneNode) => (isMap ? mapName(node, scale) : null);
     const near = neighbours(scene, marks);
     const heading = flow(scene.direction);
     this.edges
@@ -74,12 +70,7 @@ export class SvgPainter {
       .join((enter) => enter.append("g"))
       .each(function (node) {
         say(this, "class", nodeClass(node, marks, near));
-        paintNode(this, node, nameOf(node));
-        if (!isMap) paintTile(this, node, tileAt(node, marks)?.text ?? null);
-        paintBar(this, node, marks, isMap);
-        if (!isMap) paintRanks(this, node, marks);
-        paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
-        paintStep(this, node, isMap ? "" : stepOf(node, marks));
+        paintNode(this, node, marks, isMap ? mapName(node, scale) : null);
       });
     const ringed = edges.filter((edge) => isRinged(edge, scene, marks));
     this.heads
@@ -133,85 +124,40 @@ function paintGradient(group: SVGGElement, label: GradientLabel): void {
     group.replaceChildren(...parts.map(makePart));
 }
 
-/** A group's content, to detect changes. */
-const painted = new WeakMap<SVGGElement, { node: SceneNode; parts: readonly Part[] }>();
+/** A node's group as it was drawn: the node itself and its marks, each as parts. */
+interface Drawn {
+  node: SceneNode;
+  name: string | null;
+  own: readonly Part[];
+  added: readonly Part[];
+}
 
-/** Draw a node into its group unless it is unchanged; with a name if seen from afar. */
-function paintNode(group: SVGGElement, node: SceneNode, name: string | null): void {
-  const before = painted.get(group);
-  const isNamed = (group.dataset.name ?? null) === name;
-  if (before?.node === node && isNamed) return;
-  const parts = nodeParts(node, name);
-  painted.set(group, { node, parts });
-  if (before && isNamed && isAt(before.node, node) && changeParts(group, before.parts, parts))
+const drawn = new WeakMap<SVGGElement, Drawn>();
+
+/** Draw a node with its marks into its group, as far as it changed; with a name if seen from afar. */
+function paintNode(group: SVGGElement, node: SceneNode, marks: Marks, name: string | null): void {
+  const before = drawn.get(group);
+  const isSame = before?.node === node && before.name === name;
+  const own = isSame ? before.own : nodeParts(node, name);
+  const added = markParts(node, marks, name !== null);
+  drawn.set(group, { node, name, own, added });
+  const parts = [...own, ...added];
+  const isInPlace = before?.name === name && isAt(before.node, node);
+  if (isInPlace && changeParts(group, [...before.own, ...before.added], parts)) return;
+  if (isSame) {
+    for (const old of [...group.children].slice(own.length)) old.remove();
+    group.append(...added.map(makePart));
     return;
-  group.replaceChildren();
-  delete group.dataset.bar;
-  if (name === null) delete group.dataset.name;
-  else group.dataset.name = name;
+  }
   // A closed box is found by its path: an inner node's id would find it when the node is not drawn.
   if (node.group) group.dataset.group = node.group.paths[0];
   else group.dataset.node = String(node.id);
   group.dataset.index = String(node.index);
   group.dataset.kind = node.quiet ?? (node.leaf ? "leaf" : "op");
   group.setAttribute("transform", `translate(${node.x},${node.y})`);
-  group.append(...parts.map(makePart));
+  group.replaceChildren(...parts.map(makePart));
 }
 
 function isAt({ id, x, y }: SceneNode, other: SceneNode): boolean {
   return id === other.id && x === other.x && y === other.y;
 }
-
-/** Write the step's number on a node's corner. */
-function paintStep(group: SVGGElement, node: SceneNode, step: string): void {
-  const badge = group.querySelector(".gw-badge-step");
-  if ((badge?.textContent ?? "") === step) return;
-  badge?.remove();
-  group.append(...stepParts(node, step).map(makePart));
-}
-
-/** Write the problem of a node's gradients on its corner; nothing for "". */
-function paintAlarm(group: SVGGElement, node: SceneNode, alarm: string): void {
-  const badge = group.querySelector(".gw-badge-alarm");
-  if ((badge?.textContent ?? "") === alarm) return;
-  badge?.remove();
-  group.append(...alarmParts(node, alarm).map(makePart));
-}
-
-/** Fill a bar up to its gradient. */
-function paintBar(group: SVGGElement, node: SceneNode, marks: Marks, isMap: boolean): void {
-  if (!node.bar) return;
-  const grad = tileAt(node, marks);
-  const shown = grad ? `${grad.share} ${tintOf(node, marks)} ${isMap ? "" : grad.text}` : "";
-  if ((group.dataset.bar ?? "") === shown) return;
-  group.dataset.bar = shown;
-  for (const old of group.querySelectorAll(".gw-bar-fill, .gw-bar-number")) old.remove();
-  group.append(...barParts(node, marks, isMap).map(makePart));
-}
-
-/** Write the gradient of a closed box' parameters; null for none yet. */
-function paintTile(group: SVGGElement, node: SceneNode, norm: string | null): void {
-  const { tile } = node.shape;
-  if (!tile || tile.number === null) return;
-  const number = group.querySelector(".gw-tile-number");
-  if (number?.textContent === (norm ?? tile.rest)) return;
-  const [made] = tileParts(node, norm).map(makePart);
-  if (number) number.replaceWith(made);
-  else group.append(made);
-}
-
-/** Draw a node's strip over ranks unless it is unchanged. */
-function paintRanks(group: SVGGElement, node: SceneNode, marks: Marks): void {
-  if (!node.shape.ranks) return;
-  const strip = stripAt(node, marks);
-  const old = group.querySelector(".gw-ranks");
-  if (old && strip !== null && drawn.get(old) === strip) return;
-  old?.remove();
-  for (const made of rankParts(node, marks).map(makePart)) {
-    if (strip) drawn.set(made, strip);
-    group.append(made);
-  }
-}
-
-/** The drawn strips, by their elements. */
-const drawn = new WeakMap<Element, object>();

@@ -35,7 +35,8 @@ export function changeParts(group: Element, was: readonly Part[], now: readonly 
 }
 
 function areAlike(was: readonly Part[], now: readonly Part[]): boolean {
-  const isAlike = (one: Part, { tag, content }: Part) =>
+  const isAlike = (one: Part, other: Part) => one === other || isOfForm(one, other);
+  const isOfForm = (one: Part, { tag, content }: Part) =>
     one.tag === tag &&
     (typeof one.content === "string" || typeof content === "string"
       ? typeof one.content === typeof content
@@ -44,6 +45,7 @@ function areAlike(was: readonly Part[], now: readonly Part[]): boolean {
 }
 
 function changePart(made: Element, was: Part, now: Part): void {
+  if (was === now) return;
   for (const name in was.attributes) if (!(name in now.attributes)) made.removeAttribute(name);
   for (const name in now.attributes)
     if (was.attributes[name] !== now.attributes[name])
