@@ -31,7 +31,7 @@ function ownSign({ how, calls }: CompiledOperationModel): string | null {
   return how === "several" ? counted(calls.length, "call") : null;
 }
 
-/** What the compiler did with each operation. */
+/** The fate of each operation in compiled code. */
 COMPARE_PARTS.push((channel, choose) => {
   const section = element("section", { class: "gw-compiled", hidden: true });
   return {
