@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from ...checks.finding import Finding
 from ...english import list_some, plural
 from ...result import make
+from ...schema.findings import FindingKind, Severity
 from ...schema.ranks import RankModel, StatisticsModel
 from .leaf_over_ranks import (
     LeafOverRanks,
@@ -31,17 +32,18 @@ from .leaf_over_ranks import (
 
 def are_replicas(leaves: Sequence[LeafOverRanks]) -> bool:
     """Return whether ranks hold the same weights, and not just the same constants."""
-    telling = [
-        leaf
-        for leaf in leaves
-        if len(leaf.on) > 1
-        and not leaf.is_placed
-        and all(
-            (value := each["value"]) is not None and value["min"] != value["max"]
-            for each in leaf.on.values()
-        )
-    ]
-    return any(not differ(leaf, value_of) for leaf in telling)
+    several = (leaf for leaf in leaves if len(leaf.on) > 1 and not leaf.is_placed)
+    return any(
+        all((v := each["value"]) and v["min"] != v["max"] for each in leaf.on.values())
+        and not differ(leaf, value_of)
+        for leaf in several
+    )
+
+
+def _found(
+    kind: FindingKind, severity: Severity, leaves: Sequence[LeafOverRanks], message: str
+) -> Finding:
+    return make(Finding, kind, severity, nodes_of(leaves), message, {"parameters": len(leaves)})
 
 
 def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
@@ -57,9 +59,7 @@ def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             f"{norms_in_words(apart[0], value_of)}.{others_than_most(apart[0], value_of)} "
             "They were changed on some ranks alone, after the model was wrapped."
         )
-        yield make(
-            Finding, "drifted", "error", nodes_of(apart), message, {"parameters": len(apart)}
-        )
+        yield _found("drifted", "error", apart, message)
     apart = [leaf for leaf in leaves if any(differ(leaf, value_of, r) for r in _copies(leaf))]
     if apart:
         message = (
@@ -68,9 +68,7 @@ def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             f"{_others(apart[0], value_of)} torch relies on it. Make them with distribute_tensor(),"
             " or from the same seed, and change them in the same way everywhere."
         )
-        yield make(
-            Finding, "drifted", "error", nodes_of(apart), message, {"parameters": len(apart)}
-        )
+        yield _found("drifted", "error", apart, message)
     apart = [leaf for leaf in leaves if _is_averaged(leaf) and differ(leaf, value_of)]
     if apart:
         message = (
@@ -80,9 +78,7 @@ def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             f"{others_than_most(apart[0], value_of)} Start from the same seed on every rank, or "
             "broadcast the weights of one."
         )
-        yield make(
-            Finding, "drifted", "error", nodes_of(apart), message, {"parameters": len(apart)}
-        )
+        yield _found("drifted", "error", apart, message)
 
 
 def _is_averaged(leaf: LeafOverRanks) -> bool:
@@ -136,14 +132,7 @@ def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[F
             f"{norms_in_words(group[0], reduced_of)}.{others_than_most(group[0], reduced_of)} "
             f"{detail}{cause} A step of the optimizer would let the weights drift apart."
         )
-        yield make(
-            Finding,
-            "not-reduced",
-            "warning" if is_wrapped else "error",
-            nodes_of(group),
-            message,
-            {"parameters": len(group)},
-        )
+        yield _found("not-reduced", "warning" if is_wrapped else "error", group, message)
 
 
 def not_alike(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
@@ -158,9 +147,7 @@ def not_alike(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             "another seed, as in dropout. A step of the optimizer would let the weights drift "
             "apart."
         )
-        yield make(
-            Finding, "not-alike", "error", nodes_of(apart), message, {"parameters": len(apart)}
-        )
+        yield _found("not-alike", "error", apart, message)
 
 
 def same_batch(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
@@ -182,9 +169,8 @@ def same_batch(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
                 "ranks had the same batch, so that averaging their gradients gains nothing. Give "
                 "each rank its own part of the data, as with DistributedSampler."
             )
-            yield make(
-                Finding, "same-batch", "warning", nodes_of(theirs), message, {"ranks": len(ranks)}
-            )
+            nodes = nodes_of(theirs)
+            yield make(Finding, "same-batch", "warning", nodes, message, {"ranks": len(ranks)})
 
 
 def _arrived(leaf: LeafOverRanks, rank: int) -> StatisticsModel | None:
@@ -193,9 +179,7 @@ def _arrived(leaf: LeafOverRanks, rank: int) -> StatisticsModel | None:
 
 
 def _fingerprint(found: StatisticsModel | None) -> tuple[object, ...]:
-    if found is None:
-        return ()
-    return found["norm"], found["mean"], found["min"], found["max"]
+    return () if found is None else (found["norm"], found["mean"], found["min"], found["max"])
 
 
 def _copies(leaf: LeafOverRanks) -> list[frozenset[int]]:
@@ -301,14 +285,8 @@ def _unused(ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]) -> Iter
             f"{leaves_in_words(group)} got no gradient on {as_ranks(without)}, and "
             f"did on {as_ranks(having)}: {why}.{waits}"
         )
-        yield make(
-            Finding,
-            "unused-on-rank",
-            "warning",
-            nodes_of(group),
-            message,
-            {"ranks": len(without), "parameters": len(group)},
-        )
+        numbers: dict[str, float] = {"ranks": len(without), "parameters": len(group)}
+        yield make(Finding, "unused-on-rank", "warning", nodes_of(group), message, numbers)
 
 
 def _branch_of(leaf: LeafOverRanks, it: str) -> str:
@@ -341,14 +319,8 @@ def _not_finite(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             f"other ranks{more}. Reducing brings it to all of them. The file of rank {odd[0]} "
             f"shows where it began: load it with rank={odd[0]}, and diagnose."
         )
-        yield make(
-            Finding,
-            "nan-on-rank",
-            "error",
-            nodes_of(group),
-            message,
-            {"rank": odd[0], "gradients": len(group)},
-        )
+        numbers: dict[str, float] = {"rank": odd[0], "gradients": len(group)}
+        yield make(Finding, "nan-on-rank", "error", nodes_of(group), message, numbers)
 
 
 def _large(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
@@ -379,7 +351,7 @@ def _large(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             Finding,
             "large-on-rank",
             "warning",
-            most.nodes,
+            nodes_of([most]),
             message,
             {"rank": rank, "norm": total, "others": middle},
         )

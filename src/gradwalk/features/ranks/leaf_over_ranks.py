@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from ...english import MOST_LISTED, list_some
@@ -78,17 +79,13 @@ def are_odd(norms: Sequence[float | None]) -> list[bool]:
     middle = statistics.median(finite) if len(finite) >= _FEWEST_JUDGED else None
     return [
         (kind := _kind(norm)) != usual
-        or (kind == 0 and middle is not None and _is_far(norm or 0.0, middle))
+        or (kind == 0 and middle is not None and not middle / ODD <= (norm or 0.0) <= ODD * middle)
         for norm in norms
     ]
 
 
 def _kind(norm: float | None) -> int:
     return 1 if norm is None else 0 if math.isfinite(norm) else 2
-
-
-def _is_far(norm: float, middle: float) -> bool:
-    return norm > ODD * middle or norm < middle / ODD
 
 
 def _elsewhere(
@@ -103,23 +100,13 @@ def _elsewhere(
     for first, *others in alike.values():
         here = set(pairs[first["rank"]].values())
         count = sum(node not in here for node in range(len(first["norms"])))
-        names = [
-            leaf["name"] for leaf in first["leaves"] if leaf["node"] not in here and leaf["name"]
-        ]
+        beyond = (leaf for leaf in first["leaves"] if leaf["node"] not in here)
+        names = [leaf["name"] for leaf in beyond if leaf["name"]][:_MOST_NAMED]
+        numbers = [first["rank"], *(report["rank"] for report in others)]
+        of = as_ranks(numbers) if len(numbers) <= _MOST_NAMED else f"{len(numbers)} ranks"
         if count:
-            found.append(
-                {
-                    "rank": first["rank"],
-                    "ranks": _some([first["rank"], *(report["rank"] for report in others)]),
-                    "count": count,
-                    "names": names[:_MOST_NAMED],
-                }
-            )
+            found.append({"rank": first["rank"], "ranks": of, "count": count, "names": names})
     return found[:_MOST_GRAPHS]
-
-
-def _some(ranks: list[int]) -> str:
-    return as_ranks(ranks) if len(ranks) <= _MOST_NAMED else f"{len(ranks)} ranks"
 
 
 class _Lacking:
@@ -213,11 +200,6 @@ class LeafOverRanks:
         text = f" (`{line['text']}`)" if line["text"] else ""
         return f" at {line['file']}:{line['line']}{text}"
 
-    @property
-    def nodes(self) -> list[int]:
-        """Its node, if the graph that is shown has it."""
-        return [] if self.node is None else [self.node]
-
     @cached_property
     def is_under_ddp(self) -> bool:
         """Whether DistributedDataParallel keeps it the same everywhere."""
@@ -254,20 +236,9 @@ _Summary = tuple[list[int], tuple[float | None, ...]]
 
 Of = Callable[[RankLeafModel], StatisticsModel | None]  # which of the tensors of a leaf
 
-
-def value_of(leaf: RankLeafModel) -> StatisticsModel | None:
-    """Statistics of its value."""
-    return leaf["value"]
-
-
-def local_of(leaf: RankLeafModel) -> StatisticsModel | None:
-    """Statistics of its local gradient."""
-    return leaf["local"]
-
-
-def reduced_of(leaf: RankLeafModel) -> StatisticsModel | None:
-    """Statistics of its ``.grad``."""
-    return leaf["reduced"]
+value_of: Of = itemgetter("value")
+local_of: Of = itemgetter("local")
+reduced_of: Of = itemgetter("reduced")  # its ``.grad``
 
 
 def differ(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) -> bool:
@@ -379,7 +350,7 @@ def leaves_in_words(leaves: Sequence[LeafOverRanks]) -> str:
 
 def nodes_of(leaves: Iterable[LeafOverRanks]) -> list[int]:
     """The nodes of leaves that the shown graph has."""
-    return [node for leaf in leaves for node in leaf.nodes]
+    return [leaf.node for leaf in leaves if leaf.node is not None]
 
 
 def as_ranks(ranks: Sequence[int]) -> str:

@@ -200,17 +200,16 @@ class Ranked(SavedGraph):
             on = leaf.on.get(report["rank"])
             if on is None and report["rank"] not in leaf.among:
                 continue  # another stage of a pipeline has other leaves
-            found.append(
-                {
-                    "rank": report["rank"],
-                    "local": None if on is None else summary_of(on["local"]),
-                    "reduced": None if on is None else summary_of(on["reduced"]),
-                    "difference": None if on is None else summary_of(on["difference"]),
-                    "bucket": None if on is None else on["bucket"],
-                    "ready": None if on is None else on["ready"],
-                    "odd": False,
-                }
-            )
+            row: RankGradModel = {
+                "rank": report["rank"],
+                "local": on and summary_of(on["local"]),
+                "reduced": on and summary_of(on["reduced"]),
+                "difference": on and summary_of(on["difference"]),
+                "bucket": on and on["bucket"],
+                "ready": on and on["ready"],
+                "odd": False,
+            }
+            found.append(row)
         local = are_odd([number_of(row["local"] and row["local"]["norm"]) for row in found])
         _, others = not_as_most(leaf, reduced_of)
         for row, is_odd in zip(found, local, strict=True):

@@ -15,7 +15,7 @@ from ...schema.backward import RunModel, StateModel, StepModel
 from ...schema.details import StageModel
 from ...schema.file_format import SavedGraphModel, is_autograd
 from ...schema.findings import FindingModel, MemoryModel
-from ...schema.graph import EdgeModel, ModulesModel, NodeModel
+from ...schema.graph import DtypesModel, EdgeModel, ModulesModel, NodeModel
 from ...schema.ranks import RankLeafModel, RankModel, StatisticsModel
 from ...schema.renumber import renumbered
 from ...schema.values import JsonNumber
@@ -295,9 +295,6 @@ def joined(
     came: dict[int, int] = {}
     for end in ends:
         came[end.root] = max(came.get(end.root, 0), end.step)
-    dtypes = _gathered(parts, _dtypes)
-    names = list(dict.fromkeys(name for name in dtypes if name is not None))
-    places = {name: place for place, name in enumerate(names)}
     edges, beyond = _edges(parts, ends)
     for end in ends:
         nodes[end.leaf] = _received(nodes[end.leaf], end)
@@ -337,7 +334,7 @@ def joined(
             "nodes": _gathered(parts, lambda part: part.saved["network"]["nodes"]),
             "edges": beyond,
         },
-        "dtypes": {"names": names, "nodes": [-1 if n is None else places[n] for n in dtypes]},
+        "dtypes": dtypes_model(_gathered(parts, lambda part: dtypes_of(part.saved))),
         "overlays": [],
         "watched": any(part.saved["watched"] for part in parts),
         "memory": _memory(parts),
@@ -429,9 +426,16 @@ def _received(node: NodeModel, end: End) -> NodeModel:
     return {**node, "kind": "op", "label": came, "sign": came}
 
 
-def _dtypes(part: Part) -> list[str | None]:
-    dtypes = part.saved["dtypes"]
+def dtypes_of(saved: SavedGraphModel) -> list[str | None]:
+    """Return the dtype of each node."""
+    dtypes = saved["dtypes"]
     return [None if place < 0 else dtypes["names"][place] for place in dtypes["nodes"]]
+
+
+def dtypes_model(dtypes: Sequence[str | None]) -> DtypesModel:
+    """Return the dtypes of nodes, each name once."""
+    places = {name: i for i, name in enumerate(dict.fromkeys(filter(None, dtypes)))}
+    return {"names": [*places], "nodes": [-1 if each is None else places[each] for each in dtypes]}
 
 
 def _edges(parts: Sequence[Part], ends: Sequence[End]) -> tuple[list[EdgeModel], list[Any]]:

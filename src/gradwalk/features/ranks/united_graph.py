@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...graph.labels import PLUMBING
 from ...matching.match import match
 from ...schema.details import StageModel
-from ...schema.file_format import SavedEdge, SavedGraphModel, SavedNode
+from ...schema.file_format import SavedEdge, SavedGraphModel
 from ...schema.graph import DerivativeModel, EdgeModel, ModulesModel
 from ...schema.graph_json import drawing_order
 from ...schema.renumber import renumbered
 from ...sources.graph_model import modules_model
 from ...sources.saved_graph import SavedGraph, details_at
-from .stage_graphs import finding_at
+from .stage_graphs import dtypes_model, dtypes_of, finding_at
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -168,8 +168,6 @@ class United:
         drawn = gathered(edges, lambda graph: graph["graph"]["edges"])
         beyond = gathered(nodes, lambda graph: graph["network"]["nodes"])
         details = gathered(nodes, lambda graph: graph["details"])
-        dtypes = gathered(nodes, _dtypes)
-        names = {name: i for i, name in enumerate(dict.fromkeys(filter(None, dtypes)))}
         lacked = [which > 0 for which, _ in nodes]
         return {
             **shown,
@@ -190,7 +188,7 @@ class United:
             "network": {
                 "graph": shown["network"]["graph"],
                 "nodes": [
-                    _elsewhere(node) if is_lacked else node
+                    {**node, "ranks": "others"} if is_lacked else node
                     for node, is_lacked in zip(beyond, lacked, strict=True)
                 ],
                 "edges": _network_edges(
@@ -202,10 +200,7 @@ class United:
                     ],
                 ),
             },
-            "dtypes": {
-                "names": [*names],
-                "nodes": [-1 if name is None else names[name] for name in dtypes],
-            },
+            "dtypes": dtypes_model(gathered(nodes, dtypes_of)),
             "overlays": [],  # of the nodes of one rank
             "details": [
                 _at_its_end(stages, whole[which][0]["cursor"], whole[which][2]) if which else stages
@@ -279,11 +274,6 @@ def _moved(saved: SavedGraphModel, places: _UnitedIds) -> SavedGraphModel:
     }
 
 
-def _dtypes(saved: SavedGraphModel) -> list[str | None]:
-    dtypes = saved["dtypes"]
-    return [None if place < 0 else dtypes["names"][place] for place in dtypes["nodes"]]
-
-
 def _modules(graphs: Sequence[SavedGraphModel]) -> ModulesModel:
     classes: dict[str, str] = {}
     for saved in graphs:
@@ -301,10 +291,6 @@ def _derivatives(
     beyond = (each for found in others for each in found)
     marked = [each for each in beyond if lacked[each["node"]] or lacked[each["of"]]]
     return [*{(each["node"], each["of"]): each for each in (*shown, *marked)}.values()]
-
-
-def _elsewhere(node: SavedNode) -> SavedNode:
-    return {**node, "ranks": "others"}
 
 
 def _network_edges(
