@@ -463,11 +463,18 @@ export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scen
   let isOther = false;
   const nodes = scene.nodes.map((node) => {
     const { shape, id, group } = node;
-    const before = shape.texts.filter(({ room }) => room !== undefined);
+    const [value] = node.fine?.filter(({ room }) => room !== undefined) ?? [];
+    const before = value ? [value] : shape.texts.filter(({ room }) => room !== undefined);
     if (before.length === 0 || group) return node;
     const numbers = numbersIn(graph.nodes[id], before.length);
     if (before.every(({ text }, i) => text === numbers[i])) return node;
     isOther = true;
+    if (value) {
+      const fine = node.fine?.map((text) =>
+        text === value ? { ...text, text: numbers[0] } : text,
+      );
+      return { ...node, ...(fine && { fine }) };
+    }
     const texts = shape.texts.map((text) => {
       const line = before.indexOf(text);
       return line < 0 ? text : written(text, numbers[line], shape.card?.size ?? "near", measure);

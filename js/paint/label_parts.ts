@@ -1,3 +1,4 @@
+import { FINE } from "../scene/fine";
 import type { EdgeLabel, Place } from "../scene/scene";
 import { type GradientLabel, totalWord } from "./gradient_label";
 import { type Part, part } from "./parts";
@@ -56,9 +57,11 @@ export function gradientParts(label: GradientLabel): Part[] {
   }
   if (cell === "near") {
     const baseline = nearBaseline(label);
+    const word = { x: x - width / 2 + FINE.aside, y: y - height / 2 + FINE.under };
     return [
       ground,
       ...(added === undefined ? [] : [small(added, left, baseline)]),
+      part("text", { class: "gw-cell-label gw-text-fine", ...word }, cellWord(label)),
       part("text", { x: x + width / 2 - 8, y: baseline }, added === undefined ? text : sum),
     ];
   }

@@ -1,5 +1,6 @@
 import { perObject } from "../maps";
 import type { Scene } from "../scene/scene";
+import { FONTS } from "../text/measure";
 
 /** The detail and the painter at each scale. Scales are px of the stage per px of the scene. */
 
@@ -17,6 +18,8 @@ const SLACK = 0.1;
 const PLAIN = 0.2;
 /** Below this scale names are written as on a map: of a board, and of any other picture. */
 const MAP = { board: 0.54, other: 0.72 };
+/** From this scale on the finest letters are readable, and written. */
+const CLOSE = 11 / FONTS.fine.size;
 /** Between these scales boxes take on the colour of their outlines, which is all that is left of them further out. */
 const SOLID = { from: 0.2, to: 0.08 };
 /** Texts fade between these sizes, px. */
@@ -39,6 +42,11 @@ export function painterFor(
 /** Whether nodes and edges have all their details. */
 export function isDetailed(scale: number): boolean {
   return scale >= PLAIN;
+}
+
+/** Whether the facts that are read only from close are shown. */
+export function isClose(scale: number): boolean {
+  return scale >= CLOSE;
 }
 
 /** The scale below which a picture's node texts are illegible, and names are written as on a map. */

@@ -1,7 +1,10 @@
+import { FINE, isFine } from "../scene/fine";
+import type { Text } from "../scene/node_shape";
 import { onlyTag } from "../scene/rank_strip";
 import type { SceneNode } from "../scene/scene";
 import { STUB_RADIUS } from "../scene/shape";
 import { closedParts, openSign } from "./frame_parts";
+import { fewOf } from "./gradient_label";
 import { CARD_RADIUS, LEAF_RADIUS, labelParts } from "./label_parts";
 import { mapNameParts } from "./map_names";
 import type { Marks } from "./marks";
@@ -72,11 +75,7 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
     parts.push(
       part("path", { class: "gw-foot", d: footData(width, height, shape.tile.under, radius) }),
     );
-  for (const { text, style, x, y, anchor, head, foot } of shape.texts) {
-    const place = head ? " gw-text-head" : foot ? " gw-text-foot" : "";
-    const name = `gw-text gw-text-${style}${place}`;
-    parts.push(part("text", { class: name, "text-anchor": anchor, x, y }, text));
-  }
+  parts.push(...shape.texts.map(textPart), ...(node.fine ?? []).map(textPart));
   if (isClosed) parts.push(openSign(width, height));
   // A sign in a circle has no free side; its background shows it.
   if (node.only !== undefined && !node.isTold && !shape.sign) parts.push(onlyPart(node, node.only));
@@ -95,7 +94,29 @@ export function markParts(node: SceneNode, marks: Marks, isFar = false): Part[] 
     ...rankParts(node, marks),
     ...alarm,
     ...stepParts(node, stepOf(node, marks)),
+    ...fineGradParts(node, marks),
   ];
+}
+
+function textPart({ text, style, x, y, anchor, head, foot }: Text): Part {
+  const place = head ? " gw-text-head" : foot ? " gw-text-foot" : "";
+  const name = `gw-text gw-text-${style}${place}`;
+  return part("text", { class: name, "text-anchor": anchor, x, y }, text);
+}
+
+/** The incoming gradient of an operation that is drawn as its sign, to be read from close, once it has come. */
+function fineGradParts({ id, shape, fine = [] }: SceneNode, { progress }: Marks): Part[] {
+  const gradient = progress?.recording.gradients.get(id);
+  if (!progress || !gradient || shape.sign !== "plain") return [];
+  if (progress.recording.ready[id] > progress.cursor) return [];
+  const value = fine.find(({ y }) => y > 0)?.text ?? "";
+  const room = shape.width - 2 * FINE.aside;
+  const texts = fewOf(gradient.values, gradient.norm);
+  const text = texts.find((one) => isFine(`${value} ${one}`, room));
+  if (text === undefined) return [];
+  const at = { x: shape.width / 2 - FINE.aside, y: shape.height / 2 - FINE.over };
+  const name = "gw-text gw-text-fine gw-fine-grad";
+  return [part("text", { class: name, "text-anchor": "end", ...at }, text)];
 }
 
 /** A sign with the ranks that have a node. */

@@ -13,7 +13,7 @@ import { isModule, neighbours, zerosFirst } from "./classes";
 import { FrameLayer, headsIn } from "./frame_layer";
 import { GradientLayer } from "./gradients";
 import { Inks } from "./ink";
-import { FAR, mapScale, type PainterKind, painterFor } from "./level_of_detail";
+import { FAR, isClose, mapScale, type PainterKind, painterFor } from "./level_of_detail";
 import { NAME_SCALE } from "./map_names";
 import type { Marks } from "./marks";
 import type { Minimap } from "./minimap";
@@ -132,6 +132,7 @@ export class Painting {
     }
     if (this.painter !== wanted) this.hand(wanted);
     this.svg.classList.toggle("is-map", view.k < mapScale(scene));
+    this.svg.classList.toggle("is-close", isClose(view.k));
     if (!this.isDrawn(scene, wanted, view, stage))
       this.drawElements(scene, marks, view, stage, wanted);
     return more;

@@ -3,6 +3,7 @@ import type { Measure } from "../text/measure";
 import type { GraphModel, NodeModel } from "../wire";
 import type { Placement } from "./dock";
 import { placeSigns } from "./edge_signs";
+import { fineTexts } from "./fine";
 import { fittedTitle, type SceneFrame, titleWidth } from "./frame";
 import { factsOf, fittedFacts } from "./frame_facts";
 import { placeLabels } from "./labels";
@@ -69,15 +70,21 @@ function sceneNodes(
       const depth = frame < 0 ? 0 : frames[frame].depth + 1;
       const next = nodes.length;
       const row = placeStrip(strip, place, next, horizontal, isReversed, depth, measure, window);
-      for (const bar of row.bars) nodes.push({ ...bar, index: nodes.length });
+      for (const bar of row.bars) {
+        const fine = fineTexts(graph, bar, bar.shape, bar.bar?.room);
+        nodes.push({ ...bar, index: nodes.length, ...(fine.length > 0 && { fine }) });
+      }
       frames.push(row.frame);
       return;
     }
+    const leaf = isLeaf(graph, plan.nodes[owner]);
+    const fine = fineTexts(graph, { id, leaf, ...(group && { group }) }, place.shape);
     nodes.push({
       ...place,
       index: nodes.length,
       id,
-      leaf: isLeaf(graph, plan.nodes[owner]),
+      leaf,
+      ...(fine.length > 0 && { fine }),
       root: flags[owner].length > 0,
       copies: times[owner],
       ...(said && { said }),

@@ -1,7 +1,7 @@
 import type { Direction } from "../layout/direction";
 import type { EdgeModel, NodeModel } from "../wire";
 import type { SceneFrame } from "./frame";
-import type { NodeShape } from "./node_shape";
+import type { NodeShape, Text } from "./node_shape";
 import type { ClosedGroup } from "./plan";
 
 /** A graph with every place known: plain numbers and strings, for any painter. */
@@ -39,6 +39,8 @@ export interface SceneNode {
   y: number;
   rank: number;
   shape: NodeShape;
+  /** Facts that are read only from close. */
+  fine?: Text[];
   /** The kind of a node outside autograd. */
   quiet?: QuietKind;
   /** The rows of a leaf that adds up: the operation of each use. */

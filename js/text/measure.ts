@@ -19,7 +19,9 @@ export type Style =
   | "cell"
   | "label"
   | "number"
-  | "digits";
+  | "digits"
+  // Read only from close.
+  | "fine";
 
 /** The smallest letters at rest, px. A picture at a scale of `LEGIBLE` (scene/views.ts) has none under 11 px. */
 export const SMALLEST = 13;
@@ -38,6 +40,7 @@ export const FONTS: Record<Style, { size: number; weight: number }> = {
   label: { size: 13.5, weight: 700 },
   number: { size: 22, weight: 600 },
   digits: { size: SMALLEST, weight: 600 },
+  fine: { size: 6.5, weight: 400 },
 };
 
 /** Width of a text in px, in one of the drawing's styles. */

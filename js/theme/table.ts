@@ -194,6 +194,9 @@ export const TABLE: readonly Row[] = [
   [{ ...fill("dim"), ...fontOf("cell") }, "gw-text-cell"],
   [fontOf("number"), "gw-text-number"],
   [fontOf("digits"), "gw-text-digits"],
+  [{ ...fontOf("fine"), ...HIDDEN }, "gw-text-fine", "gw-cell gw-text-fine"],
+  [fill("dim"), "gw-node gw-text-fine"],
+  [fill("grad-strong"), "gw-fine-grad"],
   [fill("text"), "gw-quiet gw-text-card"],
   [fill("leaf-text"), "gw-leaf gw-text-head"],
   [fill("root-text"), "gw-card.gw-root gw-text-head"],
@@ -297,6 +300,7 @@ export const TABLE: readonly Row[] = [
 
   // Strips: a bar for each block, with its name and, once it is known, its gradient
   [{ ...fill("dim"), "font-weight": "400" }, "gw-bar gw-text-title"],
+  [fill("dim"), "gw-bar gw-text-fine"],
   [area("op", "op-rule", 1), "gw-bar gw-box"],
   [{ ...fill("stage"), ...BROKEN }, "gw-bar.is-unreached gw-box"],
   [area("rule", "none"), "gw-bar.is-thin gw-box"],
