@@ -6,7 +6,6 @@ import itertools
 import json
 
 import networkx as nx
-import pytest
 import torch
 from programs import PROGRAMS, leaf, outputs_of
 from test_matching import EDITS, built, network
@@ -160,13 +159,3 @@ def test_the_same_graph_twice():
     found = check_faithful({"one": graph, "<b>two</b>": graph})
     assert found["comparisons"]["<b>two</b>"]["only_left"] == []
     assert len(found["nodes"]) == len(graph)
-
-
-def test_bad_input():
-    graph = capture(leaf(3).sin())
-    with pytest.raises(ValueError, match="takes two graphs or more, and 1 was given"):
-        difference({"one": graph})
-    with pytest.raises(ValueError, match="takes two graphs or more, and 0 was given"):
-        difference({})
-    with pytest.raises(TypeError, match="Labels have to be strings, and 2 is of type int"):
-        difference({"one": graph, 2: graph})

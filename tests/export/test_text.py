@@ -200,8 +200,3 @@ def test_custom_function_and_tensors_without_a_shape():
         capture(*outputs_of("custom_function"))
     )
     assert "leaf" in text_tree(capture(*outputs_of("nested"))).split("\n")[-1]
-
-
-def test_nothing_to_print_is_refused():
-    with pytest.raises(ValueError, match="most=0"):
-        text_tree(capture(leaf(2)), 0)

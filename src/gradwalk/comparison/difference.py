@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..english import with_counts
+from ..english import plural, with_counts
 from ..graph.adjacency import attributes
 from ..graph.labels import label as node_label
 from ..matching.alignment import uncrossed
@@ -34,21 +34,18 @@ def compiled_model(
     calls = opened.drawn.nodes
     operations: list[CompiledOperationModel] = []
     for each in compiled["operations"]:
-        node = each["node"]
-        data, module = plain.drawn.nodes[node], plain.model["nodes"][node]["namespace"]
-        operations.append(
-            {
-                "place": here[node],
-                "how": _how(each),
-                "calls": [there[call] for call in each["calls"]],
-                "again": [there[call] for call in each["again"]],
-                "label": node_label(data),
-                "where": ", ".join(
-                    filter(None, (module and module.replace("/", "."), data.get("source")))
-                ),
-                "sentence": _counterpart_words(each, calls),
-            }
-        )
+        data = plain.drawn.nodes[each["node"]]
+        module = (plain.model["nodes"][each["node"]]["namespace"] or "").replace("/", ".")
+        operation: CompiledOperationModel = {
+            "place": here[each["node"]],
+            "how": _how(each),
+            "calls": [there[call] for call in each["calls"]],
+            "again": [there[call] for call in each["again"]],
+            "label": node_label(data),
+            "where": ", ".join(filter(None, (module, data.get("source")))),
+            "sentence": _counterpart_words(each, calls),
+        }
+        operations.append(operation)
     return {
         "sentence": _summary(compiled, operations),
         "operations": operations,
@@ -91,16 +88,14 @@ def _summary(compiled: Mapping[str, Any], operations: list[CompiledOperationMode
         if how[kind]
     ]
     again = sum(len(each["again"]) for each in operations)
-    total = f"{len(operations):,} operation{'' if len(operations) == 1 else 's'}"
+    total = plural(len(operations), "operation")
     sentences = [f"Inside {compiled['in']}: of {total} {', '.join(parts)}."] if parts else []
     if again:
-        runs = "call of the forward pass runs" if again == 1 else "calls of the forward pass run"
-        sentences.append(f"{again:,} {runs} again in backward.")
+        runs = plural(again, "call of the forward pass runs", "calls of the forward pass run")
+        sentences.append(f"{runs} again in backward.")
     if adding := len(compiled["adding"]):
-        adds = "call adds" if adding == 1 else "calls add"
-        sentences.append(
-            f"{adding:,} {adds} up gradients, which else the engine does between nodes."
-        )
+        adds = plural(adding, "call adds", "calls add")
+        sentences.append(f"{adds} up gradients, which else the engine does between nodes.")
     sentences.append("This is the program before the backend fuses calls.")
     return " ".join(sentences)
 
@@ -152,10 +147,6 @@ def difference(
           or in a static graph).
           Leaves of different graphs share a row if they are matched, or have the same name.
 
-    Raises:
-        TypeError: A label is not a string.
-        ValueError: There are fewer than two graphs.
-
     Example::
 
         >>> import torch
@@ -172,17 +163,6 @@ def difference(
     """
     import networkx as nx  # noqa: PLC0415  slow to import
 
-    if len(graphs) < 2:
-        raise ValueError(
-            f"Comparing takes two graphs or more, and {len(graphs)} was given: "
-            "pass a mapping from labels to captured graphs with another one in it."
-        )
-    for label in graphs:
-        if not isinstance(label, str):
-            raise TypeError(
-                f"Labels have to be strings, and {label!r} is of type {type(label).__name__}: "
-                "use the text to draw above the graph."
-            )
     reference, *others = graphs
     first = graphs[reference]
     united = nx.DiGraph()
@@ -190,23 +170,8 @@ def difference(
     _lay_on(united, first, ids[reference])
     comparisons = {}
     for label in others:
-        graph = graphs[label]
-        found = match(first, graph).pairs
-        compiled = _compiled(graphs, (reference, label), found, module_of)
-        if compiled is not None:
-            found |= _standing(compiled, is_left=compiled["in"] == label)
-        # Two graphs that each match the reference may order its nodes in opposite ways.
-        pairs = uncrossed(_producers(united), _producers(graph), found)
-        new = count(len(united))
-        there = {other: node for node, other in pairs.items()}
-        ids[label] = {node: there[node] if node in there else next(new) for node in graph}
-        _lay_on(united, graph, ids[label])
-        comparisons[label] = {
-            "pairs": [list(pair) for pair in sorted(pairs.items())],
-            "only_left": sorted(set(first) - pairs.keys()),
-            "only_right": sorted(set(graph) - there.keys()),
-            **({} if compiled is None else {"compiled": compiled}),
-        }
+        comparisons[label], ids[label] = _compared(graphs, label, united, module_of)
+        _lay_on(united, graphs[label], ids[label])
     members: list[Members] = [dict.fromkeys(graphs) for _ in united]
     for label, places in ids.items():
         for node, place in places.items():
@@ -221,14 +186,38 @@ def difference(
     }
 
 
+def _compared(
+    graphs: Mapping[str, nx.MultiDiGraph],
+    label: str,
+    united: nx.DiGraph,
+    module_of: Callable[[str, int], str | None],
+) -> tuple[dict[str, Any], dict[int, int]]:
+    """Compare a graph with the reference; also return node -> its place in the united graph."""
+    reference = next(iter(graphs))
+    first, graph = graphs[reference], graphs[label]
+    found = match(first, graph).pairs
+    compiled = _compiled(graphs, (reference, label), found, module_of)
+    if compiled is not None:
+        found |= _standing(compiled, is_left=compiled["in"] == label)
+    # Two graphs that each match the reference may order its nodes in opposite ways.
+    pairs = uncrossed(_producers(united), _producers(graph), found)
+    new = count(len(united))
+    there = {other: node for node, other in pairs.items()}
+    comparison = {
+        "pairs": [list(pair) for pair in sorted(pairs.items())],
+        "only_left": sorted(set(first) - pairs.keys()),
+        "only_right": sorted(set(graph) - there.keys()),
+        **({} if compiled is None else {"compiled": compiled}),
+    }
+    return comparison, {node: there[node] if node in there else next(new) for node in graph}
+
+
 def united_graph(
     graphs: Mapping[str, nx.MultiDiGraph], places: Mapping[str, Mapping[int, int]]
 ) -> nx.MultiDiGraph:
     """Return all graphs laid on top of each other.
 
-    Args:
-        graphs: Label -> graph.
-        places: Label -> node -> its node in the result.
+    ``places``: label -> node -> its node in the result.
     """
     import networkx as nx  # noqa: PLC0415  slow to import
 
@@ -244,14 +233,9 @@ def united_graph(
         for source, target, data in graph.edges(data=True):
             ends = place[source], place[target]
             wanted = data["arg_nr"], data["output_nr"]
-            found = next(
-                (
-                    each
-                    for each in united.get_edge_data(*ends, default={}).values()
-                    if (each["arg_nr"], each["output_nr"]) == wanted
-                ),
-                None,
-            )
+            known = united.get_edge_data(*ends, default={}).values()
+            alike = (each for each in known if (each["arg_nr"], each["output_nr"]) == wanted)
+            found = next(alike, None)
             if found is None:
                 united.add_edge(*ends, **data, labels=[label])
             elif label not in found["labels"]:
@@ -372,13 +356,9 @@ def _leaf_rows(graphs: Mapping[str, nx.MultiDiGraph], members: Sequence[Members]
 def _leaf(graphs: Mapping[str, nx.MultiDiGraph], members: Members) -> dict[str, Any]:
     row = {}
     for label, node in members.items():
-        graph = graphs[label]
         # A static graph has no tensors, so both are unknown.
-        data = {} if node is None or graph.graph.get("static") else graph.nodes[node]
-        row[label] = {
-            "node": node,
-            "present": node is not None,
-            "requires_grad": data.get("requires_grad"),
-            "is_leaf": data.get("is_leaf"),
-        }
+        is_unknown = node is None or graphs[label].graph.get("static")
+        data = {} if is_unknown else graphs[label].nodes[node]
+        both = {name: data.get(name) for name in ("requires_grad", "is_leaf")}
+        row[label] = {"node": node, "present": node is not None, **both}
     return {"name": _name(graphs, members), "graphs": row}

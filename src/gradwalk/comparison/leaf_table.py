@@ -121,20 +121,20 @@ def table_model(
     ``cells``: label -> the result of `LeafColumn.cells`. ``places``: label -> node of that graph ->
     its number in the united graph.
     """
-    models: list[LeafRowModel] = []
-    for row in rows:
-        across: list[LeafCellModel] = []
-        for graph, cell in row["graphs"].items():
-            node = cell["node"]
-            before, now = (None, None) if node is None else cells[graph][node]
-            across.append(
-                {
-                    "node": None if node is None else places[graph][node],
-                    "requires_grad": cell["requires_grad"],
-                    "is_leaf": cell["is_leaf"],
-                    "before": before,
-                    "now": now,
-                }
-            )
-        models.append({"name": row["name"], "cells": across})
+
+    def across(graph: str, cell: Mapping[str, Any]) -> LeafCellModel:
+        node = cell["node"]
+        before, now = (None, None) if node is None else cells[graph][node]
+        return {
+            "node": None if node is None else places[graph][node],
+            "requires_grad": cell["requires_grad"],
+            "is_leaf": cell["is_leaf"],
+            "before": before,
+            "now": now,
+        }
+
+    models: list[LeafRowModel] = [
+        {"name": row["name"], "cells": [across(*each) for each in row["graphs"].items()]}
+        for row in rows
+    ]
     return {"rows": models, "total": total}

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..backward.recorded_pass import RecordedStep, saved_steps
+from ..english import list_some
 from ..matching.alignment import longest_rising
 from ..result import replaced
 from ..schema.backward import TransportModel
@@ -155,23 +156,12 @@ class LinkedPasses:
             first = step.passes[0]
             numbers, places = merged_at[first], self._places[labels[first]]
             recorded = own[first][own_step[first][number] - 1]
-            contributions = [
-                replaced(
-                    each,
-                    step=numbers[each.step],
-                    consumer=None if each.consumer is None else places[each.consumer],
-                )
-                for each in recorded.contributions
-            ]
-            found.append(
-                replaced(
-                    recorded,
-                    step=number,
-                    node=step.node,
-                    ready=numbers[recorded.ready],
-                    contributions=contributions,
-                )
-            )
+            parts = []
+            for each in recorded.contributions:
+                consumer = None if each.consumer is None else places[each.consumer]
+                parts.append(replaced(each, step=numbers[each.step], consumer=consumer))
+            at = {"step": number, "node": step.node, "ready": numbers[recorded.ready]}
+            found.append(replaced(recorded, **at, contributions=parts))
         return found
 
     def transport(self, label: str) -> TransportModel:
@@ -242,12 +232,10 @@ class LinkedPasses:
 
 
 def _about_lent(names: list[str]) -> str:
-    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
-    *first, last = shown
-    listed = f"{', '.join(first)} and {last}" if first else last
+    are = "is" if len(names) == 1 else "are"
     return (
-        f"{listed} {'is' if len(names) == 1 else 'are'} in an earlier graph too: .grad itself holds"
-        " what that graph gives, the table what each gives alone."
+        f"{list_some(names, 4)} {are} in an earlier graph too: .grad itself holds what that graph "
+        "gives, the table what each gives alone."
     )
 
 

@@ -23,17 +23,11 @@ _SOME_FILE = r"Cell In\[\d+\]|<[^<>\s]+>|[^\s`'\"(),;:]+\.\w+"
 
 
 def without_source(saved: SavedGraphModel) -> SavedGraphModel:
-    """Copy a graph without file names, line numbers and text of the program.
-
-    Args:
-        saved: The graph to save.
-
-    Returns:
-        A copy, whose sentences name no lines.
-    """
+    """Copy a graph without file names, line numbers and text of the program."""
     lines = list(_lines(saved))
     files = {line["file"] for line in lines}
-    files |= {at.rpartition(":")[0] for at in _places(saved)}
+    sources = (str(node.get("source") or "") for node in saved["network"]["nodes"])
+    files |= {at.rpartition(":")[0] for at in sources}
     known = "|".join(map(re.escape, sorted(filter(None, files), key=len, reverse=True)))
     texts = sorted({line["text"] for line in lines if line["text"]}, key=len, reverse=True)
     said = "|".join([*map(re.escape, texts), ".*?"])
@@ -74,13 +68,6 @@ def _lines(value: Any) -> Iterator[SourceModel]:
             waiting += inner.values()
 
 
-def _places(saved: SavedGraphModel) -> Iterator[str]:
-    """The lines that the nodes of the captured graph name, "net.py:7"."""
-    for node in saved["network"]["nodes"]:
-        if node.get("source"):
-            yield str(node["source"])
-
-
 MOST_AT_EVERY_CURSOR = 500
 """Up to this many nodes, details are saved for every cursor; above, for the current one only."""
 
@@ -88,13 +75,7 @@ MOST_DETAILED = 2_000  # most nodes whose details are saved, counted from the ou
 
 
 def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> bytes:
-    """Encode `saved_graph` as the bytes of a file.
-
-    Args:
-        shown: The graph to save.
-        source: Whether to include lines of the program.
-        most: Most nodes whose details are included.
-    """
+    """Encode `saved_graph` as the bytes of a file; ``most``: most nodes with details."""
     with collector_paused():
         return encode(saved_graph(shown, source, most))
 
@@ -140,15 +121,10 @@ def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED)
 
 
 def _details(subject: GraphSource, nodes: int, every: bool) -> list[list[StageModel]]:
-    """Collect the details of the first nodes at every cursor, without moving the cursor.
+    """Collect the details of the first nodes, without moving the cursor.
 
-    Args:
-        subject: The graph to save.
-        nodes: The number of nodes of ``subject.drawn``.
-        every: Whether to read every cursor; otherwise the current one represents all.
-
-    Returns:
-        For each node, its details at the start, then each change with its cursor.
+    Returns for each node its details at the start, then each change with its cursor. ``every``:
+    whether to read every cursor; otherwise the current one represents all.
     """
     details = subject.details_reader()
     with subject.read_once():

@@ -17,13 +17,6 @@ _LONGEST_SHOWN = 100  # characters of a path, in a sentence
 _OPEN = re.compile(r"/dev/(stdout|stderr)|(?:/dev|/proc/self)/fd/(\d+)")
 """Paths of open file descriptors, which may be regular files."""
 
-_KINDS = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-
 
 def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -> Path:
     """Write a file; if that fails, keep the old one.
@@ -53,12 +46,10 @@ def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -
         with contextlib.suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError):
-            raise _refused(
-                given,
-                caller,
-                error,
-                "The old file is unchanged. Give a path that you may write to, with enough room.",
-            ) from error
+            advice = (
+                "The old file is unchanged. Give a path with enough room that you may write to."
+            )
+            raise _refused(given, caller, error, advice) from error
         raise
     if mode is not None:
         warnings.warn(f"{caller}() has replaced the file {given}.", stacklevel=2 + between)
@@ -95,10 +86,8 @@ def read_file(path: Any, caller: str, most: int | None) -> tuple[bytes, str]:
     wanted = "Give the name of a file that gradwalk.save() wrote."
     file = _path(path, caller, "the name of a file that gradwalk.save() wrote")
     try:
-        mode = file.stat().st_mode
-        kind = next((kind for test, kind in _KINDS if test(mode)), None)
-        if kind is not None:  # reading may block for ever, or never end
-            raise OSError(errno.EINVAL, f"it is {kind}, not a file")
+        if not stat.S_ISREG(file.stat().st_mode):  # reading may block for ever, or never end
+            raise OSError(errno.EINVAL, "it is not a regular file")
         with file.open("rb") as stream:
             data = stream.read(-1 if most is None else most + 1)
     except OSError as error:

@@ -62,14 +62,9 @@ _PAGE = """<!doctype html>
 """
 
 
-_FRAMES = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title}</title>
-<style>
+_FRAMES = (
+    _PAGE.partition("<link")[0]
+    + """<style>
 html {{ color-scheme: light dark; }}
 body {{ display: flex; margin: 0; height: 100vh; }}
 iframe {{ flex: 1; min-width: 0; border: 0; }}
@@ -78,6 +73,7 @@ iframe {{ flex: 1; min-width: 0; border: 0; }}
 <body>{frames}</body>
 </html>
 """
+)
 
 
 def page(shown: Snapshot, title: str | None, source: bool, shared: str | None = None) -> str:
@@ -93,7 +89,11 @@ def page(shown: Snapshot, title: str | None, source: bool, shared: str | None = 
     style, policy, script = _STYLE, _SHARED_POLICY, f'<script src="{shared}"></script>'
     if shared is None:
         text = bundle("page.js")
-        style, policy, script = bundle("widget.css") + style, _policy(text), _inline(text)
+        style, policy, script = (
+            bundle("widget.css") + style,
+            _policy(text),
+            f"<script>{text}</script>",
+        )
     return _PAGE.format(
         policy=policy,
         title=html.escape(well_formed(title or f"{kind} graph of {counts}")),
@@ -143,17 +143,9 @@ _SHARED_POLICY = (
 
 
 def _policy(script: str) -> str:
+    """Return a Content-Security-Policy that allows this script only."""
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return (
-        f"default-src 'none'; img-src data:; script-src {_digest(script)}; worker-src blob:; "
+        f"default-src 'none'; img-src data:; script-src 'sha256-{digest}'; worker-src blob:; "
         "style-src 'unsafe-inline'"
     )
-
-
-def _inline(script: str) -> str:
-    return f"<script>{script}</script>"
-
-
-def _digest(script: str) -> str:
-    """The source of a Content-Security-Policy that allows this script only."""
-    digest = hashlib.sha256(script.encode("utf-8")).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

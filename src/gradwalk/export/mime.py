@@ -18,12 +18,7 @@ _PLAIN, _SVG = "text/plain", "image/svg+xml"
 
 
 def text_of(title: str, shown: Snapshot) -> str:
-    """Return a graph as a tree of at most 200 lines, for a terminal or a screen reader.
-
-    Args:
-        title: The line above it.
-        shown: The graph.
-    """
+    """Return a graph as a tree of at most 200 lines below a title."""
     subject = shown.subject
     return f"{title}\n{text_tree(subject.graph, MOST_LINES, subject.model)}"
 
@@ -31,16 +26,10 @@ def text_of(title: str, shown: Snapshot) -> str:
 def with_fallbacks(bundle: Any, title: str, shown: Snapshot) -> Any:
     """Add a text and a picture to a mime bundle, for viewers without a kernel.
 
-    A notebook with a kernel shows the widget; GitHub and nbviewer show the picture.
+    A notebook with a kernel shows the widget; GitHub and nbviewer show the picture, if
+    `gradwalk[export]` is installed and the graph has at most 300 nodes.
 
-    Args:
-        bundle: Kinds to contents, or a pair of this dict and metadata, or None.
-        title: The line above the tree.
-        shown: The graph that the widget shows.
-
-    Returns:
-        The bundle with a tree as text, and with a picture if `gradwalk[export]` is installed and
-        the graph has at most 300 nodes.
+    ``bundle``: kinds to contents, or a pair of this dict and metadata, or None.
     """
     data = bundle[0] if isinstance(bundle, tuple) else bundle
     if data is None:

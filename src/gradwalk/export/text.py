@@ -30,11 +30,6 @@ def text_tree(graph: nx.MultiDiGraph, most: int = 1000, model: GraphModel | None
     level. A deep graph has its longest path last, at one level. A node is printed once; its other
     uses read "→ see" and its id.
     """
-    if most < 1:
-        raise ValueError(
-            f"text_tree() was given most={most}, which leaves nothing to print. "
-            "Pass a number of at least 1."
-        )
     heights = _heights(graph)
     tree = _Tree(graph, heights, max(heights.values(), default=0) >= _DEEP)
     if model is not None:
@@ -120,38 +115,24 @@ class _Tree:
         if on_same_level:  # last, because it may be long
             edges.append(edges.pop(main))
         *first, last = edges
-        branches = [_beside(place, edge, "├─ ", "│  ", on_same_level) for edge in first]
-        if on_same_level:
-            return [*branches, _below(place, last)]
-        return [*branches, _beside(place, last, "└─ ", "   ", False)]
+        branches = [_below(place, edge, ("├─ ", "│  "), 1, on_same_level) for edge in first]
+        end = (("↳ ", ""), 0) if on_same_level else (("└─ ", "   "), 1)
+        return [*branches, _below(place, last, *end)]
 
 
-def _beside(
-    place: _Line, to: tuple[int, dict[str, Any]], mark: str, pad: str, is_aside: bool
+def _below(
+    place: _Line,
+    to: tuple[int, dict[str, Any]],
+    signs: tuple[str, str],
+    level: int,
+    is_aside: bool = False,
 ) -> _Line:
+    """Return the line of an input; ``signs``: what precedes it, and the lines below it."""
     target, edge = to
-    return _Line(
-        target,
-        edge["output_nr"],
-        _argument(edge),
-        place.indent + mark,
-        place.indent + pad,
-        place.level + 1,
-        place.is_aside or is_aside,
-    )
-
-
-def _below(place: _Line, to: tuple[int, dict[str, Any]]) -> _Line:
-    target, edge = to
-    return _Line(
-        target,
-        edge["output_nr"],
-        _argument(edge),
-        f"{place.indent}↳ ",
-        place.indent,
-        place.level,
-        place.is_aside,
-    )
+    before, indent = (place.indent + sign for sign in signs)
+    is_aside = place.is_aside or is_aside
+    argument = _argument(edge)
+    return _Line(target, edge["output_nr"], argument, before, indent, place.level + level, is_aside)
 
 
 def _heights(graph: nx.MultiDiGraph) -> dict[int, int]:
