@@ -255,3 +255,21 @@ def test_amounts_are_printed_with_units():
         "2.00 MFLOP",
         "1.30 EFLOP",
     ]
+
+
+def test_a_cache_of_keys_is_noted():
+    class Output(dict):
+        past_key_values = (1,)
+
+    class Cached(Decoder):
+        def forward(self, x):
+            return Output(logits=super().forward(x))
+
+    def loss(output, batch):
+        return next_tokens(output["logits"], batch)
+
+    advice = plan(Cached(blocks=3), tokens(2, 64), loss=loss).advise(1)
+    assert any("use_cache = False" in note for note in advice.notes)
+    assert "use_cache" not in str(
+        plan(Decoder(blocks=3), tokens(2, 64), loss=next_tokens).advise(1)
+    )

@@ -63,6 +63,7 @@ class Recorded:
     # included, with the sequence numbers of their nodes; none where a hook packed them.
     kept: list[tuple[Held, list[int]]] = field(default_factory=list)
     compiled: tuple[str, ...] = ()  # the names of compiled modules, which ran without the compiler
+    has_cache: bool = False  # whether the model returned a cache of keys and values
 
     @property
     def keepers(self) -> list[tuple[Held, list[int]]]:
@@ -121,7 +122,11 @@ def _run(model: nn.Module, batch: Any, given: StepInputs, recorded: Recorded) ->
     parameters = [each for each in model.parameters() if each.requires_grad]
     optimizer = None if given.optimizer is None else _optimizer(given.optimizer, parameters)
     _note_known(recorder, model, batch, optimizer)
-    with recorder.recording():
+
+    def note_cache(_: nn.Module, __: object, output: Any) -> None:
+        recorded.has_cache = getattr(output, "past_key_values", None) is not None
+
+    with model.register_forward_hook(note_cache), recorder.recording():
         loss = loss_of(model, batch, given.loss)
         recorded.forward_end = len(recorder.operations)
         with unseen():
