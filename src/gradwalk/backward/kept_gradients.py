@@ -111,15 +111,7 @@ CHANGED = (
 
 
 class KeptGradient:
-    """A gradient as it was when it flowed.
-
-    Attributes:
-        version: How often it had been changed in place then.
-        summary: Its summary without the values; None while the values are there.
-        statistics: The numbers missing from ``summary``.
-        taken: Its 2-norm, on its device, if taken while the gradient flowed.
-        number: The value of a 0-dimensional gradient, once `norms` has read it; else None.
-    """
+    """A gradient as it was when it flowed."""
 
     __slots__ = ("_flowed", "_norm", "number", "statistics", "summary", "taken", "version")
 
@@ -138,13 +130,15 @@ class KeptGradient:
         """
         self._flowed = flowed
         self._norm: float | None = _NOT_TAKEN
+        # The value of a 0-dimensional gradient, once `norms` has read it; else None.
         self.number: float | None = None
-        self.summary = summary
-        self.statistics = statistics
+        self.summary = summary  # its summary without the values; None while the values are there
+        self.statistics = statistics  # the numbers missing from ``summary``
+        # Its 2-norm, on its device, if taken while the gradient flowed.
         self.taken = norm if statistics is None else statistics.norm
         if version is None:
             version = 0 if flowed is None else version_of(flowed)
-        self.version = version
+        self.version = version  # how often it had been changed in place then
 
     @property
     def tensor(self) -> torch.Tensor | None:

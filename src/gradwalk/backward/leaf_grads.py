@@ -34,26 +34,20 @@ class Moment(NamedTuple):
 
 
 class GradTimeline:
-    """The ``.grad`` of one tensor through a backward pass.
-
-    Attributes:
-        node: The node that accumulates into the tensor, or the node that made it.
-        tensor: Returns the tensor, or None once it is gone.
-        moments: The states of ``.grad``, in step order; the first is from before the pass.
-        now: The index of the tensor's current moment.
-    """
+    """The ``.grad`` of one tensor through a backward pass."""
 
     __slots__ = ("_name_of", "moments", "node", "now", "tensor")
 
     def __init__(
         self, node: int, name_of: Callable[[int], str], tensor: Callable[[], torch.Tensor | None]
     ) -> None:
-        self.node = node
+        self.node = node  # the node that accumulates into the tensor, or the node that made it
         self._name_of = name_of
-        self.tensor = tensor
+        self.tensor = tensor  # returns the tensor, or None once it is gone
         found = tensor()
+        # The states of ``.grad``, in step order; the first is from before the pass.
         self.moments = [_EMPTY if found is None else _moment(0, found)]
-        self.now = 0
+        self.now = 0  # the index of the tensor's current moment
 
     @property
     def name(self) -> str:
@@ -288,26 +282,23 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 class LeafGrads:
-    """Every ``.grad`` that a backward pass may change.
-
-    Attributes:
-        timelines: One per leaf, and per intermediate tensor that retains its gradient.
-        inner: One per leaf outside the graph that a node may accumulate into by an inner backward
-            pass (reentrant checkpoint).
-        fixed: A clause on why seeking leaves every ``.grad`` unchanged; None while it moves them.
-    """
+    """Every ``.grad`` that a backward pass may change."""
 
     def __init__(self, captured: Capture, inputs: Iterable[torch.Tensor] = ()) -> None:
         """Record every ``.grad`` before a pass, which may accumulate into ``inputs`` only."""
         asked = {id(tensor) for tensor in inputs}
+        # A clause on why seeking leaves every ``.grad`` unchanged; None while it moves them.
         self.fixed: str | None = None
         name_of = functools.partial(_name_of, captured)
         leaves = list(captured.leaves())
+        # One per leaf, and per intermediate tensor that retains its gradient.
         self.timelines = [GradTimeline(i, name_of, _always(leaf)) for i, leaf in leaves]
         for (i, _), reference in captured.tensors.items():
             tensor = reference()
             if tensor is not None and (tensor.retains_grad or id(tensor) in asked):
                 self.timelines.append(GradTimeline(i, name_of, weakref.ref(tensor)))
+        # One per leaf outside the graph that a node may accumulate into by an inner backward pass
+        # (reentrant checkpoint).
         self.inner: list[GradTimeline] = []
         self._inner_by_node: dict[int, list[GradTimeline]] = {}
         self._add_inner(captured)

@@ -44,14 +44,7 @@ _here = threading.local()  # the same, in the thread that started it
 
 
 class Observer:
-    """Observes every backward pass through some nodes until it is closed.
-
-    Attributes:
-        runs: How many passes were seen.
-        last: The last completed pass; while there is none, the running one; None before any.
-        fault: A sentence if observing failed. The user's backward continues.
-        compiled: Whether compiled autograd ran a pass, as one program without visible steps.
-    """
+    """Observes every backward pass through some nodes until it is closed."""
 
     def __init__(
         self,
@@ -68,9 +61,12 @@ class Observer:
         it is a bound method. ``on_begin``: called when a pass through the graph starts, before it
         changes a ``.grad`` except an output's. Held like ``on_end``.
         """
-        self.runs = 0
+        self.runs = 0  # how many passes were seen
+        # The last completed pass; while there is none, the running one; None before any.
         self.last: RecordedRun | None = None
+        # A sentence if observing failed. The user's backward continues.
         self.fault: str | None = None
+        # Whether compiled autograd ran a pass, as one program without visible steps.
         self.compiled = False
         self._nodes = nodes
         self._roots = roots

@@ -236,15 +236,13 @@ class RecordedPass:
     that retain theirs): with the cursor at k, each is what the engine had after k steps, bit for
     bit. Seeking changes no ``.grad`` if the pass was only watched, or if something else has changed
     one since.
-
-    Attributes:
-        cursor: The number of completed steps; `seek` moves it.
     """
 
     def __init__(self, captured: Capture, run: RecordedRun) -> None:
         """Start at the end of a run that is over; at its start if it stopped with an error."""
         self.captured = captured
         self.run = run
+        # The number of completed steps; `seek` moves it.
         self.cursor = 0 if run.grads is not None and run.state == "stopped" else run.total
 
     @property

@@ -187,20 +187,7 @@ class Step(NamedTuple):
 
 
 class RecordedRun:
-    """One backward pass through the graph.
-
-    Attributes:
-        number: The number of the pass, from 1.
-        state: "running", "done", or "stopped" if an exception ended it.
-        keeps_graph: Whether it retains the graph's buffers.
-        once: Whether it cannot: compiled code in it can run only once.
-        grads: The ``.grad`` that the pass changed, if gradwalk started it; None if it was only
-            watched.
-        seeds: The gradients it started from, one per output, if gradwalk started it.
-        error: The exception that ended it, in words, if gradwalk started it.
-        failed: The node that raised it, if any.
-        operations: The operations of custom backwards by node id, if they were recorded.
-    """
+    """One backward pass through the graph."""
 
     def __init__(
         self,
@@ -212,15 +199,19 @@ class RecordedRun:
         padding: frozenset[int] = frozenset(),
         leaf_inputs: LeafInputs | None = None,
     ) -> None:
-        self.number = 0
+        self.number = 0  # the number of the pass, from 1
         self.max_bytes = max_bytes
+        # "running", "done", or "stopped" if an exception ended it.
         self.state: Literal["running", "done", "stopped"] = "running"
-        self.keeps_graph = True
-        self.once = once
+        self.keeps_graph = True  # whether it retains the graph's buffers
+        self.once = once  # whether it cannot: compiled code in it can run only once
+        # The ``.grad`` that the pass changed, if gradwalk started it; None if it was only watched.
         self.grads = grads
-        self.seeds = seeds
+        self.seeds = seeds  # the gradients it started from, one per output, if gradwalk started it
+        # The exception that ended it, in words, if gradwalk started it.
         self.error: str | None = None
-        self.failed: int | None = None
+        self.failed: int | None = None  # the node that raised it, if any
+        # The operations of custom backwards by node id, if they were recorded.
         self.operations: dict[int, Operations] = {}
         self._touched = frozenset[int]() if grads is None else grads.nodes
         self._padding = padding

@@ -154,19 +154,15 @@ def _path(
 
 
 class Along:
-    """Derivatives along the edges of a graph, each worked out once: many leaves share them.
-
-    Attributes:
-        captured: The graph.
-        run: The backward pass that is shown, for what it started from; None before the first,
-            when outputs count as started from 1.
-        factors: The panel's description of each edge that was asked for.
-    """
+    """Derivatives along the edges of a graph, each worked out once: many leaves share them."""
 
     def __init__(self, captured: Capture, run: RecordedRun | None) -> None:
-        self.captured = captured
+        self.captured = captured  # the graph
+        # The backward pass that is shown, for what it started from; None before the first, when
+        # outputs count as started from 1.
         self.run = run
         self._hops: dict[tuple[int, int], list[Hop]] = {}
+        # The panel's description of each edge that was asked for.
         self.factors: dict[Hop, FactorModel] = {}
         self._formulas: dict[int, dict[int, FormulaModel]] = {}
         self._derivatives: dict[Hop, torch.Tensor | None] = {}

@@ -16,9 +16,6 @@ _T = TypeVar("_T")
 class Guarded:
     """Builds parts, and collects the failures.
 
-    Attributes:
-        failed: The parts that could not be built, and why. Building a part again clears its entry.
-
     Example::
 
         >>> parts = Guarded()
@@ -28,6 +25,7 @@ class Guarded:
         'formula'
     """
 
+    # The parts that could not be built, and why. Building a part again clears its entry.
     failed: list[FailedModel] = field(default_factory=list)
 
     def build(self, part: str, made_by: Callable[[], _T], instead: _T) -> _T:

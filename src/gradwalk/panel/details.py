@@ -152,15 +152,12 @@ SAVED_NAMES: Hook[Callable[[Annotated, int], Sequence[str]]] = Hook()
 
 
 class DetailParts(Guarded):
-    """The parts of one node's details that are the same at every cursor, each built once.
-
-    Attributes:
-        fixed: What `_fixed` returned; None before.
-    """
+    """The parts of one node's details that are the same at every cursor, each built once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._built: dict[tuple[str, bool], Any] = {}
+        # What `_fixed` returned; None before.
         self.fixed: tuple[DetailsModel, torch.Tensor | None] | None = None
 
     def build(
@@ -177,17 +174,12 @@ class DetailsReader:
     """Caches what the details of several nodes share, or of one node at several cursors.
 
     It holds the tensors it has read, so use it for one call and do not keep it.
-
-    Attributes:
-        captured: The graph, and the autograd nodes and tensors behind it.
-        summaries: The cached summaries of tensors.
-        along: The derivatives along edges.
     """
 
     def __init__(self, captured: Annotated, run: RecordedRun | None) -> None:
-        self.captured = captured
-        self.summaries = Summaries()
-        self.along = Along(captured, run)
+        self.captured = captured  # the graph, and the autograd nodes and tensors behind it
+        self.summaries = Summaries()  # the cached summaries of tensors
+        self.along = Along(captured, run)  # the derivatives along edges
         self._parts: tuple[int, DetailParts] = -1, DetailParts()
 
     def parts_of(self, node: int) -> DetailParts:

@@ -199,14 +199,10 @@ def _leads_to_record(value: Any) -> bool:
 
 
 class _Rows:
-    """Turns columns into records.
-
-    Attributes:
-        left: Number of further values to accept; None for any number.
-    """
+    """Turns columns into records."""
 
     def __init__(self, left: int | None) -> None:
-        self.left = left
+        self.left = left  # number of further values to accept; None for any number
         self._spend(0)
 
     def of(self, value: Any) -> Any:

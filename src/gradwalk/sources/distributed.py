@@ -45,16 +45,13 @@ class DistributedLeaves:
     """The leaves that several processes share, or several names of one module.
 
     FSDP2 shards them; DistributedDataParallel replicates them.
-
-    Attributes:
-        parallel: Node of a leaf -> what reduces its gradient.
-        tied: Node of a leaf with several names in a module -> these names.
     """
 
     def __init__(self, captured: Annotated, names: Names) -> None:
         self._captured = captured
         self._sharded: dict[int, Sharded] = {}
         self._replicated: dict[int, weakref.ref[DistributedDataParallel]] = {}
+        # Node of a leaf with several names in a module -> these names.
         self.tied: dict[int, list[str]] = {}
         outermost = {id(each.outermost): each.outermost for each in captured.annotations.values()}
         for reference in outermost.values() if is_distributed() else ():
@@ -70,6 +67,7 @@ class DistributedLeaves:
                 self._sharded[node] = sharded
             elif id(leaf) in names.replicated:
                 self._replicated[node] = names.replicated[id(leaf)]
+        # Node of a leaf -> what reduces its gradient.
         self.parallel: dict[int, Parallel] = {
             **dict.fromkeys(self._replicated, "DDP"),
             **dict.fromkeys(self._sharded, "FSDP2"),

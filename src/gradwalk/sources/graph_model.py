@@ -52,12 +52,9 @@ def graph_model(
 ) -> GraphModel:
     """Convert a captured graph to its wire model.
 
-    Returns plain JSON values; ``nodes[i]`` has id ``i``. Edges that carry gradients come first, in
-    the order of the graph without annotations. ``graph``: a graph from `gradwalk.capture`, with or
-    without annotations. ``boxes``: the boxes of operations outside of modules, in checkpointed
-    regions and in compiled code, instead of their namespaces; None draws a node beside its
-    consumer. ``changed``: the leaves that have changed since operations used them (True), or may
-    have (None).
+    ``nodes[i]`` has id ``i``. Edges that carry gradients come first, in the order of the graph
+    without annotations. ``boxes`` replace namespaces; None draws a node beside its consumer.
+    ``changed``: the leaves that have changed since operations used them (True), or may have (None).
     """
     inferred = namespaces or {}
     spaces: dict[int, str | None] = {**inferred, **(boxes or {})}
@@ -84,7 +81,21 @@ def graph_model(
         }
         for node, data in attributes(graph).items()
     ]
-    edges: list[EdgeModel] = [
+    return {
+        "static": bool(graph.graph.get("static", False)),
+        "modules": modules or modules_model({}),
+        "nodes": nodes,
+        "edges": sorted(_edges(graph), key=drawing_order(nodes)),
+        "roots": _roots(graph),
+        "checkpoints": checkpoints or [],
+        "derivatives": [{"node": node, "of": of} for node, of in dict.fromkeys(derivatives)],
+        "ranks": None,
+        "plan": None,
+    }
+
+
+def _edges(graph: nx.MultiDiGraph) -> list[EdgeModel]:
+    return [
         {
             "source": source,
             "target": target,
@@ -98,26 +109,16 @@ def graph_model(
         for target, between in following.items()
         for data in between.values()
     ]
-    edges.sort(key=drawing_order(nodes))  # stable
-    roots: list[RootModel] = []
+
+
+def _roots(graph: nx.MultiDiGraph) -> list[RootModel]:
     given = graph.graph.get("root_names")  # of a static graph
-    for i, (node, output_nr) in enumerate(graph.graph["roots"]):
+    roots: list[RootModel] = []
+    for i, (node, nr) in enumerate(graph.graph["roots"]):
         outputs = graph.nodes[node]["outputs"]
-        name = outputs[output_nr]["name"] if output_nr < len(outputs) else None
-        name = name if given is None else given[i]
-        roots.append({"node": node, "output_nr": output_nr, "name": name})
-    static = bool(graph.graph.get("static", False))
-    return {
-        "static": static,
-        "modules": modules or modules_model({}),
-        "nodes": nodes,
-        "edges": edges,
-        "roots": roots,
-        "checkpoints": checkpoints or [],
-        "derivatives": [{"node": node, "of": of} for node, of in dict.fromkeys(derivatives)],
-        "ranks": None,
-        "plan": None,
-    }
+        name = outputs[nr]["name"] if nr < len(outputs) else None
+        roots.append({"node": node, "output_nr": nr, "name": given[i] if given else name})
+    return roots
 
 
 def modules_model(classes: Mapping[str, str]) -> ModulesModel:

@@ -65,15 +65,12 @@ class LiveDrawing:
 
     Modules and values are stored by the ids of the closed graph. Opening a node changes the ids of
     the drawing, and the public members use these.
-
-    Attributes:
-        opening: The graph with its open nodes.
-        shared: The leaves that several processes have together, or several modules.
     """
 
     def __init__(self, closed: Annotated, names: Names, passes: LivePasses, max_bytes: int) -> None:
         """Begin with every node closed; ``max_bytes`` of tensors inside each node are kept."""
-        self.opening = Opening(closed, max_bytes)
+        self.opening = Opening(closed, max_bytes)  # the graph with its open nodes
+        # The leaves that several processes have together, or several modules.
         self.shared = DistributedLeaves(closed, names)
         self._passes = passes
         self._closed = closed

@@ -183,12 +183,7 @@ def _holds(reference: weakref.ref[torch.Tensor]) -> bool:
 
 
 class LivePasses:
-    """The passes through one graph since `follow` was called.
-
-    Attributes:
-        freed: Ids of the nodes whose saved tensors are gone.
-        shown: The pass that is shown; None before any.
-    """
+    """The passes through one graph since `follow` was called."""
 
     def __init__(
         self, captured: Capture, max_bytes: int, freed: Iterable[int] | None = None
@@ -196,8 +191,8 @@ class LivePasses:
         """Begin before the first pass. Without ``freed``, look which nodes have been freed."""
         if freed is None:
             freed = (i for i, node in enumerate(captured.nodes) if is_freed(node))
-        self.freed = set(freed)
-        self.shown: RecordedPass | None = None
+        self.freed = set(freed)  # ids of the nodes whose saved tensors are gone
+        self.shown: RecordedPass | None = None  # the pass that is shown; None before any
         self._captured = captured
         self._max_bytes = max_bytes
         self._observer: Observer | None = None

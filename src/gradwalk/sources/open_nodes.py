@@ -58,18 +58,13 @@ class Opening:
 
     Compiled nodes can always be opened. Nodes of custom Functions and of reentrant checkpoints can
     be opened if the shown pass has recorded the operations that they ran.
-
-    Attributes:
-        captured: The graph as it is drawn now.
-        inside: The contents of the open nodes.
-        places: The place of each node that is inside another.
     """
 
     def __init__(self, closed: Annotated, max_bytes: int) -> None:
         """Begin with every node of ``closed`` closed; keep ``max_bytes`` of each inside."""
-        self.captured = closed
-        self.inside: dict[int, Inside] = {}
-        self.places: dict[int, InnerNode] = {}
+        self.captured = closed  # the graph as it is drawn now
+        self.inside: dict[int, Inside] = {}  # the contents of the open nodes
+        self.places: dict[int, InnerNode] = {}  # the place of each node that is inside another
         self._closed = closed
         self._max_bytes = max_bytes
         self._openers = opened_by(closed.nodes)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ..backward.function_calls import is_recorded
 from ..backward.kept_gradients import DEFAULT_BUDGET
 from ..backward.record import Recording
+from ..backward.recorded_pass import RecordedPass
 from ..backward.recorded_run import RecordedRun
 from ..graph.adjacency import collector_paused
-from ..graph.capture import Capture, capture_nodes
+from ..graph.capture import capture_nodes
 from ..graph.names import Names, read_names
 from ..graph.outputs import read_given
 from ..static.capture_static import capture_static
@@ -42,24 +43,14 @@ def read_source(
 ) -> GraphSource:
     """Capture the user's outputs, a static graph or one `Recording`, without hooks.
 
-    Args:
-        given: As for `gradwalk.GraphWidget`.
-        called: The user's names for tensors and modules.
-        caller: The public name to use in messages.
-        named: Whether the user gave the names.
-        infer: Whether to infer constants and cuts; None does so in graphs of up to 2,000 nodes.
-        max_bytes: The most bytes of gradients to keep for each pass.
-        max_nodes: The most autograd nodes; None for any number.
-
-    Raises:
-        TypeError: An output carries no graph, is given beside a static graph, or names are given
-            with a static graph.
-        ValueError: No output was given, one does not require grad, or there are too many nodes.
+    ``named``: whether the user gave the names ``called``. ``infer``: whether to infer constants and
+    cuts; None does so in graphs of up to 2,000 nodes. ``max_bytes`` of gradients are kept of each
+    pass. Raises what `gradwalk.GraphWidget` raises.
     """
-    recording = given[0] if len(given) == 1 and isinstance(given[0], Recording) else None
+    recording = _only_recording(given)
     with collector_paused(), unseen():
         if recording is not None:
-            plain = recording._pass.captured
+            plain = recording.captured
         else:
             read = read_given(given, caller)
             if not isinstance(read, list):
@@ -74,8 +65,13 @@ def read_source(
             infer = len(plain.nodes) <= MOST_INFERRED
         captured = annotate(plain, called, infer=infer)
         subject = LiveGraph(captured, called, max_bytes)
-    subject.recording = None if recording is None else recording._pass
+    subject.recording = recording
     return subject
+
+
+def _only_recording(given: tuple[Any, ...]) -> RecordedPass | None:
+    """Return the pass of the `Recording` that was given alone."""
+    return given[0]._pass if len(given) == 1 and isinstance(given[0], Recording) else None
 
 
 def capture(
@@ -83,22 +79,21 @@ def capture(
 ) -> nx.MultiDiGraph:
     """Return the autograd graph behind some tensors, as a networkx graph.
 
-    One graph node per autograd ``Node``; an AccumulateGrad and the leaf tensor it accumulates into
-    are one node of kind ``"leaf"``. The walk is iterative and reads metadata only: no gradient,
-    random state or tensor is touched, and it works after the buffers were freed.
+    One graph node per autograd ``Node``; an AccumulateGrad and its leaf tensor are one node of kind
+    "leaf". It reads metadata only: no gradient, random state or tensor is touched, and it works
+    after the buffers were freed.
 
     Args:
-        *outputs (Outputs | Program | Recording): Tensors that require grad, ``GradientEdge`` or
-            autograd ``Node`` objects, any number, also in lists, tuples and dicts. Or one static
-            graph from ``torch.export.export`` or ``torch.fx.symbolic_trace``; or one `Recording`,
-            for its graph.
+        *outputs (Outputs | Program | Recording): Tensors that require grad, gradient edges or
+            autograd nodes, any number, also in lists, tuples and dicts. Or one static graph from
+            torch.export or torch.fx, or one `Recording`.
         names (TensorNames, optional): Names of tensors: a mapping from names to tensors or modules
             (whose parameters get dotted names), or one module. None takes the names that the
             outputs have in a dict.
         opened (bool, optional): Whether to include the backward program of each
-            ``CompiledFunctionBackward``, as it was before the backend fused it. For a recording,
-            this also includes the recorded operations of custom functions and reentrant
-            checkpoints. gradwalk compiles and runs nothing for it. Default: ``False``.
+            ``CompiledFunctionBackward``, as it was before fusion, and the operations that a
+            recording has of custom functions and reentrant checkpoints. Nothing is compiled or run.
+            Default: ``False``.
 
     Returns:
         A ``networkx.MultiDiGraph``. Nodes are numbered breadth-first from the outputs. Edges point
@@ -106,55 +101,45 @@ def capture(
 
         Node attributes: ``kind`` ("op" or "leaf"), ``op`` (the class name, "MulBackward0"),
         ``name``, ``shape`` (tuple), ``dtype`` and ``device`` (as torch prints them) of its first
-        output, ``requires_grad``, ``is_leaf``, ``sequence_nr`` (torch's own), ``outputs`` (one dict
-        per output: ``output_nr``, ``name``, ``shape``, ``dtype``, ``device``),
-        ``no_grad_inputs`` (one dict per operand that needs no gradient: ``arg_nr``,
-        ``argument``) and ``checkpoint`` (the number of the innermost checkpointed region that it
-        runs in, which runs forward again in backward; None outside of any).
+        output, ``requires_grad``, ``is_leaf``, ``sequence_nr`` (torch's own), ``outputs`` (a dict
+        each: ``output_nr``, ``name``, ``shape``, ``dtype``, ``device``), ``no_grad_inputs`` (a
+        dict for each operand that needs no gradient: ``arg_nr``, ``argument``) and ``checkpoint``
+        (the number of the innermost checkpointed region, which backward recomputes; None outside).
+        Nodes that are alike share these lists: assign new ones rather than changing them.
 
-        Nodes that are alike share the lists under ``outputs`` and ``no_grad_inputs``: read them,
-        and assign new ones rather than changing them.
+        Edge attributes: ``arg_nr`` (an index of the source's ``next_functions``), ``argument``
+        (its name, "self", "mat2"; None where torch names none), ``output_nr`` of the target.
 
-        Edge attributes: ``arg_nr`` (the position of the source's argument, an index of its
-        ``next_functions``), ``argument`` (its name, "self", "mat2", or None where torch names
-        none), ``output_nr`` (which output of the target).
+        What ran under `gradwalk.watch` also has ``source`` ("file:line"), ``namespace`` (the
+        module, "encoder/layers/0/linear1"; "" for the outermost), ``call`` (the forward function)
+        and ``inplace``, and edges a ``kind``. After the autograd nodes come others: of kind
+        "constant", an operand that needs no grad (with ``value``, its numbers as text if it is
+        small); "cut", one that lost its gradient on the way (``how``: "detach", "no_grad", ...);
+        and "outside", the tensor of another graph that a cut began at. Edges of kind "constant"
+        lead to the first two, and edges of kind "cut" from a cut to its source; all others are of
+        kind "gradient". The new ones may have an ``arg_nr`` of None.
 
-        When the forward pass, or a part of it, ran under `gradwalk.watch`, nodes also have
-        ``source`` ("file:line"), ``namespace`` (the module, "encoder/layers/0/linear1"; "" for the
-        outermost), ``call`` (the forward function) and ``inplace``, and edges a ``kind``. After the
-        autograd nodes come others: of kind "constant", an operand that needs no grad (with
-        ``value``, its numbers as text if it is small); of kind "cut", one that lost its gradient on
-        the way (``how``: "detach", "no_grad", ...); and of kind "outside", the tensor of another
-        graph that a cut began at. Edges of kind "constant" lead to the first two, and edges of kind
-        "cut" from a cut to its source; all others are of kind "gradient". The new ones may have an
-        ``arg_nr`` of None.
-
-        With ``opened``, after the autograd nodes come nodes of kind "call": the calls of the
-        backward programs, or the operations that ran, each with ``inside`` (its node's id), ``op``
-        ("aten.mm.default"), ``called`` (the call with its arguments), ``fx_name``, ``namespace``
-        and ``source`` as above, of the forward call that it is the backward of, ``seq_nr`` (the
-        number of that call in the forward pass) and ``recomputed`` (whether it is a call of the
-        forward pass, put into backward). Edges of kind "gradient" lead from the compiled node to
-        the calls that take its gradients, from call to call, and from calls to the node's own next
-        functions. On an edge to a call, ``argument`` names the argument of that call that takes the
-        tensor, ``output_nr`` is its operand number, and ``arg_nr`` says which of several
-        tensors it is. Edges of kind "constant" lead from calls to saved tensors, and to calls that
-        use saved tensors only. The saved tensors are constants at the end, also with ``inside``.
-        The compiled node keeps its own edges. A node that cannot be opened has ``closed``, a
-        sentence that says why.
+        With ``opened``, nodes of kind "call" follow: the calls of the backward programs, or the
+        operations that ran, each with ``inside`` (its node's id), ``op`` ("aten.mm.default"),
+        ``called`` (with its arguments), ``fx_name``, ``namespace``, ``source`` and ``seq_nr`` (the
+        number) of the forward call that it is the backward of, and ``recomputed`` (whether it is
+        a call of the forward pass). "gradient" edges lead from the node to the calls that take its
+        gradients, from call to call, and from calls to the node's own next functions. On an edge to
+        a call, ``argument`` and ``output_nr`` are its operand, and ``arg_nr`` says which of several
+        tensors that is. "constant" edges lead from calls to saved tensors, which come last with
+        ``inside``, and to calls that use these only. The node keeps its own edges. One that cannot
+        be opened has ``closed``, a sentence that says why.
 
         A node of a static graph has ``fx_name``, ``called`` and ``numbers``, too: its name and its
         call in the program, and the numbers that it has in place of operands.
 
         Graph attributes: ``roots``, a list of (node, output_nr) in the order given, and
-        ``torch_version``; where ``torch.func`` runs the program, ``transforms``, such as
-        ["vmap over 2", "grad"], the outermost first; where `gradwalk.watch` saw
-        ``torch.autograd.grad`` or ``backward`` with ``create_graph=True``, ``derivatives``, a list
-        of (node, node): the first gave the derivative of what the second gave.
+        ``torch_version``; within ``torch.func``, ``transforms``, the outermost first, such as
+        ["vmap over 2", "grad"]; where `gradwalk.watch` saw ``create_graph=True``, ``derivatives``,
+        a list of (node, node): the first gave the derivative of what the second gave.
 
     Raises:
-        TypeError: An output's type carries no autograd graph, or ``names`` is not a mapping or
-            module.
+        TypeError: An output carries no autograd graph, or ``names`` is no mapping or module.
         ValueError: No output was given, or one does not require grad.
 
     Example::
@@ -168,17 +153,19 @@ def capture(
         >>> list(graph.edges(data="argument"))
         [(0, 1, 'self')]
     """
-    recording = outputs[0] if len(outputs) == 1 and isinstance(outputs[0], Recording) else None
-    called = read_names(names, "capture")
-    if recording is not None:
-        plain: Capture = recording._pass.captured
+    return _captured(outputs, read_names(names, "capture"), opened)
+
+
+def _captured(outputs: tuple[Any, ...], called: Names, opened: bool) -> nx.MultiDiGraph:
+    run = None
+    if (recording := _only_recording(outputs)) is not None:
+        plain, run = recording.captured, recording.run
     else:
         given = read_given(outputs, "capture")
         if not isinstance(given, list):
             return capture_static(given).graph
         plain = capture_nodes(given, called)
     captured = annotate(plain, called, infer=False)
-    run = None if recording is None else recording._pass.run
     drawn = _opened(captured, run) if opened else captured.drawn
     if captured.derivatives:
         drawn.graph["derivatives"] = list(dict.fromkeys(pairs(captured.derivatives)))

@@ -29,14 +29,10 @@ _SEEN = {"source", "namespace", "call", "inplace"}
 
 
 class SavedGraph(ReadOnlySource):
-    """The contents of a file; see `gradwalk.sources.graph_source.GraphSource`.
-
-    Attributes:
-        saved: The contents of the file.
-    """
+    """The contents of a file; see `gradwalk.sources.graph_source.GraphSource`."""
 
     def __init__(self, saved: SavedGraphModel) -> None:
-        self.saved = saved
+        self.saved = saved  # the contents of the file
         self.drawn = graph_from_data(with_drawn(saved["graph"], saved["network"]))
         self.graph = _autograd_part(_of_shown_rank(self.drawn))
         self.cursor = saved["cursor"]

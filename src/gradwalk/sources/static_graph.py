@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 
 class StaticGraph(ReadOnlySource):
-    """A static graph; see `gradwalk.sources.graph_source.GraphSource`.
-
-    Attributes:
-        captured: The graph.
-    """
+    """A static graph; see `gradwalk.sources.graph_source.GraphSource`."""
 
     direction = "up"  # so that its data flows down
     is_watched = False
@@ -41,7 +37,7 @@ class StaticGraph(ReadOnlySource):
     run: RunModel | None = None
 
     def __init__(self, captured: StaticCapture) -> None:
-        self.captured = captured
+        self.captured = captured  # the graph
         self.graph, self.drawn = captured.graph, captured.drawn
         self.steps: list[StepModel] = []
 

@@ -181,44 +181,21 @@ _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
 
 
 def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph, list[Node]]:
-    """Return a static graph of torch.fx or torch.export as a networkx graph.
+    """Return a static graph as a networkx graph, and the fx nodes in the order of its nodes.
 
     There is one graph node per fx node except fx's "output", whose arguments are the roots. Edges
     point from a node to its inputs, as gradients would flow. Nodes are numbered breadth-first from
     the outputs. Nodes that no output needs follow, and last those that are the same in each call:
-    buffers and constants. The graphs that control flow runs (``cond``, ``while_loop``, ``map``,
-    parts under ``torch.no_grad``) are entered: edges lead from the call to their results, and from
-    them to the call's arguments.
+    buffers and constants. In ``entered`` control flow (``cond``, ``while_loop``, ``map``, parts
+    under ``torch.no_grad``) edges lead from the call to the results of its graphs, and from them to
+    the call's arguments.
 
-    Args:
-        program: A result of ``torch.fx.symbolic_trace`` or ``torch.export.export``.
-        entered: Its entered control flow.
-
-    Returns:
-        A ``networkx.MultiDiGraph``, and the fx nodes, ``nodes[i]`` being node ``i`` of the graph.
-        It has the attributes that `gradwalk.capture` describes, read from the graph alone, and None
-        for unknown ones:
-
-        ``kind`` is "op" for calls of the program, "leaf" for its inputs and parameters, and
-        "constant" for other inputs. ``op`` of the latter two is "placeholder", "parameter",
-        "buffer", "constant" or "subgraph" (of control flow with unknown inputs). Otherwise it is
-        the callee: "aten.conv2d.default", "max_pool2d", or a module's class. ``name`` is the name
-        of an input, "x", or the path of a parameter or called module, "conv1". ``shape``, ``dtype``
-        and ``device`` come from the node's ``meta``; a shape with symbols in it is None.
-        ``requires_grad`` is known only for inputs, and ``is_leaf`` is True for input tensors.
-        ``no_grad_inputs`` is empty: a static graph does not say what needs a gradient.
-        ``sequence_nr`` is the node's place in fx's own list, the order in which it runs.
-
-        Additional attributes: ``fx_name`` is fx's own name of the node, "conv2d_1". ``called`` is
-        the call with its arguments, "aten.relu.default(conv2d_1)". ``numbers`` has a dict with
-        ``arg_nr``, ``argument`` and ``value`` for each number that replaces a tensor in an
-        operation of torch.export. ``source`` is the user's line, "net.py:7". ``namespace`` is the
-        path of the module, "encoder/layers/0", None for the outermost; nodes of control flow have
-        a part for their box, "encoder/torch.cond: if true".
-
-        Graph attributes: ``roots``; ``root_names``, for each root its change, "updated
-        bn.running_mean", or None for a returned value; ``torch_version``; ``static``, which is
-        True; and ``made_by``, "torch.export" or "torch.fx".
+    The attributes are those of `gradwalk.capture`, None where unknown. ``kind`` is "op" for calls,
+    "leaf" for inputs and parameters, else "constant". ``op`` is the callee, or "placeholder",
+    "parameter", "buffer", "constant" or "subgraph" (of control flow with unknown inputs). ``shape``
+    is None with symbols in it. ``sequence_nr`` is the place in fx's own list. ``namespace`` has a
+    part for each box of control flow, "encoder/torch.cond: if true". ``root_names`` has for each
+    root its change, "updated bn.running_mean", or None for a returned value.
 
     Example::
 
@@ -248,11 +225,17 @@ def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph
         if described[node]["kind"] == "constant":
             described[node]["kind"] = "leaf"
     ordered = sorted(described, key=lambda node: described[node]["kind"] == "constant")  # stable
-    ids = {node: i for i, node in enumerate(ordered)}
-    places = {node: i for i, node in enumerate(sources)}
     import networkx as nx  # noqa: PLC0415  slow to import
 
-    graph = nx.MultiDiGraph()
+    ids = {node: i for i, node in enumerate(ordered)}
+    graph = nx.MultiDiGraph(
+        roots=[(ids[node], 0) for node in roots],
+        root_names=[source.changes.get(node.name) for node in roots],
+        torch_version=str(torch.__version__),
+        static=True,
+        made_by=source.made_by,
+    )
+    places = {node: i for i, node in enumerate(sources)}
     for node, i in ids.items():
         graph.add_node(i, **described[node], sequence_nr=places[node])
     for node, i in ids.items():
@@ -264,11 +247,6 @@ def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph
             else:
                 number = {"arg_nr": nr, "argument": argument, "value": str(value)}
                 graph.nodes[i]["numbers"].append(number)
-    graph.graph["roots"] = [(ids[node], 0) for node in roots]
-    graph.graph["root_names"] = [source.changes.get(node.name) for node in roots]
-    graph.graph["torch_version"] = str(torch.__version__)
-    graph.graph["static"] = True
-    graph.graph["made_by"] = source.made_by
     return graph, ordered
 
 
@@ -347,8 +325,7 @@ def _breadth_first(
         new = [each for _, each in takes[node] if isinstance(each, Node) and each not in order]
         order.update(dict.fromkeys(new))
         waiting += dict.fromkeys(new)
-    order.update(dict.fromkeys(takes))
-    return list(order)
+    return list(order | dict.fromkeys(takes))
 
 
 def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:

@@ -15,17 +15,11 @@ _NOT_SPARSE = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class DataSheet:
-    """The peak rates of a device, with dense matrices.
+    """The peak rates of a device, with dense matrices."""
 
-    Attributes:
-        name: Its name, "NVIDIA H100".
-        flops: Floating-point operations per second by dtype.
-        bandwidth: Bytes per second that its memory moves.
-    """
-
-    name: str
-    flops: dict[torch.dtype, float]
-    bandwidth: float
+    name: str  # its name, "NVIDIA H100"
+    flops: dict[torch.dtype, float]  # floating-point operations per second by dtype
+    bandwidth: float  # bytes per second that its memory moves
 
 
 def data_sheet(name: str) -> DataSheet:

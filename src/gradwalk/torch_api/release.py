@@ -68,16 +68,12 @@ def empty(held: list[Any], _freeing: Any = threading.local()) -> None:  # noqa: 
 
 
 class Below:
-    """Holds the successors of a node as long as the node lives.
-
-    Attributes:
-        nodes: The successors.
-    """
+    """Holds the successors of a node as long as the node lives."""
 
     __slots__ = ("nodes",)
 
     def __init__(self, nodes: list[Node | None]) -> None:
-        self.nodes = nodes
+        self.nodes = nodes  # the successors
 
     # Bound here, because the interpreter clears modules before it ends.
     def __del__(self, _empty: Callable[[list[Any]], None] = empty) -> None:

@@ -419,25 +419,21 @@ def _fill_from(summary: TensorSummary, only: _PartStatistics, count: int, repeat
 
 
 class _PartStatistics:
-    """Statistics of a part of a tensor, left on its device.
-
-    Attributes:
-        ends: Its smallest and its largest number, where numbers are ordered.
-        others: How many of them are not zero.
-        odd: How many are NaN, and how many infinite; None where it is known that none is.
-    """
+    """Statistics of a part of a tensor, left on its device."""
 
     def __init__(self, given: torch.Tensor) -> None:
         numbers = readable(given)
         # What float32 has is the same in float64, which takes twice as long to read.
         narrow = given if given.dtype is torch.float32 else numbers
         ordered = not numbers.is_complex() and numbers.dtype != torch.bool
+        # Its smallest and its largest number, where numbers are ordered.
         self.ends = narrow.aminmax() if ordered and numbers.numel() else None
-        self.others = narrow.count_nonzero()
+        self.others = narrow.count_nonzero()  # how many of them are not zero
         if not (numbers.is_floating_point() or numbers.is_complex()):
             numbers = numbers.to(torch.float64)
         self.norm = torch.linalg.vector_norm(numbers)
         self.total = numbers.sum()
+        # How many are NaN, and how many infinite; None where it is known that none is.
         self.odd = None
         if not numbers.is_cpu or not math.isfinite(self.norm.item()):  # elsewhere it would wait
             self.odd = torch.stack([numbers.isnan().sum(), numbers.isinf().sum()])

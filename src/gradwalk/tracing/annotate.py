@@ -214,16 +214,12 @@ def _seen(annotation: Annotation | None, shown: Callable[[SourceLine], str]) -> 
 
 
 class _Builder:
-    """Appends constants, cuts and outside tensors to a graph, each tensor once.
-
-    Attributes:
-        first: The id of the first extra node.
-        edges: (source, target, attributes) of the edges to them.
-    """
+    """Appends constants, cuts and outside tensors to a graph, each tensor once."""
 
     def __init__(self, captured: Capture, names: Names) -> None:
-        self.first = len(captured.nodes)
+        self.first = len(captured.nodes)  # the id of the first extra node
         self.added: list[dict[str, Any]] = []
+        # (source, target, attributes) of the edges to them.
         self.edges: list[tuple[int, int, dict[str, Any]]] = []
         self.extras: list[Extra] = []
         self._names = names
@@ -407,9 +403,6 @@ class ModuleRoots:
     inside it, and a path in ``agent.actor(x)`` starts with "actor". Modules that no variable holds
     get their class and a number.
 
-    Attributes:
-        variable: The variable that paths leave out; "" for none.
-
     Example::
 
         >>> ModuleRoots([], Names()).name_of(None)
@@ -425,6 +418,7 @@ class ModuleRoots:
             found[key] = names.place_of(module) if module is not None else None
         variables = {place[0] for place in found.values() if place is not None}
         is_one = len(variables) == 1 and None not in found.values()
+        # The variable that paths leave out; "" for none.
         self.variable = next(iter(variables)) if is_one else ""
         self._names: dict[int, str] = {}
         for key, place in found.items():

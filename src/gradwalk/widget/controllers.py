@@ -38,12 +38,9 @@ class Controller(Generic[_W]):
     """One concern of a widget. A subclass overrides the methods that it needs.
 
     The widget owns its controllers. They hold it weakly, so that only the user keeps it alive.
-
-    Attributes:
-        name: What `GraphWidget` finds it by, if it asks for it.
     """
 
-    name = ""
+    name = ""  # what `GraphWidget` finds it by, if it asks for it
 
     def __init__(self, widget: _W) -> None:
         self._widget = weakref.ref(widget)

@@ -325,17 +325,13 @@ AT_MOST_EVERY = 1 / 30  # seconds between two updates that are shown while the p
 
 
 class UpdateController(Controller[GraphTraits]):
-    """Puts graphs into the picture, one in place of the other.
-
-    Attributes:
-        sends_graph: Whether a change of the graph is sent: not where only its numbers differ.
-        has_run: Whether backward has run since the last update.
-    """
+    """Puts graphs into the picture, one in place of the other."""
 
     def __init__(self, widget: GraphTraits) -> None:
         super().__init__(widget)
+        # Whether a change of the graph is sent: not where only its numbers differ.
         self.sends_graph = True
-        self.has_run = True
+        self.has_run = True  # whether backward has run since the last update
         self._number = 0  # of updates
         self._drawn: Pictured | None = None  # what is in the picture
         self._drawn_at = 0.0

@@ -20,15 +20,11 @@ class InnerSteps:
 
     A place among them is a cursor, and after how many of the calls inside of the node that its last
     step ran; 0 of them after all of the step, which is when the node passes on.
-
-    Attributes:
-        steps: The steps of the pass.
-        nodes: The nodes of the graph, open ones with their calls.
     """
 
     def __init__(self, steps: Sequence[StepModel], nodes: Sequence[NodeModel]) -> None:
-        self.steps = steps
-        self.nodes = nodes
+        self.steps = steps  # the steps of the pass
+        self.nodes = nodes  # the nodes of the graph, open ones with their calls
         self._calls: dict[int, list[int]] = {}
         for node in nodes:
             if node["kind"] == "call" and node["inside"] is not None:

@@ -152,16 +152,12 @@ def amounts(label: str, unit: str, values: Mapping[int, float]) -> OverlayModel:
 
 
 class _NamedThings:
-    """The tensors and modules of a graph, by name.
-
-    Attributes:
-        nodes: The drawn nodes.
-        count: How many of them are autograd nodes, or all of a static graph.
-    """
+    """The tensors and modules of a graph, by name."""
 
     def __init__(self, source: GraphSource) -> None:
         model = source.model
-        self.nodes: list[NodeModel] = model["nodes"]
+        self.nodes: list[NodeModel] = model["nodes"]  # the drawn nodes
+        # How many of them are autograd nodes, or all of a static graph.
         self.count = len(source.graph)
         self._tensors: dict[str, list[int]] = {}
         for root in model["roots"]:
