@@ -65,10 +65,7 @@ def error_note(graph: nx.MultiDiGraph, run: RecordedRun, failed: int | None) -> 
 
 
 def first_nan(captured: Capture, run: RecordedRun) -> tuple[int, str] | None:
-    """Return the first node, in the engine's order, that made NaN or Inf from finite gradients.
-
-    Also a sentence about it; None without one.
-    """
+    """Return the first node that made NaN or Inf from finite gradients, and a sentence; or None."""
     steps = list(run.steps.values())
     passed = [kept for step in steps for kept in step.grad_inputs]
     are_odd = [norm is not None and not math.isfinite(norm) for norm in norms(passed)]

@@ -163,10 +163,7 @@ def is_recorded(node: Node) -> bool:
 def record_operations(
     captured: Capture, into: dict[int, Operations], max_bytes: int
 ) -> Iterator[None]:
-    """Record the operations of custom backwards within the block; restore the nodes afterwards.
-
-    Beyond ``max_bytes`` of large tensors only statistics are kept.
-    """
+    """Record the operations of custom backwards within the block, up to ``max_bytes`` of values."""
     replaced: list[Any] = []
     pass_ = _Pass(captured, GradientStore(max_bytes))
     try:

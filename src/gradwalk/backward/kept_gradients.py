@@ -124,10 +124,7 @@ class KeptGradient:
         statistics: Statistics | None = None,
         norm: torch.Tensor | None = None,
     ) -> None:
-        """Refer to a gradient, None if the budget was spent.
-
-        ``version`` defaults to the present one; ``norm`` is its 2-norm, if taken.
-        """
+        """Refer to a gradient with its 2-norm, if taken; None if the budget was spent."""
         self._flowed = flowed
         self._norm: float | None = _NOT_TAKEN
         # The value of a 0-dimensional gradient, once `norms` has read it; else None.
@@ -341,11 +338,7 @@ class GradientStore:
     def keep_padded(
         self, grad: torch.Tensor | None, version: int, middle: KeptGradient | None
     ) -> KeptGradient | None:
-        """Keep a plain gradient that is another one padded with zeros.
-
-        If its values are not kept, its statistics come from ``middle``, so the zeros need not be
-        read.
-        """
+        """Keep a gradient that is ``middle`` padded with zeros, which need not be read."""
         if grad is None or middle is None:
             return self.keep(grad, version, False)
         there = middle.tensor

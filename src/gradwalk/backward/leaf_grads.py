@@ -214,10 +214,7 @@ MOST_LOOKED_AT = 100_000
 
 
 def inner_leaves(node: Node) -> list[torch.Tensor]:
-    """Return the leaves that require grad and that a custom Function can reach from its objects.
-
-    These are its functions, their variables, modules and containers.
-    """
+    """Return the leaves that require grad and that a custom Function can reach from its objects."""
     if not node_class(type(node)).is_function:
         return []
     waiting: list[Any] = list(getattr(node, "__dict__", {}).values())
@@ -369,10 +366,7 @@ class LeafGrads:
                 self.fixed = timeline.explain_removed() or timeline.explain_stuck()
 
     def put_back(self) -> str | None:
-        """Set every ``.grad`` to its state before the pass, which failed.
-
-        Return None; if torch forbids it, a clause that says so, which ``fixed`` then holds, too.
-        """
+        """Undo a failed pass in every ``.grad``; return a clause if torch forbids it."""
         failed: str | None = None
         for timeline in self._moved:
             if timeline.at(0) != timeline.now and (error := timeline.try_go(0)) is not None:
@@ -387,10 +381,7 @@ class LeafGrads:
         return None
 
     def go(self, step: int) -> bool:
-        """Set every ``.grad`` to its state after ``step`` steps; return whether it did.
-
-        Once something else has changed a ``.grad`` it does nothing, and ``fixed`` says so.
-        """
+        """Set every ``.grad`` as after ``step`` steps, unless ``fixed``; return whether it did."""
         moves = [(timeline, timeline.at(step)) for timeline in self._moved]
         for timeline, index in moves:
             if self.fixed is None and not timeline.is_untouched(closely=index != timeline.now):

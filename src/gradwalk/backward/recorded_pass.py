@@ -293,11 +293,7 @@ class RecordedPass:
         return other
 
     def seek(self, cursor: int) -> None:
-        """Move the cursor, and every ``.grad`` that the pass owns.
-
-        Raises:
-            ValueError: The pass does not have that many steps.
-        """
+        """Move the cursor, and every ``.grad`` that the pass owns; ValueError beyond its steps."""
         total = self.run.total
         if not 0 <= cursor <= total:
             raise ValueError(
@@ -310,12 +306,7 @@ class RecordedPass:
         self.cursor = cursor
 
     def find(self, node: int | str) -> int:
-        """Return the step after which a node, given by its id or its tensor's name, has run.
-
-        Raises:
-            TypeError: ``node`` is neither.
-            ValueError: No node has the name, several have it, or it did not run in this pass.
-        """
+        """Return the step after which a node, given by its id or its tensor's name, has run."""
         found = find_node(self.graph, node)
         if found in self.run.numbers:
             return self.run.numbers[found]
@@ -379,11 +370,7 @@ def _were(names: list[str]) -> str:
 
 
 def refuse_within_backward(what: str) -> None:
-    """Raise if the running code is a hook of a backward pass; ``what`` begins the message.
-
-    Raises:
-        RuntimeError: A backward pass is running.
-    """
+    """Raise RuntimeError if a hook of a backward pass runs and asked for ``what``."""
     if current_task() != NO_TASK:
         raise RuntimeError(
             f"{what} was asked for by a hook while a backward pass runs, "

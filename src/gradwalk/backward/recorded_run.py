@@ -87,10 +87,7 @@ def as_padding(node: Node | None, outgoing: Gradients, incoming: Gradients) -> A
 
 
 def keep_padding(store: GradientStore, padding: Padding, middle: KeptGradient) -> KeptGradient:
-    """Keep a padded gradient as the smaller one.
-
-    The budget counts the padded size, which is needed once the values are read.
-    """
+    """Keep a padded gradient as the smaller one; the budget counts the padded size."""
     like = torch.empty((), dtype=padding.dtype, device=padding.device).expand(padding.shape)
     there, known = middle.tensor, middle.statistics
     is_free = like.numel() <= MOST_VALUES or (there is not None and not has_data(there))
@@ -291,10 +288,7 @@ class RecordedRun:
         grad_outputs: Gradients,
         into_large_leaf: Sequence[bool] = (),
     ) -> None:
-        """Record a step with gradients of any kind, in a pass of any kind.
-
-        ``into_large_leaf`` says which of the gradients, outgoing first, go into a large leaf.
-        """
+        """Record any step; ``into_large_leaf`` says it of each gradient, outgoing first."""
         count = len(grad_inputs) + len(grad_outputs)
         flags = [*into_large_leaf, *[False] * (count - len(into_large_leaf))]
         if self._leaf_inputs.get(node) or (node in self._leaf_inputs and not any(into_large_leaf)):

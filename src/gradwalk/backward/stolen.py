@@ -91,10 +91,7 @@ class GradAliases:
     def alias(
         self, leaf_inputs: Sequence[tuple[int, Any]], outgoing: Gradients, incoming: Gradients
     ) -> tuple[Gradients, Gradients, list[tuple[torch.Tensor, torch.Tensor]]]:
-        """Replace the outgoing gradients that go into leaves by aliases of the same memory.
-
-        Return the gradients, and each one that is also recorded elsewhere, with its alias.
-        """
+        """Replace gradients that go into leaves; return also those recorded elsewhere."""
         held: list[tuple[torch.Tensor, torch.Tensor]] = []
         for place, leaf in leaf_inputs:
             grad = outgoing[place]

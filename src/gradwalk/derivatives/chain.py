@@ -54,10 +54,7 @@ def has_chain(graph: nx.MultiDiGraph, node: int) -> bool:
 
 
 def chain_model(along: Along, end: int) -> ChainModel | None:
-    """Return the chain rule for a leaf or another node with one output; None for an output.
-
-    It has the first paths, and the derivatives along them where each is one number.
-    """
+    """Return the first paths to a node, and the derivatives along them; None for an output."""
     graph = along.captured.graph
     if end in {node for node, _ in graph.graph["roots"]}:
         return None

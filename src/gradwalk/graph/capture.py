@@ -154,10 +154,7 @@ def _name(data: dict[str, Any], names: Mapping[int, str]) -> None:
 
 
 def _describe(node: Any, only: Any) -> dict[str, Any]:
-    """Return the attributes of a node, except its numbers.
-
-    ``only`` has the class, shape, dtype and device of its one output; None if there are several.
-    """
+    """Return the attributes of a node; ``only`` has class and type of its one output."""
     is_leaf = type(node) is AccumulateGrad
     outputs = described_outputs(node) if only is None else [_output(0, *only[1:])]
     first = outputs[0] if outputs else {"shape": None, "dtype": None, "device": None}
@@ -257,10 +254,7 @@ class Capture:
 
     @functools.cached_property
     def leaf_types(self) -> dict[int, Any]:
-        """Id of each leaf -> its shape, dtype and device at its first use; None for unknown.
-
-        Another tensor may have replaced the leaf since.
-        """
+        """Id of each leaf -> its shape, dtype and device at its first use; None for unknown."""
         nodes = enumerate(self.nodes)
         return {i: _type_at_first_use(node) for i, node in nodes if type(node) is AccumulateGrad}
 
@@ -335,10 +329,7 @@ def _leaf_names(nodes: list[Node], names: Names) -> dict[OutputKey, str]:
 
 
 def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> None:
-    """Find all nodes that gradients can reach from the roots in ``ids``, breadth-first.
-
-    Iterative, so that only memory limits the depth. It stops after ``most`` nodes.
-    """
+    """Find all nodes that gradients can reach from the roots, breadth-first, at most ``most``."""
     order = list(ids)
     ids.update({root: i for i, root in enumerate(order)})
     for node in order:  # grows while we walk
@@ -353,10 +344,7 @@ def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> 
 
 
 def is_replaced(type_at_first_use: Any, leaf: torch.Tensor) -> bool:
-    """Return whether another tensor has replaced a leaf, as ``half()`` of a module does.
-
-    ``type_at_first_use`` is its entry in `Capture.leaf_types`.
-    """
+    """Return whether another tensor has replaced a leaf, as ``half()`` of a module does."""
     now = _type_of(leaf)
     return None not in (type_at_first_use, now) and type_at_first_use != now
 

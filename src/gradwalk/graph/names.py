@@ -335,10 +335,7 @@ def _members(
     modules: Sequence[tuple[str, torch.nn.Module]],
     method: str,
 ) -> list[tuple[str, torch.Tensor]]:
-    """Return (dotted name, tensor) of a module and its submodules, under each name.
-
-    A class may override ``method``, the module's slower method for the same.
-    """
+    """Return (dotted name, tensor) below a module; a class may override ``method``."""
     if getattr(type(module), method) is not getattr(torch.nn.Module, method):  # a class of its own
         named = getattr(module, method)(remove_duplicate=False)
         return [(below(prefix, name), tensor) for name, tensor in named]

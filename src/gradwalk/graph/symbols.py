@@ -253,10 +253,7 @@ def _with_factor(sign: str, grad_fn: Node | None) -> str:
 
 
 def _literal(graph: nx.MultiDiGraph, node: int) -> tuple[int, str, bool] | None:
-    """Return the unnamed constant of one number that only this operation uses.
-
-    Also its text, and whether it is the first operand.
-    """
+    """Return the unnamed number that only this operation uses, as text, and whether it is first."""
     edges = [
         (target, edge)
         for target, between in successors(graph)[node].items()

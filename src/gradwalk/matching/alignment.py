@@ -79,10 +79,7 @@ def longest_rising(values: Sequence[int]) -> list[int]:
 
 
 def uncrossed(left: Producers, right: Producers, pairs: Mapping[int, int]) -> dict[int, int]:
-    """Drop pairs until two graphs, merged at the pairs, have no cycle.
-
-    Each graph maps a node to its producers, which come before it.
-    """
+    """Drop pairs until two graphs, given by producers and merged at the pairs, have no cycle."""
     import networkx as nx  # noqa: PLC0415  slow to import
 
     left_of = {other: node for node, other in pairs.items()}

@@ -74,10 +74,7 @@ _SAME_ROLE = {"self": "input", "a": "input", "b": "other"}
 def in_shared_words(
     left: nx.MultiDiGraph, right: nx.MultiDiGraph
 ) -> tuple[nx.MultiDiGraph, nx.MultiDiGraph]:
-    """Return copies of two graphs, a static one among them, with comparable attributes.
-
-    Two autograd graphs are returned unchanged.
-    """
+    """Return copies of two graphs with comparable attributes, if one of them is static."""
     if not any(graph.graph.get("static") for graph in (left, right)):
         return left, right
     numbers: dict[str, int] = {}

@@ -128,10 +128,7 @@ def function_model(node: Node) -> FunctionModel | None:
 def operations_of(
     run: RecordedRun | None, node: int, summarised: Summarise
 ) -> tuple[list[OperationModel], int]:
-    """List the first operations that a custom backward ran, and count all of them.
-
-    The list is empty if they were not recorded.
-    """
+    """List the first recorded operations of a custom backward, and count all of them."""
     found = None if run is None else run.operations.get(node)
     if found is None:
         return [], 0

@@ -90,10 +90,7 @@ def _value_sentence(summary: TensorSummary) -> str:
 def with_origin(
     tensor: torch.Tensor, origin: str, drawn: Values | None, summarised: Summarise = summarise
 ) -> ValueModel:
-    """Summarise a tensor that is a node's value, with a sentence about its origin.
-
-    A note says if it differs from ``drawn``, its numbers in the picture.
-    """
+    """Summarise a node's value with its origin; a note says if it differs from ``drawn``."""
     summary = summarised(tensor)
     if drawn is not None and summary["note"] is None and plain_values(tensor) != drawn:
         shown = short_value(drawn)

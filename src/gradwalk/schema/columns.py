@@ -40,10 +40,7 @@ class TooLargeError(ValueError):
 
 
 def encode(value: Any) -> bytes:
-    """Encode plain JSON values.
-
-    ``value``: dicts with non-empty names, lists, texts, finite numbers, True, False, None.
-    """
+    """Encode plain JSON values; numbers are finite, and no name is empty."""
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     return packer.compress(_Writer().of(value).encode("ascii")) + packer.flush()
 
@@ -77,10 +74,7 @@ def decode(
 
 
 def whole_length(data: bytes | memoryview) -> int:
-    """Return how many bytes `encode` wrote at the start of some data, after checking them.
-
-    Nothing is kept, so a large file takes no memory.
-    """
+    """Check and return how many bytes `encode` wrote at the start of some data, keeping nothing."""
     unpacker = zlib.decompressobj(_GZIP)
     waiting: bytes | memoryview = data
     try:

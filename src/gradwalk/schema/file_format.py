@@ -198,10 +198,7 @@ def split_graphs(data: bytes, name: str) -> dict[str, bytes] | None:
 
 
 def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphModel:
-    """Read and check the contents of a file.
-
-    ``max_nodes``: the most nodes to accept; None for any number.
-    """
+    """Read and check the contents of a file of at most ``max_nodes`` nodes; None for any number."""
     try:
         if max_nodes is None:
             value = decode(data)

@@ -31,10 +31,7 @@ def drawing_order(nodes: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, 
 
 
 def graph_to_data(graph: nx.MultiDiGraph) -> dict[str, Any]:
-    """Convert a graph as ``networkx.node_link_data(graph, edges="edges")``, with JSON values only.
-
-    ``graph``: a graph from `gradwalk.capture`, with or without annotations.
-    """
+    """Convert a captured graph as ``networkx.node_link_data`` does, with JSON values only."""
     return {
         "directed": True,
         "multigraph": True,
@@ -48,11 +45,7 @@ def graph_to_data(graph: nx.MultiDiGraph) -> dict[str, Any]:
 
 
 def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
-    """Convert the data of `graph_to_data` back to a graph.
-
-    Returns a graph with tuples for shapes and roots, as `gradwalk.capture` returns it. Other lists
-    stay lists.
-    """
+    """Undo `graph_to_data`; shapes and roots are tuples again, other lists stay lists."""
     import networkx as nx  # noqa: PLC0415  slow to import
 
     graph = nx.MultiDiGraph()

@@ -194,10 +194,7 @@ def rank_model(
     run: RunModel | None,
     kept: RecordedRun | None,
 ) -> RankModel:
-    """Report this rank's leaves and gradients, without communication.
-
-    ``run``: the gradients of the pass; None before the first.
-    """
+    """Report this rank's leaves and gradients, without communication; no ``run`` before a pass."""
     graph = captured.graph
     leaves: list[RankLeafModel] = []
     branches, bucket_of = Branches(), shared.buckets()
@@ -290,10 +287,7 @@ def _used_at(captured: Annotated, leaf: int) -> SourceLine | None:
 
 
 def run_name(environment: Mapping[str, str]) -> str | None:
-    """Identify a run by the launcher's environment, the same on every rank; None if unknown.
-
-    It joins the run id of ``torchrun`` and the address where the ranks meet.
-    """
+    """Identify a run by torchrun's id and address, the same on every rank; None if unknown."""
     run_id = environment.get("TORCHELASTIC_RUN_ID", "")
     where = ":".join(filter(None, (environment.get("MASTER_ADDR"), environment.get("MASTER_PORT"))))
     return " at ".join(filter(None, ("" if run_id == "none" else run_id, where))) or None

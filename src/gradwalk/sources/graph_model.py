@@ -176,10 +176,7 @@ def state_model(
 def run_model(
     recording: RecordedPass, inside: Iterable[tuple[bool, KeptGradient | None]] = ()
 ) -> RunModel:
-    """Summarise the gradients of a backward pass; norms are read from the device in batches.
-
-    ``inside`` says for each edge inside open nodes whether a gradient flowed, and which if known.
-    """
+    """Summarise the gradients of a pass; ``inside`` says it for the edges in open nodes."""
     graph, run = recording.graph, recording.run
     seeds = {
         (node, nr): KeptGradient(seed)

@@ -242,10 +242,7 @@ class LivePasses:
             self._observer.close()
 
     def poll(self) -> bool:
-        """Show a pass that has ended; return whether there was one since the last call.
-
-        While the user stands within a pass that gradwalk ran, that one stays.
-        """
+        """Show a pass that has ended, unless within an own one; return whether there was."""
         observer = self._observer
         if observer is None:
             return False
@@ -275,10 +272,7 @@ class LivePasses:
         return None if self.shown is None else self.shown.run.grads
 
     def run(self, opening: Opening) -> RunModel | None:
-        """Return the gradients of the shown pass, also those inside open nodes.
-
-        The result is the same object until the pass, the open nodes or a ``.grad`` change.
-        """
+        """Return the gradients of the shown pass; the same object until something in it changes."""
         shown = self.shown
         if shown is None:
             self._model = None

@@ -174,10 +174,7 @@ class Opening:
         return {node: place.inner.value for node, place in places if place.inner.value is not None}
 
     def edges(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """(source, target, attributes) of the edges inside that carry gradients.
-
-        The drawing has them in this order, after the graph's own.
-        """
+        """(source, target, attributes) of the edges inside, in the order of the drawing."""
         if not self.places:
             return  # the usual case
         for source, target, edge in self.captured.drawn.edges(data=True):

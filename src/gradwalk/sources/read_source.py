@@ -139,7 +139,7 @@ def capture(
         a list of (node, node): the first gave the derivative of what the second gave.
 
     Raises:
-        TypeError: An output carries no autograd graph, or ``names`` is no mapping or module.
+        TypeError: An output carries no autograd graph, or ``names`` is not a mapping or module.
         ValueError: No output was given, or one does not require grad.
 
     Example::

@@ -56,10 +56,7 @@ class Entered:
 
 
 def enter(graph: Graph, module: GraphModule) -> Entered:
-    """Enter the control flow of a program.
-
-    A body stays closed, as a constant, if the call does not show its inputs, or beyond the limits.
-    """
+    """Enter the control flow of a program, where a call shows its inputs, and within limits."""
     entered = Entered()
     seen: set[Graph] = {graph}
     names: dict[str, int] = {}

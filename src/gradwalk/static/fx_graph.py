@@ -32,10 +32,7 @@ _WRITTEN_BY_FX = "<eval_with_key>"
 
 
 def source_line(node: Node) -> SourceLine | None:
-    """Return the innermost line outside torch; None if fx kept no trace or only torch's lines.
-
-    ``node``: a node of torch.export, which keeps traces, or of torch.fx, which mostly does not.
-    """
+    """Return a node's innermost line outside torch; None without a trace, as of torch.fx."""
     found = _FRAME.findall(node.stack_trace or "")
     for file, line, function, text in reversed(found):
         if not is_library(file) and not file.startswith(_WRITTEN_BY_FX):

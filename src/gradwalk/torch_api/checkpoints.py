@@ -110,10 +110,7 @@ def frame_of(node: Any) -> Any | None:
 
 
 def packed_tensors(node: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the packed saved tensors of a node by torch's names, entries of lists one by one.
-
-    The names of an ``autograd.Function``'s tensors are not argument names.
-    """
+    """Yield the packed saved tensors of a node by torch's names, entries of lists one by one."""
     cls: type = type(node)
     for name, attribute in _packed_names(cls):
         try:
@@ -190,10 +187,7 @@ def _variable(frame: Any, name: str) -> Any | None:
 
 
 def packed_sizes(frame: Any) -> dict[int, tuple[tuple[int, ...], torch.dtype]]:
-    """Return shape and dtype of a part's packed tensors, by ``id`` of their ``data``.
-
-    torch records them for its own check.
-    """
+    """Return shape and dtype that torch noted of a part's packed tensors, by ``id`` of ``data``."""
     noted = zip(getattr(frame, "weak_holders", ()), getattr(frame, "x_metadatas", ()), strict=False)
     return {
         id(holder): (tuple(about["shape"]), about["dtype"])

@@ -189,10 +189,7 @@ def _outputs_with_gradient(metadata: Any) -> list[int]:
 
 
 def is_call(node: FxNode) -> bool:
-    """Whether a node of a backward program works on tensors.
-
-    Neither taking one of several tensors nor computing a size counts.
-    """
+    """Whether a node of a backward program works on tensors: no getitem, and no size."""
     called = node.op.startswith("call_") and node.target is not operator.getitem
     return called and gives_tensors(node)
 

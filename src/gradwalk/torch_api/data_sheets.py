@@ -23,12 +23,7 @@ class DataSheet:
 
 
 def data_sheet(name: str) -> DataSheet:
-    """Return the rates of a device that torch knows.
-
-    Raises:
-        TypeError: The name is not a text.
-        ValueError: torch does not know the device.
-    """
+    """Return the rates of a device; raise an error for one that torch does not know."""
     if not isinstance(name, str):
         raise TypeError(f"device was given a {type(name).__name__}. Give a name, 'NVIDIA H100'.")
     # Imported here: it takes seconds.

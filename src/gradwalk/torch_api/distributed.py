@@ -44,10 +44,7 @@ class Sharded:
         return grad if part is None else part
 
     def part_of(self, whole: torch.Tensor) -> torch.Tensor | None:
-        """Return this process's shard of a tensor of the full shape.
-
-        None where unknown: the parameter is gone, or is sharded in more than one dimension.
-        """
+        """Return this process's shard of a tensor of the full shape; None where unknown."""
         parameter: Any = self.parameter()
         placements: Any = getattr(parameter, "placements", ())
         if len(placements) != 1:
@@ -254,10 +251,7 @@ class Crossing:
 
 
 def crossing(node: Node, arrived: Placed | None = None) -> Crossing | None:
-    """Return how a node changes the placement of a tensor; None for other nodes.
-
-    ``arrived`` is the placement of its incoming gradient, if known.
-    """
+    """Return how a node changes a placement, from that of its gradient if known; or None."""
     function = custom_function(node)
     if function is None:
         return None
@@ -322,10 +316,7 @@ def ranks_with_the_same(tensor: torch.Tensor) -> list[int] | None:
 
 
 def collective(before: Placed, after: Placed) -> str | None:
-    """Return the collective that changes the placement of a tensor on one mesh.
-
-    For example "all-gather over tp, 2 ranks"; "" where nothing is sent; None if unknown.
-    """
+    """Return what changes the placement, "all-gather over tp, 2 ranks"; "" for nothing; or None."""
     if before.mesh != after.mesh:
         return None
     changes = [

@@ -79,10 +79,7 @@ class reporting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # noqa: N8
     def __init__(
         self, begin: Callable[[Any, tuple[Any, ...], dict[str, Any]], Callable[[Any], None]]
     ) -> None:
-        """Store the callback, which gets an operation and its arguments before it runs.
-
-        It returns a function that gets the result. Neither may raise.
-        """
+        """Store a callback for what runs, which returns one for the result; neither may raise."""
         super().__init__()  # type: ignore[no-untyped-call]
         self._begin = begin
 
@@ -161,10 +158,7 @@ def has_tangents() -> bool:
 
 
 def unwrapped(tensor: torch.Tensor) -> tuple[torch.Tensor, list[int]] | None:
-    """Unwrap a tensor of ``torch.func``, whose transform may have ended; None for others.
-
-    Return the plain tensor, and the sizes of the hidden dimensions.
-    """
+    """Unwrap a tensor of ``torch.func``; return it and the sizes of hidden dimensions, or None."""
     if not _functorch.is_functorch_wrapped_tensor(tensor):
         return None
     sizes: list[int] = []

@@ -60,10 +60,7 @@ def own_part(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
-    """Copy a tensor, detached from the graph and without communication.
-
-    ``clone()`` of a DTensor with partial sums would reduce them over the ranks.
-    """
+    """Copy a tensor, detached; a DTensor without the communication that ``clone()`` may cause."""
     part = _part_of_dtensor(tensor)
     if part is None:
         return tensor.detach().clone()
@@ -112,11 +109,7 @@ _address: Callable[[torch.Tensor], int] = torch._C._storage_address  # type: ign
 
 
 def storage_id(tensor: torch.Tensor) -> int | None:
-    """Return an id of a tensor's storage.
-
-    None for a tensor without a single storage: a sparse or nested one, or a wrapper such as those
-    of ``torch.func``.
-    """
+    """Return an id of a tensor's storage; None for sparse, nested and wrapped tensors."""
     if tensor.is_nested or tensor.layout is not torch.strided:
         return None
     try:
@@ -146,10 +139,7 @@ def shares_memory(tensor: torch.Tensor) -> bool:
 
 
 def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors share memory that overlaps.
-
-    The parameters of a module may be in one storage without overlap, as an RNN's are.
-    """
+    """Whether two tensors share memory; an RNN's parameters in one storage do not overlap."""
     memory = storage_of(one)
     if memory is None or memory != storage_of(other):
         return False
@@ -237,10 +227,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def same_numbers(tensor: torch.Tensor) -> tuple[Any, ...] | None:
-    """Return a key that is equal for two living tensors with the same numbers.
-
-    None for a kind of tensor without such a key.
-    """
+    """Return a key that is equal for two living tensors with the same numbers; None without one."""
     try:
         if type(tensor) not in PLAIN or tensor.is_quantized or not is_plain(tensor):
             return None
@@ -309,11 +296,7 @@ def nbytes_of(tensor: torch.Tensor) -> int:
 
 
 def distinct(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Remove the repetitions of a dense tensor.
-
-    Return a view of it with the expanded dimensions, those of stride 0, one long; and how often
-    each of its numbers occurs in the tensor.
-    """
+    """Return a view without repetitions of stride 0, and how often each of its numbers occurs."""
     repeats = 1
     for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
         if stride == 0 and size > 1:
@@ -343,10 +326,7 @@ def overlaps_too_much(tensor: torch.Tensor) -> bool:
 
 
 def everywhere(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> bool | None:
-    """Return whether a test is true for every number of a dense tensor, read in parts.
-
-    None if the tensor is empty, or its numbers cannot be read.
-    """
+    """Return whether a test is true for every number, read in parts; None if there is none."""
     with torch.no_grad():
         tensor = tensor.detach()
         if tensor._is_zerotensor():
@@ -424,10 +404,7 @@ def set_version(tensor: torch.Tensor, version: int) -> None:
 
 
 def detached(tensor: torch.Tensor) -> torch.Tensor:
-    """Detach a tensor so that both share the in-place version counter.
-
-    Below autograd, in a ``TorchDispatchMode``, plain ``detach()`` creates a new counter.
-    """
+    """Detach a tensor so that both share the version counter, also in a ``TorchDispatchMode``."""
     key = torch._C.DispatchKey.ADInplaceOrView
     excluded = torch._C._dispatch_tls_is_dispatch_key_excluded(key)
     try:

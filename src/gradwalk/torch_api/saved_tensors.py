@@ -124,10 +124,7 @@ _here = threading.local()
 
 @contextmanager
 def saved_read_once() -> Iterator[None]:
-    """Return a context in which `read_saved` reads each tensor once and keeps it until the end.
-
-    Creating the Python object of a saved tensor is slow, and many results need the same tensors.
-    """
+    """Return a context in which `read_saved` reads each tensor once: making its object is slow."""
     outer = _known()
     _here.known = {} if outer is None else outer
     try:

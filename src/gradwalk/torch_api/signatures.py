@@ -48,10 +48,7 @@ _HAND_WRITTEN = {
 
 
 def signature(op: str) -> Signature | None:
-    """Return the signature of a backward class such as "MulBackward0".
-
-    None for custom Functions, hand-written nodes, or a torch without ``derivatives.yaml``.
-    """
+    """Return the signature of a class such as "MulBackward0"; None for custom ones."""
     # "ViewBackward0_copy" is the same formula for the copying variant of a view operator.
     return _signatures().get(op.removesuffix("_copy")) or _HAND_WRITTEN.get(op)
 

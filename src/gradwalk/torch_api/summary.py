@@ -37,10 +37,7 @@ _LISTED = {torch.float32, torch.float64, torch.int64}
 
 
 def plain_values(tensor: torch.Tensor) -> Values | None:
-    """Every number of a tensor, as `summarise` gives them; None where they cannot be read.
-
-    The tensor is a small one: all of it is copied.
-    """
+    """Every number of a small tensor, as `summarise` gives them; None where they cannot be read."""
     try:
         if why_unreadable(tensor) is not None:
             return None
@@ -460,10 +457,7 @@ def _same_memory(tensor: torch.Tensor, numbers: tuple[Any, ...] | None) -> tuple
 
 
 def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a dense tensor's numbers in memory order; the tensor itself if it has gaps.
-
-    torch would copy a transposed matrix to find its extremes.
-    """
+    """Return a dense tensor's numbers in memory order, without a copy; itself if it has gaps."""
     if tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg() or not _fills_memory(tensor):
         return tensor
     return tensor.as_strided((tensor.numel(),), (1,))

@@ -164,10 +164,7 @@ def with_extras(
     annotations: Mapping[int, Annotation],
     operands: Collection[Operand],
 ) -> tuple[Callable[[], nx.MultiDiGraph], list[Extra]]:
-    """Return a function that copies a graph with its extra nodes, and these nodes, in order.
-
-    It makes the copy once. Everything that may change is read now.
-    """
+    """Return a function that copies a graph with its extra nodes, once, and these nodes."""
     build = _Builder(captured, names)
     for operand in operands:
         build.add(operand)

@@ -246,10 +246,7 @@ class Use(NamedTuple):
 
 
 def uses_in(captured: Capture) -> dict[int, Use]:
-    """Find one use of every leaf that `watch` saw used, by ``id`` of each living leaf.
-
-    Uses whose derivative went into the loss come first.
-    """
+    """Find one use of every leaf that `watch` saw, by ``id``; those of derivatives come first."""
     behind = _with_parents(records_in(captured).values())
     calls = [record for record in behind if differentiates(record.function)]
     differentiated = _with_parents(parent for call in calls for parent in call.parents)

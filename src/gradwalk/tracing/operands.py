@@ -175,10 +175,7 @@ def is_random(name: str) -> bool:
 
 
 def how_cut(name: str, output: torch.Tensor) -> str | None:
-    """Return how a call lost the gradient of an operand, as a word of `Cut.how`.
-
-    None if no gradient could be expected, because the values of the operand do not matter.
-    """
+    """Return how a call lost the gradient of an operand; None if no gradient could be expected."""
     if name in DETACH:
         return "detach"
     if name == "data":

@@ -103,10 +103,7 @@ class Record(_Referable):
 
 
 def leaves_below(record: Record) -> tuple[frozenset[TensorRef], frozenset[TensorRef], bool]:
-    """Return the leaves that a call's output was computed from.
-
-    All of them, also through cuts; those that its own graph reaches; whether these are all.
-    """
+    """Return the leaves of an output, those its own graph reaches, and whether these are all."""
     order = [record]
     seen = {id(record)}
     direct: dict[TensorRef, None] = {}
@@ -216,10 +213,7 @@ class ThreadRecords:
             del self._changed[next(iter(self._changed))]
 
     def first_change(self, storage: int, since: int) -> Change | None:
-        """Return the first in-place change of a storage after a node was made.
-
-        A storage that lived all the time in between kept its number.
-        """
+        """Return the first in-place change of a storage after a node was made."""
         changes = self._changed.get(storage, ())
         return next((change for change in changes if change.number > since), None)
 
@@ -311,10 +305,7 @@ def copied_numbers(tensor: torch.Tensor) -> Any:
 
 
 def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | None:
-    """Return the record of the call that made a node; None if several threads match.
-
-    Without ``among`` the running thread is searched first, then all others.
-    """
+    """Return the record of the call that made a node; None if several threads match."""
     number = sequence_nr(node)
     for threads in [among] if among else [[current_thread()], list(_threads)]:
         fitting = None

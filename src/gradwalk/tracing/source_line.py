@@ -185,10 +185,7 @@ class Branches:
 
 
 def branches_in(program: str) -> dict[int, int]:
-    r"""Map each line of a program under a branch to the line of the branch's condition.
-
-    Empty if the text is not a valid program.
-    """
+    """Map each line under a branch to the line of its condition; empty for an invalid program."""
     try:
         tree = ast.parse(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -202,10 +199,7 @@ def branches_in(program: str) -> dict[int, int]:
 
 
 def _spans(node: ast.AST) -> Iterator[tuple[int, int, int | None]]:
-    """Yield first and last line of each body of a node, and the line of its condition.
-
-    A function starts anew: branches around its definition do not count when it runs.
-    """
+    """Yield first and last line of each body of a node, and its condition's; None in a function."""
     if isinstance(node, _SCOPES):
         yield node.body[0].lineno, _last(node), None
     elif isinstance(node, (ast.If, ast.While)):

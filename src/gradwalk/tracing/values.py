@@ -426,10 +426,7 @@ def _is_as_saved(saved: Saved, shape: Sequence[int] | None, dtype: str | None) -
 
 
 def _is_given(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
-    """Return whether an operation used a node's output without an in-place change in between.
-
-    The graph must show as many writes as the tensor's version counts.
-    """
+    """Return whether the graph shows as many writes of an output as its version counts."""
     at: int | None = node
     for _ in range(version_of(tensor)):
         if at is None or op_name(captured.nodes[at]) != "CopySlices":

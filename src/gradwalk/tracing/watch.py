@@ -75,10 +75,7 @@ class Session:
         result: Any,
         numbers: tuple[int, int],
     ) -> None:
-        """Record one call that has just returned. User modes do not see the queries here.
-
-        ``numbers`` is the number of the next autograd node, before the call and after it.
-        """
+        """Record a call that has returned; ``numbers`` of the next node, before and after it."""
         name = function_name(function)
         if differentiates(function) and self._record_derivatives(
             DerivativeCall(function, arguments, keywords, result, numbers)
@@ -205,10 +202,7 @@ class Session:
     def _origin(
         self, name: str, how: str | None, inputs: list[Operand], output: Any, whole: bool
     ) -> Origin:
-        """Return the origin of an output that needs no grad.
-
-        ``whole`` says that ``how`` also holds for a tensor that was itself detached in place.
-        """
+        """Return the origin of an output that needs no grad; ``whole`` if ``how`` holds for it."""
         where = self._lines.here()
         cuts: list[Cut] = []
         sources: dict[UnrecordedSource, None] = {}
@@ -255,10 +249,7 @@ class Session:
         return [cut.with_later_cause((how, region or self._lines.own() or where)) for cut in cuts]
 
     def _made_by(self, tensor: torch.Tensor) -> Record | None:
-        """Return the record of the call that made a tensor.
-
-        The output of an ``autograd.Function`` is first seen when it is used.
-        """
+        """Return the record of the call that made a tensor, also of a Function's output."""
         noted = weak_id_dict.get(tensor)
         if isinstance(noted, Record):
             return noted

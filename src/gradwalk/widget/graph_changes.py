@@ -56,10 +56,7 @@ def _by_standing(model: GraphModel) -> dict[tuple[str, int | None, int], int]:
 
 
 def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
-    """What became of a graph.
-
-    Returns the message for the browser. ``before`` is None if the two differ in their numbers only.
-    """
+    """Return what became of a graph; ``before`` is None if the two differ in their numbers only."""
     if is_same_structure(was.model, now.model):
         of = {node["id"]: node["id"] for node in now.model["nodes"]}
         before, words = None, _of_rank(was.model, now.model) or "graph unchanged"

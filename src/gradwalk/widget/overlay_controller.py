@@ -73,11 +73,7 @@ class OverlayController(Controller[GraphTraits]):
 
 
 def read_numbers(values: Any) -> dict[int | str, float]:
-    """Read a mapping from nodes and names to numbers.
-
-    Raises:
-        TypeError: It is not a mapping, a key is not an id or a text, or a value is not a number.
-    """
+    """Read a mapping from nodes and names to numbers; raise TypeError for anything else."""
     if not isinstance(values, Mapping):
         raise TypeError(
             f"overlay() was given a {type(values).__name__}. Give a dict from ids, names of "
@@ -100,11 +96,7 @@ _IDS = "Give the id of a node, or the name of a tensor or module."
 def make_overlay(
     source: GraphSource, values: Mapping[Any, float], label: str, unit: str
 ) -> OverlayModel:
-    """Return the numbers by node and by box; a node without one has that of its innermost module.
-
-    Raises:
-        ValueError: A name or an id is not in the graph.
-    """
+    """Return the numbers by node and box; a node without one has that of its module."""
     known = _NamedThings(source)
     nodes: dict[int, float] = {}
     modules: dict[str, float] = {}
