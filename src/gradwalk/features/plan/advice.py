@@ -182,7 +182,7 @@ def _notes(model: nn.Module, recorded: Recorded, blocks: Sequence[str]) -> tuple
         )
     if blocks and recorded.has_cache:
         notes.append(
-            "The model fills a cache of keys and values. A block that runs twice fills it twice, so "
+            "The model fills a cache of keys and values. A block that runs twice fills it twice: "
             "the peak will be higher. Training needs no cache: set model.config.use_cache = False."
         )
     inside = (module for name in blocks for module in model.get_submodule(name).modules())

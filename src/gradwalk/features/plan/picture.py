@@ -63,6 +63,7 @@ class PlannedGraph(LiveGraph):
         self._planned, self._held, self.overlays = plan, memory, overlays
         self.is_over = False
         self._drawn: GraphModel | None = None
+        self._shown: GraphModel
 
     @property
     def model(self) -> GraphModel:
