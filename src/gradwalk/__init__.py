@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .backward.record import Recording, record
     from .backward.recorded_pass import RecordedStep, StepContribution
     from .checks.finding import Finding
-    from .checks.held_graph import HeldGraph
+    from .checks.memory import HeldGraph
     from .comparison.compare import compare
     from .comparison.compare_widget import CompareWidget
     from .comparison.load import load
@@ -103,7 +103,7 @@ _PLACES = {
     "Failure": "features.failure.failure",
     "Finding": "checks.finding",
     "GraphWidget": "widget.graph_widget",
-    "HeldGraph": "checks.held_graph",
+    "HeldGraph": "checks.memory",
     "HeldTensor": "features.plan.plan",
     "Interact": "features.interact.interact",
     "Measurement": "widget.measurement",

@@ -7,7 +7,7 @@ from typing import Any
 
 import traitlets
 
-from ..checks.held_graph import HeldGraph
+from ..checks.memory import HeldGraph
 from ..graph.names import caller_names
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel

@@ -152,8 +152,6 @@ def test_a_real_gradient_is_not_made_complex(of: str):
     h = w * 3
     with pytest.raises(TypeError, match="Give a real one"):
         what_if(h**2, scale={of: 2j})
-    with pytest.raises(ValueError, match="64 bits"):
-        what_if(h**2, scale={of: 10**400})
 
 
 def test_a_recording_without_names_says_where_they_come_from():

@@ -188,13 +188,9 @@ class _Checker:
         except _FaultError as found:
             sentence = f"{name} {found.words}"
             return make(Check, False, found.fault, found.wrong[:MOST_TOLD], sentence)
-        size = self.call.size
+        size, left = self.call.size, tried - compared
         few = "" if tried == size else f" of {size:,}"
-        unknown = (
-            ""
-            if compared == tried
-            else f", {tried - compared:,} of them without a finite difference"
-        )
+        unknown = f", {left:,} of them without a finite difference" if left else ""
         single = "" if self.precision is DOUBLE else " in single precision"
         sentence = (
             f"{name} agrees with finite differences{single} for {tried:,}{few} "
@@ -242,16 +238,12 @@ class _Checker:
     def _raised(self, error: Exception, layout: str = "") -> _FaultError:
         reason = in_short(error)
         if "modified by an inplace operation" in str(error):
-            return _FaultError(
-                "repeat",
-                "is wrong: it changes a saved tensor in place, so it runs only once.",
-            )
+            words = "is wrong: it changes a saved tensor in place, so it runs only once."
+            return _FaultError("repeat", words)
         if layout:
-            return _FaultError(
-                "layout",
-                f"raises {reason}, when grad_output is {layout}. Call grad_output.contiguous() in "
-                "backward.",
-            )
+            remedy = "Call grad_output.contiguous() in backward."
+            words = f"raises {reason}, when grad_output is {layout}. {remedy}"
+            return _FaultError("layout", words)
         return _FaultError("error", f"is wrong: it raised {reason}.")
 
     def first(self) -> tuple[int, int]:
@@ -301,8 +293,7 @@ class _Checker:
         except NotCheckableError:
             raise
         except Exception as error:
-            reason = in_short(error)
-            return f"It cannot be differentiated twice: {reason}."
+            return f"It cannot be differentiated twice: {in_short(error)}."
         found = self._compare(backward, given, whole=False)
         if found is not None:
             by = vectors.places + vectors.output_places("grad_output")
@@ -360,16 +351,11 @@ class _Checker:
     ) -> list[WrongDerivative]:
         """The wrong derivatives, the worst first."""
         rows = list(itertools.chain(*outputs))
-        wrong = [
-            WrongDerivative(
-                float(one.gradient[entry, row]),
-                float(one.difference[entry, row]),
-                rows[row],
-                places[entry],
-            )
-            for one, places in zip(found, inputs, strict=True)
-            for entry, row in one.wrong(self.precision).nonzero().tolist()
-        ]
+        wrong = []
+        for one, places in zip(found, inputs, strict=True):
+            for entry, row in one.wrong(self.precision).nonzero().tolist():
+                both = float(one.gradient[entry, row]), float(one.difference[entry, row])
+                wrong.append(WrongDerivative(*both, rows[row], places[entry]))
         return sorted(wrong, key=lambda each: -_distance(each))
 
     def layouts(self, grads: list[torch.Tensor]) -> None:
@@ -388,31 +374,15 @@ class _Checker:
                 raise _FaultError(
                     "layout",
                     f"depends on the layout of grad_output: with one that is {layout}, the "
-                    f"gradient of {place} is {_as_text(got[at])}, and {_as_text(wanted[at])} "
+                    f"gradient of {place} is {got[at].item():.6g}, and {wanted[at].item():.6g} "
                     "with the same numbers contiguous. Call grad_output.contiguous() in backward.",
                 )
 
 
-def _as_text(number: torch.Tensor) -> str:
-    return f"{number.item():.6g}"
-
-
-def _sliced(grad: torch.Tensor) -> torch.Tensor:
-    return torch.stack([grad, grad + 1], -1)[..., 0]
-
-
-def _transposed(grad: torch.Tensor) -> torch.Tensor:
-    return grad.mT.contiguous().mT if grad.dim() > 1 else grad
-
-
-def _expanded(grad: torch.Tensor) -> torch.Tensor:
-    return grad.flatten()[:1].sum().expand(grad.shape)
-
-
 _LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "a slice of a wider tensor": _sliced,
-    "transposed": _transposed,
-    "expanded (as by y.sum())": _expanded,
+    "a slice of a wider tensor": lambda grad: torch.stack([grad, grad + 1], -1)[..., 0],
+    "transposed": lambda grad: grad.mT.contiguous().mT if grad.dim() > 1 else grad,
+    "expanded (as by y.sum())": lambda grad: grad.flatten()[:1].sum().expand(grad.shape),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -60,14 +61,8 @@ def shares(recorded: RecordedPass, node: int) -> list[ShareModel]:
         if kept.tensor is None or own_part(kept.tensor) is not None:
             return []
         part = kept.tensor.sum_to_size(whole.shape)
-        found.append(
-            {
-                "consumer": consumer,
-                "arg_nr": arg_nr,
-                "label": label(graph.nodes[consumer]),
-                "share": along(part, whole),
-            }
-        )
+        edge = {"consumer": consumer, "arg_nr": arg_nr, "label": label(graph.nodes[consumer])}
+        found.append({**edge, "share": along(part, whole)})  # type: ignore[typeddict-item]
     square = along(whole, whole)
     if not square or not torch.isfinite(torch.tensor(square)):
         return []
@@ -198,26 +193,16 @@ def parts_of(experiment: Experiment, place: OutputKey, by: By) -> list[Contribut
         return []
     whole = _total(grads)
     square = along(whole, whole)
-    found = [
-        make(
-            Contribution,
-            part.label,
-            part.gradient,
-            along(part.gradient, whole) / square if square else 0.0,
-            part.edges,
-        )
-        for part in parts
-        if part.gradient is not None
-    ]
+    found = []
+    for part in parts:
+        if part.gradient is not None:
+            share = along(part.gradient, whole) / square if square else 0.0
+            found.append(make(Contribution, part.label, part.gradient, share, part.edges))
     return sorted(found, key=lambda part: -abs(part.share))
 
 
 def _total(grads: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The sum of gradients."""
-    total = grads[0]
-    for grad in grads[1:]:
-        total = total + grad
-    return total
+    return functools.reduce(torch.add, grads)
 
 
 def _by_edge(experiment: Experiment, place: OutputKey, flow: Flow) -> list[_Share]:
@@ -338,9 +323,7 @@ def _along_path(
         return grad
     nodes = {consumer for consumer, _ in way}
     edits = Edits()
-    for node in nodes:
-        edits.cut_edges |= {(node, nr) for nr in range(len(replay.following[node]))}
-    edits.cut_edges -= set(way)
+    edits.cut_edges = {(i, nr) for i in nodes for nr in range(len(replay.following[i]))} - set(way)
     flow = replay.run([(start, grad)], edits, only=nodes, keep=lambda node: node == way[-1][0])
     passed = flow.passed.get(way[-1][0])
     return None if passed is None else passed[way[-1][1]]

@@ -45,13 +45,8 @@ def arguments_of(
     names = argument_names(custom, len(needed))
     edges = iter([edge for edge in node.next_functions if edge[0] is not None])
     found = {i: _input(next(edges, (None, 0)), saved) for i, need in enumerate(needed) if need}
-    on_context = vars(node)
-    found.update(
-        (i, on_context[name])
-        for i, name in enumerate(names)
-        if i not in found and name in on_context
-    )
-    places = range(len(needed))
+    own, places = vars(node), range(len(needed))
+    found |= {i: own[name] for i, name in enumerate(names) if i not in found and name in own}
     left = [i for i in places if i not in found]
     others = _others(node, found.values(), saved)
     known = [gave, *(each.value for each in saved if _is_given_by(node, each.value))]
@@ -80,11 +75,8 @@ def _is_given_by(node: Node, value: Any) -> bool:
 def _others(node: Node, used: Iterable[Any], saved: Sequence[Saved]) -> list[Any]:
     """The saved values that are neither known arguments nor outputs."""
     ids = {id(each) for each in used}
-    return [
-        each.value
-        for each in saved
-        if id(each.value) not in ids and not _is_given_by(node, each.value)
-    ]
+    rest = (each.value for each in saved if id(each.value) not in ids)
+    return [value for value in rest if not _is_given_by(node, value)]
 
 
 def _gives(
@@ -96,9 +88,7 @@ def _gives(
     apply: Callable[..., Any] = custom.apply
     with random_numbers_kept(devices_of(arguments)), torch.no_grad():
         try:
-            given = apply(
-                *(each.clone() if isinstance(each, torch.Tensor) else each for each in arguments)
-            )
+            given = apply(*_copies(arguments))
         except Exception:  # it was called with something else
             return False
     listed = given if isinstance(given, (tuple, list)) else [given]
@@ -221,23 +211,17 @@ class CustomCall:
                 )
         except Exception as error:  # a user's forward may raise anything
             raise NotCheckableError(
-                f"in {_called(self.dtype)} its forward raised "
-                f"{in_short(error)}. If it was called with other arguments, give all "
-                "of them: check(node, x, ...)."
+                f"in {_called(self.dtype)} its forward raised {in_short(error)}. If it was called "
+                "with other arguments, give all of them: check(node, x, ...)."
             ) from error
-        listed = list(found) if isinstance(found, (tuple, list)) else [found]
-        outputs = {
-            nr: each
-            for nr, each in enumerate(listed)
-            if isinstance(each, torch.Tensor) and each.requires_grad
-        }
+        listed = enumerate(found if isinstance(found, (tuple, list)) else [found])
+        outputs = {nr: t for nr, t in listed if isinstance(t, torch.Tensor) and t.requires_grad}
         wanted = self.dtype, self.dtype.to_complex()
         other = [each.dtype for each in outputs.values() if each.dtype not in wanted]
         if other or not outputs:
             gives = str(other[0]) if other else "nothing that requires grad"
-            raise NotCheckableError(
-                f"its forward gives {gives} for inputs in {_called(self.dtype)}."
-            )
+            words = f"its forward gives {gives} for inputs in {_called(self.dtype)}."
+            raise NotCheckableError(words)
         for each in outputs.values():
             _refuse_unreadable(each, "its forward gives")
         return outputs, leaves
@@ -310,16 +294,9 @@ class Vectors:
     def backward(self, *every: torch.Tensor) -> list[torch.Tensor]:
         """The gradients of the vectors, with a graph."""
         taken = [each if each.requires_grad else each.detach().requires_grad_() for each in every]
-        count = len(self.inputs)
-        return list(
-            torch.autograd.grad(
-                self.forward(*taken[:count]),
-                taken[:count],
-                taken[count:],
-                create_graph=True,
-                materialize_grads=True,
-            )
-        )
+        vectors, grads = taken[: len(self.inputs)], taken[len(self.inputs) :]
+        both = {"create_graph": True, "materialize_grads": True}
+        return list(torch.autograd.grad(self.forward(*vectors), vectors, grads, **both))
 
 
 class _Dense(torch.autograd.Function):

@@ -189,25 +189,21 @@ def _leaves(
     by_name = [_after(each) for each in named]
     found: list[LeafChangeModel] = [
         {
-            "node": place[0],
-            "name": place_name(experiment.replay, place),
-            "before": was[place],
-            "after": now.get(place) if place in differences else was[place],
-            "difference": less.get(place),
-            "rest": _rest(was[place], now.get(place)) if place in differences else None,
-            "named": [
-                {"after": after.get(place, was[place]), "changed": place in after}
-                for after in by_name
-            ],
+            "node": at[0],
+            "name": place_name(experiment.replay, at),
+            "before": was[at],
+            "after": now.get(at) if at in differences else was[at],
+            "difference": less.get(at),
+            "rest": _rest(was[at], now.get(at)) if at in differences else None,
+            "named": [{"after": each.get(at, was[at]), "changed": at in each} for each in by_name],
         }
-        for place in outcome.before
+        for at in outcome.before
     ]
-    return sorted(
-        found,
-        key=lambda leaf: (
-            leaf["difference"] is None and not any(each["changed"] for each in leaf["named"])
-        ),
-    )
+
+    def is_same(leaf: LeafChangeModel) -> bool:
+        return leaf["difference"] is None and not any(each["changed"] for each in leaf["named"])
+
+    return sorted(found, key=is_same)
 
 
 def _nodes(outcome: Outcome) -> list[NodeChangeModel]:

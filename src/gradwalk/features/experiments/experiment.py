@@ -19,13 +19,11 @@ from ...torch_api.nodes import (
     ModuleHook,
     custom_function,
     gradient_edge,
-    leaf_tensor,
     outputs_metadata,
 )
 from ...torch_api.reading import has_hooks
 from .replay import Edit, Edits, Flow, Gradient, Kind, Replay, fitting
 
-_MOST_LISTED = 8
 _NO_NAMES = (
     "None of its tensors has a name: names come from the variables where the graph or recording "
     "was made, or from names={'w': w} there."
@@ -125,13 +123,12 @@ def _named(replay: Replay, name: str, caller: str) -> OutputKey:
     if len(found) == 1:
         return found[0]
     if found:
-        listed = ", ".join(str(node) for node, _ in found[:_MOST_LISTED])
         raise ValueError(
             f"{caller} was given the name {name!r}, which {len(found)} tensors have, of nodes "
-            f"{listed}. Give the tensor itself, or an edge as (consumer id, arg_nr)."
+            f"{list_some([str(node) for node, _ in found])}. Give the tensor itself, or an edge as "
+            "(consumer id, arg_nr)."
         )
-    hint = nearest(name, (each for each, _ in _names(replay)))
-    hint = hint or _some_names(replay)
+    hint = nearest(name, (each for each, _ in _names(replay))) or _some_names(replay)
     raise ValueError(
         f"{caller} was given {name!r}, but no tensor of this graph has that name. {hint}"
     )
@@ -139,9 +136,7 @@ def _named(replay: Replay, name: str, caller: str) -> OutputKey:
 
 def _some_names(replay: Replay) -> str:
     names = list(dict.fromkeys(name for name, _ in _names(replay)))
-    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    listed = ", ".join(map(repr, names[:_MOST_LISTED]))
-    return f"The names are {listed}{more}." if names else _NO_NAMES
+    return f"The names are {list_some(list(map(repr, names)))}." if names else _NO_NAMES
 
 
 MOST_SHOWN = 100
@@ -240,12 +235,9 @@ class Experiment:
 
     def before(self, keep: Any = lambda _: False) -> Flow:
         """Return the gradients of the whole graph without changes."""
-        replay = self.replay
         keep_too = {node for node, _ in self.wanted}
-        only = replay.above(keep_too)
-        if len(only) < len(replay.captured.nodes):
-            return replay.run(self.seeds, only=only, keep=lambda i: i in keep_too or keep(i))
-        return replay.run(self.seeds, keep=lambda i: i in keep_too or keep(i))
+        only = self.replay.above(keep_too)
+        return self.replay.run(self.seeds, only=only, keep=lambda i: i in keep_too or keep(i))
 
     def what_if(self, listed: Sequence[Edit]) -> Outcome:
         """Return the gradients with changes and without."""
@@ -263,13 +255,9 @@ class Experiment:
             return Outcome(before, dict(before), set(), 0, {}, {})
         shown = reached if len(reached) <= MOST_SHOWN else set()
         kept = at_edits | shown
-        flow = replay.run(
-            self.seeds, edits, only=reached, known=known.passed, keep=lambda i: i in kept
-        )
-        after = {
-            place: _at(flow, place) if place[0] in reached else before[place]
-            for place in self.wanted
-        }
+        keep = kept.__contains__
+        flow = replay.run(self.seeds, edits, only=reached, known=known.passed, keep=keep)
+        after = {at: _at(flow, at) if at[0] in reached else before[at] for at in self.wanted}
         flowing = {i: _at_edit(known, edit) for i, edit in enumerate(listed)}
         flowed = {
             i: _at(flow, edit.place) if edit.edge is None else edits.flowed.get(edit.edge)
@@ -316,8 +304,7 @@ class Experiment:
 
     def notes(self, listed: Sequence[Edit]) -> list[str]:
         """Sentences on hooks that did not run, and on Python code of the user that ran."""
-        replay = self.replay
-        captured = replay.captured
+        captured = self.replay.captured
         hooked = [self.title(place) for place in _hooked(captured)]
         found = []
         if hooked:
@@ -325,12 +312,9 @@ class Experiment:
                 f"Your hooks on {list_some(hooked)} did not run, so neither number includes "
                 "their effect."
             )
-        ran = replay.above(node for node, _ in self.wanted)
-        classes = {
-            custom: None
-            for i in sorted(ran)
-            if (custom := custom_function(captured.nodes[i])) is not None
-        }
+        ran = sorted(self.replay.above(node for node, _ in self.wanted))
+        functions = (custom_function(captured.nodes[i]) for i in ran)
+        classes = dict.fromkeys(each for each in functions if each is not None)
         if ModuleHook in classes:
             found.append(
                 "Backward hooks of a module, from register_full_backward_hook or "
@@ -349,11 +333,7 @@ class Experiment:
 
 def _hooked(captured: Capture) -> list[OutputKey]:
     """The known tensors with hooks of the user."""
-    tensors = {
-        (i, 0): leaf
-        for i, node in enumerate(captured.nodes)
-        if (leaf := leaf_tensor(node)) is not None
-    }
+    tensors = {(i, 0): leaf for i, leaf in captured.leaves()}
     alive = {place: ref() for place, ref in captured.tensors.items()}
     tensors |= {place: tensor for place, tensor in alive.items() if tensor is not None}
     return [place for place, tensor in tensors.items() if has_hooks(tensor)]
@@ -361,9 +341,7 @@ def _hooked(captured: Capture) -> list[OutputKey]:
 
 def _has_hooks(captured: Capture) -> bool:
     """Whether known hooks may have changed the gradients of the recorded pass."""
-    if any(custom_function(node) is ModuleHook for node in captured.nodes):
-        return True
-    return bool(_hooked(captured))
+    return bool(_hooked(captured)) or any(custom_function(n) is ModuleHook for n in captured.nodes)
 
 
 def _at(flow: Flow, place: OutputKey) -> Gradient:
@@ -391,11 +369,6 @@ def _check_factor(value: Any, like: Any, label: str) -> None:
         raise TypeError(
             f"scale was given the complex number {number} for {label}, whose gradient is of "
             f"{like.dtype}. Give a real one."
-        )
-    if isinstance(number, int) and abs(number) >= 2**63:
-        raise ValueError(
-            f"scale was given a whole number of {number.bit_length()} bits for {label}, and torch "
-            "multiplies by such of 64 bits at most. Give it as a float."
         )
 
 

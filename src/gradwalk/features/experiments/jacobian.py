@@ -72,12 +72,10 @@ def jacobians(
     given = [each.detach().clone().requires_grad_() for each in inputs]
     output = torch.cat(list(function(*given)))
     here = output.detach()
-    ones = (
-        torch.eye(len(here), dtype=here.dtype, device=here.device) if output.requires_grad else ()
-    )
+    ones = torch.eye(len(here), dtype=here.dtype, device=here.device)
     columns = [
         torch.autograd.grad(output, given, one, retain_graph=True, materialize_grads=True)
-        for one in ones
+        for one in (ones if output.requires_grad else ())
     ]
     found = []
     for nr, vector in enumerate(given):
@@ -110,15 +108,9 @@ def _slopes(
         h = step * max(1.0, abs(float(number)))
         low, high = number - h, number + h
         below, above = function(low), function(high)
-        found.append(
-            torch.stack(
-                [
-                    (here - below) / (number - low),
-                    (above - below) / (high - low),
-                    (above - here) / (high - number),
-                ]
-            )
-        )
+        across = (above - below) / (high - low)
+        sides = (here - below) / (number - low), across, (above - here) / (high - number)
+        found.append(torch.stack(sides))
     return torch.stack(found)
 
 

@@ -209,11 +209,9 @@ class _Writer:
         output = place_name(replay, replay.captured.roots[root])
         if output is None or not _is_reference(output):
             output = "output" if len(replay.captured.roots) == 1 else f"outputs[{root}]"
-        start = (
-            f"torch.autograd.graph.get_gradient_edge({output}).node"
-            if replay.is_leaf(replay.captured.roots[root][0])
-            else f"{output}.grad_fn"
-        )
+        start = f"{output}.grad_fn"
+        if replay.is_leaf(replay.captured.roots[root][0]):
+            start = f"torch.autograd.graph.get_gradient_edge({output}).node"
         walk = f"for nr in {way!r}:\n    node = node.next_functions[nr][0]\n" if way else ""
         register = "register_hook" if edit.edge is not None else "register_prehook"
         if _works_on_none(edit):
@@ -267,9 +265,8 @@ def _is_undifferentiated(annotations: Mapping[int, Annotation], replay: Replay) 
 def _call_at(text: str, span: tuple[int, int] | None) -> ast.expr | None:
     """The operation at some columns of a line, or the only one of the line."""
     tree = _parsed(text)
-    calls = (
-        [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, (ast.BinOp, ast.Call))]
-    )
+    nodes = () if tree is None else ast.walk(tree)
+    calls = [each for each in nodes if isinstance(each, (ast.BinOp, ast.Call))]
     if span is not None:
         calls = [each for each in calls if (each.col_offset, each.end_col_offset) == span]
     return calls[0] if len(calls) == 1 else None

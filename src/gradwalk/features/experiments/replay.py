@@ -329,7 +329,6 @@ class Replay:
         ``only``: the nodes to run, closed below or above; None for all.
         """
         wanted = range(len(self.captured.nodes)) if only is None else only
-
         refuse_within_backward(_AGAIN)
         with unseen():
             refuse(self.captured, wanted)
@@ -421,13 +420,12 @@ class Replay:
 
     def like(self, i: int) -> list[tuple[tuple[int, ...], torch.dtype, torch.device] | None]:
         """Return shape, dtype and device of a node's outputs; None for a nested tensor."""
-        found = self._likes.get(i)
-        if found is None:
-            found = self._likes[i] = [
+        if i not in self._likes:
+            self._likes[i] = [
                 None if each.is_nested_tensor else (tuple(each.shape), each.dtype, each.device)
                 for each in outputs_metadata(self.captured.nodes[i])
             ]
-        return found
+        return self._likes[i]
 
 
 class _Buffers:
@@ -497,9 +495,6 @@ def _wants_zeros(custom: type[torch.autograd.Function]) -> bool:
 
 
 def _devices(captured: Capture) -> set[torch.device]:
-    devices = {
-        output["device"]
-        for _, data in captured.graph.nodes(data=True)
-        for output in data["outputs"]
-    }
+    listed = (outputs for _, outputs in captured.graph.nodes(data="outputs"))
+    devices = {output["device"] for outputs in listed for output in outputs}
     return {torch.device(each) for each in devices if each is not None}

@@ -19,7 +19,7 @@ from ...sources.graph_source import TakesSnapshots
 from ...torch_api.modes import grad_mode_kept, unseen
 from ...tracing.annotate import watched
 from ...types import ByEdge, Edge, Gradient, Outputs, RecordedGraph, Replacement
-from .experiment import Experiment, Outcome, place_name, read_edits
+from .experiment import Experiment, place_name, read_edits
 from .program_change import program_change
 from .replay import same
 
@@ -221,31 +221,21 @@ def _read_run(outputs: tuple[Any, ...], names: Names) -> tuple[Capture, Recorded
 
 @grad_mode_kept
 def _what_if(
-    captured: Capture,
-    run: RecordedRun | None,
-    asked: tuple[Any, Any, Any],
-    gradient: Any,
-    inputs: Any,
+    captured: Capture, run: RecordedRun | None, asked: Any, gradient: Any, inputs: Any
 ) -> WhatIf:
     with unseen(), torch.no_grad():
         experiment = Experiment(captured, gradient, inputs, recorded=run)
         edits = read_edits(experiment, *asked)
         outcome = experiment.what_if(edits)
+        keys = keys_of(experiment, list(outcome.before))
         return make(
             WhatIf,
-            **_by_name(experiment, outcome),
+            before={keys[place]: grad for place, grad in outcome.before.items()},
+            after={keys[place]: grad for place, grad in outcome.after.items()},
             code=program_change(watched(captured), experiment, edits, outcome.flowed),
             notes=experiment.notes(edits),
             ran=outcome.ran,
         )
-
-
-def _by_name(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
-    keys = keys_of(experiment, list(outcome.before))
-    return {
-        "before": {keys[place]: grad for place, grad in outcome.before.items()},
-        "after": {keys[place]: grad for place, grad in outcome.after.items()},
-    }
 
 
 def keys_of(experiment: Experiment, places: Sequence[OutputKey]) -> dict[OutputKey, str | int]:

@@ -14,8 +14,7 @@ from typing import Any, overload
 import torch
 from torch.autograd.graph import Node
 
-from ...checks.held_graph import HeldGraph
-from ...checks.memory import freed_bytes
+from ...checks.memory import HeldGraph, freed_bytes
 from ...graph.adjacency import collector_paused
 from ...graph.names import Names, caller_names
 from ...graph.outputs import read_outputs

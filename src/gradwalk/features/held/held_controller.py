@@ -10,12 +10,13 @@ from typing import Any
 
 from ...checks.context import CheckContext
 from ...checks.finding import Finding
-from ...checks.held_graph import HeldGraph
+from ...checks.memory import HeldGraph
 from ...english import list_some, plural
 from ...graph.adjacency import collector_paused
 from ...graph.labels import in_bytes
 from ...graph.names import Names
 from ...result import make
+from ...schema.findings import Severity
 from ...sources.graph_source import GraphSource
 from ...torch_api.nodes import AccumulateGrad
 from ...torch_api.saved_tensors import is_freed
@@ -66,11 +67,10 @@ def _finding(group: Group, nodes: list[int]) -> Finding:
     count, size = len(group.graphs), group.bytes()
     graphs = plural(count, "graph")
     holders = list_some(collapsed(each for each in group.holders if each.container == group.key), 3)
-    if _has_run(group):
-        advice, severity = advice_for(group.holders, group.is_scalar), "warning"
-    else:
-        severity = "info"
-        advice = "If backward is not meant to run through them, compute them under torch.no_grad()."
+    severity: Severity = "warning" if _has_run(group) else "info"
+    advice = "If backward is not meant to run through them, compute them under torch.no_grad()."
+    if severity == "warning":
+        advice = advice_for(group.holders, group.is_scalar)
     message = f"{graphs} of earlier steps are alive, {in_bytes(size)}, held by {holders}. {advice}"
     return make(Finding, "held", severity, nodes, message, {"graphs": count, "bytes": size})
 

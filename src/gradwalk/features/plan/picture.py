@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from ...amounts import Bytes
 from ...checks.finding import Finding
@@ -29,19 +29,6 @@ _STEP_POINTS = 20  # of the optimizer's step, whose many operations are alike
 _PLURAL = {role: f"{role}s" for role in ("parameter", "buffer", "input", "gradient")}
 _NAMED = 3  # tensors at each point
 _LARGE = 2000  # storages that are looked at for them
-
-
-class _Planned(Protocol):
-    """The parts of a plan that the picture needs."""
-
-    curve: list[int]
-    forward_end: int
-    peak: Bytes
-    at: Any
-    device: str | None
-    not_counted: str
-
-    def place(self, index: int) -> Any: ...
 
 
 class PlannedGraph(LiveGraph):
@@ -96,7 +83,7 @@ class PlannedGraph(LiveGraph):
 
 
 def widget_of(
-    plan: _Planned,
+    plan: Any,
     given: StepInputs,
     recorded: Recorded,
     seconds: Sequence[float] | None,
@@ -121,7 +108,7 @@ def widget_of(
 
 
 def overlays_of(
-    plan: _Planned, recorded: Recorded, seconds: Sequence[float] | None
+    plan: Any, recorded: Recorded, seconds: Sequence[float] | None
 ) -> tuple[OverlayModel, ...]:
     """Return the work of each node and, with a device, its estimated time."""
     operations = recorded.recorder.operations
@@ -162,7 +149,7 @@ def memory_model(recorded: Recorded, forward_end: int) -> MemoryModel:
     }
 
 
-def plan_model(plan: _Planned, recorded: Recorded, advised: Sequence[str]) -> PlanModel:
+def plan_model(plan: Any, recorded: Recorded, advised: Sequence[str]) -> PlanModel:
     """Return the curve, thinned out, and the FLOPs of each node."""
     phases = [each.phase for each in recorded.recorder.operations]
     points = _points(plan.curve, phases)

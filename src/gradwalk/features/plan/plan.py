@@ -15,7 +15,7 @@ from torch import nn
 from ...amounts import Bytes, Flops, read_bytes
 from ...graph.arguments import read_int
 from ...result import make, returned_by
-from ...torch_api.data_sheets import data_sheet
+from ...torch_api.data_sheets import DataSheet, data_sheet
 from ...torch_api.modes import unseen
 from ...widget.graph_widget import GraphWidget
 from .advice import Advice, advise, checkpointed
@@ -23,8 +23,7 @@ from .fakes import build
 from .module_plans import ModulePlan, ModulePlans
 from .picture import widget_of
 from .plan_table import plan_table
-from .recorder import BACKWARD, FORWARD, Held
-from .roofline import estimated_seconds
+from .recorder import BACKWARD, FORWARD, Held, Operation
 from .run_step import Recorded, StepInputs, run_step
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ class Plan:
         self.flops = Flops(self.flops_forward + self.flops_backward)
         sheet = given.device
         self.device = None if sheet is None else sheet.name
-        seconds = None if sheet is None else estimated_seconds(operations, sheet)
+        seconds = None if sheet is None else [_least_seconds(each, sheet) for each in operations]
         self._seconds = seconds
         self.ranks = given.ranks
         self.compiled = recorded.compiled
@@ -367,10 +366,8 @@ class Plan:
             'forward'
         """
         found = self._recorded.recorder.operations[index]
-        number = found.sequence_nr
-        node, op = (
-            (None, None) if number is None else self._recorded.nodes.get(number, (None, None))
-        )
+        number = -1 if found.sequence_nr is None else found.sequence_nr
+        node, op = self._recorded.nodes.get(number, (None, None))
         return make(
             Place,
             found.phase,
@@ -395,6 +392,12 @@ class Plan:
             self.place(held.born) if held.born >= 0 else None,
             str(same.dtype).removeprefix("torch.") if same is not None else None,
         )
+
+
+def _least_seconds(operation: Operation, sheet: DataSheet) -> float:
+    """Return the time of an operation's work or memory traffic at the peak rates of a device."""
+    rate = sheet.flops.get(operation.dtype) if operation.dtype is not None else None
+    return max(operation.flops / rate if rate else 0.0, operation.moved / sheet.bandwidth)
 
 
 def plan(

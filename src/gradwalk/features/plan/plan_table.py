@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any
 
-from ...amounts import Bytes, Flops
 from ...result import replaced
 from .module_plans import ModulePlan
-
-
-class _Planned(Protocol):
-    """What of a plan the text needs."""
-
-    peak: Bytes
-    at: Any
-    parameters: Bytes
-    gradients: Bytes
-    optimizer_state: Bytes
-    saved: Bytes
-    flops: Flops
-    flops_forward: Flops
-    flops_backward: Flops
-    modules: Mapping[str, ModulePlan]
-    ranks: int | None
-    device: str | None
-    estimated_seconds: float | None
-    compiled: tuple[str, ...]
-    not_counted: str
-
-    def tensors(self, limit: int | None) -> Sequence[Any]: ...
-
 
 _MOST_ROWS = 24
 _FEW = 6
@@ -40,8 +16,8 @@ _MOST_TENSORS = 5
 _HEADS = ("module", "parameters", "saved", "at peak", "forward", "backward")
 
 
-def plan_table(plan: _Planned) -> str:
-    """Return a plan as text."""
+def plan_table(plan: Any) -> str:
+    """Return a `Plan` as text."""
     ranks = f", on each of {plan.ranks} ranks" if plan.ranks is not None else ""
     totals = {
         "parameters": plan.parameters,
@@ -49,11 +25,15 @@ def plan_table(plan: _Planned) -> str:
         "optimizer state": plan.optimizer_state,
         "saved for backward": plan.saved,
     }
+    times = (
+        f"Estimated on {plan.device}, at its peak rates: at least "
+        f"{1e3 * (plan.estimated_seconds or 0):.3g} ms for forward and backward"
+    )
     lines = [
         f"Peak {plan.peak}{ranks}: {plan.at}",
         ", ".join(f"{what} {amount}" for what, amount in totals.items() if amount),
         f"{plan.flops}: forward {plan.flops_forward}, backward {plan.flops_backward}",
-        *_times(plan),
+        *([] if plan.estimated_seconds is None else [times]),
         "",
         *_aligned([_HEADS, *(_cells(row) for row in _rows(plan)[:_MOST_ROWS])]),
         "",
@@ -66,16 +46,7 @@ def plan_table(plan: _Planned) -> str:
     return "\n".join(lines)
 
 
-def _times(plan: _Planned) -> list[str]:
-    if plan.estimated_seconds is None:
-        return []
-    return [
-        f"Estimated on {plan.device}, at its peak rates: at least "
-        f"{1e3 * plan.estimated_seconds:.3g} ms for forward and backward"
-    ]
-
-
-def _rows(plan: _Planned) -> list[tuple[str, ModulePlan]]:
+def _rows(plan: Any) -> list[tuple[str, ModulePlan]]:
     """Return the outer modules, neighbours that are alike together; opens the largest of few."""
     root = plan.modules[""]
     groups = _groups(plan, "")
@@ -91,7 +62,7 @@ def _rows(plan: _Planned) -> list[tuple[str, ModulePlan]]:
     return [("(model)", root), *(_together(group) for group in groups)]
 
 
-def _groups(plan: _Planned, outer: str) -> list[list[ModulePlan]]:
+def _groups(plan: Any, outer: str) -> list[list[ModulePlan]]:
     """Return the modules right inside of one, or of a list in it, and neighbours alike as one."""
     groups: list[list[ModulePlan]] = []
     for each in plan.modules.values():
@@ -106,7 +77,7 @@ def _groups(plan: _Planned, outer: str) -> list[list[ModulePlan]]:
     return groups
 
 
-def _is_opened(plan: _Planned, each: ModulePlan) -> bool:
+def _is_opened(plan: Any, each: ModulePlan) -> bool:
     """Whether a module is a list of others, or a sequence of modules with modules inside."""
     deeper = re.compile(rf"{re.escape(each.name)}\.[^.]+\.")
     is_outer = each.kind == "Sequential" and any(map(deeper.match, plan.modules))
@@ -138,12 +109,6 @@ def _cells(row: tuple[str, ModulePlan]) -> tuple[str, ...]:
 def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
-            ]
-        )
-        for row in rows
-    ]
+    signs = ["<", *">" * (len(widths) - 1)]
+    line = "  ".join(f"{{:{sign}{width}}}" for sign, width in zip(signs, widths, strict=True))
+    return [line.format(*row) for row in rows]
