@@ -42,7 +42,8 @@ from ..torch_api.nodes import custom_function, is_of_torch, leaf_tensor
 from ..torch_api.saved_tensors import saved_models
 from ..torch_api.signatures import signature
 from ..torch_api.summary import Summaries, Summarise
-from ..tracing.annotate import Annotated, Extra
+from ..tracing.annotate import Annotated
+from ..tracing.extra_nodes import Extra
 from ..tracing.source_line import NO_FILE, SourceLine, shown_file
 from ..tracing.values import ITSELF, Drawn
 from .blank import blank_details

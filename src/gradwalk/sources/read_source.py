@@ -16,7 +16,8 @@ from ..graph.outputs import read_given
 from ..static.capture_static import capture_static
 from ..torch_api.compiled import CannotOpenError
 from ..torch_api.modes import grad_mode_kept, unseen
-from ..tracing.annotate import MOST_INFERRED, Annotated, annotate
+from ..tracing.annotate import Annotated, annotate
+from ..tracing.constant_operands import MOST_INFERRED
 from ..tracing.double_backward import pairs
 from ..types import Outputs, Program, TensorNames
 from .graph_source import GraphSource

@@ -34,7 +34,8 @@ from ..torch_api.reading import storage_of, version_of
 from ..torch_api.saved_tensors import Saved, changed_operands, read_saved
 from ..torch_api.signatures import tensor_arguments
 from ..torch_api.summary import as_json, plain_values
-from .annotate import MOST_INFERRED, Annotated
+from .annotate import Annotated
+from .constant_operands import MOST_INFERRED
 from .records import MOST_COPIED, LeafSnapshot
 
 _MOST_CONSUMERS = 100  # of one tensor whose saved tensors are read
