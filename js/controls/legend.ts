@@ -21,8 +21,8 @@ interface LegendOptions {
   /** The gradients that are written, at the end of the pass. */
   labels?: readonly GradientLabel[];
   copies: boolean;
-  /** Whether there are closed boxes, merged lines, and edges with folded plumbing. */
-  folded?: { boxes: boolean; merged: boolean; plumbing: boolean };
+  /** Whether there are closed boxes, merged lines, edges with folded plumbing, and portals. */
+  folded?: { boxes: boolean; merged: boolean; plumbing: boolean; portals: boolean };
   ran: boolean;
   unreached: boolean;
   freed: boolean;
@@ -165,8 +165,9 @@ function rankEntries({ strips, only }: NonNullable<LegendOptions["ranks"]>): Ent
   ];
 }
 
-/** The entries of boxes, merged lines and folded plumbing. */
-function foldedEntries({ boxes, merged, plumbing }: NonNullable<LegendOptions["folded"]>): Entry[] {
+/** The entries of boxes, merged lines, folded plumbing and portals. */
+function foldedEntries(folded: NonNullable<LegendOptions["folded"]>): Entry[] {
+  const { boxes, merged, plumbing, portals } = folded;
   const sheet = { class: "gw-sheet", x: -8, y: -7.5, width: 20, height: 11, rx: 3 };
   const number = [
     part("rect", { x: -7, y: -7, width: 14, height: 14, rx: 7 }),
@@ -179,6 +180,13 @@ function foldedEntries({ boxes, merged, plumbing }: NonNullable<LegendOptions["f
       entry("views and transposes, folded into an edge", 30, [
         part("path", { class: "gw-line", d: "M-15,0H15" }),
         part("g", { class: "gw-edge-folded" }, number),
+      ]),
+    portals &&
+      entry("a long line: goes on at the same number", 22, [
+        part("g", { class: "gw-edge-portal" }, [
+          part("circle", { r: 9 }),
+          part("text", { y: 4.6 }, "1"),
+        ]),
       ]),
   ];
 }

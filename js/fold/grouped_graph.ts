@@ -4,6 +4,7 @@ import { type ModuleParameters, moduleParameters } from "../scene/parameters";
 import type { Plan } from "../scene/plan";
 import { isWork } from "../scene/shown_graph";
 import type { GraphModel } from "../wire";
+import { scatteredContainers } from "./containers";
 import { type Folding, LARGEST_WHOLE, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
 import { namespacesOf } from "./namespaces";
@@ -33,7 +34,18 @@ export interface GroupedGraph {
 
 export function groupedGraph(graph: GraphModel): GroupedGraph {
   const outputs = new Set(graph.roots.map((root) => root.node));
-  const tree = groupTree(namespacesOf(graph));
+  const [source, target] = [
+    Int32Array.from(graph.edges, (edge) => edge.source),
+    Int32Array.from(graph.edges, (edge) => edge.target),
+  ];
+  const { namespaces, classes, names } = graph.modules;
+  const classAt = new Map(namespaces.map((path, i) => [path, names[classes[i]]]));
+  const kindsOf = ({ path }: GroupTree) =>
+    path.map((one) => classAt.get(withoutSteps(one)) ?? null);
+  const namespaceOf = namespacesOf(graph);
+  const whole = groupTree(namespaceOf);
+  const scattered = scatteredContainers({ source, target, tree: whole }, kindsOf(whole));
+  const tree = scattered.size > 0 ? groupTree(namespaceOf, scattered) : whole;
   const plumbing = Uint8Array.from(graph.nodes, (node) =>
     isWork(node) && node.name === null && !outputs.has(node.id) && isPlumbing(node.op) ? 1 : 0,
   );
@@ -42,14 +54,8 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
     if (isWork(node) && !plumbing[v]) operations[tree.groupOf[v]]++;
   });
   for (let g = operations.length - 1; g > 0; g--) operations[tree.parent[g]] += operations[g];
-  const [source, target] = [
-    Int32Array.from(graph.edges, (edge) => edge.source),
-    Int32Array.from(graph.edges, (edge) => edge.target),
-  ];
   const op = graph.nodes.map((node) => node.op);
-  const { namespaces, classes, names } = graph.modules;
-  const classAt = new Map(namespaces.map((path, i) => [path, names[classes[i]]]));
-  const kind = tree.path.map((path) => classAt.get(withoutSteps(path)) ?? null);
+  const kind = kindsOf(tree);
   const parameters = moduleParameters(graph, tree);
   let runs: number[][] | null = null;
   return {

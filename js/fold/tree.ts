@@ -25,8 +25,14 @@ export interface GroupedEdges {
   tree: GroupTree;
 }
 
-/** The tree of groups of the nodes' namespaces, "encoder/layers/0"; empty parts ("a//b") are left out. Linear. */
-export function groupTree(namespaces: readonly string[]): GroupTree {
+/**
+ * The tree of groups of the nodes' namespaces, "encoder/layers/0"; empty parts ("a//b") are left out, and so are groups
+ * with a path in `without`. Linear.
+ */
+export function groupTree(
+  namespaces: readonly string[],
+  without: ReadonlySet<string> = new Set(),
+): GroupTree {
   const path = [""];
   const parent = [-1];
   const depth = [0];
@@ -53,9 +59,11 @@ export function groupTree(namespaces: readonly string[]): GroupTree {
   /** Find or create the group of a namespace. */
   function find(namespace: string): number {
     let at = 0;
+    let inner = "";
     for (const part of namespace.split("/")) {
       if (part === "") continue;
-      const inner = at === 0 ? part : `${path[at]}/${part}`;
+      inner = inner === "" ? part : `${inner}/${part}`;
+      if (without.has(inner)) continue;
       let next = byPath.get(inner);
       if (next === undefined) {
         next = path.push(inner) - 1;

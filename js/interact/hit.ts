@@ -1,6 +1,6 @@
 import { headBox } from "../paint/frame_layer";
 import { titleScale } from "../paint/level_of_detail";
-import { pointAt } from "../scene/curve";
+import { isJump, pointAt } from "../scene/curve";
 import { type SceneFrame, TITLE_LEFT } from "../scene/frame";
 import type { Box } from "../scene/grid";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
@@ -116,6 +116,10 @@ function distance(curve: ArrayLike<number>, x: number, y: number): number {
   let [ax, ay] = pointAt(curve, 0);
   for (let i = 1; i <= pieces; i++) {
     const [bx, by] = pointAt(curve, i / pieces);
+    if (isJump(curve, Math.min(Math.floor((i - 0.5) / PIECES), (curve.length - 2) / 6 - 1))) {
+      [ax, ay] = [bx, by];
+      continue;
+    }
     const [dx, dy] = [bx - ax, by - ay];
     const long = dx * dx + dy * dy;
     const t = long === 0 ? 0 : Math.max(0, Math.min(1, ((x - ax) * dx + (y - ay) * dy) / long));

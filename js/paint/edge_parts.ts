@@ -1,4 +1,4 @@
-import { arrowData, halfway, pathData } from "../scene/curve";
+import { arrowData, halfway, pathData, portalEnds } from "../scene/curve";
 import type { EdgeSign, SceneEdge, SceneLink } from "../scene/scene";
 import { labelParts } from "./label_parts";
 import { type Part, part } from "./parts";
@@ -7,7 +7,7 @@ export const NO_FLOW = "No gradient flows here";
 
 /** The parts of an edge; `heading` is the gradients' direction. In a static graph the arrow points with the data. */
 export function edgeParts(
-  { curve, label, quiet, merged, isOnSome }: SceneEdge,
+  { curve, label, quiet, merged, isOnSome, portal }: SceneEdge,
   heading: readonly [number, number],
   isStatic = false,
 ): Part[] {
@@ -26,10 +26,27 @@ export function edgeParts(
     parts.push(part("path", { class: "gw-value-head", d: tip }));
   }
   if (quiet === "cut") parts.push(scissorsPart(...halfway(curve)));
+  if (portal !== undefined) parts.push(...portalParts(curve, portal));
   if (label) parts.push(part("g", { class: "gw-edge-label" }, labelParts(label)));
   for (const sign of merged?.signs ?? []) parts.push(signPart(sign));
   return parts;
 }
+
+/** The same number at both ends of a line that is not drawn. */
+function portalParts(curve: ArrayLike<number>, number: number): Part[] {
+  const ends = portalEnds(curve);
+  const says = `The tensor comes from the other ${number}, and its gradient goes there`;
+  return ends.map(([x, y]) =>
+    part("g", { class: "gw-edge-portal" }, [
+      part("title", {}, says),
+      part("circle", { cx: x, cy: y, r: PORTAL }),
+      part("text", { x, y: y + 4.6 }, `${number}`),
+    ]),
+  );
+}
+
+/** The radius of a portal, px. */
+const PORTAL = 9;
 
 /** Arrowheads that end at a node's ring. */
 export function headAtRing({ curve }: SceneEdge, heading: readonly [number, number]): Part {

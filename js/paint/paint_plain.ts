@@ -137,7 +137,12 @@ export class PlainPainter {
     pen.moveTo(ax, ay);
     for (let i = 2; i < curve.length; i += 6) {
       const [bx, by] = [k * curve[i + 4] + x, k * curve[i + 5] + y];
-      if (ax === bx || ay === by || (Math.abs(bx - ax) < straight && Math.abs(by - ay) < straight))
+      if (Number.isNaN(curve[i])) pen.moveTo(bx, by);
+      else if (
+        ax === bx ||
+        ay === by ||
+        (Math.abs(bx - ax) < straight && Math.abs(by - ay) < straight)
+      )
         pen.lineTo(bx, by);
       else
         pen.bezierCurveTo(

@@ -51,7 +51,8 @@ export function fittingFolding(
   if (tree.path.length === 1) return first;
   const look = (folding: Folding) => {
     const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
-    return { k: fitView(scene, room).k, area: scene.width * scene.height };
+    const { width, height, couldBend = false } = scene;
+    return { k: fitView(scene, room).k, area: width * height, couldBend };
   };
   if (graph.nodes.length <= MOST_CARDS) {
     const whole = wholeFolding(tree);
@@ -76,19 +77,27 @@ export function fittingFolding(
       if (visibleCount(grouped, folding) - blocks <= 3 * most)
         tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
     }
-    const found = tried
-      .sort((a, b) => b.count - a.count)
-      .find(({ folding, count }) => count <= most && look(folding).k >= LEGIBLE);
+    tried.sort((a, b) => b.count - a.count);
+    let found: (typeof tried)[number] | undefined;
+    for (const one of tried) {
+      if (one.count > most) continue;
+      const { k, couldBend } = look(one.folding);
+      if (k < LEGIBLE) continue;
+      // A coarser U-Net in two halves says more than a finer one in rows.
+      if (!couldBend || !found) found = one;
+      if (!couldBend) break;
+    }
     const level = (found ?? tried.at(-1))?.folding ?? first;
     if (!found || graph.nodes.length > LARGEST_TRIED)
       return { folding: level, isLegible: found !== undefined };
-    let each = look(level).area / foldedPlan(grouped, level).nodes.length;
+    const seen = look(level);
+    let each = seen.area / foldedPlan(grouped, level).nodes.length;
     const folding = openedFurther(grouped, level, hasMore, (folding) => {
       const { length } = foldedPlan(grouped, folding).nodes;
       // A far too large picture is not laid out.
       if (length > most || length * each > enough) return false;
-      const { k, area } = look(folding);
-      if (k < LEGIBLE) return false;
+      const { k, area, couldBend } = look(folding);
+      if (k < LEGIBLE || (couldBend && !seen.couldBend)) return false;
       each = area / length;
       return true;
     });

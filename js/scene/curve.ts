@@ -32,6 +32,53 @@ export function straight([[x0, y0], [x1, y1]]: readonly Point[]): number[] {
   return [...at(0), ...at(1 / 3), ...at(2 / 3), x1, y1];
 }
 
+/** The radius of rounded corners. */
+const ROUND = 8;
+
+/** A polyline with rounded corners. */
+export function cornered(points: readonly Point[]): number[] {
+  let curve: number[] = [];
+  const reach = (to: Point) => {
+    const from: Point = [curve[curve.length - 2], curve[curve.length - 1]];
+    curve = [...curve, ...straight([from, to]).slice(2)];
+  };
+  points.forEach((point, i) => {
+    if (i === 0) curve = [...point];
+    else if (i === points.length - 1) reach(point);
+    else {
+      const away = (to: Point): Point => {
+        const [dx, dy] = [to[0] - point[0], to[1] - point[1]];
+        const share = Math.min(0.5, ROUND / (Math.hypot(dx, dy) || 1));
+        return [point[0] + share * dx, point[1] + share * dy];
+      };
+      reach(away(points[i - 1]));
+      curve.push(...point, ...point, ...away(points[i + 1]));
+    }
+  });
+  return curve;
+}
+
+/** A piece of a line that is not drawn, between two numbered ends. */
+export function jump([x, y]: Point): number[] {
+  return [Number.NaN, Number.NaN, Number.NaN, Number.NaN, x, y];
+}
+
+/** Whether a piece of a flat curve is a jump. */
+export function isJump(curve: ArrayLike<number>, piece: number): boolean {
+  return Number.isNaN(curve[6 * piece + 2]);
+}
+
+/** Where a line jumps from, and to. */
+export function portalEnds(curve: ArrayLike<number>): Point[] {
+  for (let i = 0; i + 7 < curve.length; i += 6)
+    if (isJump(curve, i / 6))
+      return [
+        [curve[i], curve[i + 1]],
+        [curve[i + 6], curve[i + 7]],
+      ];
+  return [];
+}
+
 /** How far below a moved port the line is back on its route; less than the least gap between ranks. */
 const BACK = 22;
 
@@ -61,6 +108,7 @@ export function pointAt(curve: ArrayLike<number>, t: number): Point {
   const u = t * segments - at;
   const i = at * 6;
   const v = 1 - u;
+  if (isJump(curve, at)) return [curve[i + (u < 0.5 ? 0 : 6)], curve[i + (u < 0.5 ? 1 : 7)]];
   const mix = (k: number) =>
     v * v * v * curve[i + k] +
     3 * v * v * u * curve[i + 2 + k] +
@@ -74,7 +122,8 @@ export function pathData(curve: ArrayLike<number>): string {
   const r = (i: number) => Math.round(curve[i] * 10) / 10;
   let data = `M${r(0)},${r(1)}`;
   for (let i = 2; i < curve.length; i += 6) {
-    data += `C${r(i)},${r(i + 1)} ${r(i + 2)},${r(i + 3)} ${r(i + 4)},${r(i + 5)}`;
+    if (Number.isNaN(curve[i])) data += `M${r(i + 4)},${r(i + 5)}`;
+    else data += `C${r(i)},${r(i + 1)} ${r(i + 2)},${r(i + 3)} ${r(i + 4)},${r(i + 5)}`;
   }
   return data;
 }
@@ -118,6 +167,7 @@ export function boundsOf(curve: Float64Array): [number, number, number, number] 
   let [left, top] = curve;
   let [right, bottom] = curve;
   for (let i = 2; i < curve.length; i += 2) {
+    if (Number.isNaN(curve[i])) continue;
     left = Math.min(left, curve[i]);
     right = Math.max(right, curve[i]);
     top = Math.min(top, curve[i + 1]);

@@ -77,8 +77,13 @@ export function hangingOf(
   return hanging;
 }
 
+/** The size of a box along the flow, with its room, px. */
+export function along({ outerWidth, outerHeight }: NodeShape, horizontal: boolean): number {
+  return horizontal ? outerWidth : outerHeight;
+}
+
 /** The size of a box across the flow, px. */
-function across({ width, height }: NodeShape, horizontal: boolean): number {
+export function across({ width, height }: NodeShape, horizontal: boolean): number {
   return horizontal ? height : width;
 }
 
@@ -86,13 +91,25 @@ function across({ width, height }: NodeShape, horizontal: boolean): number {
 export interface Placement extends Omit<Layout, "points" | "pointStart" | "detour"> {
   /** Per edge, 1 if it does not leave and arrive along the flow: up, or to a docked node. */
   apart: Uint8Array;
+  /** Per edge, whether it is in a half that runs against the flow. */
+  isMirrored?: Uint8Array;
+  /** Flat curves of edges that the layout did not see. */
+  lines?: ReadonlyMap<number, readonly number[]>;
+  /** The numbers of edges that are portals. */
+  portals?: ReadonlyMap<number, number>;
+  /** Set where two halves, one below the other, would be too long for the room. */
+  couldBend?: boolean;
 }
 
-/** The layout's nodes without the docked ones: their indices in the plan, and each node's index among them. */
-export function withoutDocked({ nodes, edges }: Plan, docks: readonly Dock[]) {
+/** The layout's nodes without the docked ones, and its edges without the `lifted` ones: their indices in the plan, and each node's index among them. */
+export function withoutDocked(
+  { nodes, edges }: Plan,
+  docks: readonly Dock[],
+  lifted: ReadonlySet<number> = new Set(),
+) {
   const left = new Set(docks.map(({ leaf }) => leaf));
   const kept = [...nodes.keys()].filter((v) => !left.has(v));
-  const lines = new Set(docks.map(({ edge }) => edge));
+  const lines = new Set([...docks.map(({ edge }) => edge), ...lifted]);
   const at = new Int32Array(nodes.length).fill(-1);
   kept.forEach((v, i) => {
     at[v] = i;
@@ -129,7 +146,15 @@ export function withDocked(
   const edgeTarget = new Int32Array(edges.length);
   const backward = new Uint8Array(edges.length);
   const apart = new Uint8Array(edges.length);
-  const routes: [number, number][][] = new Array(edges.length);
+  const nowhere: [number, number][] = [
+    [0, 0],
+    [0, 0],
+  ];
+  const routes = edges.map(() => nowhere);
+  edges.forEach(({ target }, e) => {
+    edgeTarget[e] = target;
+    apart[e] = 1;
+  });
   lines.forEach((e, i) => {
     edgeTarget[e] = drawn[placed.edgeTarget[i]];
     backward[e] = placed.backward[i];

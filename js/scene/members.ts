@@ -49,6 +49,7 @@ export function foldedIn(scene: Scene | null) {
     boxes: scene?.nodes.some(({ group }) => group) ?? false,
     merged: isSeen("count"),
     plumbing: isSeen("folded"),
+    portals: scene?.edges.some(({ portal }) => portal !== undefined) ?? false,
   };
 }
 

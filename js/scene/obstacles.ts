@@ -1,5 +1,5 @@
 import { isHorizontal } from "../layout/direction";
-import { pointAt } from "./curve";
+import { isJump, pointAt, portalEnds } from "./curve";
 import { HEADER } from "./frame";
 import { type Box, Grid } from "./grid";
 import type { Place, Scene, SceneEdge, SceneNode } from "./scene";
@@ -157,6 +157,11 @@ export class Obstacles {
     let [ax, ay] = curve;
     for (let piece = 0; piece < segments; piece++) {
       const at = 6 * piece;
+      if (isJump(curve, piece)) {
+        for (const [x, y] of portalEnds(curve)) put(this.boxes, { x, y, width: 18, height: 18 });
+        [ax, ay] = [curve[at + 6], curve[at + 7]];
+        continue;
+      }
       // A straight piece needs one box.
       const steps = curve[at] === curve[at + 6] || curve[at + 1] === curve[at + 7] ? 1 : STEPS;
       for (let i = 1; i <= steps; i++) {

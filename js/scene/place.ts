@@ -3,9 +3,11 @@ import { pickHanging } from "../layout/graph";
 import { layout } from "../layout/index";
 import type { ContentCache, Layout, LayoutOptions } from "../layout/types";
 import type { Measure } from "../text/measure";
+import { type Bend, barredSkips, bendOf, bent, extentsOf } from "./bend";
 import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocked } from "./dock";
 import { HEADER, titleWidth } from "./frame";
 import type { NodeShape } from "./node_shape";
+import { liftable, longLines, type Portals, portalRoom, withPortals } from "./portals";
 import type { Sized } from "./sizes";
 import { fitView, LEGIBLE, type Room, type Size, tallRoom } from "./views";
 
@@ -39,6 +41,10 @@ const WORTH = 1.05;
 const WRAPPED = 0.8;
 /** The most tiles that are wrapped in several ways. */
 const MOST_TILES = 60;
+/** Longer lines, as a share of the room's length, are long. */
+const LONG_LINE = 0.45;
+/** The most layouts until no line needs to go. */
+const MOST_TRIES = 3;
 /** Below this scale, no wrapping helps. */
 const HOPELESS = 0.4;
 
@@ -97,20 +103,81 @@ function cardsIn(sized: Sized, measure: Measure, options: PlaceOptions): Placeme
   return best;
 }
 
-/** Place tiles in rows as long as the room, or in more rows if only that is readable. */
+/** Place tiles in rows as long as the room, or in more rows if only that is readable; a U-Net bent. */
 function tilesIn(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
   const { room } = options;
-  let best = laidOut(sized, [], measure, options);
+  const isSmall = room !== undefined && sized.plan.nodes.length <= MOST_TILES;
+  const inHalves = isSmall ? bentIn(sized, measure, options) : null;
+  if (inHalves && scaleIn(room ?? inHalves, inHalves, sized.direction) >= LEGIBLE) return inHalves;
+  let portals: readonly number[] = [];
+  let best = inRows(sized, measure, options);
+  if (!isSmall) return best;
+  const long = LONG_LINE * lengths(room, sized.direction)[0];
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const found = longLines(best, sized, long, portals);
+    if (found.length === portals.length) break;
+    portals = found;
+    best = inRows(sized, measure, options, portals);
+  }
+  best = withPortals(best, sized, { edges: portals });
+  return inHalves ? { ...best, couldBend: true } : best;
+}
+
+/** Place tiles in rows, without the lines of portals. */
+function inRows(
+  sized: Sized,
+  measure: Measure,
+  options: PlaceOptions,
+  portals: readonly number[] = [],
+): Placement {
+  const { room } = options;
+  const laid = (wrap?: Partial<LayoutOptions>) =>
+    laidOut(sized, [], measure, options, wrap, portals, { edges: portals });
+  let best = laid();
   if (!room || sized.plan.nodes.length > MOST_TILES) return best;
   const scale = (placed: Placement) => scaleIn(room, placed, sized.direction);
   const [long, high] = lengths(room, sized.direction);
   for (const times of WRAPS) {
     if (scale(best) >= LEGIBLE || scale(best) < HOPELESS) break;
-    const wrap = { long: WRAPPED * long, aspect: (times * high) / long };
-    const placed = laidOut(sized, [], measure, options, wrap);
+    const placed = laid({ long: WRAPPED * long, aspect: (times * high) / long });
     if (scale(placed) > WORTH * scale(best)) best = placed;
   }
   return best;
+}
+
+/** Place a picture with nested bypasses in two halves; null if it has none. */
+function bentIn(sized: Sized, measure: Measure, options: PlaceOptions): Placement | null {
+  const { plan, shapes, direction } = sized;
+  if (!isHorizontal(direction)) return null;
+  const row = { long: Number.POSITIVE_INFINITY, wrapsBoxes: false };
+  const flat = laidOut(sized, [], measure, options, row);
+  let bend = bendOf(flat, plan, extentsOf(flat, shapes, true));
+  for (let tries = 0; bend && tries < MOST_TRIES; tries++) {
+    const edges = portalsOf(sized, bend);
+    if (!edges) return null;
+    // Outside the channel between the halves.
+    const portals = { edges, isBefore: bend.isLast.map((last) => 1 - last) };
+    const lifted = [...bend.skips, ...edges];
+    const laid = laidOut(sized, [], measure, options, row, lifted, portals);
+    const sizes = extentsOf(laid, shapes, true, portalRoom(sized, portals));
+    const placed = bent(laid, plan, bend, sizes);
+    if (!placed) return null;
+    const barred = new Set(barredSkips(placed, plan, bend, sizes));
+    if (barred.size === 0) return withPortals(placed, sized, portals);
+    const skips = bend.skips.filter((e) => !barred.has(e));
+    bend = skips.length < 2 ? null : { ...bend, skips, others: [...bend.others, ...barred] };
+  }
+  return null;
+}
+
+/** The portals of a bent picture: lines across that are not bypasses, and more lines of their producers. */
+function portalsOf(sized: Sized, { skips, others }: Bend): number[] | null {
+  const { edges } = sized.plan;
+  const isSkip = new Set(skips);
+  const producers = new Set(others.map((e) => edges[e].target));
+  const wanted = [...edges.keys()].filter((e) => producers.has(edges[e].target) && !isSkip.has(e));
+  const portals = liftable(sized, wanted);
+  return others.every((e) => portals.includes(e)) ? portals : null;
 }
 
 /** A room's length along the flow and across it. */
@@ -119,20 +186,29 @@ function lengths({ width, height }: Size, direction: Direction): [number, number
 }
 
 function laidOut(
-  { graph, plan, shapes, times, direction, card }: Sized,
+  sized: Sized,
   docks: readonly Dock[],
   measure: Measure,
   { room, cache }: PlaceOptions,
   wrap: Partial<LayoutOptions> = {},
+  lifted: readonly number[] = [],
+  portals: Portals = { edges: [] },
 ): Placement {
+  const { graph, plan, shapes, times, direction, card } = sized;
   const horizontal = isHorizontal(direction);
   const { frames } = plan;
   const isWhole = plan.nodes.every(({ group }) => group === null);
   const dockGap = card ? CARD_GAPS[card].dock : 0;
-  const stay = withoutDocked(plan, docks);
+  const stay = withoutDocked(plan, docks, new Set(lifted));
   const nodes = stay.kept.map((v) => plan.nodes[v]);
   const edges = stay.lines.map((e) => plan.edges[e]);
-  const hanging = pickHanging(hangingOf(docks, shapes, horizontal, dockGap), stay.kept);
+  const around = hangingOf(docks, shapes, horizontal, dockGap);
+  for (const [side, sizes] of Object.entries(portalRoom(sized, portals)))
+    sizes.forEach((size: number, v: number) => {
+      const all = around[side as keyof typeof around];
+      all[v] = Math.max(all[v], size);
+    });
+  const hanging = pickHanging(around, stay.kept);
   const input = {
     n: nodes.length,
     source: edges.map(({ source }) => stay.at[source]),
@@ -140,7 +216,7 @@ function laidOut(
     width: stay.kept.map((v) => sizeOf(shapes[v], !horizontal)),
     height: stay.kept.map((v) => sizeOf(shapes[v], horizontal)),
     shared: Uint8Array.from(stay.kept, (v) => (times[v] > 1 ? 1 : 0)),
-    ...(docks.length > 0 && { hanging }),
+    ...(docks.length + portals.edges.length > 0 && { hanging }),
   };
   const widest = edges.reduce(
     (most, { argument }) => Math.max(most, argument === null ? 0 : measure(argument, "edge")),

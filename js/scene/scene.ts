@@ -21,6 +21,8 @@ export interface Scene {
   signs?: readonly Place[];
   /** From nodes that computed derivatives to their functions' nodes; absent if there are none. */
   links?: readonly SceneLink[];
+  /** Set where two halves, one below the other, would be too long for the room. */
+  couldBend?: boolean;
   /** Per graph edge, its index in `edges`, -1 if it is hidden; absent if they are the same. */
   edgeOf?: Int32Array;
 }
@@ -94,6 +96,8 @@ export interface SceneEdge {
   row?: number;
   /** Whether it runs against the flow, as lines in a cycle of boxes do. */
   backward: boolean;
+  /** Its number, if it is drawn as a portal at each end instead of a line. */
+  portal?: number;
 }
 
 /** One node computed the derivative of another node's output. Links are not edges: layout, counts and steps ignore them. */

@@ -45,8 +45,14 @@ export function sceneEdges(
   const rows = rowsOf(routes, edges, placed, shapes, horizontal);
   const onSome = new Set(graph.ranks?.edges.map(({ edge }) => edge));
   const curveOf = (e: number) => {
-    const route = routes[e];
-    if (placed.backward[e]) return smoothUp(route);
+    const line = placed.lines?.get(e);
+    if (line) return line;
+    const isMirrored = placed.isMirrored?.[e] === 1;
+    const route = isMirrored ? upsideDown(routes[e]) : routes[e];
+    const curve = placed.backward[e] ? smoothUp(route) : along(e, route);
+    return isMirrored ? curve.map((value, i) => (i % 2 ? -value : value)) : curve;
+  };
+  const along = (e: number, route: readonly Point[]) => {
     if (placed.apart[e]) return straight(route);
     const centre = placed.x[placed.edgeTarget[e]];
     const [end] = route[route.length - 1];
@@ -68,6 +74,7 @@ export function sceneEdges(
       label: null,
       backward: placed.backward[index] === 1,
       ...(parts.some((part) => onSome.has(part)) && { isOnSome: true }),
+      ...(placed.portals?.has(index) && { portal: placed.portals.get(index) as number }),
       ...(rows.has(index) && { row: rows.get(index) as number }),
       // Absent if they are the same.
       ...(edgeOf && {
@@ -144,6 +151,10 @@ export function spread(
     places,
     (place, i) => Math.max(-room, Math.min(room - total, place - before[i])) + before[i],
   );
+}
+
+function upsideDown(route: readonly Point[]): Point[] {
+  return route.map(([x, y]) => [x, -y]);
 }
 
 /** A weight that keeps the port in place. */

@@ -1,0 +1,86 @@
+import { describe, expect, it } from "vitest";
+import { transformer } from "../demo/deep_models";
+import { firstScene } from "../pipeline/first_view";
+import { denseNet, uNet } from "../testing/u_net";
+import { tableMeasure } from "../text/metrics";
+import { pointAt, portalEnds } from "./curve";
+import { overlap } from "./grid";
+import type { Scene, SceneEdge } from "./scene";
+import { fitView, LEGIBLE } from "./views";
+
+const WIDE = { width: 1370, height: 560, tallest: 760 };
+const SMALL = { width: 770, height: 480, tallest: 760 };
+
+const boxOf = ({ x, y, shape }: Scene["nodes"][number]) => ({
+  left: x - shape.width / 2,
+  right: x + shape.width / 2,
+  top: y - shape.height / 2,
+  bottom: y + shape.height / 2,
+});
+
+/** Pairs of a line and a node that is not one of its ends but under it. */
+function covered(scene: Scene): string[] {
+  return scene.edges.flatMap(({ source, target, curve }) =>
+    scene.nodes.flatMap((node) => {
+      if (node.index === source || node.index === target) return [];
+      const { left, right, top, bottom } = boxOf(node);
+      const isIn = Array.from({ length: 41 }, (_, i) => pointAt(curve, i / 40)).some(
+        ([x, y]) => x > left + 1 && x < right - 1 && y > top + 1 && y < bottom - 1,
+      );
+      return isIn ? [`${source} ${target} over ${node.index}`] : [];
+    }),
+  );
+}
+
+const isUpright = ({ curve }: SceneEdge) =>
+  Math.abs(curve[0] - curve[curve.length - 2]) < 1 &&
+  Math.abs(curve[1] - curve[curve.length - 1]) > 20;
+
+describe("a U-Net", () => {
+  it.each([
+    [4, WIDE],
+    [6, { ...WIDE, width: 2000 }],
+  ])("of %i levels has its second half below its first, mirrored", (levels, room) => {
+    const scene = firstScene(uNet(levels), "left", tableMeasure, false, room);
+    const skips = scene.edges.filter(isUpright);
+    expect(skips.length).toBe(levels);
+    for (const { source, target } of skips)
+      expect(scene.nodes[source].y).toBeGreaterThan(scene.nodes[target].y);
+    const loss = scene.nodes.find(({ root }) => root);
+    expect(loss?.x).toBe(Math.min(...scene.nodes.map(({ x }) => x)));
+    expect(covered(scene)).toEqual([]);
+    const { nodes } = scene;
+    const pairs = nodes.flatMap((a, i) => nodes.slice(i + 1).map((b) => [a, b]));
+    expect(pairs.filter(([a, b]) => overlap(boxOf(a), boxOf(b)))).toEqual([]);
+    expect(fitView(scene, room).k).toBeGreaterThanOrEqual(LEGIBLE);
+  });
+
+  it("that is too long for that has portals instead of long lines", () => {
+    const scene = firstScene(uNet(6), "left", tableMeasure, false, SMALL);
+    const portals = scene.edges.filter(({ portal }) => portal !== undefined);
+    expect(portals.length).toBeGreaterThan(2);
+    expect(covered(scene)).toEqual([]);
+    expect(fitView(scene, { ...SMALL, height: SMALL.tallest }).k).toBeGreaterThanOrEqual(LEGIBLE);
+  });
+});
+
+it("draws more than two long lines as portals, with one number per producer", () => {
+  const scene = firstScene(denseNet(7), "left", tableMeasure, false, SMALL);
+  const portals = scene.edges.filter(({ portal }) => portal !== undefined);
+  expect(portals.length).toBeGreaterThan(2);
+  const numbers = new Map(portals.map(({ target, portal }) => [target, portal]));
+  for (const { target, portal } of portals) expect(portal).toBe(numbers.get(target));
+  expect([...numbers.values()].sort()).toEqual(Array.from(numbers, (_, i) => i + 1));
+  for (const { curve, source, target } of portals) {
+    const [[x], [otherX]] = portalEnds(curve);
+    expect(Math.abs(x - scene.nodes[source].x)).toBeLessThan(120);
+    expect(Math.abs(otherX - scene.nodes[target].x)).toBeLessThan(120);
+  }
+});
+
+it("leaves a picture without nested bypasses as it is", () => {
+  const scene = firstScene(transformer(4), "left", tableMeasure, false, WIDE);
+  expect(scene.edges.some(({ portal }) => portal !== undefined)).toBe(false);
+  const loss = scene.nodes.find(({ root }) => root);
+  expect(loss?.x).toBe(Math.max(...scene.nodes.map(({ x }) => x)));
+});
