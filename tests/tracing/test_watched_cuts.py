@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 import gradwalk
 from gradwalk.torch_api.nodes import sequence_nr
-from gradwalk.tracing import annotate as extras
+from gradwalk.tracing import extra_nodes
 from gradwalk.tracing import records
 from gradwalk.tracing.annotations import annotation_of, cuts_of
 from gradwalk.tracing.watch import watch
@@ -192,7 +192,7 @@ def test_the_source_of_a_cut_is_found_in_its_own_graph_when_the_tensor_is_gone()
 def test_the_nodes_are_numbered_once_for_all_cuts_whose_tensors_are_gone(steps, monkeypatch):
     """A loop that cuts at every step: looking through all nodes for each would be quadratic."""
     numbered = []
-    monkeypatch.setattr(extras, "sequence_nr", lambda n: numbered.append(n) or sequence_nr(n))
+    monkeypatch.setattr(extra_nodes, "sequence_nr", lambda n: numbered.append(n) or sequence_nr(n))
     h = w = leaf(1)
     with watch():
         for _ in range(steps):
