@@ -17,8 +17,7 @@ from torch.nn import functional as F
 
 import gradwalk
 from gradwalk.torch_api.nodes import sequence_nr
-from gradwalk.tracing import extra_nodes
-from gradwalk.tracing import records
+from gradwalk.tracing import extra_nodes, records
 from gradwalk.tracing.annotations import annotation_of, cuts_of
 from gradwalk.tracing.watch import watch
 
