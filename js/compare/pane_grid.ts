@@ -151,10 +151,6 @@ export class PaneGrid {
     return this.drawings.some((drawing) => drawing.hasFocus);
   }
 
-  get hasCopies(): boolean {
-    return this.drawings.some((drawing) => drawing.scene?.nodes.some((node) => node.copies > 1));
-  }
-
   focus(): void {
     this.first?.focus();
   }
@@ -208,7 +204,7 @@ export class PaneGrid {
     this.shown = [];
   }
 
-  private get drawings(): Drawing[] {
+  get drawings(): Drawing[] {
     return this.shown.map(({ drawing }) => drawing);
   }
 

@@ -1,6 +1,6 @@
 import { choices } from "../controls/choices";
 import { createHelp } from "../controls/help";
-import { entry, legendEntries } from "../controls/legend";
+import { drawingEntries, entry } from "../controls/legend";
 import { matchWords, search } from "../controls/search";
 import { SearchBox } from "../controls/searchbox";
 import { Shell } from "../controls/shell";
@@ -309,22 +309,13 @@ class Comparison {
     this.shell.legend.replaceChildren(
       ...(isPartial ? onlyEntries() : []),
       ...this.tables.parts.flatMap((part) => part.legend?.() ?? []),
-      ...legendEntries({
-        isStatic: united.panes.every(isStaticPane) || (united.panes.some(isStaticPane) && "some"),
-        stubs: united.panes.some(({ graph }) =>
-          graph.nodes.some((node) => node.no_grad_inputs.length > 0),
-        ),
-        kinds: new Set(united.slots.nodes.map((node) => node.kind)),
-        copies: grid.hasCopies,
-        ran: passes.some((pass) => pass.state.runs > 0),
-        unreached: passes.some(
-          ({ state }, p) =>
-            state.runs > 0 &&
-            state.reached.length < united.panes[p].graph.nodes.filter(isAutograd).length,
-        ),
-        freed: passes.some((pass) => pass.state.freed.length > 0),
-        recording: grid.progress.find((one) => one !== null)?.recording ?? null,
-      }),
+      ...drawingEntries(
+        grid.drawings.map((drawing, p) => {
+          const { graph } = united.panes[p];
+          const autograd = graph.nodes.filter(isAutograd).length;
+          return { drawing, graph, autograd, state: passes[p]?.state };
+        }),
+      ),
     );
   }
 

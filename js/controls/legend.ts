@@ -115,31 +115,41 @@ function cellEntries(labels: readonly GradientLabel[]): Entry[] {
   ];
 }
 
-/** The entries of a graph with this many autograd nodes. */
-export function drawingEntries(
-  drawing: Pick<Drawing, "scene" | "progress" | "gradients">,
-  shown: GraphModel,
-  autograd: number,
-  state: StateModel | undefined,
-): HTMLElement[] {
-  const { scene, progress } = drawing;
-  const ran = (state?.runs ?? 0) > 0;
+/** A drawn graph, and what was seen of its backward. */
+interface Drawn {
+  drawing: Pick<Drawing, "scene" | "progress" | "gradients">;
+  graph: GraphModel;
+  /** The number of its autograd nodes. */
+  autograd: number;
+  state: StateModel | undefined;
+}
+
+/** The entries of one drawn graph, or of several. */
+export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
+  const scenes = all.flatMap(({ drawing }) => drawing.scene ?? []);
+  const nodes = scenes.flatMap((scene) => scene.nodes);
+  const isStatic = ({ graph }: Drawn) => graph.static;
+  const ran = ({ state }: Drawn) => (state?.runs ?? 0) > 0;
+  const kinds = all.flatMap(({ drawing: { scene }, graph }) =>
+    (scene?.nodes ?? []).flatMap(({ id, group }) => (group ? [] : graph.nodes[id].kind)),
+  );
+  const passes = all.flatMap(({ drawing }) => drawing.progress?.recording ?? []);
   return legendEntries({
-    direction: scene?.direction ?? "left",
-    labels: drawing.gradients,
-    isStatic: shown.static,
-    stubs: scene?.nodes.some(({ shape }) => shape.stubs.length > 0) ?? false,
-    kinds: new Set(scene?.nodes.flatMap(({ id, group }) => (group ? [] : shown.nodes[id].kind))),
-    copies: scene?.nodes.some((node) => node.copies > 1) ?? false,
-    folded: foldedIn(scene),
-    ran,
-    unreached: ran && (state?.reached ?? []).length < autograd,
-    freed: (state?.freed ?? []).length > 0,
+    direction: scenes[0]?.direction ?? "left",
+    labels: all.flatMap(({ drawing }) => drawing.gradients),
+    isStatic: all.every(isStatic) || (all.some(isStatic) && "some"),
+    stubs: nodes.some(({ shape }) => shape.stubs.length > 0),
+    kinds: new Set(kinds),
+    copies: nodes.some(({ copies }) => copies > 1),
+    folded: foldedIn(scenes),
+    ran: all.some(ran),
+    unreached: all.some((one) => ran(one) && (one.state?.reached ?? []).length < one.autograd),
+    freed: all.some(({ state }) => (state?.freed ?? []).length > 0),
     ranks: {
-      strips: scene?.nodes.some(({ shape }) => shape.ranks) ?? false,
-      only: scene?.nodes.some(({ only }) => only !== undefined) ?? false,
+      strips: nodes.some(({ shape }) => shape.ranks),
+      only: nodes.some(({ only }) => only !== undefined),
     },
-    recording: progress?.recording ?? null,
+    recording: passes[0] ?? null,
   });
 }
 

@@ -1,6 +1,7 @@
 import { element } from "../dom/element";
 import { INPUT } from "../scene/card";
-import type { Place, SceneNode } from "../scene/scene";
+import type { Place } from "../scene/grid";
+import type { SceneNode } from "../scene/scene";
 import type { Drawing } from "./drawing";
 
 /** An element at a node, scaled with it. */
@@ -77,20 +78,20 @@ export function valueSpot({ shape: { card, width, height } }: SceneNode): Place 
 /** The spot of a tensor's inputs, in the room that its box leaves for them. */
 export function inputSpot({ shape: { card, width, height } }: SceneNode, rows: number): Place {
   const { numberInputs } = card ?? {};
-  if (numberInputs) {
-    const { x, y, width: wide, height: high } = numberInputs;
-    return { x: x - wide / 2, y: y - high / 2, width: wide, height: high };
-  }
+  if (numberInputs) return cornerOf(numberInputs);
   const high = rows * INPUT.height + 2 * INPUT.rim;
   return { x: -width / 2, y: height / 2 - high, width, height: high };
 }
 
 /** The spot of a node's gradient. */
 export function gradSpot({ shape: { card, height } }: SceneNode): Place {
-  const grad = card?.grad;
-  if (!grad) return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };
-  const { width, height: high } = grad;
-  return { x: grad.x - width / 2, y: grad.y - high / 2, width, height: high };
+  if (card?.grad) return cornerOf(card.grad);
+  return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };
+}
+
+/** A place by its upper left corner. */
+function cornerOf({ x, y, width, height }: Place): Place {
+  return { x: x - width / 2, y: y - height / 2, width, height };
 }
 
 /** Just under a node. */

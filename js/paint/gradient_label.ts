@@ -1,5 +1,5 @@
+import type { Place } from "../scene/grid";
 import type { CardSize } from "../scene/node_shape";
-import type { Place } from "../scene/scene";
 import { boardNumber, boardValues, hasNotFinite } from "../text/gradient";
 import type { JsonNumber, Values } from "../wire";
 

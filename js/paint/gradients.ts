@@ -1,10 +1,11 @@
 import { Remembered } from "../dom/remembered";
 import { flow, isHorizontal } from "../layout/direction";
 import { valueAt } from "../maps";
+import type { Place } from "../scene/grid";
 import { edgesOf } from "../scene/members";
 import type { CardParts } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
-import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
+import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import {
   addedTo,
   flowedAt,

@@ -1,5 +1,6 @@
 import { FINE } from "../scene/fine";
-import type { EdgeLabel, Place } from "../scene/scene";
+import type { Place } from "../scene/grid";
+import type { EdgeLabel } from "../scene/scene";
 import { type GradientLabel, totalWord } from "./gradient_label";
 import { type Part, part } from "./parts";
 

@@ -1,6 +1,7 @@
 import { element } from "../dom/element";
 import { formatShape } from "../text/shorten";
 import type { DetailsModel, OutputModel } from "../wire";
+import { pythonText } from "./saved";
 import { andMore, section } from "./sections";
 import { shortDtype } from "./tensor";
 
@@ -12,7 +13,7 @@ export function facts(details: DetailsModel): HTMLElement {
   if (details.device !== null) rows.push(["device", details.device]);
   for (const name of ["requires_grad", "is_leaf"] as const) {
     const value = details[name];
-    if (value !== null) rows.push([name, python(value)]);
+    if (value !== null) rows.push([name, pythonText(value)]);
   }
   return factList(rows);
 }
@@ -49,8 +50,4 @@ export function outputsSection(outputs: readonly OutputModel[], count: number): 
     ),
     andMore(count, outputs.length),
   ]);
-}
-
-function python(value: boolean): string {
-  return value ? "True" : "False";
 }

@@ -1,4 +1,4 @@
-import { button, element, focusable, focusIn } from "../dom/element";
+import { button, element, focusable, focusIn, keepingFocus, linkButton } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { groupTitle } from "../scene/box_words";
 import { autogradSize, graphName, isAutograd, leafCount } from "../scene/shown_graph";
@@ -27,7 +27,7 @@ interface PanelEvents {
 }
 
 /** A part of the panel that a feature fills. */
-interface PanelPart {
+export interface PanelPart {
   readonly element: HTMLElement;
   /** Whether it has content without a selection, and the panel's title then. */
   readonly isOpen: boolean;
@@ -184,24 +184,22 @@ export class Panel {
     for (const part of body.querySelectorAll<HTMLElement>("[data-scroll]")) {
       scrolls.set(part.dataset.scroll ?? "", [part.scrollLeft, part.scrollTop]);
     }
-    const active = focusIn(body);
-    const hadFocus = active !== null && active !== body;
     const top = body.scrollTop;
-    // A lost focus goes to the page, which would take the next key as a command.
-    if (hadFocus) this.focus();
-    const focusKey = hadFocus ? active.dataset.focus : undefined;
-    body.replaceChildren(...children.filter((child) => child !== null));
-    for (const part of body.querySelectorAll<HTMLDetailsElement>("details[data-section]"))
-      part.open = this.opened.get(part.dataset.section ?? "") ?? part.open;
-    body.scrollTop = same ? top : 0;
-    if (!same) return;
-    for (const part of body.querySelectorAll<HTMLElement>("[data-scroll]")) {
+    const replace = () => {
+      // A lost focus goes to the page, which would take the next key as a command.
+      if (focusIn(body)) this.focus();
+      body.replaceChildren(...children.filter((child) => child !== null));
+      for (const part of body.querySelectorAll<HTMLDetailsElement>("details[data-section]"))
+        part.open = this.opened.get(part.dataset.section ?? "") ?? part.open;
+      body.scrollTop = same ? top : 0;
+    };
+    if (!same) {
+      replace();
+      return;
+    }
+    keepingFocus(body, replace);
+    for (const part of body.querySelectorAll<HTMLElement>("[data-scroll]"))
       [part.scrollLeft, part.scrollTop] = scrolls.get(part.dataset.scroll ?? "") ?? [0, 0];
-    }
-    if (focusKey === undefined) return;
-    for (const part of body.querySelectorAll<HTMLElement>("[data-focus]")) {
-      if (part.dataset.focus === focusKey) part.focus({ preventScroll: true });
-    }
   }
 }
 
@@ -291,7 +289,7 @@ function chips(graph: GraphModel, id: number): HTMLElement[] {
 function moduleLink(path: string | null, name: string): HTMLElement {
   const text = oneLine(name);
   if (!path) return element("b", {}, text);
-  const link = button({ label: `Select the module ${text}`, text, class: "gw-link" });
+  const link = linkButton(text, undefined, { label: `Select the module ${text}` });
   link.dataset.module = path;
   return link;
 }

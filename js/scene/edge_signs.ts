@@ -1,6 +1,7 @@
 import { pointAt } from "./curve";
+import type { Place } from "./grid";
 import { Obstacles } from "./obstacles";
-import type { EdgeSign, Place, Scene, SceneEdge } from "./scene";
+import type { EdgeSign, Scene, SceneEdge } from "./scene";
 
 const HEIGHT = 14;
 const DIGIT = 6.2;

@@ -1,5 +1,5 @@
-import type { Box } from "./grid";
-import type { Scene } from "./scene";
+import { type Box, boxIn } from "./grid";
+import type { Scene, SceneNode } from "./scene";
 import { type Size, seen, type View } from "./views";
 
 /** The copy of a node nearest to the middle of the view. */
@@ -32,11 +32,6 @@ export function boxAround(scene: Scene, path: string, members: Iterable<number>)
   }));
 }
 
-export function boxOf({ x, y, shape }: Scene["nodes"][number]): Box {
-  return {
-    left: x - shape.width / 2,
-    top: y - shape.height / 2,
-    right: x + shape.width / 2,
-    bottom: y + shape.height / 2,
-  };
+export function boxOf({ x, y, shape: { width, height } }: Pick<SceneNode, "x" | "y" | "shape">) {
+  return boxIn({ x, y, width, height });
 }

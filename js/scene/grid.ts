@@ -5,6 +5,19 @@ export interface Box {
   bottom: number;
 }
 
+/** A box by its centre. */
+export interface Place {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+/** The box of a place. */
+export function boxIn({ x, y, width, height }: Place): Box {
+  return { left: x - width / 2, top: y - height / 2, right: x + width / 2, bottom: y + height / 2 };
+}
+
 export function overlap(a: Box, b: Box): boolean {
   return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 }

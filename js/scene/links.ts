@@ -1,9 +1,9 @@
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { boundsOf, pointAt } from "./curve";
-import { type Box, overlap } from "./grid";
+import { type Box, boxIn, overlap, type Place } from "./grid";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "./obstacles";
-import type { Place, Scene, SceneLink } from "./scene";
+import type { Scene, SceneLink } from "./scene";
 
 const WORDS = "derivative of";
 /** The most links that are always drawn; others appear with the selected node. */
@@ -110,15 +110,11 @@ function labelOn(
       const [x, y] = pointAt(curve, share);
       return { x, y: y + shift, ...size };
     }),
-  ).filter((place) => overlap(boxOf(place), picture));
+  ).filter((place) => overlap(boxIn(place), picture));
   const isFree = (crossing: boolean) =>
     places.find((place) => obstacles.isFree(place, null, crossing));
   const place = isFree(false) ?? isFree(true);
   return place ? { text: WORDS, ...place } : null;
-}
-
-function boxOf({ x, y, width, height }: Place): Box {
-  return { left: x - width / 2, top: y - height / 2, right: x + width / 2, bottom: y + height / 2 };
 }
 
 function grown({ left, top, right, bottom }: Box, by: number): Box {

@@ -41,12 +41,12 @@ export function holds({ id, group, said, also }: SceneNode, node: number | null)
 }
 
 /** The parts of a picture that combine several nodes or edges. */
-export function foldedIn(scene: Scene | null) {
-  const signs = (scene?.edges ?? []).flatMap(({ merged }) => merged?.signs ?? []);
+export function foldedIn(scenes: readonly Scene[]) {
+  const signs = scenes.flatMap(({ edges }) => edges.flatMap(({ merged }) => merged?.signs ?? []));
   const isSeen = (kind: "count" | "folded") =>
     signs.some((sign) => sign.kind === kind && !sign.isShy);
   return {
-    boxes: scene?.nodes.some(({ group }) => group) ?? false,
+    boxes: scenes.some(({ nodes }) => nodes.some(({ group }) => group)),
     merged: isSeen("count"),
     plumbing: isSeen("folded"),
     portals: scene?.edges.some(({ portal }) => portal !== undefined) ?? false,

@@ -1,4 +1,5 @@
 import type { Style } from "../text/measure";
+import type { Place } from "./grid";
 
 /** A text by its start (or middle), relative to its node's centre. */
 export interface Text {
@@ -42,7 +43,7 @@ export interface NodeShape {
   /** The parts of a closed box besides its words. */
   tile?: TileParts;
   /** The place of its strip over ranks. */
-  ranks?: Cell;
+  ranks?: Place;
   /** For an operation between boxes, drawn as its sign: whether in a circle. */
   sign?: "round" | "plain";
 }
@@ -61,13 +62,6 @@ interface TileParts {
 /** A card's size. */
 export type CardSize = "full" | "near";
 
-export interface Cell {
-  x: number;
-  y: number;
-  width: number;
-  height: number;
-}
-
 /** The parts of a card: a header, its value, and a cell for its gradient. */
 export interface CardParts {
   size: CardSize;
@@ -76,11 +70,11 @@ export interface CardParts {
   /** Hairlines between the parts. */
   rules: [number, number, number, number][];
   /** The cell of the gradient; null if none can come. */
-  grad: Cell | null;
+  grad: Place | null;
   /** The cell of the summands; null without any. */
-  sum: Cell | null;
+  sum: Place | null;
   /** On a leaf, a row for each contribution. */
-  rows: Cell[];
+  rows: Place[];
   /** The cell of a tensor's inputs. */
-  numberInputs?: Cell;
+  numberInputs?: Place;
 }

@@ -1,8 +1,8 @@
 import { isHorizontal } from "../layout/direction";
 import { isJump, pointAt, portalEnds } from "./curve";
 import { HEADER } from "./frame";
-import { type Box, Grid } from "./grid";
-import type { Place, Scene, SceneEdge, SceneNode } from "./scene";
+import { type Box, Grid, type Place } from "./grid";
+import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 /** Height of a text written on an edge or beside a node, px. */
 export const TEXT_HEIGHT = 16;

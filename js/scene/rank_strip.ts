@@ -1,6 +1,7 @@
 import { perObject } from "../maps";
 import type { GraphModel, NodeRanksModel, RanksModel } from "../wire";
-import type { Cell, NodeShape } from "./node_shape";
+import type { Place } from "./grid";
+import type { NodeShape } from "./node_shape";
 import type { Plan, PlanNode } from "./plan";
 
 /** Height of a node's strip over ranks, px, and its distance from the node's sides. */
@@ -36,7 +37,7 @@ export function roomForRanks(
 }
 
 /** Add a strip to a node: below a card's header, else at its foot, above a box' followers. */
-export function withStrip<B extends Box>(box: B, isPill: boolean): B & { ranks: Cell } {
+export function withStrip<B extends Box>(box: B, isPill: boolean): B & { ranks: Place } {
   const { card, tile } = box;
   const half = ROOM / 2;
   const header = card ? -box.height / 2 + card.header : Number.POSITIVE_INFINITY;

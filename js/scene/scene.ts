@@ -1,6 +1,7 @@
 import type { Direction } from "../layout/direction";
 import type { EdgeModel, NodeModel } from "../wire";
 import type { SceneFrame } from "./frame";
+import type { Place } from "./grid";
 import type { NodeShape, Text } from "./node_shape";
 import type { ClosedGroup } from "./plan";
 
@@ -123,14 +124,6 @@ interface MergedEdges {
   /** The number of tensors: several lines may carry the same one. */
   tensors: number;
   signs: EdgeSign[];
-}
-
-/** A text's box; x, y is its centre. */
-export interface Place {
-  x: number;
-  y: number;
-  width: number;
-  height: number;
 }
 
 /** The argument of an edge, written on it. */

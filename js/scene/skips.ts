@@ -1,9 +1,10 @@
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { pointAt } from "./curve";
+import type { Place } from "./grid";
 import { Obstacles, TEXT_HEIGHT, TEXT_PAD } from "./obstacles";
 import type { Plan } from "./plan";
-import type { Place, Scene } from "./scene";
+import type { Scene } from "./scene";
 
 /** The word on a line that bypasses operations unchanged. */
 const RESIDUAL = "residual";

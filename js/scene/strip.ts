@@ -3,6 +3,7 @@ import { shortCount } from "../text/number";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { boundsOf } from "./curve";
+import { boxOf } from "./find";
 import { fittedWords, type SceneFrame, TITLE_LEFT } from "./frame";
 import { edgePart } from "./members";
 import type { NodeShape, Text } from "./node_shape";
@@ -122,12 +123,7 @@ export function placeStrip(
       bar: { strip: number, grows: horizontal ? "up" : "right", room: FILLED * pitch, isAgain },
     };
   });
-  return { bars, frame: { ...headOf(strip, width, measure), depth, ...boxAt(at) } };
-}
-
-function boxAt({ x, y, shape }: Pick<SceneNode, "x" | "y" | "shape">) {
-  const [w, h] = [shape.width / 2, shape.height / 2];
-  return { left: x - w, top: y - h, right: x + w, bottom: y + h };
+  return { bars, frame: { ...headOf(strip, width, measure), depth, ...boxOf(at) } };
 }
 
 /** The words above the bars: their name, count, class and size. */

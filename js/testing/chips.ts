@@ -1,9 +1,9 @@
 import type { GradientLabel } from "../paint/gradient_label";
 import { pointAt } from "../scene/curve";
 import { HEADER } from "../scene/frame";
-import { type Box, overlap } from "../scene/grid";
+import { type Box, boxIn, overlap } from "../scene/grid";
 import { extentOf } from "../scene/obstacles";
-import type { Place, Scene } from "../scene/scene";
+import type { Scene } from "../scene/scene";
 
 /** Sampled points per piece of a line. */
 const POINTS = 48;
@@ -27,14 +27,14 @@ export function chipFaults(scene: Scene, labels: readonly GradientLabel[]): stri
     ...scene.edges.flatMap(({ label, merged }) => [label, ...(merged?.signs ?? [])]),
     ...(scene.links ?? []).map(({ label }) => label),
     ...(scene.signs ?? []),
-  ].flatMap((place) => (place ? [boxOf(place)] : []));
+  ].flatMap((place) => (place ? [boxIn(place)] : []));
   const titles = scene.frames.map(({ left, top, right }) => ({
     ...{ left, top, right, bottom: top + HEADER },
   }));
   const faults: string[] = [];
   const chips = labels.filter(({ cell }) => cell === undefined);
   chips.forEach(({ edge, text, ...place }, i) => {
-    const box = boxOf(place);
+    const box = boxIn(place);
     const own = edge === null ? -1 : scene.edgeOf ? scene.edgeOf[edge] : edge;
     const fault = (words: string) => faults.push(`${text} ${words}`);
     const covers = (boxes: readonly Box[], what: string) => {
@@ -43,7 +43,7 @@ export function chipFaults(scene: Scene, labels: readonly GradientLabel[]): stri
     covers(nodes, "a node");
     covers(texts, "a text");
     covers(titles, "the title of a box");
-    covers(chips.slice(0, i).map(boxOf), "another number");
+    covers(chips.slice(0, i).map(boxIn), "another number");
     const away = lines.map((line) => Math.min(...line.map((at) => distance(box, at))));
     for (const [e, { quiet }] of scene.edges.entries()) {
       const atStart = scene.isStatic || quiet === "constant";
@@ -56,10 +56,6 @@ export function chipFaults(scene: Scene, labels: readonly GradientLabel[]): stri
     }
   });
   return faults;
-}
-
-function boxOf({ x, y, width, height }: Place): Box {
-  return { left: x - width / 2, top: y - height / 2, right: x + width / 2, bottom: y + height / 2 };
 }
 
 /** From a box to a point, px; 0 within. */

@@ -109,8 +109,12 @@ export class SidePanel {
     // A hidden legend is not written.
     if (!drawable || !this.showsHelp) return;
     const shown = drawable.shown(channel.get("constants"));
-    const { nodes } = drawable.size;
-    legend.replaceChildren(...drawingEntries(this.drawing, shown, nodes, channel.get("state")));
+    const of = {
+      drawing: this.drawing,
+      autograd: drawable.size.nodes,
+      state: channel.get("state"),
+    };
+    legend.replaceChildren(...drawingEntries([{ ...of, graph: shown }]));
   }
 
   private show(): void {

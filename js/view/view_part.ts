@@ -2,6 +2,7 @@ import type { Channel, Traits } from "../channel";
 import type { Cleanup } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
 import type { Press } from "../interact/press";
+import type { PanelPart } from "../panel/panel";
 import type { SceneNode } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
@@ -29,7 +30,7 @@ export interface ViewPart {
   /** A row below the stepping bar. */
   readonly strip?: HTMLElement;
   /** A section among a node's details; while `isOpen`, also without a selection, under its title. */
-  readonly section?: { readonly element: HTMLElement; readonly isOpen: boolean; title: string };
+  readonly section?: PanelPart;
   /** The traits that it shows. */
   readonly traits?: readonly (keyof Traits)[];
   /** Show the graph and the traits: at the start, for another graph, and after each change of one. */

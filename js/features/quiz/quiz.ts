@@ -2,7 +2,7 @@ import type { Channel, Message } from "../../channel";
 import { element, focusIn, KEEP_KEYS, linkButton, write } from "../../dom/element";
 import { gradSpot, type Pin, Pins, underSpot, valueSpot } from "../../interact/pins";
 import { valueAt } from "../../maps";
-import type { Place } from "../../scene/scene";
+import type { Place } from "../../scene/grid";
 import { oneLine } from "../../text/shorten";
 import { VIEW_PARTS } from "../../view/view_part";
 import type { QuestionModel, QuizModel, ScoreModel } from "../../wire";
