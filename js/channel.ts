@@ -1,5 +1,5 @@
 import type { AnyModel, RenderProps } from "@anywidget/types";
-import { faultBox, messageOf } from "./dom/fault";
+import { faultBox, messageOf } from "./dom/element";
 import { callbacks, ending, KERNELS } from "./hosts";
 import { perObject, valueAt } from "./maps";
 import { rootElement } from "./theme/sheet";

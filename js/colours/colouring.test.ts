@@ -8,8 +8,8 @@ import { freshTraits } from "../testing/traits";
 import { estimate } from "../text/measure";
 import type { DtypesModel, JsonNumber, MemoryModel, RunModel } from "../wire";
 import { alarmOf, type ColourSources, NOT_FINITE, NOTHING, ZERO } from "./colouring";
-import { gradientNorms } from "./gradient_norms";
 import { colouringOf, knownFor } from "./modes";
+import { gradientNorms } from "./norms";
 
 type Change = Partial<ColourSources> & { memory?: MemoryModel; dtypes?: DtypesModel };
 

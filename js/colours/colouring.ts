@@ -7,7 +7,7 @@ import type { Scene, SceneNode } from "../scene/scene";
 import { formatBytes, formatNumber, normText } from "../text/number";
 import type { DtypesModel, GraphModel, MemoryModel } from "../wire";
 import { barsOfAmounts } from "./bars";
-import type { GradientNorms } from "./gradient_norms";
+import type { GradientNorms } from "./norms";
 import { type LogScale, logScale, placeOn, stepOn, ticksOn } from "./scale";
 import type { TileGrads } from "./tile_grads";
 

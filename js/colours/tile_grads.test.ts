@@ -12,7 +12,7 @@ import { estimate } from "../text/measure";
 import { normText } from "../text/number";
 import type { JsonNumber, RunModel, StepModel } from "../wire";
 import { tilesLegend } from "./colouring";
-import { passNorms } from "./pass_norms";
+import { passNorms } from "./norms";
 import { tileGrads, uncoloured } from "./tile_grads";
 
 const graph = residualNet(["identity", "gate"]);

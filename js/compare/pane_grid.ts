@@ -2,7 +2,7 @@ import { element, svgElement } from "../dom/element";
 import { groupedGraph } from "../fold/grouped_graph";
 import { pathTo } from "../fold/tree";
 import { Drawing, type Snapshot } from "../interact/drawing";
-import type { Press } from "../interact/press";
+import type { Press } from "../interact/hit";
 import type { Direction } from "../layout/direction";
 import { labelParts } from "../paint/label_parts";
 import { seenMarks } from "../paint/marks";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { transformer } from "../demo/deep_models";
-import { namespacesOf } from "../fold/namespaces";
+import { namespacesOf } from "../fold/tree";
 import { isAutograd, shownGraph } from "../scene/shown_graph";
 import { graphs, MODELS } from "../testing/graphs";
 import { graphOf, MEMBERS, PANES } from "../testing/panes";

@@ -8,7 +8,7 @@ import {
   table,
   tableRow,
 } from "../dom/element";
-import { pythonText } from "../panel/saved";
+import { pythonText } from "../panel/facts";
 import { andMore } from "../panel/sections";
 import { shortDtype } from "../panel/tensor";
 import type { Progress } from "../steps/recording";

@@ -159,7 +159,7 @@ export function onlyWords(of: readonly (number | null)[]): string | null {
 }
 
 /** For each node of the united graphs, its number in each graph, or null. */
-export type Members = readonly (readonly (number | null)[])[];
+type Members = readonly (readonly (number | null)[])[];
 
 /** An edge between places; for an output, source -1 and the output's number. */
 interface PlaceEdge {

@@ -1,6 +1,5 @@
 import type { Channel } from "../channel";
-import { Cleanup, element } from "../dom/element";
-import { faultBox, messageOf } from "../dom/fault";
+import { Cleanup, element, faultBox, messageOf } from "../dom/element";
 import { followTheme } from "../dom/theme";
 import { rootElement } from "../theme/sheet";
 

@@ -1,12 +1,12 @@
 import type { Channel } from "../channel";
 import { alarmOf, type ColourLegend, type ColourSources } from "../colours/colouring";
-import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
 import { colouringOf, colourModes, firstMode, knownFor } from "../colours/modes";
-import { passNorms } from "../colours/pass_norms";
+import { type GradientNorms, gradientNorms, passNorms } from "../colours/norms";
 import { tileGrads, uncoloured } from "../colours/tile_grads";
-import { button, element, say } from "../dom/element";
+import { button, choice, element, optionsOf, say } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
+import { deepest, depthOf, setPlumbing, setRepeats, toDepth } from "../fold/folding";
 import type { Drawing } from "../interact/drawing";
 import type { FoldController } from "../interact/fold_controller";
 import { whileSame } from "../maps";
@@ -17,7 +17,6 @@ import { counted } from "../text/number";
 import type { GraphModel } from "../wire";
 import { choices } from "./choices";
 import { createColourControls } from "./colour_controls";
-import { createFoldingControls, toggle } from "./folding_controls";
 
 /** A question without an answer for this long may be lost, and can be asked again. */
 const PATIENCE_MS = 10_000;
@@ -251,4 +250,59 @@ function alarmsIn(scene: Scene, norms: GradientNorms, by: string): Map<number, s
     if (alarm && !isSaid) alarms.set(node.index, alarm);
   }
   return alarms;
+}
+
+/** The deepest level with a button of its own; boxes below open one by one. */
+const MOST_LEVELS = 4;
+
+/** The controls of open levels, hidden plumbing and folded repeats. */
+function createFoldingControls(folds: FoldController) {
+  const label = "How many levels of modules are open";
+  const depths = choice({ class: "gw-depth", "aria-label": label, title: label }, (value) => {
+    const { grouped } = folds;
+    const depth = value === "all" ? Number.POSITIVE_INFINITY : Number(value);
+    if (grouped) folds.change((folding) => toDepth(grouped.tree, folding, depth), "first");
+  });
+  const modules = element("label", "gw-menu-choice", [element("span", {}, "Modules"), depths]);
+  const plumbing = toggle(
+    "Hide views and transposes",
+    "Fold views, transposes, expands, clones and casts into the edges that they sit on",
+    () => folds.change((folding) => setPlumbing(folding, !folding.hidesPlumbing)),
+  );
+  const repeats = toggle(
+    "Fold repeats",
+    "Draw four or more blocks that are alike and follow each other as a strip of bars",
+    () => folds.change((folding) => setRepeats(folding, !folding.foldsRepeats)),
+  );
+  const shown = new Remembered();
+  return {
+    element: element("span", "gw-folding", [modules, repeats, plumbing]),
+    update() {
+      const { grouped, folding } = folds;
+      if (!grouped || !folding) return;
+      const { tree } = grouped;
+      const levels = deepest(tree);
+      modules.hidden = levels === 0;
+      repeats.hidden = levels === 0;
+      plumbing.hidden = !grouped.plumbing.includes(1);
+      plumbing.setAttribute("aria-pressed", String(folding.hidesPlumbing));
+      repeats.setAttribute("aria-pressed", String(folding.foldsRepeats));
+      const depth = depthOf(tree, folding);
+      const options: [string, string][] = [["0", "closed"]];
+      for (let d = 1; d < levels && d <= MOST_LEVELS; d++) options.push([`${d}`, `depth ${d}`]);
+      options.push(["all", "all open"]);
+      const value = depth === null ? "" : depth === levels ? "all" : `${depth}`;
+      if (!options.some(([known]) => known === value)) options.unshift([value, "automatic"]);
+      if (shown.isNew(options.join())) depths.replaceChildren(...optionsOf(options));
+      if (depths.value !== value) depths.value = value;
+    },
+  };
+}
+
+/** A choice that is on or off. */
+function toggle(text: string, title: string, clicked: () => void): HTMLButtonElement {
+  return button(
+    { label: text, title, text, pressed: false, class: "gw-menu-item gw-toggle" },
+    clicked,
+  );
 }

@@ -225,3 +225,11 @@ export class Cleanup {
     for (const task of this.tasks.splice(0).reverse()) task();
   }
 }
+
+export function faultBox(text: string): HTMLElement {
+  return element("div", { class: "gw-fault", role: "alert" }, text);
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,5 +1,4 @@
-import { button, element } from "./element";
-import { messageOf } from "./fault";
+import { button, element, messageOf } from "./element";
 
 /** An entry of a menu and its action, which returns a sentence about the result. */
 type MenuItem = [text: string, run: () => Promise<string>];

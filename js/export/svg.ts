@@ -1,7 +1,7 @@
 import type { Traits } from "../channel";
 import type { Colouring, ColourSources } from "../colours/colouring";
 import { colouringOf, firstMode, knownFor } from "../colours/modes";
-import { passNorms } from "../colours/pass_norms";
+import { passNorms } from "../colours/norms";
 import { type TileGrads, tileGrads } from "../colours/tile_grads";
 import { groupedGraph } from "../fold/grouped_graph";
 import { asDirection } from "../layout/direction";

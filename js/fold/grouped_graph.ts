@@ -7,11 +7,10 @@ import type { GraphModel } from "../wire";
 import { scatteredContainers } from "./containers";
 import { type Folding, LARGEST_WHOLE, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
-import { namespacesOf } from "./namespaces";
 import { closedBoxes, isPlumbing, type ReduceInput, reduce, type Visible } from "./reduce";
 import { repeatedBlocks } from "./repeats";
 import { planOf, stripsIn } from "./strips";
-import { type GroupTree, groupTree } from "./tree";
+import { type GroupTree, groupTree, namespacesOf } from "./tree";
 
 /** A graph with the data for folding. */
 export interface GroupedGraph {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
-import { commonGroup, namespacesOf } from "./namespaces";
+import { commonGroup, namespacesOf } from "./tree";
 
 describe("namespacesOf", () => {
   it("puts a leaf where it is used, a shared one around all its uses", () => {

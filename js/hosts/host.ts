@@ -1,7 +1,7 @@
 export type Theme = "light" | "dark";
 
 /** An attribute in which a host states the theme of its page. */
-export interface ThemeMark {
+interface ThemeMark {
   on: "html" | "body";
   attribute: string;
   /** The theme of its value; null if it states none. */

@@ -4,6 +4,7 @@ import { boxAround } from "../scene/find";
 import type { SceneNode } from "../scene/scene";
 import type { Drawing } from "./drawing";
 import type { FoldController } from "./fold_controller";
+import type { Press } from "./hit";
 
 /** An entered box. */
 interface Inside {
@@ -78,4 +79,41 @@ export class Breadcrumbs {
   private tell(): void {
     this.events.moved(this.boxes.map(({ path }) => groupTitle(path)));
   }
+}
+
+/** Open, close, enter and leave by mouse; false if the press changed nothing. */
+export function pressToFold(
+  folds: FoldController,
+  breadcrumbs: Breadcrumbs,
+  { node, frame, folded, isSign, at, isDouble }: Press,
+): boolean {
+  if (folded) {
+    folds.unfold(folded.merged?.folded ?? []);
+    return true;
+  }
+  // Signs take one click, everything else two.
+  const isMeant = isDouble || isSign;
+  if (frame !== null && isMeant) folds.close(frame, at);
+  else if (node?.group && isSign) folds.open(node);
+  else if (node?.group && isMeant) breadcrumbs.enter(node);
+  else return isDouble && !node && breadcrumbs.leave();
+  return true;
+}
+
+/** Open and close by keyboard: Enter enters a closed box, + opens it in place, - closes the group around a node. */
+export function keyToFold(
+  folds: FoldController,
+  breadcrumbs: Breadcrumbs,
+  key: string,
+  node: SceneNode,
+): boolean {
+  if (node.group && key === "Enter") {
+    breadcrumbs.enter(node);
+    return true;
+  }
+  if (node.group && ["+", "="].includes(key)) {
+    folds.open(node);
+    return true;
+  }
+  return key === "-" && folds.closeAround(node);
 }

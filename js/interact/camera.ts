@@ -1,7 +1,7 @@
 import { pointer, select } from "d3-selection";
 import { type D3ZoomEvent, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
 import { focusIn } from "../dom/element";
-import { prefersLessMotion } from "../dom/motion";
+import { prefersLessMotion } from "../dom/theme";
 import { fitView, keepInView, type Size, type View } from "../scene/views";
 
 const LARGEST = 4;

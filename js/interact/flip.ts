@@ -1,4 +1,4 @@
-import { prefersLessMotion } from "../dom/motion";
+import { prefersLessMotion } from "../dom/theme";
 import type { Scene } from "../scene/scene";
 import type { View } from "../scene/views";
 

@@ -128,3 +128,10 @@ function distance(curve: ArrayLike<number>, x: number, y: number): number {
   }
   return least;
 }
+
+/** A click or double click in the drawing. */
+export interface Press extends Hit {
+  /** Where, in the scene. */
+  at: [number, number];
+  isDouble: boolean;
+}

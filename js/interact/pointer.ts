@@ -1,6 +1,5 @@
 import type { Cleanup } from "../dom/element";
-import type { Hit } from "./hit";
-import type { Press } from "./press";
+import type { Hit, Press } from "./hit";
 
 /** The actions of a pointer. */
 interface PointerActions {

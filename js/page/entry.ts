@@ -1,8 +1,7 @@
 import "../features";
 import { serveInWorker } from "../worker/serve";
 import { workersOfPage } from "../worker/start";
-import { start } from "./page";
-import { followTheme } from "./theme";
+import { followTheme, start } from "./page";
 
 if (!serveInWorker()) {
   followTheme();

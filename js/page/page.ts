@@ -1,6 +1,5 @@
 import { localChannel, type Traits } from "../channel";
-import { element } from "../dom/element";
-import { faultBox, messageOf } from "../dom/fault";
+import { element, faultBox, messageOf } from "../dom/element";
 import { callsInside } from "../steps/recording";
 import { createView } from "../view";
 import {
@@ -108,4 +107,18 @@ function pause(): Promise<void> {
 export function detailsAt(stages: readonly StageModel[], cursor: number): DetailsModel {
   const passed = stages.filter(({ from_step }) => from_step <= cursor);
   return Object.assign({}, ...passed.map(({ fields }) => fields));
+}
+
+/**
+ * Follow what the page around a frame sends: `{ gradwalk: { theme: "dark", bare: true } }`. A bare page has no heading
+ * and no margin.
+ */
+export function followTheme(): void {
+  window.addEventListener("message", ({ source, data }) => {
+    if (source !== window.parent && source !== window.top) return;
+    const { theme, bare } = data?.gradwalk ?? {};
+    const { dataset } = document.documentElement;
+    if (theme === "light" || theme === "dark") dataset.theme = theme;
+    if (bare === true) dataset.bare = "";
+  });
 }

@@ -10,8 +10,7 @@ import type { Scene } from "../scene/scene";
 import { sceneOf } from "../testing/scenes";
 import { estimate, FONTS } from "../text/measure";
 import { headBox, headsIn } from "./frame_layer";
-import { mapScale } from "./level_of_detail";
-import { mapName } from "./map_names";
+import { mapName, mapScale } from "./level_of_detail";
 
 const EVERYWHERE = { left: -1e6, top: -1e6, right: 1e6, bottom: 1e6 };
 const SCALES = [0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.01];

@@ -6,7 +6,7 @@ import { STUB_RADIUS } from "../scene/shape";
 import { closedParts, openSign } from "./frame_parts";
 import { fewOf } from "./gradient_label";
 import { CARD_RADIUS, LEAF_RADIUS, labelParts } from "./label_parts";
-import { mapNameParts } from "./map_names";
+import { mapNameParts } from "./level_of_detail";
 import type { Marks } from "./marks";
 import { type Part, part } from "./parts";
 import { stepOf } from "./phases";

@@ -1,6 +1,5 @@
 import type { Ink, InkWell } from "./ink";
-import { seenWidth, textOpacity } from "./level_of_detail";
-import { NAME_SCALE } from "./map_names";
+import { NAME_SCALE, seenWidth, textOpacity } from "./level_of_detail";
 import type { Part } from "./parts";
 
 export type Pen = CanvasRenderingContext2D;

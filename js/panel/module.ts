@@ -1,5 +1,5 @@
 import type { Channel } from "../channel";
-import { gradientNorms } from "../colours/gradient_norms";
+import { gradientNorms } from "../colours/norms";
 import { button, element } from "../dom/element";
 import { Remembered } from "../dom/remembered";
 import { openGroup } from "../fold/folding";

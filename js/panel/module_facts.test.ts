@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { gradientNorms } from "../colours/gradient_norms";
+import { gradientNorms } from "../colours/norms";
 import { Builder } from "../demo/build_graph";
-import { namespacesOf } from "../fold/namespaces";
+import { namespacesOf } from "../fold/tree";
 import { recordingOf } from "../steps/recording";
 import { fakeMemory } from "../testing/fake_memory";
 import { graphs } from "../testing/graphs";

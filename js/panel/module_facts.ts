@@ -1,5 +1,5 @@
-import type { GradientNorms } from "../colours/gradient_norms";
-import { namespacesOf } from "../fold/namespaces";
+import type { GradientNorms } from "../colours/norms";
+import { namespacesOf } from "../fold/tree";
 import { classOf } from "../scene/module_class";
 import { parametersIn, sizeOf } from "../scene/parameters";
 import { isWork } from "../scene/shown_graph";

@@ -3,8 +3,8 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { fakeDetails } from "../testing/fake_details";
 import { MODELS } from "../testing/graphs";
 import type { DetailsModel, TensorSummary } from "../wire";
+import { pythonText } from "./facts";
 import { Panel } from "./panel";
-import { pythonText } from "./saved";
 import { slices, tensorView } from "./tensor";
 
 const EVIL = "<img src=x onerror=alert(1)>";

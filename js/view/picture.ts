@@ -1,10 +1,9 @@
 import type { Channel } from "../channel";
 import { choices } from "../controls/choices";
 import { createProgress, offerWork, showWork } from "../controls/progress";
-import { Breadcrumbs } from "../interact/breadcrumbs";
+import { Breadcrumbs, keyToFold, pressToFold } from "../interact/breadcrumbs";
 import { Drawing, type DrawingEvents } from "../interact/drawing";
 import { FoldController } from "../interact/fold_controller";
-import { keyToFold, pressToFold } from "../interact/gestures";
 import type { Scene } from "../scene/scene";
 import type { Room } from "../scene/views";
 import type { Measure } from "../text/measure";

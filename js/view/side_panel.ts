@@ -10,7 +10,7 @@ import { ModuleSelection } from "../panel/module";
 import { Panel } from "../panel/panel";
 import type { DirectionChoice } from "../wire";
 import type { Drawable } from "./drawable";
-import type { Following } from "./following";
+import type { Following } from "./live_graph";
 import type { ViewPart } from "./view_part";
 
 interface SidePanelEvents {

@@ -1,7 +1,7 @@
 import type { Channel, Traits } from "../channel";
 import type { Cleanup } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
-import type { Press } from "../interact/press";
+import type { Press } from "../interact/hit";
 import type { PanelPart } from "../panel/panel";
 import type { SceneNode } from "../scene/scene";
 import type { Measure } from "../text/measure";

@@ -1,4 +1,4 @@
-import { messageOf } from "../dom/fault";
+import { messageOf } from "../dom/element";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import type { ContentCache } from "../layout/types";
 import { valueAt } from "../maps";

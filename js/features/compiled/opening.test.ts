@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Message } from "../../channel";
 import { openInside, wholeFolding } from "../../fold/folding";
 import { groupedGraph } from "../../fold/grouped_graph";
-import type { Press } from "../../interact/press";
+import type { Press } from "../../interact/hit";
 import type { SceneNode } from "../../scene/scene";
 import { isWork, shownGraph } from "../../scene/shown_graph";
 import { recordingOf } from "../../steps/recording";

@@ -1,5 +1,5 @@
 import type { Channel } from "../../channel";
-import type { Press } from "../../interact/press";
+import type { Press } from "../../interact/hit";
 import type { SceneNode } from "../../scene/scene";
 import { VIEW_PARTS, type ViewPart } from "../../view/view_part";
 import type { GraphModel } from "../../wire";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { freeSpot } from "./free_spot";
+import { freeSpot } from "./what_if";
 
 const STAGE = { width: 800, height: 400 };
 const TOOLS = { width: 200, height: 36 };

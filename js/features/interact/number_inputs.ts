@@ -16,7 +16,7 @@ const WHOLE = 240;
 const LARGE = 10;
 
 /** Inputs for leaves' numbers, which work like a slider: by drag and arrow keys. */
-export class NumberInputs {
+class NumberInputs {
   private readonly made = new Map<string, NumberInput>();
   private readonly grids = new Map<string, HTMLElement>();
 
@@ -162,7 +162,7 @@ class NumberInput {
 }
 
 /** The finite differences under the leaves. */
-export function differencePins(differences: readonly DifferenceModel[]): Pin[] {
+function differencePins(differences: readonly DifferenceModel[]): Pin[] {
   return differences.map(({ node, quotient, value, agrees }) => ({
     node,
     spot: underSpot,

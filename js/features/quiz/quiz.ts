@@ -8,7 +8,7 @@ import { VIEW_PARTS } from "../../view/view_part";
 import type { QuestionModel, QuizModel, ScoreModel } from "../../wire";
 
 /** Ask the reader at the nodes: a field per number, or a click on each node in turn. */
-export class Quiz {
+class Quiz {
   readonly element = element("div", { class: "gw-quiz", hidden: true });
   private readonly status = element("b", { role: "status" });
   private readonly title = element("span");
