@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { localChannel, type Message, type Traits } from "../channel";
 import { transformer } from "../demo/deep_models";
 import { fakeBrowser } from "../testing/browser";
-import { fakeMemory } from "../testing/fake_memory";
+import { memoryOf } from "../testing/details";
 import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
 
@@ -79,6 +79,6 @@ it("offers memory as a colour as soon as it is counted", () => {
   const isOffered = () =>
     !document.querySelector<HTMLOptionElement>(".gw-colour-by [value=memory]")?.disabled;
   expect(isOffered()).toBe(false);
-  channel.change("_memory", fakeMemory(channel.get("model")));
+  channel.change("_memory", memoryOf(channel.get("model")));
   expect(isOffered()).toBe(true);
 });

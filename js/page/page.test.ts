@@ -3,8 +3,7 @@ import { gzipSync } from "fflate";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { MODELS } from "../demo/models";
 import { fakeBrowser, nextFrame } from "../testing/browser";
-import { fakeDetails } from "../testing/fake_details";
-import { fakeMemory } from "../testing/fake_memory";
+import { detailsOf, memoryOf } from "../testing/details";
 import { fakeRun } from "../testing/fake_run";
 import type { SavedGraphModel, StateModel } from "../wire";
 import { detailsAt, showPage, start } from "./page";
@@ -37,12 +36,12 @@ function model(change: Partial<SavedGraphModel> = {}): SavedGraphModel {
     ...fakeRun(graph, "fine"),
     transport: { owned: false, note: null, blocked: null },
     details: graph.nodes.map((_, id) => [
-      { from_step: 0, fields: { ...fakeDetails(graph, id, STATE, null), about: "At the start." } },
+      { from_step: 0, fields: { ...detailsOf(graph, id, { about: "At the start." }) } },
       { from_step: 2, fields: { about: "After two steps." } },
     ]),
     undetailed: null,
     all_cursors: true,
-    memory: fakeMemory(graph),
+    memory: memoryOf(graph),
     findings: [
       {
         kind: "memory",
@@ -89,7 +88,7 @@ it("shows of what a step has not got to what was true before it", async () => {
   const calls = [0, 1].map((i) => ({ ...call, id: graph.nodes.length + i }));
   const nodes = [...graph.nodes, ...calls];
   const details = nodes.map(({ id }) => [
-    { from_step: 0, fields: { ...fakeDetails(graph, 0, STATE, null), id, about: "Not yet." } },
+    { from_step: 0, fields: { ...detailsOf(graph, 0, { id, about: "Not yet." }) } },
     { from_step: 2, fields: { about: `Ran: ${id}.` } },
   ]);
   const [first, second] = calls.map(({ id }) => id);
@@ -122,7 +121,7 @@ it("puts later stages over earlier ones, up to the cursor", () => {
 
 it("says of a node whose details were left out what the graph has", async () => {
   const graph = MODELS["h = w * x + b"]();
-  const like = { ...fakeDetails(graph, 0, STATE, null), about: "Not saved." };
+  const like = detailsOf(graph, 0, { about: "Not saved." });
   const { host, about } = await page({
     selected: 2,
     details: graph.nodes.map(() => null),

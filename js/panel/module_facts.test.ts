@@ -4,7 +4,7 @@ import { gradientNorms } from "../colours/norms";
 import { Builder } from "../demo/build_graph";
 import { namespacesOf } from "../fold/tree";
 import { recordingOf } from "../steps/recording";
-import { fakeMemory } from "../testing/fake_memory";
+import { memoryOf } from "../testing/details";
 import { graphs } from "../testing/graphs";
 import type { GraphModel, RunModel, StepModel } from "../wire";
 import { moduleFacts } from "./module_facts";
@@ -124,7 +124,7 @@ describe("moduleFacts", () => {
       fc.property(graphs, spaces, (given, names) => {
         const nodes = given.nodes.map((node, i) => ({ ...node, namespace: names[i] }));
         const graph = { ...given, nodes };
-        const memory = fakeMemory(graph);
+        const memory = memoryOf(graph);
         const of = (path: string) => moduleFacts(graph, [path], memory);
         const all = namespacesOf(graph);
         const outside = memory.bytes.filter((_, i) => all[memory.nodes[i]] === "");

@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { fakeDetails } from "../testing/fake_details";
+import { detailsOf, summary } from "../testing/details";
 import { MODELS } from "../testing/graphs";
 import type { DetailsModel, TensorSummary } from "../wire";
 import { pythonText } from "./facts";
@@ -8,7 +8,6 @@ import { Panel } from "./panel";
 import { slices, tensorView } from "./tensor";
 
 const EVIL = "<img src=x onerror=alert(1)>";
-const NOT_RUN = { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" };
 const graph = MODELS["h = w * x + b"]();
 
 function mounted() {
@@ -17,25 +16,6 @@ function mounted() {
   document.body.replaceChildren(panel.element);
   return { panel, went, text: () => panel.element.textContent ?? "" };
 }
-
-const summary = (change: Partial<TensorSummary>): TensorSummary => ({
-  shape: [2],
-  dtype: "torch.float32",
-  device: "cpu",
-  numel: 2,
-  values: [1, 0.5],
-  truncated: false,
-  indices: null,
-  min: 0.5,
-  max: 1,
-  mean: 0.75,
-  norm: 1.118,
-  nan: 0,
-  inf: 0,
-  zeros: 0,
-  note: null,
-  ...change,
-});
 
 afterEach(() => {
   vi.useRealTimers();
@@ -54,7 +34,7 @@ describe("Panel", () => {
     const local = summary({ values: null, norm: 2.5, numel: 30, shape: [30] });
     const reduced = summary({ norm: 1.118 });
     const details: DetailsModel = {
-      ...fakeDetails(graph, 3, NOT_RUN),
+      ...detailsOf(graph, 3),
       ranks: [
         { rank: 0, local, reduced, difference: null, bucket: 0, ready: 1, odd: false },
         {
@@ -84,13 +64,13 @@ describe("Panel", () => {
   it("never shows one node's details for another", () => {
     vi.useFakeTimers();
     const { panel, text } = mounted();
-    panel.update(graph, 1, fakeDetails(graph, 0, NOT_RUN));
+    panel.update(graph, 1, detailsOf(graph, 0));
     expect(text()).toContain("MulBackward0");
     expect(text()).toContain("Loading details…");
     expect(text()).not.toContain("AddBackward0");
     vi.advanceTimersByTime(5000);
     expect(text()).toContain("Still waiting for Python.");
-    panel.update(graph, 1, fakeDetails(graph, 1, NOT_RUN));
+    panel.update(graph, 1, detailsOf(graph, 1));
     expect(text()).not.toContain("Loading");
     expect(text()).toContain("is_leafFalse");
     panel.destroy();
@@ -98,7 +78,7 @@ describe("Panel", () => {
 
   it("goes to inputs, consumers and targets of gradients", () => {
     const { panel, went } = mounted();
-    panel.update(graph, 1, fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 }));
+    panel.update(graph, 1, detailsOf(graph, 1));
     const links = [...panel.element.querySelectorAll<HTMLElement>(".gw-link")];
     expect(links.map((link) => link.textContent)).toEqual(["w", "x", "w", "x", "h"]);
     for (const link of links) link.click();
@@ -108,7 +88,7 @@ describe("Panel", () => {
   it("shows names as text", () => {
     const { panel, text } = mounted();
     const details: DetailsModel = {
-      ...fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 }),
+      ...detailsOf(graph, 1),
       name: EVIL,
       about: EVIL,
       forward: EVIL,
@@ -121,7 +101,7 @@ describe("Panel", () => {
 
   it("says how many there are of what it lists in part", () => {
     const { panel, text } = mounted();
-    const details = fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 });
+    const details = detailsOf(graph, 1);
     const listed = details.inputs.length + details.no_grad_inputs.length + details.constants.length;
     panel.update(graph, 1, {
       ...details,
@@ -140,7 +120,7 @@ describe("Panel", () => {
 
   it("says why a part is missing, in its place", () => {
     const { panel } = mounted();
-    const details = fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 });
+    const details = detailsOf(graph, 1);
     for (const part of ["formula", "saved", "chain", "contributions"] as const) {
       const empty = { ...details, formula: [], saved: [], chain: null, contributions: null };
       panel.update(graph, 1, { ...empty, failed: [{ part, sentence: `No ${part}: ${EVIL}` }] });
@@ -152,7 +132,7 @@ describe("Panel", () => {
 
   it("keeps closed sections, scrolling and focus while one node's details change", () => {
     const { panel } = mounted();
-    panel.update(graph, 1, fakeDetails(graph, 1, NOT_RUN));
+    panel.update(graph, 1, detailsOf(graph, 1));
     const part = <E extends HTMLElement>(selector: string) =>
       panel.element.querySelector<E>(selector) as E;
     const saved = () => part<HTMLDetailsElement>('[data-section="saved"]');
@@ -160,18 +140,18 @@ describe("Panel", () => {
     saved().dispatchEvent(new Event("toggle"));
     part(".gw-panel-body").scrollTop = 40;
     part('[data-focus="consumer.0"]').focus();
-    panel.update(graph, 1, fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 }));
+    panel.update(graph, 1, detailsOf(graph, 1));
     expect(saved().open).toBe(false);
     expect(part(".gw-panel-body").scrollTop).toBe(40);
     expect((document.activeElement as HTMLElement).dataset.focus).toBe("consumer.0");
-    panel.update(graph, 0, fakeDetails(graph, 0, NOT_RUN));
+    panel.update(graph, 0, detailsOf(graph, 0));
     expect(part(".gw-panel-body").scrollTop).toBe(0);
     expect(panel.element.contains(document.activeElement)).toBe(true);
   });
 
   it("marks everything that takes the keyboard for Jupyter", () => {
     const { panel } = mounted();
-    panel.update(graph, 1, fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 }));
+    panel.update(graph, 1, detailsOf(graph, 1));
     const focusable = panel.element.querySelectorAll("button, summary, [tabindex]");
     expect(focusable.length).toBeGreaterThan(5);
     for (const one of focusable)

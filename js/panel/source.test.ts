@@ -1,19 +1,18 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
-import { fakeDetails } from "../testing/fake_details";
+import { detailsOf, summary } from "../testing/details";
 import { MODELS } from "../testing/graphs";
 import type { DetailsModel, GraphModel } from "../wire";
 import { Panel } from "./panel";
 
 const EVIL = "<img src=x onerror=alert(1)>";
-const NOT_RUN = { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" };
 
 function shown(graph: GraphModel, label: string, change: Partial<DetailsModel> = {}) {
   const went: number[] = [];
   const panel = new Panel({ goTo: (id) => went.push(id), goToModule: () => {}, close: () => {} });
   document.body.replaceChildren(panel.element);
   const id = graph.nodes.findIndex((node) => node.label === label);
-  panel.update(graph, id, { ...fakeDetails(graph, id, NOT_RUN), ...change });
+  panel.update(graph, id, detailsOf(graph, id, change));
   const section = (name: string) =>
     panel.element.querySelector<HTMLElement>(`[data-section="${name}"]`);
   return { panel: panel.element, section, went, text: panel.element.textContent ?? "" };
@@ -58,13 +57,18 @@ describe("what was watched, in the panel", () => {
 
   it("explains a cut: how, where, and a way to its source", () => {
     const graph = cut();
-    const { section, went, text } = shown(graph, "x.detach()");
+    const x = graph.nodes.findIndex(({ name }) => name === "x");
+    const { section, went, text } = shown(graph, "x.detach()", {
+      about: "No gradient flows here: detach() took it out of the graph.",
+      source: line,
+      cuts: [{ how: "detach", node: x, label: "x", line, region: null }],
+    });
     expect(text).toContain("No gradient flows here");
-    expect(section("cuts")?.textContent).toContain("lesson/model.py");
-    expect(section("cuts")?.textContent).toContain("h = w * x.detach() + b");
+    expect(section("cuts")?.textContent).toContain("net/model.py:12");
+    expect(section("cuts")?.textContent).toContain("h = w * x");
     expect(section("source"), "the same line is not shown twice").toBeNull();
     section("cuts")?.querySelector("button")?.click();
-    expect(went).toEqual([graph.nodes.findIndex(({ name }) => name === "x")]);
+    expect(went).toEqual([x]);
     for (const name of ["grad", "grad_output", "grad_input", "saved"])
       expect(section(name), name).toBeNull();
   });
@@ -95,23 +99,7 @@ describe("what was watched, in the panel", () => {
   it("explains why a leaf has no gradient, and why it is zero", () => {
     const explained = "w is cut off.";
     expect(shown(cut(), "w", { explained }).section("why")?.textContent).toContain(explained);
-    const zero = {
-      shape: [2],
-      dtype: "torch.float32",
-      device: "cpu",
-      numel: 2,
-      values: [0, 0],
-      truncated: false,
-      indices: null,
-      min: 0,
-      max: 0,
-      mean: 0,
-      norm: 0,
-      nan: 0,
-      inf: 0,
-      zeros: 2,
-      note: null,
-    };
+    const zero = summary({ values: [0, 0], min: 0, max: 0, mean: 0, norm: 0, zeros: 2 });
     const about = (grad: typeof zero) =>
       shown(cut(), "w", { explained, grad }).section("why")?.textContent ?? "";
     expect(about(zero)).toContain(explained);

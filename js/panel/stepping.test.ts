@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
 import { recordingOf } from "../steps/recording";
-import { fakeDetails } from "../testing/fake_details";
+import { detailsOf, number } from "../testing/details";
 import { fakeRun } from "../testing/fake_run";
 import { MODELS } from "../testing/graphs";
 import { boardNumber } from "../text/gradient";
@@ -14,6 +14,39 @@ const { steps, run } = fakeRun(graph, "fine");
 const recording = recordingOf(graph, steps, run);
 const X = 4;
 
+const share = (step: number, consumer: number, label: string, argument: string) =>
+  ({ step, consumer, label, argument, arg_nr: argument === "self" ? 0 : 1, output_nr: 0 }) as const;
+const SHARES = [
+  { ...share(3, 3, "y2", "other"), grad: number(8), total: number(8) },
+  { ...share(4, 2, "y1", "self"), grad: number(-4), total: number(4) },
+];
+
+const factors = (...values: number[]) =>
+  values.map((value) => ({ edge: 0, node: 0, target: 1, code: `${value}`, value, note: null }));
+const CHAIN = {
+  paths: [
+    { factors: factors(-4, -1, 2), written: "(-4) * (-1) * 2", product: 8 },
+    { factors: factors(-4, 1, 1), written: "(-4) * 1 * 1", product: -4 },
+  ],
+  total_paths: 2,
+  written: "8 + (-4)",
+  sum: 4,
+  note: "Along each way the local derivatives are multiplied.",
+};
+
+/** The details of a node after so many steps. */
+function detailsAt(id: number, cursor: number, change: Partial<DetailsModel> = {}) {
+  const details = detailsOf(graph, id);
+  return {
+    ...details,
+    contributions: id === X ? SHARES.filter(({ step }) => step <= cursor) : [SHARES[0]],
+    contribution_count: 2,
+    grad_input: details.inputs.map(() => number(1)),
+    chain: id === X ? CHAIN : null,
+    ...change,
+  };
+}
+
 function shown(id: number, cursor: number, change: Partial<DetailsModel> = {}) {
   const went: number[] = [];
   const panel = new Panel({
@@ -23,9 +56,7 @@ function shown(id: number, cursor: number, change: Partial<DetailsModel> = {}) {
   });
   document.body.replaceChildren(panel.element);
   const progress = { recording, cursor };
-  const state = { runs: 1, reached: [], flowed: [], freed: [], held: [], note: "" };
-  const details = { ...fakeDetails(graph, id, state, progress), ...change };
-  panel.update(graph, id, details, progress);
+  panel.update(graph, id, detailsAt(id, cursor, change), progress);
   const part = (name: string) =>
     panel.element.querySelector<HTMLElement>(`[data-section="${name}"]`);
   return { part, panel, went };
@@ -78,7 +109,9 @@ describe("the panel while stepping", () => {
   });
 
   it("shows derivatives as code, and torch's own as torch's", () => {
-    const own = shown(0, 5).part("formula");
+    const local = { arg_nr: 0, argument: "self", note: null, source: "gradwalk" } as const;
+    const formula = [{ ...local, code: "grad * 2 * self", numbers: "grad * 2 * -2" }];
+    const own = shown(0, 5, { formula }).part("formula");
     expect([...(own?.querySelectorAll("code") ?? [])].map((code) => code.textContent)).toEqual([
       "grad * 2 * self",
       "grad * 2 * -2",
@@ -118,8 +151,7 @@ describe("the panel while stepping", () => {
     fold().open = true;
     fold().dispatchEvent(new Event("toggle"));
     const progress = { recording, cursor: 4 };
-    const state = { runs: 1, reached: [], flowed: [], freed: [], held: [], note: "" };
-    panel.update(graph, X, { ...fakeDetails(graph, X, state, progress), chain }, progress);
+    panel.update(graph, X, detailsAt(X, 4, { chain }), progress);
     expect(fold().open).toBe(true);
     expect(document.querySelector("img")).toBeNull();
   });
@@ -128,8 +160,7 @@ describe("the panel while stepping", () => {
     const { part, panel } = shown(X, 5);
     part("contributions")?.querySelector("button")?.focus();
     const progress = { recording, cursor: 4 };
-    const state = { runs: 1, reached: [], flowed: [], freed: [], held: [], note: "" };
-    panel.update(graph, X, fakeDetails(graph, X, state, progress), progress);
+    panel.update(graph, X, detailsAt(X, 4), progress);
     expect(part("contributions")?.contains(document.activeElement)).toBe(true);
     for (const one of panel.element.querySelectorAll("button, summary, [tabindex]"))
       expect(one.getAttribute("data-lm-suppress-shortcuts")).toBe("true");

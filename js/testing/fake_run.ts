@@ -1,4 +1,3 @@
-import { scalarsOf } from "../demo/scalar";
 import type {
   GraphModel,
   GrownModel,
@@ -9,7 +8,7 @@ import type {
   Values,
 } from "../wire";
 
-export const SITUATIONS = ["fine", "stops", "nan", "view only", "blocked"] as const;
+export const SITUATIONS = ["fine", "stops", "nan"] as const;
 export type Situation = (typeof SITUATIONS)[number];
 
 /** A backward pass as Python records it: in a possible order of the engine, with exact numbers if all is scalar. */
@@ -24,7 +23,7 @@ export function fakeRun(
   const badFrom =
     situation === "nan" ? order.find((id, i) => i >= order.length / 3 && isOp(graph, id)) : null;
   const arriving: (number[] | null)[] = graph.nodes.map(() => null);
-  const local = scalarsOf(graph)?.local ?? null;
+  const local = localsOf(graph);
   const carried = new Map<number, { values: Values | null; norm: JsonNumber }>();
   const ready = new Int32Array(graph.nodes.length);
   const bad = new Set<number>();
@@ -35,7 +34,7 @@ export function fakeRun(
       const { target } = graph.edges[edge];
       ready[target] = Math.max(ready[target], at.get(id) ?? 0);
       if (id === badFrom || bad.has(id)) bad.add(target);
-      const exact = local === null ? null : (arriving[id]?.[0] ?? 0) * local[edge].value;
+      const exact = local === null ? null : (arriving[id]?.[0] ?? 0) * local[edge];
       carried.set(edge, gradient(graph, target, edge, exact, bad.has(target)));
       if (exact !== null) arriving[target] = [(arriving[target]?.[0] ?? 0) + exact];
     }
@@ -151,3 +150,37 @@ function grouped({ nodes, edges }: GraphModel): number[][] {
 function isOp({ nodes }: GraphModel, id: number): boolean {
   return nodes[id].kind === "op";
 }
+
+/** The derivative along each edge of a graph of scalars; null for other graphs. */
+function localsOf({ nodes, edges }: GraphModel): number[] | null {
+  const value = new Float64Array(nodes.length);
+  const inputs = nodes.map(() => new Map<string, number>());
+  for (const { source, target, argument } of edges) inputs[source].set(argument ?? "", target);
+  let next = 3;
+  const operand = (id: number, name: "self" | "other") => {
+    const target = inputs[id].get(name);
+    return target === undefined ? (CONSTANTS[`${nodes[id].op} ${name}`] ?? 1) : value[target];
+  };
+  for (const { id, kind, op, shape } of [...nodes].reverse()) {
+    const result = RESULTS[op]?.(operand(id, "self"), operand(id, "other"));
+    if ((shape?.some((size) => size !== 1) ?? true) || (kind !== "leaf" && result === undefined))
+      return null;
+    value[id] = result ?? next--;
+  }
+  return edges.map(({ source, argument }) => {
+    const { op } = nodes[source];
+    if (op === "MulBackward0") return operand(source, argument === "self" ? "other" : "self");
+    if (op === "PowBackward0") return 2 * operand(source, "self");
+    return op === "SubBackward0" && argument === "other" ? -1 : 1;
+  });
+}
+
+const RESULTS: Record<string, (self: number, other: number) => number> = {
+  AddBackward0: (a, b) => a + b,
+  SubBackward0: (a, b) => a - b,
+  MulBackward0: (a, b) => a * b,
+  PowBackward0: (a) => a ** 2,
+};
+
+/** The programs' constants, where the graph has no node. */
+const CONSTANTS: Record<string, number> = { "MulBackward0 self": 2, "MulBackward0 other": 3 };

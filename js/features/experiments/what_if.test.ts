@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { localChannel, type Traits } from "../../channel";
 import { MODELS } from "../../demo/models";
 import { nextFrame, testPage } from "../../testing/browser";
-import { fakeDetails } from "../../testing/fake_details";
+import { detailsOf } from "../../testing/details";
 import { fakeRun } from "../../testing/fake_run";
 import { freshTraits } from "../../testing/traits";
 import { createView } from "../../view";
@@ -244,7 +244,7 @@ describe("what if", () => {
   it("offers the edges into the selected node, and lights the way of a share", async () => {
     const { channel, all, one, graph } = await view();
     const [first] = graph.edges.filter(({ kind }) => kind === "gradient");
-    channel.change("details", fakeDetails(graph, first.target, channel.get("state"), null));
+    channel.change("details", detailsOf(graph, first.target));
     channel.set("selected", first.target);
     await nextFrame();
     const rows = graph.edges.filter((e) => e.kind === "gradient" && e.target === first.target);
