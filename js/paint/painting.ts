@@ -13,7 +13,14 @@ import { isModule, neighbours, zerosFirst } from "./classes";
 import { FrameLayer, headsIn } from "./frame_layer";
 import { GradientLayer } from "./gradients";
 import { Inks } from "./ink";
-import { FAR, isClose, mapScale, NAME_SCALE, type PainterKind, painterFor } from "./level_of_detail";
+import {
+  FAR,
+  isClose,
+  mapScale,
+  NAME_SCALE,
+  type PainterKind,
+  painterFor,
+} from "./level_of_detail";
 import type { Marks } from "./marks";
 import type { Minimap } from "./minimap";
 import { SvgPainter } from "./painter";
