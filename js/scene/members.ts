@@ -49,7 +49,7 @@ export function foldedIn(scenes: readonly Scene[]) {
     boxes: scenes.some(({ nodes }) => nodes.some(({ group }) => group)),
     merged: isSeen("count"),
     plumbing: isSeen("folded"),
-    portals: scene?.edges.some(({ portal }) => portal !== undefined) ?? false,
+    portals: scenes.some(({ edges }) => edges.some(({ portal }) => portal !== undefined)),
   };
 }
 
