@@ -146,6 +146,20 @@ describe("colours", () => {
     expect(apart?.nodes[open.scene.drawn[1][0]]).toBe("is-c8");
   });
 
+  it("keep their scale of memory when a box opens", () => {
+    const memory = {
+      ...{ nodes: [1, 2, 3], bytes: [1024, 512, 2048] },
+      ...{ namespaces: [], namespace_bytes: [], total: 3584, unknown: 0 },
+    };
+    const [closed, open] = [picture(["first"]), picture()].map(({ scene, sources }) => ({
+      scene,
+      ...colouringOf("memory", scene, sources({ memory })),
+    }));
+    expect(open.legend?.ticks).toEqual(closed.legend?.ticks);
+    const nameOf = ({ scene, tint }: typeof open, id: number) => tint?.nodes[scene.drawn[id][0]];
+    expect(nameOf(open, 1)).toBe(nameOf(closed, 1));
+  });
+
   it("appear in words, exactly", () => {
     const { graph, scene, sources } = picture(["first"]);
     const words = (by: "gradient" | "memory", change: Change) => {

@@ -6,6 +6,7 @@ import { classOf } from "../scene/module_class";
 import type { Scene, SceneNode } from "../scene/scene";
 import { formatBytes, formatNumber, normText } from "../text/number";
 import type { DtypesModel, GraphModel, MemoryModel } from "../wire";
+import { amountsIn } from "./amounts";
 import { barsOfAmounts } from "./bars";
 import type { GradientNorms } from "./norms";
 import { type LogScale, logScale, placeOn, stepOn, ticksOn } from "./scale";
@@ -52,7 +53,7 @@ export interface ColourMode {
   missing: string;
   /** Its data; null while it is not known. The same object means the same colours. */
   known(sources: ColourSources): object | null;
-  colour(scene: Scene, known: object): Colouring;
+  colour(scene: Scene, known: object, tree: GroupTree | null): Colouring;
 }
 
 export const PLAIN: Colouring = { tint: null, legend: null };
@@ -180,12 +181,16 @@ function nameOf(values: readonly number[], scale: LogScale | null): string {
   return largest === 0 ? ZERO : NOTHING;
 }
 
-function byMemory(scene: Scene, { nodes, bytes, total }: MemoryModel): Colouring {
+function byMemory(
+  scene: Scene,
+  { nodes, bytes, total }: MemoryModel,
+  tree: GroupTree | null,
+): Colouring {
   const held = new Map(nodes.map((id, i) => [id, bytes[i]]));
   const sums = scene.nodes.map((node) =>
     membersOf(node).reduce((sum, id) => sum + (held.get(id) ?? 0), 0),
   );
-  const scale = logScale(sums);
+  const scale = logScale(tree ? amountsIn(tree, held) : sums);
   const ticks = scale
     ? ticksOn(scale, 1024).map((value) => ({ at: placeOn(scale, value), text: formatBytes(value) }))
     : [];

@@ -32,7 +32,7 @@ export function knownFor(by: string | null, sources: ColourSources): object | nu
 export function colouringOf(by: string, scene: Scene, sources: ColourSources): Colouring {
   const mode = modeOf(by, sources);
   const known = mode?.known(sources) ?? null;
-  return mode && known ? mode.colour(scene, known) : PLAIN;
+  return mode && known ? mode.colour(scene, known, sources.tree) : PLAIN;
 }
 
 function modeOf(by: string | null, sources: ColourSources): ColourMode | undefined {

@@ -1,7 +1,9 @@
+import type { GroupTree } from "../fold/tree";
 import { membersOf } from "../scene/members";
 import type { Scene, SceneNode } from "../scene/scene";
 import { formatBytes } from "../text/number";
 import type { JsonNumber, OverlayModel } from "../wire";
+import { amountsIn } from "./amounts";
 import { barsOfAmounts } from "./bars";
 import { type ColourLegend, type ColourMode, NOT_FINITE, NOTHING, ZERO } from "./colouring";
 import { logScale, placeOn, STEPS, ticksOn } from "./scale";
@@ -16,15 +18,16 @@ export function overlayModes(overlays: readonly OverlayModel[]): ColourMode[] {
     text: overlay.label,
     missing: "",
     known: () => overlay,
-    colour: (scene: Scene) => byOverlay(scene, overlay),
+    colour: (scene, _, tree) => byOverlay(scene, overlay, tree),
   }));
 }
 
 /** Colour nodes by numbers: a box by its own, else by the sum or the largest of its nodes'. */
-export function byOverlay(scene: Scene, overlay: OverlayModel) {
+export function byOverlay(scene: Scene, overlay: OverlayModel, tree: GroupTree | null = null) {
   const { label, unit, adds_up } = overlay;
   const numbers = numbersOf(scene, overlay);
-  const scale = scaleOf(numbers.filter((one): one is number => one !== null));
+  const shown = numbers.filter((one): one is number => one !== null);
+  const scale = scaleOf(tree ? numbersIn(tree, overlay) : shown);
   const tints = numbers.map((number) => (number === null ? NOTHING : scale.nameOf(number)));
   const write = (number: number) => withUnit(number, unit);
   const ends = [
@@ -59,6 +62,14 @@ export function byOverlay(scene: Scene, overlay: OverlayModel) {
   };
 }
 
+/** The numbers that some folding shows. */
+function numbersIn(tree: GroupTree, { nodes, values, modules, ...overlay }: OverlayModel) {
+  const boxes = overlay.module_values.slice(0, modules.length).map(asNumber);
+  const own = nodes.map((id, i): [number, number] => [id, asNumber(values[i])]);
+  if (!overlay.adds_up) return [...boxes, ...own.map(([, number]) => number)];
+  return own.length > 0 ? [...boxes, ...amountsIn(tree, new Map(own))] : boxes;
+}
+
 /** The number of each drawn node; null without one. */
 function numbersOf({ nodes }: Scene, overlay: OverlayModel): (number | null)[] {
   const own = new Map(overlay.nodes.map((id, i) => [id, asNumber(overlay.values[i])]));
@@ -91,7 +102,8 @@ function scaleOf(numbers: readonly number[]) {
   );
   const place = (number: number) => {
     if (isLog) return placeOn(log, number);
-    return most > least ? (number - least) / (most - least) : 0.5;
+    const share = most > least ? (number - least) / (most - least) : 0.5;
+    return Math.max(0, Math.min(1, share));
   };
   const values = isLog ? ticksOn(log, 10) : finite.length > 0 ? evenly(least, most) : [];
   return {

@@ -132,7 +132,8 @@ function colours(
 ): Colouring {
   const traits: Partial<Traits> = { _overlays: overlays ?? null, _memory: memory ?? null };
   const get: ColourSources["get"] = (trait) => traits[trait] as never;
-  const sources = { get, graph, tiles, norms: null, tree: null };
+  const { tree } = groupedGraph(graph);
+  const sources = { get, graph, tiles, norms: null, tree };
   const first = firstMode(sources);
   return colouringOf(knownFor(first, sources) ? first : "parameters", scene, sources);
 }
