@@ -23,6 +23,21 @@ export function perObject<K extends object, V>(make: (key: K) => V): (key: K) =>
   return (key) => valueAt(known, key, make);
 }
 
+/** The item with the least cost, the first of several; null if none costs at most `most`. */
+export function leastBy<T>(
+  items: Iterable<T>,
+  costOf: (item: T) => number,
+  most = Number.POSITIVE_INFINITY,
+): T | null {
+  let best: T | null = null;
+  let least = Number.POSITIVE_INFINITY;
+  for (const item of items) {
+    const cost = costOf(item);
+    if (cost < least && cost <= most) [best, least] = [item, cost];
+  }
+  return best;
+}
+
 /** Return the same function, which keeps its last result while its arguments stay the same. */
 export function whileSame<A extends readonly unknown[], R>(
   make: (...given: A) => R,

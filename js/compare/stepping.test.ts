@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { runningAt, stateAt } from "../steps/recording";
 import { MEMBERS, PANES, passOf } from "../testing/panes";
 import type { MergedStepModel } from "../wire";
-import { barSteps, mergedRecording, PaneRecordings, sentencesOf, transportOf } from "./stepping";
+import { barSteps, mergedRecording, paneRecordings, sentencesOf, transportOf } from "./stepping";
 import { unite } from "./united";
 
 const united = unite(PANES, MEMBERS);
@@ -42,11 +42,11 @@ describe("mergedRecording", () => {
   });
 
   it("is kept while Python sends the same", () => {
-    const recordings = new PaneRecordings();
-    const first = recordings.read(united.panes, passes, STEPS);
+    const read = paneRecordings();
+    const first = read(united.panes, passes, STEPS);
     expect(first[2]).toBeNull();
-    expect(recordings.read(united.panes, [...passes], STEPS)[0]).toBe(first[0]);
-    expect(recordings.read(united.panes, passes, [...STEPS])[0]).not.toBe(first[0]);
+    expect(read(united.panes, [...passes], STEPS)[0]).toBe(first[0]);
+    expect(read(united.panes, passes, [...STEPS])[0]).not.toBe(first[0]);
   });
 });
 

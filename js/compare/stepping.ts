@@ -1,5 +1,5 @@
 import type { Channel, Traits } from "../channel";
-import { listsBy } from "../maps";
+import { listsBy, remembered, whileSame } from "../maps";
 import { type Recording, recordingOf, type ShownStep } from "../steps/recording";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type {
@@ -13,28 +13,27 @@ import type {
 import type { CompareChannel } from "./compare_part";
 import type { Pane, United } from "./united";
 
-/** The passes of all panes by node, with merged step numbers. */
-export class PaneRecordings {
-  private known: { pass: PassModel; steps: readonly MergedStepModel[]; recording: Recording }[] =
-    [];
-
-  /** One recording per pane; null before any backward. Kept while Python sends the same. */
-  read(
+/** Return what reads one recording per pane, null before any backward; kept while Python sends the same. */
+export function paneRecordings() {
+  const readers = remembered((p: number) =>
+    whileSame(
+      (
+        graph: GraphModel,
+        own: PassModel["steps"],
+        run: PassModel["run"],
+        steps: readonly MergedStepModel[],
+      ) => mergedRecording(graph, { steps: own, run }, steps, p),
+    ),
+  );
+  return (
     panes: readonly Pane[],
     passes: readonly PassModel[],
     steps: readonly MergedStepModel[],
-  ): (Recording | null)[] {
-    return panes.map(({ graph }, p) => {
-      const pass = passes[p];
-      if (pass.run === null) return null;
-      const before = this.known[p];
-      const same =
-        before?.steps === steps && before.pass.steps === pass.steps && before.pass.run === pass.run;
-      const recording = same ? before.recording : mergedRecording(graph, pass, steps, p);
-      this.known[p] = { pass, steps, recording };
-      return recording;
+  ): (Recording | null)[] =>
+    panes.map(({ graph }, p) => {
+      const { steps: own, run } = passes[p];
+      return run && readers(p)(graph, own, run, steps);
     });
-  }
 }
 
 /** Whether these passes produced the merged steps. */
@@ -50,7 +49,7 @@ export function areMerged(
 /** One pane's pass; `steps` has a hole where only other panes run. */
 export function mergedRecording(
   graph: GraphModel,
-  pass: PassModel,
+  pass: Pick<PassModel, "steps" | "run">,
   steps: readonly MergedStepModel[],
   p: number,
 ): Recording {

@@ -26,7 +26,7 @@ import { PaneGrid } from "./pane_grid";
 import { bestFlow, type PaneOptions } from "./scenes";
 import {
   areMerged,
-  PaneRecordings,
+  paneRecordings,
   sentencesOf,
   stepGraph,
   stepperChannel,
@@ -57,7 +57,7 @@ class Comparison {
   private readonly bar: TransportBar;
   private readonly tables: CompareTables;
   private readonly bottom: ReturnType<typeof resizeHandle>;
-  private readonly recordings = new PaneRecordings();
+  private readonly recordingsOf = paneRecordings();
   private united: United | null = null;
   /** The height that the reader dragged, px; NaN for the default. */
   private height = Number.NaN;
@@ -291,9 +291,9 @@ class Comparison {
     if (known !== steps.length || !areMerged(steps, passes)) return;
     const cursor = stepping.progress?.cursor ?? 0;
     const before = grid.progress;
-    const progress = this.recordings
-      .read(united.panes, passes, steps)
-      .map((recording) => recording && { recording, cursor });
+    const progress = this.recordingsOf(united.panes, passes, steps).map(
+      (recording) => recording && { recording, cursor },
+    );
     grid.markProgress(progress);
     this.showNode();
     this.showTable();

@@ -3,7 +3,7 @@ import type { Snapshot } from "../interact/drawing";
 import { type Part, part } from "../paint/parts";
 import { estimate, MONO, SANS } from "../text/measure";
 import { settingOf } from "../theme/sheet";
-import { escapeText, MarkupWriter } from "./markup";
+import { MarkupWriter } from "./markup";
 import { footerParts, groundOf, keyParts, pictureParts } from "./picture";
 
 /** The text of an SVG file, and its size in px. */
@@ -46,7 +46,7 @@ export function liveSvg(
   }
   const width = right;
   const all = { x: 0, y: 0, width, height };
-  const key = legend ? keyParts(legend, all, estimate) : { parts: [], height: 0 };
+  const key = keyParts(legend, all, estimate);
   height += key.height;
   const [alone] = snapshots.length === 1 ? snapshots : [];
   const footer = alone
@@ -57,13 +57,8 @@ export function liveSvg(
 
   const setting = settingOf(root);
   const writer = new MarkupWriter(setting.theme, { sans: SANS, mono: MONO }, setting.root);
-  const body = writer.write([paper, ...pictures, ...key.parts, ...footer.parts]);
-  const scope = `gw-${Date.now().toString(36)}`;
-  const text =
-    `<svg xmlns="http://www.w3.org/2000/svg" class="${scope}" width="${width}" height="${height}" ` +
-    `viewBox="0 0 ${width} ${height}"><title>${escapeText(title)}</title>` +
-    `<style>${writer.rules(scope)}</style>${body}</svg>`;
-  return { text, width, height };
+  const parts = [paper, ...pictures, ...key.parts, ...footer.parts];
+  return { text: writer.file(parts, { ...all, height }, title), width, height };
 }
 
 /** Convert elements back to plain parts. */

@@ -36,6 +36,23 @@ export class MarkupWriter {
     return `${first}@media (prefers-color-scheme:dark){${dark}}`;
   }
 
+  /** The text of a file with these parts. The title and the note are for screen readers. */
+  file(
+    parts: readonly Part[],
+    { x, y, width, height }: { x: number; y: number; width: number; height: number },
+    title: string,
+    note = "",
+  ): string {
+    const body = this.write(parts);
+    // Pictures in one page share class names, so each set of rules has its own scope.
+    const scope = `gw-${hash(this.rules("gw"))}`;
+    return (
+      `<svg xmlns="http://www.w3.org/2000/svg" class="${scope}" role="group" width="${width}" height="${height}" ` +
+      `viewBox="${x} ${y} ${width} ${height}"><title>${escapeText(title)}</title>` +
+      `<desc>${escapeText(note)}</desc><style>${this.rules(scope)}</style>${body}</svg>\n`
+    );
+  }
+
   private writePart(
     { tag, attributes, content }: Part,
     around: Place | null,
@@ -67,6 +84,12 @@ export class MarkupWriter {
       nameAt(this.rulesOfLooks.push([look, other]) - 1),
     );
   }
+}
+
+function hash(text: string): string {
+  let value = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
+  return (value >>> 0).toString(36);
 }
 
 /** a, b, ... z, a1, b1, ... */

@@ -93,12 +93,14 @@ function rounded(value: number): number {
 /** The colour key's height, and the size of one step, px. */
 const KEY = { height: 34, step: { width: 20, height: 9 } };
 
-/** The key of the tiles' colours, below a picture of this extent. */
+/** The key of the colours, if there are any, below a picture of this extent. */
 export function keyParts(
-  { title, ticks, entries }: ColourLegend,
+  legend: ColourLegend | null,
   ground: ReturnType<typeof groundOf>,
   measure: Measure,
 ): { parts: Part[]; height: number } {
+  if (!legend) return { parts: [], height: 0 };
+  const { title, ticks, entries } = legend;
   const [left, top] = [ground.x + MARGIN, ground.y + ground.height - MARGIN / 2];
   const { width, height } = KEY.step;
   const scale = left + measure(title, "cell") + 16;

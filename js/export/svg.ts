@@ -24,7 +24,7 @@ import type {
   StateModel,
   StepModel,
 } from "../wire";
-import { escapeText, MarkupWriter, type StillTheme } from "./markup";
+import { MarkupWriter, type StillTheme } from "./markup";
 import { footerParts, groundOf, keyParts, pictureParts } from "./picture";
 
 /** What to draw besides the graph, and how. */
@@ -99,28 +99,21 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   const marks: Marks = Object.assign({ ...seen, tiles, tint }, ...added);
   const gradients = new GradientLayer(tableMeasure).at(scene, marks);
   const drawn = groundOf(scene, gradients);
-  const key = legend ? keyParts(legend, drawn, tableMeasure) : { parts: [], height: 0 };
+  const key = keyParts(legend, drawn, tableMeasure);
   const ground = { ...drawn, height: drawn.height + key.height };
   const footer = footerParts(graph, ground, tableMeasure);
   ground.height += footer.height;
   const writer = new MarkupWriter(theme, options.fonts ?? STILL_FONTS);
-  const body = writer.write([
+  const parts = [
     part("rect", { class: "gw-ground", ...ground }),
     ...pictureParts(graph, scene, marks, gradients),
     ...key.parts,
     ...footer.parts,
-  ]);
+  ];
   const { nodes, edges } = autograd;
   const size = `${counted(nodes.length, "node")}, ${counted(edges.length, "edge")}`;
-  const title = escapeText(options.title ?? `${graphName(given)} of ${size}`);
-  const note = escapeText(options.state?.note ?? "");
-  const scope = `gw-${hash(writer.rules("gw"))}`;
-  const { x, y, width, height } = ground;
-  return (
-    `<svg xmlns="http://www.w3.org/2000/svg" class="${scope}" role="group" width="${width}" height="${height}" ` +
-    `viewBox="${x} ${y} ${width} ${height}"><title>${title}</title><desc>${note}</desc>` +
-    `<style>${writer.rules(scope)}</style>${body}</svg>\n`
-  );
+  const title = options.title ?? `${graphName(given)} of ${size}`;
+  return writer.file(parts, ground, title, options.state?.note);
 }
 
 /** The colours that a widget begins with. */
@@ -148,11 +141,4 @@ function marksOf(graph: GraphModel, options: SvgOptions): Marks {
     ...seenMarks(state),
     progress: recording && { recording, cursor: shownCursor(recording, cursor, inner) },
   };
-}
-
-/** Pictures in one page share class names, so each set of rules has its own scope. */
-function hash(text: string): string {
-  let value = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
-  return (value >>> 0).toString(36);
 }

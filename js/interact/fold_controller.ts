@@ -13,6 +13,7 @@ import { canFold, type GroupedGraph, groupedGraph, visibleCount } from "../fold/
 import { membersIn } from "../fold/tree";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
+import { leastBy } from "../maps";
 import { foldedScene } from "../pipeline";
 import { fittingFolding, openedBlock } from "../pipeline/first_view";
 import { boxAround, boxOf } from "../scene/find";
@@ -419,16 +420,11 @@ function holdMiddle(drawing: Drawing, after: Scene): Hold | null {
   const { view } = viewport;
   const { width, height } = viewport.stage;
   const [x, y] = [(width / 2 - view.x) / view.k, (height / 2 - view.y) / view.k];
-  let best: Hold | null = null;
-  let least = Number.POSITIVE_INFINITY;
-  for (const node of scene.nodes) {
-    const distance = Math.hypot(node.x - x, node.y - y);
-    const [index] = after.drawn[node.id];
-    if (distance >= least || index === undefined) continue;
-    least = distance;
-    best = { from: [node.x, node.y], to: [after.nodes[index].x, after.nodes[index].y] };
-  }
-  return best;
+  const kept = scene.nodes.filter(({ id }) => after.drawn[id].length > 0);
+  const node = leastBy(kept, (one) => Math.hypot(one.x - x, one.y - y));
+  if (!node) return null;
+  const next = after.nodes[after.drawn[node.id][0]];
+  return { from: [node.x, node.y], to: [next.x, next.y] };
 }
 
 /** Hold as many nodes as possible: the most common movement. */

@@ -1,3 +1,4 @@
+import { leastBy } from "../maps";
 import { headBox } from "../paint/frame_layer";
 import { titleScale } from "../paint/level_of_detail";
 import { isJump, pointAt } from "../scene/curve";
@@ -98,16 +99,9 @@ const PIECES = 12; // straight ones, per segment of a curve
 export function edgeAt(scene: Scene, x: number, y: number, scale: number): SceneEdge | null {
   const reach = NEAR / scale;
   const around = { left: x - reach, top: y - reach, right: x + reach, bottom: y + reach };
-  let best: SceneEdge | null = null;
-  let least = reach;
-  for (const index of indexOf(scene).edgesIn(around)) {
-    const edge = scene.edges[index];
-    const away = distance(edge.curve, x, y);
-    if (away > least) continue;
-    best = edge;
-    least = away;
-  }
-  return best;
+  const near = indexOf(scene).edgesIn(around);
+  const best = leastBy(near, (index) => distance(scene.edges[index].curve, x, y), reach);
+  return best === null ? null : scene.edges[best];
 }
 
 function distance(curve: ArrayLike<number>, x: number, y: number): number {

@@ -1,4 +1,5 @@
 import { type Direction, isHorizontal } from "../layout/direction";
+import { leastBy } from "../maps";
 import type { Marks } from "../paint/marks";
 import type { Scene, SceneNode } from "../scene/scene";
 
@@ -34,12 +35,7 @@ export function walk(
   }
   ends.delete(from);
   if (previous !== null && ends.has(previous)) return previous;
-  let best: number | null = null;
-  for (const end of ends) {
-    const distance = Math.abs(scene.nodes[end][across] - at[across]);
-    if (best === null || distance < Math.abs(scene.nodes[best][across] - at[across])) best = end;
-  }
-  return best;
+  return leastBy(ends, (end) => Math.abs(scene.nodes[end][across] - at[across]));
 }
 
 /** The nearest node beside it in about the same row. */
@@ -48,17 +44,13 @@ function besides(scene: Scene, from: number, step: "before" | "after"): number |
   const across = horizontal ? "y" : "x";
   const along = horizontal ? "x" : "y";
   const at = scene.nodes[from];
-  const size = (i: number) =>
-    horizontal ? scene.nodes[i].shape.outerWidth : scene.nodes[i].shape.outerHeight;
-  let best: number | null = null;
-  for (const node of scene.nodes) {
-    const ahead = step === "after" ? node[across] - at[across] : at[across] - node[across];
-    if (node.index === from || ahead <= 0) continue;
-    if (Math.abs(node[along] - at[along]) > (size(node.index) + size(from)) / 2) continue;
-    if (best === null || ahead < Math.abs(scene.nodes[best][across] - at[across]))
-      best = node.index;
-  }
-  return best;
+  const sizeOf = ({ shape }: SceneNode) => (horizontal ? shape.outerWidth : shape.outerHeight);
+  const aheadOf = (node: SceneNode) => (node[across] - at[across]) * (step === "after" ? 1 : -1);
+  const besides = scene.nodes.filter(
+    (node) =>
+      aheadOf(node) > 0 && Math.abs(node[along] - at[along]) <= (sizeOf(node) + sizeOf(at)) / 2,
+  );
+  return leastBy(besides, aheadOf)?.index ?? null;
 }
 
 /** The first node to focus: the selected one, else the first output, else the first node. */

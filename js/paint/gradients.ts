@@ -2,10 +2,10 @@ import { Remembered } from "../dom/remembered";
 import { flow, isHorizontal } from "../layout/direction";
 import { valueAt } from "../maps";
 import type { Place } from "../scene/grid";
-import { edgesOf } from "../scene/members";
+import { edgeFor, edgesOf } from "../scene/members";
 import type { CardParts } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
-import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
+import type { Scene, SceneNode } from "../scene/scene";
 import {
   addedTo,
   flowedAt,
@@ -98,7 +98,7 @@ class LabelPlacer {
     const { scene, recording, run } = this;
     const along: number[] = [];
     run.edges.forEach((index, i) => {
-      const edge = this.edgeOf(index);
+      const edge = edgeFor(scene, index);
       // An edge with folded plumbing shows the gradient at its end; merged edges have several.
       if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
       // A number is written once: a card shows the gradient of its only arrow.
@@ -115,7 +115,8 @@ class LabelPlacer {
   onEdge(i: number): void {
     const { scene, run } = this;
     const index = run.edges[i];
-    const edge = this.edgeOf(index);
+    const edge = edgeFor(scene, index);
+    if (!edge) return;
     const texts = gradientTexts(run.values[i], run.norms[i], "");
     const options = texts.map((text) => ({ text, width: this.widthOf(text) }));
     const between = [scene.nodes[edge.source], scene.nodes[edge.target]];
@@ -165,7 +166,7 @@ class LabelPlacer {
   /** The incoming gradient times the local derivative, beside its edge. */
   product(index: number, grad: number, local: number): void {
     const { scene } = this;
-    const edge = this.edgeOf(index);
+    const edge = edgeFor(scene, index);
     if (!edge || edgesOf(edge).length > 1 || !scene.nodes[edge.source].shape.card) return;
     const text = `${boardNumber(grad)} \u00d7 ${boardNumber(local)}`;
     const width = this.widthOf(text);
@@ -209,11 +210,6 @@ class LabelPlacer {
       alarming: isAlarming(values, norm),
       from: recording.flows[run.edges[i]],
     };
-  }
-
-  private edgeOf(index: number): SceneEdge {
-    const { edges, edgeOf } = this.scene;
-    return edges[edgeOf ? edgeOf[index] : index];
   }
 
   private widthOf(text: string): number {
@@ -442,7 +438,7 @@ function sumLabel(
   if (!card?.sum || !run) return null;
   const shares: number[] = [];
   run.edges.forEach((edge, i) => {
-    const drawn = scene.edges[scene.edgeOf ? scene.edgeOf[edge] : edge];
+    const drawn = edgeFor(scene, edge);
     const value = run.values[i];
     if (drawn?.target === index && edgesOf(drawn).at(-1) === edge && typeof value === "number")
       shares.push(value);

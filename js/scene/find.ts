@@ -1,3 +1,4 @@
+import { leastBy } from "../maps";
 import { type Box, boxIn } from "./grid";
 import type { Scene, SceneNode } from "./scene";
 import { type Size, seen, type View } from "./views";
@@ -10,11 +11,11 @@ export function nearestCopy(
   stage: Size,
 ): number | null {
   const copies = scene?.drawn[id] ?? [];
-  if (!scene || copies.length === 0) return null;
+  if (!scene) return null;
   const { left, top, right, bottom } = seen(view, stage, 0);
   const distance = (i: number) =>
     Math.hypot(scene.nodes[i].x - (left + right) / 2, scene.nodes[i].y - (top + bottom) / 2);
-  return copies.reduce((best, i) => (distance(i) < distance(best) ? i : best), copies[0]);
+  return leastBy(copies, distance);
 }
 
 /** The visible box of an open or closed group with these members; null if hidden. */

@@ -24,6 +24,11 @@ export function edgesOf({ index, merged }: SceneEdge): readonly number[] {
   return merged ? merged.edges : [index];
 }
 
+/** The drawn edge of a graph edge; undefined if it is hidden. */
+export function edgeFor({ edges, edgeOf }: Scene, index: number): SceneEdge | undefined {
+  return edges[edgeOf ? edgeOf[index] : index];
+}
+
 /** The place of a node that is folded into an edge; null for other nodes. */
 export function foldedAt({ edges }: Scene, node: number): { x: number; y: number } | null {
   const edge = edges.find(({ merged }) => merged?.folded.includes(node));

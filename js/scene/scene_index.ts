@@ -1,4 +1,4 @@
-import { perObject } from "../maps";
+import { leastBy, perObject } from "../maps";
 import type { Box } from "./grid";
 import type { Scene } from "./scene";
 
@@ -41,19 +41,11 @@ class SceneIndex {
   /** The drawn node at a point of the scene, or within `slack`. */
   nodeAt(px: number, py: number, slack: number): number | null {
     const around = { left: px - slack, top: py - slack, right: px + slack, bottom: py + slack };
-    let best: number | null = null;
-    let least = slack;
-    for (const index of this.nodesIn(around)) {
+    const outside = (index: number) => {
       const { x, y, shape } = this.scene.nodes[index];
-      const outside = Math.max(
-        Math.abs(px - x) - shape.width / 2,
-        Math.abs(py - y) - shape.height / 2,
-      );
-      if (outside > least) continue;
-      best = index;
-      least = outside;
-    }
-    return best;
+      return Math.max(Math.abs(px - x) - shape.width / 2, Math.abs(py - y) - shape.height / 2);
+    };
+    return leastBy(this.nodesIn(around), outside, slack);
   }
 }
 

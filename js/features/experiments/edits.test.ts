@@ -3,9 +3,9 @@ import { MODELS } from "../../demo/models";
 import type { EditModel } from "../../wire";
 import {
   type EdgeId,
-  Edges,
   editAt,
   nameThatIsOn,
+  placeOf,
   readFactor,
   readNumbers,
   setEdit,
@@ -131,15 +131,14 @@ describe("edits", () => {
 
 describe.each(Object.entries(MODELS))("the edges of %s", (_, make) => {
   const graph = make();
-  const edges = new Edges(graph);
 
   it("are found by consumer and input", () => {
     const wrong = graph.edges.filter(
       ({ kind, source, arg_nr }, place) =>
-        kind === "gradient" && arg_nr !== null && edges.placeOf([source, arg_nr]) !== place,
+        kind === "gradient" && arg_nr !== null && placeOf(graph, [source, arg_nr]) !== place,
     );
     expect(wrong).toEqual([]);
-    expect(edges.placeOf([graph.nodes.length, 0])).toBeNull();
+    expect(placeOf(graph, [graph.nodes.length, 0])).toBeNull();
   });
 
   it("lead from an output to where they arrive", () => {
@@ -147,7 +146,7 @@ describe.each(Object.entries(MODELS))("the edges of %s", (_, make) => {
     for (let at = 0; at < graph.edges.length; at += step) {
       const { kind, source, target, arg_nr } = graph.edges[at];
       if (kind !== "gradient" || arg_nr === null) continue;
-      const way = wayTo(graph, [source, arg_nr], edges).map((place) => graph.edges[place]);
+      const way = wayTo(graph, [source, arg_nr]).map((place) => graph.edges[place]);
       expect(way.at(-1)?.target).toBe(target);
       expect(graph.roots.map(({ node }) => node)).toContain(way[0].source);
       for (let i = 1; i < way.length; i++) expect(way[i].source).toBe(way[i - 1].target);

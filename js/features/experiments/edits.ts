@@ -1,70 +1,55 @@
-import { listsBy } from "../../maps";
-import { edgesOf } from "../../scene/members";
+import { listsBy, perObject } from "../../maps";
+import { edgeFor, edgesOf } from "../../scene/members";
 import type { Scene, SceneEdge } from "../../scene/scene";
-import type { EditModel, GraphModel } from "../../wire";
+import type { EdgeModel, EditModel, GraphModel } from "../../wire";
 
 /** [consumer, arg_nr] of an edge with gradients, as Python names it. */
 export type EdgeId = readonly [number, number];
 
-/** The edits of a graph: where they are drawn, and how clicks change them. Edits are immutable. */
-export class Edges {
-  /** By their names, computed on first use. */
-  private places: Map<string, number> | null = null;
-
-  constructor(readonly graph: GraphModel) {}
-
-  /** The edge's index in the graph; null if there is none. */
-  placeOf([consumer, argNr]: EdgeId): number | null {
-    this.places ??= placesIn(this.graph);
-    return this.places.get(`${consumer} ${argNr}`) ?? null;
-  }
-
-  /** The edge's line; null if it is hidden. */
-  drawn(scene: Scene, edge: EdgeId): SceneEdge | null {
-    const place = this.placeOf(edge);
-    if (place === null) return null;
-    return scene.edges[scene.edgeOf ? scene.edgeOf[place] : place] ?? null;
-  }
-
-  /** The only edge of a line; null if the line merges several or has no gradient. */
-  behind(drawn: SceneEdge): EdgeId | null {
-    if (drawn.quiet || (drawn.merged?.count ?? 1) > 1) return null;
-    return this.idAt(edgesOf(drawn)[0]);
-  }
-
-  /** The edges with a node's incoming gradients. */
-  into(node: number): EdgeId[] {
-    return this.graph.edges.flatMap(({ kind, target }, place) =>
-      kind === "gradient" && target === node ? [this.idAt(place) ?? []].filter(isEdge) : [],
-    );
-  }
-
-  /** "out → h", with the argument if one operation takes a tensor twice. */
-  label(edge: EdgeId): string {
-    const place = this.placeOf(edge);
-    if (place === null) return "an edge";
-    const { source, target, argument } = this.graph.edges[place];
-    const twice = this.into(target).filter(([consumer]) => consumer === source).length > 1;
-    const as = twice ? ` (${argument ?? `input ${edge[1]}`})` : "";
-    return `${this.graph.nodes[source].label} → ${this.graph.nodes[target].label}${as}`;
-  }
-
-  private idAt(place: number): EdgeId | null {
-    const { kind, source, arg_nr } = this.graph.edges[place];
-    return kind === "gradient" && arg_nr !== null ? [source, arg_nr] : null;
-  }
-}
-
-function placesIn({ edges }: GraphModel): Map<string, number> {
-  const places = new Map<string, number>();
-  edges.forEach(({ kind, source, arg_nr }, place) => {
-    if (kind === "gradient" && arg_nr !== null) places.set(`${source} ${arg_nr}`, place);
-  });
+/** The edges of a graph by their names. */
+const placesIn = perObject(({ edges }: GraphModel) => {
+  const places = new Map(edges.map((edge, place) => [`${nameOf(edge)}`, place]));
+  places.delete("null");
   return places;
+});
+
+function nameOf({ kind, source, arg_nr }: EdgeModel): EdgeId | null {
+  return kind === "gradient" && arg_nr !== null ? [source, arg_nr] : null;
 }
 
-function isEdge(found: EdgeId | never[]): found is EdgeId {
-  return found.length === 2;
+/** The index of an edge in the graph; null if there is none. */
+export function placeOf(graph: GraphModel, edge: EdgeId): number | null {
+  return placesIn(graph).get(`${edge}`) ?? null;
+}
+
+/** The line of an edge; null if it is hidden. */
+export function lineOf(graph: GraphModel, scene: Scene, edge: EdgeId): SceneEdge | null {
+  const place = placeOf(graph, edge);
+  return (place !== null && edgeFor(scene, place)) || null;
+}
+
+/** The only edge of a line; null if the line merges several or has no gradient. */
+export function edgeBehind({ edges }: GraphModel, line: SceneEdge): EdgeId | null {
+  if (line.quiet || (line.merged?.count ?? 1) > 1) return null;
+  return nameOf(edges[edgesOf(line)[0]]);
+}
+
+/** The edges with a node's incoming gradients. */
+export function edgesInto({ edges }: GraphModel, node: number): EdgeId[] {
+  return edges.flatMap((edge) => {
+    const name = edge.target === node ? nameOf(edge) : null;
+    return name ? [name] : [];
+  });
+}
+
+/** "out → h", with the argument if one operation takes a tensor twice. */
+export function edgeLabel(graph: GraphModel, edge: EdgeId): string {
+  const place = placeOf(graph, edge);
+  if (place === null) return "an edge";
+  const { source, target, argument } = graph.edges[place];
+  const twice = edgesInto(graph, target).filter(([consumer]) => consumer === source).length > 1;
+  const as = twice ? ` (${argument ?? `input ${edge[1]}`})` : "";
+  return `${graph.nodes[source].label} → ${graph.nodes[target].label}${as}`;
 }
 
 function isAt(edit: EditModel, [consumer, argNr]: EdgeId): boolean {
@@ -143,8 +128,8 @@ export function readNumbers(text: string): number | number[] | null {
 }
 
 /** The shortest path of edges from an output to a node and along one more edge, as indices. */
-export function wayTo(graph: GraphModel, edge: EdgeId, edges: Edges): number[] {
-  const last = edges.placeOf(edge);
+export function wayTo(graph: GraphModel, edge: EdgeId): number[] {
+  const last = placeOf(graph, edge);
   if (last === null) return [];
   const roots = new Set(graph.roots.map(({ node }) => node));
   const into = listsBy(graph.edges.keys(), (place) => {

@@ -2,10 +2,11 @@ import { svgElement, svgText } from "../../dom/element";
 import { ICONS } from "../../dom/icons";
 import type { GradientLabel } from "../../paint/gradient_label";
 import { halfway, pathData } from "../../scene/curve";
+import { edgeFor } from "../../scene/members";
 import type { Scene, SceneEdge } from "../../scene/scene";
 import type { Measure } from "../../text/measure";
-import type { EditModel, ShareModel, WhatIfModel } from "../../wire";
-import { type EdgeId, type Edges, wayTo } from "./edits";
+import type { EditModel, GraphModel, ShareModel, WhatIfModel } from "../../wire";
+import { type EdgeId, lineOf, wayTo } from "./edits";
 import { editText, gradText } from "./words";
 
 const PAD = 7;
@@ -20,7 +21,7 @@ const ROOM_ABOVE = 32;
 
 /** The marks in the picture. */
 interface Marked {
-  edges: Edges;
+  graph: GraphModel;
   edits: readonly EditModel[];
   answer: WhatIfModel | null;
   selected: EdgeId | null;
@@ -31,11 +32,10 @@ interface Marked {
 
 /** Draw marks over the picture: edits, the values that they change, and the leaves before and after. */
 export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGElement[] {
-  const { edges, edits, answer, selected, lit } = marked;
+  const { graph, edits, answer, selected, lit } = marked;
   const found: SVGElement[] = [];
-  const graph = edges.graph;
   if (lit) {
-    const drawn = drawnAt(scene, wayTo(graph, [lit.consumer, lit.arg_nr], edges));
+    const drawn = drawnAt(scene, wayTo(graph, [lit.consumer, lit.arg_nr]));
     const width = 2.5 + 8 * Math.min(1, Math.abs(lit.share));
     found.push(...drawn.map((edge) => line(edge, "gw-way", { "stroke-width": width })));
   }
@@ -46,10 +46,10 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
   found.push(...drawnAt(scene, changed.slice(0, MOST_LINES)).map((e) => line(e, "gw-changed")));
   edits.forEach((edit, i) => {
     if (edit.off || typeof edit.edge === "string") return;
-    const drawn = edges.drawn(scene, [edit.edge[0], edit.edge[1]]);
+    const drawn = lineOf(graph, scene, [edit.edge[0], edit.edge[1]]);
     if (drawn) found.push(...editMark(drawn, edit, answer?.edits[i] ?? null));
   });
-  const at = selected && edges.drawn(scene, selected);
+  const at = selected && lineOf(graph, scene, selected);
   if (at) found.push(line(at, "gw-picked"));
   const leaves = (answer?.leaves ?? []).filter(({ difference }) => difference !== null);
   const told = new Set<number>();
@@ -75,7 +75,7 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
 
 /** The lines of the graph's edges, each once. */
 function drawnAt(scene: Scene, places: readonly number[]): SceneEdge[] {
-  const found = places.map((place) => scene.edges[scene.edgeOf ? scene.edgeOf[place] : place]);
+  const found = places.map((place) => edgeFor(scene, place));
   return [...new Set(found)].filter((edge) => edge !== undefined);
 }
 

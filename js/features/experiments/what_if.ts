@@ -8,8 +8,8 @@ import type { Size } from "../../scene/views";
 import { seenBox } from "../../scene/views";
 import { isOver } from "../../steps/recording";
 import { type PartView, VIEW_PARTS, type ViewPart } from "../../view/view_part";
-import type { EditModel, ShareModel } from "../../wire";
-import { type EdgeId, Edges } from "./edits";
+import type { EditModel, GraphModel, ShareModel } from "../../wire";
+import { type EdgeId, edgeBehind, edgesInto, lineOf } from "./edits";
 import { marksOver } from "./marks";
 import { edgeTools, whatIfView } from "./what_if_view";
 import { editedWords } from "./words";
@@ -23,7 +23,7 @@ class WhatIf implements ViewPart {
   readonly title = "Gradients changed on their way";
   private readonly layer = svgElement("g", "gw-what-if-marks");
   private readonly tools = element("div", { class: "gw-edge-bar", hidden: true });
-  private edges: Edges | null = null;
+  private graph: GraphModel | null = null;
   private edge: EdgeId | null = null;
   private lit: ShareModel | null = null;
   private selected: number | null = null;
@@ -55,7 +55,9 @@ class WhatIf implements ViewPart {
   }
 
   private get isOffered(): boolean {
-    return this.edges !== null && this.view.channel.get("edits") !== undefined;
+    return (
+      this.graph !== null && !this.graph.static && this.view.channel.get("edits") !== undefined
+    );
   }
 
   private get edits(): readonly EditModel[] {
@@ -85,8 +87,8 @@ class WhatIf implements ViewPart {
   update(): void {
     const graph = this.view.graph();
     const selected = this.view.channel.get("selected");
-    if (graph && this.edges?.graph !== graph) {
-      this.edges = graph.static ? null : new Edges(graph);
+    if (graph && this.graph !== graph) {
+      this.graph = graph;
       this.edge = this.lit = null;
     }
     if (selected !== this.selected) this.lit = null;
@@ -96,8 +98,8 @@ class WhatIf implements ViewPart {
   }
 
   private show(): void {
-    const { edges, edits, edge, selected, lit } = this;
-    if (!edges || !this.isOffered) {
+    const { graph, edits, edge, selected, lit } = this;
+    if (!graph || !this.isOffered) {
       this.element.replaceChildren();
       this.layer.replaceChildren();
       this.tools.hidden = true;
@@ -106,7 +108,7 @@ class WhatIf implements ViewPart {
     const { channel, goTo } = this.view;
     const answer = channel.get("effect") ?? null;
     const shares = selected === null ? [] : (channel.get("_shares") ?? []);
-    const offered = edge ? [edge] : selected === null ? [] : edges.into(selected);
+    const offered = edge ? [edge] : selected === null ? [] : edgesInto(graph, selected);
     const actions = {
       edit: (list: EditModel[]) => channel.set("edits", list),
       light: (share: ShareModel | null) => {
@@ -115,7 +117,7 @@ class WhatIf implements ViewPart {
       },
       goTo,
     };
-    const shown = { edges, offered, edits, answer, shares, lit };
+    const shown = { graph, offered, edits, answer, shares, lit };
     keepingFocus(this.element, () =>
       this.element.replaceChildren(
         ...(offered.length + edits.length > 0 ? [whatIfView(shown, actions)] : []),
@@ -130,13 +132,13 @@ class WhatIf implements ViewPart {
   drawn(): void {
     const { drawing, channel, measure } = this.view;
     const { scene } = drawing;
-    if (!scene || !this.edges || !this.isOffered) return;
+    if (!scene || !this.graph || !this.isOffered) return;
     const answer = channel.get("effect") ?? null;
-    const { edges, edits, edge: selected, lit } = this;
+    const { graph, edits, edge: selected, lit } = this;
     const { progress } = drawing;
     const isLast = progress !== null && isOver(progress);
     const cells = isLast ? drawing.gradients.filter(isNodesCell) : [];
-    const marked = { edges, edits, answer, selected, lit, cells };
+    const marked = { graph, edits, answer, selected, lit, cells };
     this.layer.replaceChildren(...marksOver(scene, marked, measure));
     this.moved();
   }
@@ -148,7 +150,7 @@ class WhatIf implements ViewPart {
   moved(): void {
     const { scene, viewport } = this.view.drawing;
     const { view, sight } = viewport;
-    const drawn = scene && this.edge && this.edges?.drawn(scene, this.edge);
+    const drawn = scene && this.edge && this.graph && lineOf(this.graph, scene, this.edge);
     this.tools.hidden = !drawn;
     if (!drawn) return;
     const [x, y] = halfway(drawn.curve);
@@ -170,7 +172,7 @@ class WhatIf implements ViewPart {
     const x = (event.clientX - left - view.x) / view.k;
     const y = (event.clientY - top - view.y) / view.k;
     const drawn = edgeAt(scene, x, y, view.k);
-    const edge = drawn && this.edges?.behind(drawn);
+    const edge = drawn && edgeBehind(this.graph as GraphModel, drawn);
     if (!edge) {
       this.edge = null;
       this.show();

@@ -16,11 +16,18 @@ import { isAutograd } from "../../scene/shown_graph";
 import { boardNumber } from "../../text/gradient";
 import { counted } from "../../text/number";
 import { oneLine } from "../../text/shorten";
-import type { EditedModel, EditModel, LeafChangeModel, ShareModel, WhatIfModel } from "../../wire";
+import type {
+  EditedModel,
+  EditModel,
+  GraphModel,
+  LeafChangeModel,
+  ShareModel,
+  WhatIfModel,
+} from "../../wire";
 import {
   changed,
   type EdgeId,
-  type Edges,
+  edgeLabel,
   editAt,
   nameThatIsOn,
   readFactor,
@@ -39,7 +46,7 @@ interface WhatIfActions {
 }
 
 interface WhatIfShown {
-  edges: Edges;
+  graph: GraphModel;
   /** The editable edges: the selected one, or those into the selected node. */
   offered: readonly EdgeId[];
   edits: readonly EditModel[];
@@ -71,7 +78,7 @@ export function whatIfView(shown: WhatIfShown, actions: WhatIfActions): HTMLElem
     answer?.failed && element("p", "gw-note", answer.failed),
     answer && !answer.failed && leafTable(answer, edits, actions),
     answer?.code && codeBlock(answer.code),
-    answer && !answer.failed && notes(answer, shown.edges.graph.nodes.filter(isAutograd).length),
+    answer && !answer.failed && notes(answer, shown.graph.nodes.filter(isAutograd).length),
   ]);
 }
 
@@ -100,12 +107,12 @@ function shareRow(
 /** Scissors, a factor and an undo for one edge. */
 export function edgeTools(
   edge: EdgeId,
-  { edits, edges }: Pick<WhatIfShown, "edits" | "edges">,
+  { edits, graph }: Pick<WhatIfShown, "edits" | "graph">,
   { edit }: Pick<WhatIfActions, "edit">,
   key: string,
 ): HTMLElement {
   const now = editAt(edits, edge);
-  const label = oneLine(edges.label(edge));
+  const label = oneLine(edgeLabel(graph, edge));
   const cut = button(
     {
       label: `Cut ${label}`,
@@ -186,14 +193,14 @@ function field<V>(options: {
 const UNDO = "M6 3L2.500 6.500L6 10M2.500 6.500h7a4 4 0 0 1 0 8H7";
 
 function edgeRow(edge: EdgeId, i: number, shown: WhatIfShown, actions: WhatIfActions): HTMLElement {
-  const label = shown.edges.label(edge);
+  const label = edgeLabel(shown.graph, edge);
   return element("li", {}, [
     element("span", { class: "gw-edge-name", title: oneLine(label) }, oneLine(label)),
     edgeTools(edge, shown, actions, `edge.${i}`),
   ]);
 }
 
-function editList({ edits, answer, edges }: WhatIfShown, { edit }: WhatIfActions): HTMLElement {
+function editList({ edits, answer, graph }: WhatIfShown, { edit }: WhatIfActions): HTMLElement {
   const all = linkButton("undo all", () => edit([]), {
     label: "Undo all edits",
     focus: "edits.all",
@@ -207,7 +214,7 @@ function editList({ edits, answer, edges }: WhatIfShown, { edit }: WhatIfActions
         const told = answer?.edits[i] ?? null;
         const label =
           told?.label ??
-          (typeof one.edge === "string" ? one.edge : edges.label([one.edge[0], one.edge[1]]));
+          (typeof one.edge === "string" ? one.edge : edgeLabel(graph, [one.edge[0], one.edge[1]]));
         return editItem(one, i, { edits, told, label: oneLine(label), edit });
       }),
     ),
