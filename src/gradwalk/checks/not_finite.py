@@ -35,19 +35,18 @@ _ARC: _Rule = (
     "NaN",
     "which took numbers that are not from -1 to 1",
 )
+_POWER: _Rule = (
+    "self",
+    lambda saved, value: value.isfinite() & value.pow(saved["exponent"]).isinf(),
+    "Inf",
+    "where a power of {exponent:g} is too large for {self.dtype}",
+)
 # Operations that save what they took and not what they gave.
 _MADE_BY: dict[str, tuple[_Rule, ...]] = {
     **dict.fromkeys((f"{name}Backward0" for name in ("Log", "Log2", "Log10")), _LOG),
     **dict.fromkeys(("AcosBackward0", "AsinBackward0"), (_ARC,)),
     "DivBackward0": (("other", lambda _, value: value == 0, "Inf", "which divided by zero"),),
-    "PowBackward0": (
-        (
-            "self",
-            lambda saved, value: value.isfinite() & value.pow(saved["exponent"]).isinf(),
-            "Inf",
-            "where a power of {exponent:g} is too large for {self.dtype}",
-        ),
-    ),
+    "PowBackward0": (_POWER,),
 }
 _AVERAGES = frozenset(
     f"{name}Backward0"
@@ -100,14 +99,9 @@ def not_finite(evidence: CheckContext) -> Iterator[Finding]:
         f"{name or 'The output'} {_holds(_output(evidence, bad[0]))}: the forward pass made it."
         f"{where}"
     )
-    yield make(
-        Finding,
-        "nan",
-        "error",
-        [node] if first is None else [first[0], node],
-        message,
-        {} if not birth else birth[0].numbers,
-    )
+    numbers: dict[str, float] = {} if not birth else birth[0].numbers
+    nodes = [node] if first is None else [first[0], node]
+    yield make(Finding, "nan", "error", nodes, message, numbers)
 
 
 def _has_nan(value: Any) -> bool:

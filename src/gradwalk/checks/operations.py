@@ -79,14 +79,8 @@ def _changed(evidence: CheckContext) -> Iterator[Finding]:
             f"{evidence.place(node)} saved {each.name} for backward, and it was changed "
             f"in place{where}. Backward will raise an error there{more}. {remedy}"
         )
-        yield make(
-            Finding,
-            "changed",
-            "error",
-            [node, *links, *others],
-            message,
-            {"nodes": 1 + len(others)},
-        )
+        numbers: dict[str, float] = {"nodes": 1 + len(others)}
+        yield make(Finding, "changed", "error", [node, *links, *others], message, numbers)
 
 
 def _links(
@@ -166,14 +160,8 @@ def _freed(evidence: CheckContext) -> Iterator[Finding]:
             "pass freed, so backward() raises an error there. "
             f"{advice_on_freed(evidence.captured, start)}"
         )
-        yield make(
-            Finding,
-            "freed",
-            "error",
-            [start, user],
-            message,
-            {"nodes": sum(map(is_freed, evidence.captured.nodes))},
-        )
+        numbers: dict[str, float] = {"nodes": sum(map(is_freed, evidence.captured.nodes))}
+        yield make(Finding, "freed", "error", [start, user], message, numbers)
 
 
 def _stopped(evidence: CheckContext) -> Iterator[Finding]:
@@ -185,14 +173,9 @@ def _stopped(evidence: CheckContext) -> Iterator[Finding]:
     where = f"after {plural(run.total, 'step')}" if node is None else f"at {evidence.place(node)}"
     why = f"with {run.error.rstrip('.')}" if run.error else "with the error that it raised"
     message = f"Backward stopped {where} {why}. {remedy_for(evidence.captured, run)}"
-    yield make(
-        Finding,
-        "backward-failed",
-        "error",
-        [] if node is None else [node],
-        message,
-        {"steps": run.total},
-    )
+    numbers: dict[str, float] = {"steps": run.total}
+    nodes = [] if node is None else [node]
+    yield make(Finding, "backward-failed", "error", nodes, message, numbers)
 
 
 def _not_training(evidence: CheckContext) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from ..graph.guarded import could_not
 from ..graph.labels import in_bytes
 from ..plugins import Hook
 from ..result import make, replaced
+from ..schema.findings import FindingKind, Severity
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.reading import fake_mode_of
 from ..torch_api.saved_tensors import is_freed
@@ -165,14 +166,10 @@ def _depth(evidence: CheckContext, limits: Limits) -> Iterator[Finding]:
             f"{_steepest(evidence, run, far, near)}"
             f"{by_design}"
         )
-        yield make(
-            Finding,
-            "exploding" if grows else "vanishing",
-            "warning" if gate is None else "info",
-            [far, near],
-            message,
-            {"ratio": change.ratio, "norm": change.far_norm, "norm at the start": change.near_norm},
-        )
+        norms = {"norm": change.far_norm, "norm at the start": change.near_norm}
+        kind: FindingKind = "exploding" if grows else "vanishing"
+        severity: Severity = "warning" if gate is None else "info"
+        yield make(Finding, kind, severity, [far, near], message, {"ratio": change.ratio, **norms})
 
 
 _MOST_OF_IT = 0.8  # of a change, on a logarithmic scale
@@ -226,14 +223,10 @@ def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:
             f"{'is' if units == 1 else 'are'} zero for every example of this batch ({share:.0%}). "
             f"No gradient passes {'it' if units == 1 else 'them'}.{margins}"
         )
-        yield make(
-            Finding,
-            "dead",
-            "info" if kept else "error" if zero == units else "warning",
-            [node],
-            message,
-            {"share": share, "dead units": zero, "units": units},
-        )
+        numbers: dict[str, float] = {"share": share, "dead units": zero, "units": units}
+        nodes = [node]
+        severity: Severity = "info" if kept else "error" if zero == units else "warning"
+        yield make(Finding, "dead", severity, nodes, message, numbers)
 
 
 def _some(zero: int, units: int) -> str:
@@ -254,11 +247,8 @@ def _memory(evidence: CheckContext, largest: int) -> Iterator[Finding]:
     message = (
         f"{holds} {in_bytes(memory.total)} for backward. Most of it: {', '.join(held)}." + unknown
     )
-    yield make(
-        Finding,
-        "memory",
-        "info",
-        nodes,
-        message,
-        {"total": memory.total, **{str(node): memory.nodes[node] for node in nodes}},
-    )
+    numbers: dict[str, float] = {
+        "total": memory.total,
+        **{str(node): memory.nodes[node] for node in nodes},
+    }
+    yield make(Finding, "memory", "info", nodes, message, numbers)

@@ -53,17 +53,10 @@ def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
     if not missing and not strays:
         return
     # A second network may belong to another optimizer, as in a GAN.
-    partly = {
-        key
-        for parameters in models
-        if any(each in evidence.held for each in parameters)
-        for key in parameters
-    }
-    is_grave = (
-        bool(strays)
-        or not any(key in evidence.held for key in evidence.leaves)
-        or any(id(leaf) in partly for _, leaf in missing)
-    )
+    partly = [keys for keys in models if any(each in evidence.held for each in keys)]
+    is_none_held = not any(key in evidence.held for key in evidence.leaves)
+    is_part = any(id(leaf) in keys for _, leaf in missing for keys in partly)
+    is_grave = bool(strays) or is_none_held or is_part
     parts: list[str] = []
     if missing:
         names = [
@@ -92,14 +85,9 @@ def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
         + ("Pass " if is_grave else "If no other optimizer holds them, pass ")
         + "them to the optimizer, or make it after the last change of layers."
     )
-    yield make(
-        Finding,
-        "optimizer",
-        "warning" if is_grave else "info",
-        [node for node, _ in missing],
-        message,
-        {"missing": len(missing), "held in vain": len(strays)},
-    )
+    numbers: dict[str, float] = {"missing": len(missing), "held in vain": len(strays)}
+    nodes = [node for node, _ in missing]
+    yield make(Finding, "optimizer", "warning" if is_grave else "info", nodes, message, numbers)
 
 
 def _of_several(evidence: CheckContext) -> Iterator[Finding]:
@@ -283,14 +271,9 @@ def _cleared_before(evidence: CheckContext) -> Iterator[Finding]:
                 "used that gradient (inferred). To add up several passes, call zero_grad() once "
                 "for each step()."
             )
-            yield make(
-                Finding,
-                "cleared",
-                "info",
-                [evidence.leaves[key] for key in leaves if key in evidence.held],
-                message,
-                {"leaves": len(held)},
-            )
+            numbers: dict[str, float] = {"leaves": len(held)}
+            nodes = [evidence.leaves[key] for key in leaves if key in evidence.held]
+            yield make(Finding, "cleared", "info", nodes, message, numbers)
         return
 
 

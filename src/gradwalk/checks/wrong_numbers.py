@@ -46,12 +46,14 @@ def _shared_modules(evidence: CheckContext) -> Iterator[Finding]:
     for module, path in _modules(evidence):
         if not isinstance(module, _CONTAINERS):
             continue
-        alike: dict[nn.Module, list[str]] = defaultdict(list)
-        for name, child in submodules(module).items():
+        alike: dict[int, list[str]] = defaultdict(list)  # by ``id``: a module may be unhashable
+        children = submodules(module)
+        for name, child in children.items():
             if child is not None:
-                alike[child].append(f"{path}.{name}".lstrip("."))
-        for child, names in alike.items():
-            used = [p for p in child.parameters() if evidence.is_used(id(p))]
+                alike[id(child)].append(name)
+        for same in alike.values():
+            names = [f"{path}.{name}".lstrip(".") for name in same]
+            used = [p for p in children[same[0]].parameters() if evidence.is_used(id(p))]
             if used and len(names) > 1:
                 message = (
                     f"{list_some(names)} are one module, so they share "

@@ -228,33 +228,14 @@ def drawn_regions(
         memory = not_kept(captured, region)
         size = None if memory is None else memory.bytes
         is_all = memory is not None and memory.is_all and region.is_exact
-        models.append(
-            {
-                "parent": region.parent,
-                "box": box,
-                "saves": _saves(size, is_all=is_all),
-                "about": _about(
-                    region,
-                    size,
-                    None if memory is None else memory.inputs,
-                    is_all=is_all,
-                    has_policy=is_chosen(region),
-                ),
-            }
-        )
+        inputs = None if memory is None else memory.inputs
+        about = _about(region, size, inputs, is_all=is_all)
+        saves = f"saves {'' if is_all else 'at least '}{in_bytes(size)}" if size else ""
+        models.append({"parent": region.parent, "box": box, "saves": saves, "about": about})
     return Regions(models, innermost(found.regions), found.spaces, found.modules)
 
 
-def _saves(size: int | None, *, is_all: bool) -> str:
-    """Say how many bytes a region saves; empty if unknown."""
-    if not size:
-        return ""
-    return f"saves {'' if is_all else 'at least '}{in_bytes(size)}"
-
-
-def _about(
-    region: Region, size: int | None, inputs: int | None, *, is_all: bool, has_policy: bool
-) -> str:
+def _about(region: Region, size: int | None, inputs: int | None, *, is_all: bool) -> str:
     """Describe a checkpointed region in backward; ``inputs`` are the bytes that it keeps."""
     who = region.called or "this part"
     if region.is_reentrant:
@@ -265,7 +246,7 @@ def _about(
         )
     nested = "" if region.parent is None else " The checkpointed part around it runs again first."
     found = [f"Checkpointed: {who} runs forward again when backward gets here.{nested}"]
-    if has_policy:
+    if is_chosen(region):
         found.append(
             "The program chooses what is kept all the same (context_fn), so what the rest would "
             "take is not known."

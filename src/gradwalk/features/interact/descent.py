@@ -80,16 +80,9 @@ def _differences(leaf: torch.Tensor, found: Jacobian, precision: Precision) -> A
     size = torch.maximum(given.abs(), found.difference.abs()).nan_to_num(0, 0, 0).clamp(min=1)
     allowed = max(_TOLERANCE, precision.relative) * size
     wrong = (found.wrong(precision) | found.is_off(given, allowed))[:, 0]
-    pairs = [
-        make(Difference, *numbers)
-        for numbers in zip(
-            given[:, 0].tolist(),
-            found.difference[:, 0].tolist(),
-            found.known.tolist(),
-            (found.known & ~wrong).tolist(),
-            strict=True,
-        )
-    ]
+    columns = given[:, 0], found.difference[:, 0], found.known, found.known & ~wrong
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    pairs = [make(Difference, *numbers) for numbers in rows]
     return pairs if leaf.dim() > 0 else pairs[0]
 
 

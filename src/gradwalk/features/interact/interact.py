@@ -140,17 +140,13 @@ class Row(ipywidgets.HBox):  # type: ignore[misc]
 
     def _stepped(self) -> str:
         found = self._step(self._lr.value)
-        moved = [
-            f"{name} {_short(was)} → {_short(now)}" for name, (was, now) in found.moved.items()
-        ]
+        pairs = found.moved.items()
+        moved = [f"{name} {_short(was)} → {_short(now)}" for name, (was, now) in pairs]
         return ", ".join([*moved, f"loss {_short(found.before)} → {_short(found.after)}"])
 
     def _checked(self) -> str:
-        pairs = [
-            each
-            for found in self._check().values()
-            for each in (found if isinstance(found, list) else [found])
-        ]
+        found = self._check().values()
+        pairs = [each for some in found for each in (some if isinstance(some, list) else [some])]
         finite = [pair for pair in pairs if pair.is_finite]
         wrong = sum(not pair.agrees for pair in finite)
         result = "agree" if not wrong else f"agree, but {wrong}"
@@ -299,13 +295,10 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
     def _show(self, subject: GraphSource) -> None:
         if self.widget is None:
-            self.widget = GraphWidget._of(
-                subject, direction=subject.direction, constants=are_small([subject])
-            )
-            self.widget._controllers = [
-                *self.widget._controllers,
-                NumberInputs(self.widget, self._turned),
-            ]
+            constants = are_small([subject])
+            self.widget = GraphWidget._of(subject, direction=subject.direction, constants=constants)
+            inputs = NumberInputs(self.widget, self._turned)
+            self.widget._controllers = [*self.widget._controllers, inputs]
         else:
             self.widget._updates.replace(subject)
 
@@ -317,14 +310,11 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
     def _sentence(self, error: Exception) -> str:
         if str(error).startswith(f"{self._called} returned"):
             return f"{error} The picture shows the last call that worked."
-        at = ", ".join(f"{name} = {value!r}" for name, value in self._numbers().items())
+        at = ", ".join(f"{name} = {each.value!r}" for name, each in self.controls.items())
         return (
             f"{self._called} did not work with {at or 'these arguments'}: {in_short(error)}. "
             "The picture shows the last call that worked."
         )
-
-    def _numbers(self) -> dict[str, Any]:
-        return {name: control.value for name, control in self.controls.items()}
 
     def _number_inputs(self, subject: GraphSource) -> list[NumberInputModel]:
         """The numbers of leaves, which can be set in the picture."""
@@ -395,15 +385,16 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         roots = [root["name"] or self._called for root in model["roots"]]
         of = roots[0] if len(roots) == 1 else self._called
         leaves = {node["name"]: node["id"] for node in model["nodes"] if node["kind"] == "leaf"}
+        shown = {name: pair for name, pair in found.items() if isinstance(pair, Difference)}
         return [
             {
-                "node": leaves[name],
-                "quotient": f"Δ{of}/Δ{name}",
-                "value": pair.difference,
-                "agrees": pair.agrees,
+                "node": leaves[n],
+                "quotient": f"Δ{of}/Δ{n}",
+                "value": p.difference,
+                "agrees": p.agrees,
             }
-            for name, pair in found.items()
-            if name in leaves and isinstance(pair, Difference) and pair.is_finite
+            for n, p in shown.items()
+            if n in leaves and p.is_finite
         ]
 
     def descend(self, lr: float = LR, names: str | Iterable[str] | None = None) -> Descent:

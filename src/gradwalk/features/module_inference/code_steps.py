@@ -248,17 +248,12 @@ class Aligner:
         # Repeated modules differ by their paths only.
         paths: dict[str, int] = {}
         loops: dict[tuple[str, int], int] = {}
-        alike = tuple(
-            Call(
-                call.name,
-                str(paths.setdefault(call.owner, len(paths))),
-                None if call.loop is None else ("", loops.setdefault(call.loop, len(loops))),
-                call.cost,
-                call.ran,
-            )
-            for call in able
-        )
-        key = tuple(ops), alike
+        alike = []
+        for call in able:
+            owner = str(paths.setdefault(call.owner, len(paths)))
+            loop = None if call.loop is None else ("", loops.setdefault(call.loop, len(loops)))
+            alike.append(call._replace(owner=owner, loop=loop))
+        key = tuple(ops), tuple(alike)
         if key not in self._known:
             self._known[key] = _align(*key)
         names = list(paths)

@@ -177,9 +177,8 @@ class Expressions:
             ref.removesuffix(ref.rpartition(".")[2]).removesuffix(".")
             if ref.rpartition(".")[2] in _ITEMS
             else ref
-            for each in ast.walk(node)
+            for each in _names_among(node)
             for ref in self._refs(each) or ()
-            if isinstance(each, (ast.Attribute, ast.Name))
         ]
         longest = [
             ref
@@ -190,16 +189,8 @@ class Expressions:
         return _any_of(tuple(longest)) if longest else None
 
     def _mentioned(self, nodes: Iterable[ast.AST]) -> tuple[str, ...]:
-        return tuple(
-            dict.fromkeys(
-                ref
-                for node in nodes
-                for each in ast.walk(node)
-                if isinstance(each, (ast.Attribute, ast.Name))
-                for ref in self._refs(each) or ()
-                if ref
-            )
-        )
+        named = (each for node in nodes for each in _names_among(node))
+        return tuple(dict.fromkeys(ref for each in named for ref in self._refs(each) or () if ref))
 
     def on_binop(self, node: ast.BinOp) -> None:
         self._visit(node.left)
@@ -359,10 +350,9 @@ class Expressions:
             if (refs := self._refs(value)) is not None
         }
         callers = (*self.callers, name)
+        now = known, self.loops, self.branches
         try:
-            read = type(self)(
-                self.of, inner, owner, callers, known, self.loops, self.branches
-            ).read()
+            read = type(self)(self.of, inner, owner, callers, *now).read()
         except Exception:  # there may be no source, and objects of the user may raise anything
             self._add(ANYTHING, given=given)
             return
@@ -372,13 +362,16 @@ class Expressions:
 
 
 def _any_of(refs: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return refs and tuple(
-        ref if ref.endswith("*") else f"{ref}.*".removeprefix(".") for ref in refs
-    )
+    every = (ref if ref.endswith("*") else f"{ref}.*".removeprefix(".") for ref in refs or ())
+    return refs and tuple(every)
 
 
 def _name_of(node: ast.AST | None) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+
+
+def _names_among(node: ast.AST) -> Iterator[ast.AST]:
+    return (each for each in ast.walk(node) if isinstance(each, (ast.Attribute, ast.Name)))
 
 
 def _is_torchs(function: types.FunctionType) -> bool:
@@ -386,9 +379,7 @@ def _is_torchs(function: types.FunctionType) -> bool:
 
 
 def _is_super(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
-    )
+    return isinstance(node, ast.Call) and getattr(node.func, "id", None) == "super"
 
 
 _LEAVING = (ast.Raise, ast.Continue, ast.Break)

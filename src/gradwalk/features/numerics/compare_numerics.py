@@ -264,23 +264,16 @@ def _compare(
         own = sweep.run()
         if sweep.aligned is not both:
             own = {sweep.aligned.pairs[node]: each for node, each in own.items()}
-        rows = {
-            node: row_of(
-                both.here,
-                (node, both.pairs[node]),
-                distances,
-                own.get(node),
-                allowed or _tolerance(both, node),
-            )
-            for node, distances in gaps.items()
-        }
+        rows = {}
+        for node, distances in gaps.items():
+            within = allowed or _tolerance(both, node)
+            pair = node, both.pairs[node]
+            rows[node] = row_of(both.here, pair, distances, own.get(node), within)
         inside, why_not = rows_inside(both, lambda *names: allowed or _allowed(names))
     found = list(rows.values())
     only_a, only_b = both.unmatched()
-    ranked = sorted(
-        (row for row in found if row.own_error is not None),
-        key=lambda row: -(row.own_error or 0.0),
-    )
+    known = (row for row in found if row.own_error is not None)
+    ranked = sorted(known, key=lambda row: -(row.own_error or 0.0))
     first = _first(both.here.subject, rows, gaps)
     return make(
         NumericsComparison,
@@ -318,19 +311,15 @@ def _gaps(
         return plain if moved is None or moved.leaves else replace(moved, is_rounding=True)
 
     value, found = a.value(node), b.value(other)
-    of_value = (
-        None
-        if value is None or found is None
-        else distance(value, found, lambda: 1.0, rounding.of_value)
-    )
+    of_value = None
+    if value is not None and found is not None:
+        of_value = distance(value, found, lambda: 1.0, rounding.of_value)
     scale = functools.partial(a.largest, node)
-    of_gradients = [
-        each
-        for expected, grad in _arrived(both, node)
-        if (each := distance(expected, grad, scale, rounding.of_gradient)) is not None
-    ]
+    pairs = _arrived(both, node)
+    every = (distance(*pair, scale, rounding.of_gradient) for pair in pairs)
+    known = (each for each in every if each is not None)
     # Prefer a gradient out of tolerance, then the largest error.
-    return of_value, max(of_gradients, key=lambda each: (each.leaves, each.error), default=None)
+    return of_value, max(known, key=lambda each: (each.leaves, each.error), default=None)
 
 
 def _arrived(both: Aligned, node: int) -> Iterator[tuple[Number, Number]]:

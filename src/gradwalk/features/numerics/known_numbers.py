@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from ...backward.kept_gradients import KeptGradient
 from ...backward.record import Recording, record_captured
 from ...explain.passes import why_freed
 from ...export.disk import read_file
@@ -134,7 +133,7 @@ class RunNumbers:
                 found = self._saved_gradients(node)
             else:
                 step = recording.run.steps.get(node)
-                found = [] if step is None else [_kept(each) for each in step.grad_outputs]
+                found = [] if step is None else list(map(Number.kept, step.grad_outputs))
             self._gradients[node] = found
         return self._gradients[node]
 
@@ -153,11 +152,9 @@ class RunNumbers:
         if node not in self._passed:
             recording = self.subject.recording
             step = None if recording is None else recording.run.steps.get(node)
-            self._passed[node] = (
-                None
-                if step is None
-                else _in_full(None if each is None else _kept(each) for each in step.grad_inputs)
-            )
+            self._passed[node] = None
+            if step is not None:
+                self._passed[node] = _in_full(map(Number.kept, step.grad_inputs))
         return self._passed[node]
 
     def arrived(self, node: int) -> list[torch.Tensor | None] | None:
@@ -200,9 +197,7 @@ class RunNumbers:
             return [None if each is None else Number(None, each) for each in saved]
         run = self.subject.run
         few = None if run is None else self._short_summaries.get(node)
-        if few is None:
-            return []
-        return [Number(None, self._summary(node, **few))]
+        return [] if few is None else [Number(None, self._summary(node, **few))]
 
     @functools.cached_property
     def _short_summaries(self) -> dict[int, dict[str, Any]]:
@@ -255,12 +250,6 @@ def _live_value(captured: Annotated, node: int, had_run: bool) -> Number | None:
         known = value_of(captured, node)
         value = None if known is None else known.value
     return None if value is None else Number(as_tensor(captured, node, value).detach())
-
-
-def _kept(kept: KeptGradient | None) -> Number | None:
-    if kept is None:
-        return None
-    return Number(kept.tensor) if kept.tensor is not None else Number(None, kept.summarise())
 
 
 def _in_full(numbers: Iterable[Number | None]) -> list[torch.Tensor | None] | None:

@@ -67,11 +67,8 @@ def _parts(sweep: Sweep, replay: Replay, leaf: int, error: torch.Tensor) -> dict
     for node in reversed(replay.order):
         places = replay.following[node] if node in above else []
         below = {nr: place for nr, place in enumerate(places) if place and place[0] in ways}
-        changes = {
-            nr: ways[place[0]][place[1]]
-            for nr, place in below.items()
-            if place[1] in ways[place[0]]
-        }
+        known = {nr: (ways[to], output) for nr, (to, output) in below.items()}
+        changes = {nr: way[output] for nr, (way, output) in known.items() if output in way}
         if changes:
             added = (sweep.added(node) if node in sweep.aligned.pairs else None) or {}
             products = [_product(added[nr], changes[nr]) for nr in changes if nr in added]
@@ -224,7 +221,7 @@ class Sweep:
 
         They include the candidates of inputs whose values are unknown.
         """
-        graph, other = self.aligned.here.subject.graph, self.aligned.there.subject.graph
+        graph = self.aligned.here.subject.graph
         found: dict[int, float] = {}
         for child in inputs.values():
             found |= self._unknown.get(child, {})
@@ -237,8 +234,7 @@ class Sweep:
         shapes = [graph.nodes[child]["shape"] for child in inputs.values()]
         sizes = [math.prod(shape) for shape in (*shapes, data["shape"]) if shape is not None]
         terms = max(sizes, default=1) / max(1, math.prod(data["shape"] or ()))
-        coarsest = max(_step(data["dtype"]), _step(other.nodes[self.aligned.pairs[node]]["dtype"]))
-        found[node] = coarsest * math.sqrt(terms)
+        found[node] = max(map(_step, self._dtypes(node))) * math.sqrt(terms)
         return found
 
     def _source(self, node: int, likely: Mapping[int, float], error: float) -> int:
@@ -310,17 +306,17 @@ class Sweep:
         below = [gap for child in inputs.values() if (gap := self.errors[child][1]) and gap.error]
         return bool(below) and all(gap.is_rounding for gap in below)
 
+    def _dtypes(self, node: int) -> tuple[str | None, str | None]:
+        graph, other = self.aligned.here.subject.graph, self.aligned.there.subject.graph
+        return graph.nodes[node]["dtype"], other.nodes[self.aligned.pairs[node]]["dtype"]
+
     def _step(self, node: int) -> float:
         """Ten times the rounding error of the coarser dtype of a node."""
-        graph, other = self.aligned.here.subject.graph, self.aligned.there.subject.graph
-        names = graph.nodes[node]["dtype"], other.nodes[self.aligned.pairs[node]]["dtype"]
-        return 10 * max(map(_step, names))
+        return 10 * max(map(_step, self._dtypes(node)))
 
     def _faint(self, node: int) -> float:
         """The smallest normal number of both dtypes: a smaller error means nothing."""
-        graph, other = self.aligned.here.subject.graph, self.aligned.there.subject.graph
-        names = graph.nodes[node]["dtype"], other.nodes[self.aligned.pairs[node]]["dtype"]
-        return least_normal(*(dtype_of(name) for name in names if name is not None))
+        return least_normal(*map(dtype_of, filter(None, self._dtypes(node))))
 
     def added(self, node: int) -> dict[int, torch.Tensor] | None:
         """Return arg_nr -> the error that a node adds to that outgoing gradient.
@@ -376,8 +372,5 @@ def _tried(work: Callable[[], _T]) -> _T | None:
 
 def _step(name: str | None) -> float:
     """The machine epsilon of a dtype; 0 for integers."""
-    if name is None:
-        return 0.0
-    dtype = dtype_of(name)
-    is_rounded = dtype.is_floating_point or dtype.is_complex
-    return torch.finfo(dtype).eps if is_rounded else 0.0
+    dtype = torch.int64 if name is None else dtype_of(name)
+    return torch.finfo(dtype).eps if dtype.is_floating_point or dtype.is_complex else 0.0

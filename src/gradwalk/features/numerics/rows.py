@@ -47,11 +47,8 @@ def rows_inside(
     recorded = both.there.subject.recording
     if opening is None or recorded is None:
         return [], []
-    why = [
-        numbers
-        for node in opening.inside
-        if isinstance(numbers := opening.numbers(node, recorded), str)
-    ]
+    every = (opening.numbers(node, recorded) for node in opening.inside)
+    why = [numbers for numbers in every if isinstance(numbers, str)]
     plain, model = both.here.subject, both.here.subject.model["nodes"]
     drawn = opening.captured.drawn
     found = counterparts(plain.graph, drawn, both.pairs, lambda node: model[node]["namespace"])
@@ -92,11 +89,10 @@ def _arrived(
             kept = None if step is None else step.grad_outputs[edge["arg_nr"]]
         else:
             kept = opening.given(place, recorded, edge["arg_nr"])
-        if kept is None:
+        number = Number.kept(kept)
+        if number is None:
             return None
-        found.append(
-            Number(kept.tensor) if kept.tensor is not None else Number(None, kept.summarise())
-        )
+        found.append(number)
     return found[0] if len(found) == 1 else None
 
 

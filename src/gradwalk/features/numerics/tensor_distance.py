@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 
+from ...backward.kept_gradients import KeptGradient
 from ...schema.details import TensorSummary
 from ...schema.values import Values
 from ...torch_api.reading import PART, dtype_of, is_plain, tolerances, wider
@@ -52,6 +53,13 @@ class Number:
         self.tensor = None if tensor is None or not is_plain(tensor) else tensor
         self._like = tensor
         self._summary = summary
+
+    @classmethod
+    def kept(cls, kept: KeptGradient | None) -> Number | None:
+        """Return the numbers of a recorded gradient, or their summary."""
+        if kept is None:
+            return None
+        return cls(kept.tensor) if kept.tensor is not None else cls(None, kept.summarise())
 
     def is_equal(self, other: Number) -> bool:
         """Return whether both are small tensors with equal numbers."""

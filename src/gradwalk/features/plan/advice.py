@@ -85,20 +85,13 @@ def advise(model: nn.Module, recorded: Recorded, budget: Bytes) -> Advice:
     If no choice fits, it is the one with the lowest peak.
     """
     measured = Spans(recorded)
-    found = [_chosen(measured, calls, budget) for calls in blocks_of(model, recorded)]
-    best = min(found, key=lambda each: (not each.fits, each.flops if each.fits else each.peak))
-    return make(
-        Advice,
-        budget,
-        best.blocks,
-        best.peak,
-        Bytes(max(measured.curve)),
-        best.flops,
-        best.fits,
-        code_for(best.blocks),
-        _chen(measured, best.calls) if best.calls else None,
-        _notes(model, recorded, best.blocks),
-    )
+    choices = [_chosen(measured, calls, budget) for calls in blocks_of(model, recorded)]
+    best = min(choices, key=lambda each: (not each.fits, each.flops if each.fits else each.peak))
+    before, code = Bytes(max(measured.curve)), code_for(best.blocks)
+    chen = _chen(measured, best.calls) if best.calls else None
+    notes = _notes(model, recorded, best.blocks)
+    found = budget, best.blocks, best.peak, before, best.flops, best.fits
+    return make(Advice, *found, code, chen, notes)
 
 
 @dataclass(frozen=True)

@@ -62,17 +62,11 @@ def measure(source: GraphSource) -> Measurement:
         runs = [_timed(captured.nodes, run, _clock(leaves)) for _ in range(_REPEATS)]
     fastest = sorted(runs, key=lambda each: each[1])[:_FASTEST]
     drawn = source.model["nodes"]
-    nodes = [
-        make(
-            NodeMeasure,
-            node,
-            drawn[node]["op"],
-            (drawn[node]["namespace"] or "").replace("/", "."),
-            Bytes(held.get(node, 0)),
-            fmean(times[node] for times, _ in fastest),
-        )
-        for node in runs[0][0]
-    ]
+    nodes = []
+    for node in runs[0][0]:
+        module, size = (drawn[node]["namespace"] or "").replace("/", "."), Bytes(held.get(node, 0))
+        seconds = fmean(times[node] for times, _ in fastest)
+        nodes.append(make(NodeMeasure, node, drawn[node]["op"], module, size, seconds))
     nodes.sort(key=lambda each: -each.seconds)
     wall = fmean(each for _, each in fastest)
     return make(Measurement, tuple(nodes), wall, Bytes(memory["total"]))

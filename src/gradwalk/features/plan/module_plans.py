@@ -50,27 +50,17 @@ class ModulePlans(Mapping[str, ModulePlan]):
     ) -> None:
         """Add up a recorded step by module.
 
-        Args:
-            model: The model.
-            recorded: The step.
-            peak: The index of the operation at the peak.
-            seconds: The estimated time of each operation; None without a device.
+        ``peak``: the index of the operation at the peak. ``seconds``: the estimated time of each
+        operation; None without a device.
         """
-        sums = _Sums(recorded, peak, seconds or ())
-        self._modules = {
-            name: make(
-                ModulePlan,
-                name,
-                type(module).__name__,
-                Bytes(sums.amounts["parameters"][name]),
-                Bytes(sums.amounts["saved"][name]),
-                Bytes(sums.amounts["at_peak"][name]),
-                Flops(sums.amounts[FORWARD][name]),
-                Flops(sums.amounts[BACKWARD][name]),
-                None if seconds is None else float(sums.amounts["seconds"][name]),
-            )
-            for name, module in model.named_modules()
-        }
+        amounts = _Sums(recorded, peak, seconds or ()).amounts
+        self._modules = {}
+        for name, module in model.named_modules():
+            held = [Bytes(amounts[what][name]) for what in ("parameters", "saved", "at_peak")]
+            work = [Flops(amounts[what][name]) for what in (FORWARD, BACKWARD)]
+            time = None if seconds is None else float(amounts["seconds"][name])
+            of: tuple[Any, ...] = (name, type(module).__name__, *held, *work, time)
+            self._modules[name] = make(ModulePlan, *of)
 
     def __getitem__(self, name: str) -> ModulePlan:
         found = self._modules.get(name)

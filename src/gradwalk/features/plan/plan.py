@@ -368,30 +368,18 @@ class Plan:
         found = self._recorded.recorder.operations[index]
         number = -1 if found.sequence_nr is None else found.sequence_nr
         node, op = self._recorded.nodes.get(number, (None, None))
-        return make(
-            Place,
-            found.phase,
-            found.name,
-            found.node or op,
-            node,
-            found.module,
-            str(found.source) if found.source is not None else None,
-            index,
-        )
+        line = None if found.source is None else str(found.source)
+        where = found.phase, found.name, found.node or op
+        return make(Place, *where, node, found.module, line, index)
 
     def _held_tensor(self, held: Held, is_saved: bool, twice: dict[int, Held]) -> HeldTensor:
         at = self.at.index
         same = held.copy_of if held.copy_of and held.copy_of.bytes_at(at) else twice.get(id(held))
-        return make(
-            HeldTensor,
-            Bytes(held.bytes_at(at)),
-            held.role or ("saved" if is_saved else "temporary"),
-            held.name,
-            held.shape,
-            str(held.dtype).removeprefix("torch."),
-            self.place(held.born) if held.born >= 0 else None,
-            str(same.dtype).removeprefix("torch.") if same is not None else None,
-        )
+        dtypes = [str(each.dtype).removeprefix("torch.") if each else None for each in (held, same)]
+        role = held.role or ("saved" if is_saved else "temporary")
+        made = self.place(held.born) if held.born >= 0 else None
+        what = Bytes(held.bytes_at(at)), role, held.name, held.shape
+        return make(HeldTensor, *what, dtypes[0] or "", made, dtypes[1])
 
 
 def _least_seconds(operation: Operation, sheet: DataSheet) -> float:

@@ -181,21 +181,10 @@ class Recorder:
                     held.copy_of = found[0] if found else None
                 elif held.bytes != storage.nbytes():
                     self._resized(storage)
-        number, node, module, source = self._where()
-        self.operations.append(
-            Operation(
-                str(func.overloadpacket),
-                self.phase,
-                self.live,
-                flops_of(func, args, kwargs, result),
-                number,
-                node,
-                module,
-                source,
-                bytes_moved(func, args, result),
-                results[0].dtype if results else None,
-            )
-        )
+        flops, moved = flops_of(func, args, kwargs, result), bytes_moved(func, args, result)
+        what = str(func.overloadpacket), self.phase, self.live, flops
+        dtype = results[0].dtype if results else None
+        self.operations.append(Operation(*what, *self._where(), moved, dtype))
 
     def _where(self) -> tuple[int | None, str | None, str, SourceLine | None]:
         """Return the number and class of the node, the module and the line of an operation."""

@@ -52,9 +52,7 @@ def _calls(names: set[str], recorded: Recorded) -> dict[str, ModuleRecord]:
         call.name: call
         for call in recorded.recorder.calls
         if call.name in names and times[call.name] == 1 and call.end > call.start
-        if not any(
-            _within(call.name, each) or _within(each, call.name) for each in recorded.compiled
-        )
+        if not any(_within(call.name, c) or _within(c, call.name) for c in recorded.compiled)
     }
 
 
@@ -146,13 +144,9 @@ class Spans:
         before -= self._freed[first.start]
         reached = min(after)
         most = max(self.curve[first.start : max(stop, first.start + 1)])
-        return Span(
-            last.end,
-            reached,
-            freed,
-            most - before - outputs - self._freed[reached],
-            sum(each.flops for each in self.operations[first.start : stop]),
-        )
+        rise = most - before - outputs - self._freed[reached]
+        flops = sum(each.flops for each in self.operations[first.start : stop])
+        return Span(last.end, reached, freed, rise, flops)
 
     def _stop(self, saving: int, end: int) -> int:
         """Return where recomputation stops: torch ends it when the last tensor is saved again."""
@@ -184,13 +178,8 @@ class Subsets:
 
     def _freed(self, indices: Sequence[int]) -> torch.Tensor:
         """Return what each part frees at some operations: a row for each part."""
-        return torch.tensor(
-            [
-                [each.freed if each.end <= i < each.reached else 0 for i in indices]
-                for each in self._spans
-            ],
-            dtype=torch.float64,
-        ).reshape(len(self._spans), len(indices))
+        rows = [[s.freed if s.end <= i < s.reached else 0 for i in indices] for s in self._spans]
+        return torch.tensor(rows, dtype=torch.float64).reshape(len(rows), len(indices))
 
     def peaks(self, chosen: torch.Tensor) -> torch.Tensor:
         """Return the predicted peak of each choice: a row of zeros and ones for each."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...english import join_words
+from ...english import join_words, list_some
 from ...graph.arguments import find_node
 from ...panel.blank import blank_details
 from ...schema.backward import RunModel, StepModel
@@ -42,13 +42,8 @@ class QuizController(Controller[GraphTraits]):
         with widget._change():
             if what != "value":
                 widget._start()
-            asked = Quiz(
-                what,  # type: ignore[arg-type]
-                widget.model,
-                widget.run,
-                widget._steps,
-                dict(source.graph.nodes(data="dtype")),
-            )
+            dtypes = dict(source.graph.nodes(data="dtype"))
+            asked = Quiz(what, widget.model, widget.run, widget._steps, dtypes)  # type: ignore[arg-type]
             given = None if nodes is None else [find_node(source.graph, node) for node in nodes]
             asked.ask(given)
             self._asked = asked
@@ -196,8 +191,6 @@ def single_number(values: Values | None) -> float | None:
 
 KINDS = ("grad", "value", "order")
 
-_MOST_NAMED = 8
-
 HIDDEN = "It is hidden while the quiz is on."
 
 
@@ -265,8 +258,7 @@ class Quiz:
     def _named(self, nodes: Iterable[int]) -> str:
         named = self.drawn["nodes"]
         names = [named[node]["name"] or f"node {node}" for node in nodes]
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        return f"It can ask about {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
+        return f"It can ask about {list_some(names)}." if names else ""
 
     def _why_not(self) -> str:
         if self.what == "order":
@@ -288,11 +280,10 @@ class Quiz:
             is_right = self._next() == node
             hint = None if is_right else self._order_hint(node)
         else:
-            number = read_number(text or "")
+            typed = (text or "").strip()
+            number = read_number(typed)
             if number is None:
-                reason = (
-                    f"{(text or '').strip()!r} is not a number: " if (text or "").strip() else ""
-                )
+                reason = f"{typed!r} is not a number: " if typed else ""
                 question.hint = f"{reason}type one such as -24, 2.5e-3 or 1/3."
                 return False
             is_right = is_near(number, question.truth, self.dtypes.get(node), text or "")

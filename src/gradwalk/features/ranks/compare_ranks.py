@@ -347,11 +347,5 @@ def _large(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             f"on the other ranks: the norm is {total:.4g}, and their median is {middle:.4g}. "
             f"The largest is at {most.words}. Check the batch of this rank."
         )
-        yield make(
-            Finding,
-            "large-on-rank",
-            "warning",
-            nodes_of([most]),
-            message,
-            {"rank": rank, "norm": total, "others": middle},
-        )
+        numbers: dict[str, float] = {"rank": rank, "norm": total, "others": middle}
+        yield make(Finding, "large-on-rank", "warning", nodes_of([most]), message, numbers)

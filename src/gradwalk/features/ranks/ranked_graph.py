@@ -401,17 +401,11 @@ def _side_by_side(
             other = alike.sets[rank], leaf["name"] or f"leaf {leaf['node']}"
             rows.setdefault(other if node is None else node, {})[rank] = leaf
     among = {number: alike.ranks_of(number) for number in set(alike.sets.values())}
-    return [
-        LeafOverRanks(
-            next((each["name"] for each in on.values() if each["name"]), None)
-            or (key[1] if isinstance(key, tuple) else f"leaf {key}"),
-            key if isinstance(key, int) else None,
-            on,
-            among[alike.sets[next(iter(on))]],
-        )
-        for key, on in sorted(rows.items(), key=lambda row: _place(row[0]))
-    ]
-
-
-def _place(key: int | tuple[int, str]) -> tuple[bool, int, str]:
-    return (False, key, "") if isinstance(key, int) else (True, *key)
+    found = []
+    for key in sorted(rows, key=lambda k: (0, k, "") if isinstance(k, int) else (1, *k)):
+        on = rows[key]
+        named = next((each["name"] for each in on.values() if each["name"]), None)
+        name = named or (f"leaf {key}" if isinstance(key, int) else key[1])
+        node = key if isinstance(key, int) else None
+        found.append(LeafOverRanks(name, node, on, among[alike.sets[next(iter(on))]]))
+    return found

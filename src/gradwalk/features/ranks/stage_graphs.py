@@ -74,17 +74,14 @@ def _later(stage: StageModel, before: int, sent: Mapping[int, End]) -> StageMode
     fields = dict(stage["fields"])
     shares = fields.get("contributions")
     if shares is not None:
-        fields["contributions"] = [
-            {**share, "step": before + share["step"]}
-            if share["consumer"] is not None or (end := sent.get(share["output_nr"])) is None
-            else {
-                **share,
-                "step": end.step,
-                "consumer": end.leaf,
-                "label": f"from rank {end.tie.to_rank}",
-            }
-            for share in shares
-        ]
+        fields["contributions"] = []
+        for share in shares:
+            end = sent.get(share["output_nr"]) if share["consumer"] is None else None
+            changed = {"step": before + share["step"]}
+            if end is not None:
+                label = f"from rank {end.tie.to_rank}"
+                changed = {"step": end.step, "consumer": end.leaf, "label": label}
+            fields["contributions"].append({**share, **changed})
     step = stage["from_step"]
     return {"from_step": before + step if step else 0, "fields": fields}
 
@@ -107,45 +104,17 @@ def tie_details(
         f"The output of the stage before, which rank {end.tie.rank} sent. The gradient that "
         f"arrives here is sent to rank {end.tie.rank}, and backward starts from it there."
     )
+    edge = {"arg_nr": 0, "argument": None, "output_nr": end.tie.output_nr}
+    sent = {**edge, "node": end.root, "label": nodes[end.root]["label"], "shape": shape}
+    taken = {**edge, "node": end.leaf, "label": nodes[end.leaf]["label"]}
     for stage in leaf or ():
         _put(stage["fields"], "about", lambda about: f"{received} {about}")
         _put(stage["fields"], "kind", lambda _: "op")
-        _put(
-            stage["fields"],
-            "inputs",
-            lambda inputs: [
-                *inputs,
-                {
-                    "arg_nr": 0,
-                    "argument": None,
-                    "node": end.root,
-                    "output_nr": end.tie.output_nr,
-                    "label": nodes[end.root]["label"],
-                    "shape": shape,
-                },
-            ],
-        )
+        _put(stage["fields"], "inputs", lambda inputs: [*inputs, sent])
         _put(stage["fields"], "input_count", lambda count: count + 1)
     for stage in root or ():
-        _put(
-            stage["fields"],
-            "about",
-            lambda about: about if sentence in about else f"{about} {sentence}",
-        )
-        _put(
-            stage["fields"],
-            "consumers",
-            lambda consumers: [
-                *consumers,
-                {
-                    "node": end.leaf,
-                    "arg_nr": 0,
-                    "argument": None,
-                    "output_nr": end.tie.output_nr,
-                    "label": nodes[end.leaf]["label"],
-                },
-            ],
-        )
+        _put(stage["fields"], "about", lambda it: it if sentence in it else f"{it} {sentence}")
+        _put(stage["fields"], "consumers", lambda consumers: [*consumers, taken])
         _put(stage["fields"], "consumer_count", lambda count: count + 1)
 
 
