@@ -199,8 +199,9 @@ class Film:
     height: int = 900
 
 
-def _press(name: str) -> Callable[[Page], None]:
-    return lambda page: page.get_by_role("button", name=name).first.click()
+def _diagnose(page: Page) -> None:
+    page.get_by_role("button", name="Diagnose").click()
+    page.wait_for_selector(".gw-finding")
 
 
 def _click(selector: str) -> Callable[[Page], None]:
@@ -229,7 +230,7 @@ graph""",
     Film(
         "vanishing",
         MODEL.program,
-        ("graph.backward()", _press("Diagnose"), _click(".gw-finding button")),
+        ("graph.backward()", _diagnose, _click(".gw-finding button")),
         height=1300,
     ),
     Film(
@@ -254,7 +255,6 @@ graph""",
         "will_it_fit",
         f"{_PLANNED}\nshown = display(graph, display_id=True)",
         (
-            lambda page: page.select_option(".gw-colour-by", "memory"),
             lambda page: page.locator(".gw-plan-chart").click(position={"x": 260, "y": 40}),
             "shown.update(graph.apply(graph.advise(budget='24GB')))",
         ),
@@ -273,7 +273,7 @@ for step in range(20):            # validation, but without no_grad()
         losses.append(model(torch.randn(512, 1000)).square().mean())
 graph = GraphWidget(losses[-1])
 graph""",
-        (_press("Diagnose"), _click(".gw-finding button")),
+        (_diagnose, _click(".gw-finding button")),
     ),
 )
 

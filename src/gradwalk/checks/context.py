@@ -154,9 +154,13 @@ class CheckContext:
             return seen.module or ""
         return f"{variable}.{seen.module}".rstrip(".")
 
-    def place(self, node: int) -> str:
-        """A node by its place: "body.1 at train.py:5 (`y = f(x)`) [MulBackward0 (node 2)]"."""
+    def place(self, node: int, named: SourceLine | None = None) -> str:
+        """A node by its place: "body.1 at train.py:5 (`y = f(x)`) [MulBackward0 (node 2)]".
+
+        A line that is ``named`` before is left out.
+        """
         words, line = described(self.captured.graph, node), self.line(node)
+        line = None if line == named else line
         module = self.module(node)
         module = f"module {module}" if module[:1].isdigit() else module
         where = " at ".join(filter(None, (module, str(line or ""))))

@@ -161,7 +161,8 @@ def _depth(evidence: CheckContext, limits: Limits) -> Iterator[Finding]:
         message = (
             f"The gradient {'explodes' if grows else 'vanishes'}: its norm "
             f"{'grows' if grows else 'falls'} from {change.near_norm:.3g} at "
-            f"{evidence.place(near)} to {change.far_norm:.3g} at {evidence.place(far)}. That is "
+            f"{evidence.place(near)} to {change.far_norm:.3g} at "
+            f"{evidence.place(far, named=evidence.line(near))}. That is "
             f"{change.ratio:.3g} times as much, {'above' if grows else 'below'} {threshold:.3g}."
             f"{_steepest(evidence, run, far, near)}"
             f"{by_design}"
