@@ -46,15 +46,16 @@ def _shared_modules(evidence: CheckContext) -> Iterator[Finding]:
     for module, path in _modules(evidence):
         if not isinstance(module, _CONTAINERS):
             continue
-        alike: dict[int, list[str]] = defaultdict(list)  # by ``id``: a module may be unhashable
-        children = submodules(module)
-        for name, child in children.items():
+        alike: dict[int, list[tuple[str, nn.Module]]] = defaultdict(list)
+        for name, child in submodules(module).items():
             if child is not None:
-                alike[id(child)].append(name)
+                alike[id(child)].append((f"{path}.{name}".lstrip("."), child))
         for same in alike.values():
-            names = [f"{path}.{name}".lstrip(".") for name in same]
-            used = [p for p in children[same[0]].parameters() if evidence.is_used(id(p))]
-            if used and len(names) > 1:
+            names, child = [name for name, _ in same], same[0][1]
+            if len(names) == 1:
+                continue
+            used = [p for p in child.parameters() if evidence.is_used(id(p))]
+            if used:
                 message = (
                     f"{list_some(names)} are one module, so they share "
                     f"{plural(len(used), 'parameter')}, and the gradient is the sum over all "
