@@ -46,8 +46,6 @@ export interface Snapshot {
 export class Drawing {
   readonly element: HTMLElement;
   readonly canvas: HTMLElement;
-  /** The row at the bottom of the picture: the minimap and others' parts. */
-  readonly foot: HTMLElement;
   readonly viewport: Viewport;
   scene: Scene | null = null;
   private graph: GraphModel | null = null;
@@ -90,10 +88,9 @@ export class Drawing {
       "aria-roledescription": "graph",
       ...KEEP_KEYS,
     });
-    this.foot = element("div", "gw-foot", map?.element);
     this.element = element("div", "gw-stage", [
       this.canvas,
-      this.foot,
+      element("div", "gw-foot", map?.element),
       this.hint.element,
       this.tooltip.element,
       this.live,
@@ -236,8 +233,8 @@ export class Drawing {
       this.paintSoon();
     });
     const { painting, canvas } = this;
-    const { view, stage } = this.viewport;
-    const more = painting.paint(this.scene, this.marks, view, stage);
+    const { view, stage, sight } = this.viewport;
+    const more = painting.paint(this.scene, this.marks, view, stage, sight);
     window.clearTimeout(this.timer);
     if (more === 0) this.paintSoon();
     else if (more !== null) this.timer = window.setTimeout(() => this.paintSoon(), more);

@@ -1,11 +1,15 @@
 // @vitest-environment jsdom
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { Builder } from "../demo/build_graph";
 import { MODELS } from "../demo/models";
-import { fitView } from "../scene/views";
+import { boxOf } from "../scene/find";
+import { overlap } from "../scene/grid";
+import { fitView, LEGIBLE, seenBox, type View } from "../scene/views";
 import { recordingOf } from "../steps/recording";
 import { fakeRun } from "../testing/fake_run";
 import { sceneOf } from "../testing/scenes";
+import { mapScale } from "./level_of_detail";
 import { NO_MARKS } from "./marks";
 import { dotsOf, Minimap, windowIn } from "./minimap";
 
@@ -21,20 +25,61 @@ function shown(view = { k: 1, x: 0, y: 0 }, stage = STAGE, marks = NO_MARKS) {
 }
 
 describe("the minimap", () => {
-  it("is there only when there is more than is seen, and room", () => {
+  it("is there only when there is much more than is seen, and room", () => {
     expect(shown().minimap.isShown).toBe(true);
+    const g = new Builder();
+    const board = sceneOf(
+      g.graph([g.op("MulBackward0", [], { self: g.leaf("w", []), other: g.leaf("x", []) }), "y"]),
+    );
+    const { k, x, y } = fitView(board, STAGE);
+    const isShownAt = (view: View) => {
+      const { minimap } = shown();
+      minimap.place(board, NO_MARKS, view, STAGE);
+      return minimap.isShown;
+    };
+    expect(k).toBeGreaterThan(LEGIBLE);
+    expect(isShownAt({ k, x: x - 150, y })).toBe(false);
+    expect(isShownAt({ k: 4 * k, x: 4 * x, y: 4 * y })).toBe(true);
     expect(shown(fitView(scene, STAGE)).minimap.isShown).toBe(false);
     expect(shown(undefined, { width: 300, height: 500 }).minimap.isShown).toBe(false);
     expect(shown().minimap.element.getAttribute("aria-hidden")).toBe("true");
   });
 
+  it("covers no legible node at rest: it is in a free corner, or there while the view moves", () => {
+    vi.useFakeTimers();
+    const { minimap } = shown({ k: 1, x: 0, y: 0 });
+    const { element } = minimap;
+    const size = ["width", "height"].map((side) =>
+      Number.parseFloat(element.style[side as "width"]),
+    );
+    let brief = 0;
+    for (let i = 0; i < 40; i++) {
+      const view = { k: 1, x: -90 * i, y: -(scene.height * (i % 7)) / 7 };
+      minimap.place(scene, NO_MARKS, view, STAGE);
+      if (!minimap.isShown) continue;
+      expect(element.classList).not.toContain("is-brief");
+      vi.advanceTimersByTime(1000);
+      brief += element.classList.contains("is-brief") ? 1 : 0;
+      if (element.classList.contains("is-brief")) continue;
+      const left = element.classList.contains("is-left") ? 10 : STAGE.width - 10 - size[0];
+      const top = element.classList.contains("is-top") ? 10 : STAGE.height - 10 - size[1];
+      const corner = { left, top, right: left + size[0], bottom: top + size[1] };
+      for (const node of scene.nodes)
+        expect(overlap(seenBox(view, boxOf(node)), corner)).toBe(false);
+    }
+    expect(brief).toBeLessThan(40);
+    vi.useRealTimers();
+  });
+
   it("makes way for what is selected", () => {
     const node = scene.nodes.find(({ x, y }) => x > 400 && y > 400);
     const place = node ?? scene.nodes[scene.nodes.length - 1];
-    const view = { k: 1, x: STAGE.width - 60 - place.x, y: STAGE.height - 40 - place.y };
+    const k = mapScale(scene) * 0.9;
+    const view = { k, x: STAGE.width - 60 - k * place.x, y: STAGE.height - 40 - k * place.y };
     const marks = { ...NO_MARKS, selected: place.id };
-    expect(shown(view).minimap.element.classList).not.toContain("is-left");
-    expect(shown(view, STAGE, marks).minimap.element.classList).toContain("is-left");
+    const { className } = shown(view).minimap.element;
+    expect(className).not.toContain("is-brief");
+    expect(shown(view, STAGE, marks).minimap.element.className).toMatch(/is-left|is-top/);
   });
 
   it("takes the view to where it is pressed", () => {

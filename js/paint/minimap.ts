@@ -1,13 +1,16 @@
 import { element, onDrag } from "../dom/element";
 import { Remembered } from "../dom/remembered";
 import { boxOf } from "../scene/find";
+import { HEADER } from "../scene/frame";
 import { type Box, overlap } from "../scene/grid";
 import type { Scene, SceneNode } from "../scene/scene";
-import { contains, type Size, seen, seenBox, type View } from "../scene/views";
+import { indexOf } from "../scene/scene_index";
+import { contains, fitView, LEGIBLE, type Size, seen, seenBox, type View } from "../scene/views";
 import { type Progress, runningAt } from "../steps/recording";
 import { settingOf } from "../theme/sheet";
 import { THEMES } from "../theme/styles";
 import { placesOf } from "./beacons";
+import { mapScale } from "./level_of_detail";
 import type { Marks } from "./marks";
 import type { Raster } from "./raster";
 
@@ -22,15 +25,34 @@ const LEAST_SEEN = 6;
 const DOT = 2.6;
 /** The most distinguishable dots. */
 const MOST_DOTS = 1500;
+/** A picture that is legible as a whole has a map only where less of it than this is seen. */
+const LITTLE = 0.35;
+/** A view that has not moved for so long is at rest, ms. */
+const REST_MS = 300;
+/** What a node of the reader counts in a corner, in nodes. */
+const ATTENDED = 1000;
+/** Corners to lie in, best first: at the left, at the top. */
+const CORNERS = [
+  [false, false],
+  [true, false],
+  [false, true],
+  [true, true],
+] as const;
 
-/** The whole graph in a corner of a drawing that shows part of it. For the pointer only, since keys do the same. */
+/**
+ * The whole graph in a free corner of a drawing that shows little of it. Without a free corner it is there while the view
+ * moves, or from afar, where no node can be read. For the pointer only, since keys do the same.
+ */
 export class Minimap {
   readonly element: HTMLElement;
   private readonly canvas = element("canvas", "gw-minimap-picture");
-  private readonly window = element("div", "gw-minimap-window");
+  private readonly frame = element("div", "gw-minimap-window");
   private size: Size = { width: 0, height: 0 };
   private scene: Scene | null = null;
+  private timer = 0;
+  private settle = () => {};
   private readonly placed = new Remembered();
+  private readonly moved = new Remembered();
   private readonly painted = new Remembered();
 
   /** `go` centres a point of the scene. */
@@ -43,43 +65,64 @@ export class Minimap {
         title: "The whole graph, and what of it is seen: drag or click to go there",
         hidden: true,
       },
-      [this.canvas, this.window],
+      [this.canvas, this.frame],
     );
     onDrag(this.element, (event) => this.grab(event));
+    this.element.addEventListener("pointerleave", () => this.settle());
     // A press would take the focus from the drawing.
     this.element.addEventListener("mousedown", (event) => event.preventDefault());
   }
 
-  /** Show it if part of the scene is out of view; it avoids the reader's nodes. */
+  /** Show it if much of the scene is out of view. */
   place(scene: Scene, marks: Marks, view: View, stage: Size): void {
     this.scene = scene;
     const { selected, hit, focused, progress } = marks;
-    if (!this.placed.isNew(scene.edges, view, stage, selected, hit, focused, running(progress)))
-      return;
-    const whole = { left: 0, top: 0, right: scene.width, bottom: scene.height };
-    const fits = stage.width >= LEAST_STAGE.width && stage.height >= LEAST_STAGE.height;
-    const isNeeded = fits && !contains(seen(view, stage, 0), whole);
-    this.element.hidden = !isNeeded;
-    if (!isNeeded) return;
+    const { width: across, height: down } = stage;
+    const said = [selected, hit, focused, running(progress)];
+    if (!this.placed.isNew(scene.edges, view, across, down, ...said)) return;
+    const isMoving = this.moved.isNew(view) && this.isShown;
+    window.clearTimeout(this.timer);
+    this.element.hidden = !isNeeded(scene, view, stage);
+    if (!this.isShown) return;
     const k = Math.min(MOST.width / scene.width, MOST.height / scene.height);
     this.size = {
       width: Math.round(Math.max(LEAST, k * scene.width)),
       height: Math.round(Math.max(LEAST, k * scene.height)),
     };
     const { width, height } = this.size;
-    const right = stage.width - OFF;
-    const bottom = stage.height - OFF;
-    const corner = { left: right - width, top: bottom - height, right, bottom };
-    const isCovering = attended(scene, marks).some((node) =>
-      overlap(seenBox(view, boxOf(node)), corner),
-    );
-    this.element.classList.toggle("is-left", isCovering);
+    this.settle = () => this.goToCorner(scene, marks, view, stage);
+    if (isMoving) {
+      this.element.classList.remove("is-brief");
+      this.timer = window.setTimeout(() => this.settle(), REST_MS);
+    } else this.settle();
     const part = windowIn(this.size, scene, view, stage);
     this.element.style.width = `${width}px`;
     this.element.style.height = `${height}px`;
-    this.window.style.transform = `translate(${part.left}px, ${part.top}px)`;
-    this.window.style.width = `${part.right - part.left}px`;
-    this.window.style.height = `${part.bottom - part.top}px`;
+    this.frame.style.transform = `translate(${part.left}px, ${part.top}px)`;
+    this.frame.style.width = `${part.right - part.left}px`;
+    this.frame.style.height = `${part.bottom - part.top}px`;
+  }
+
+  /** Go to the corner with the fewest nodes, but not from under the pointer. */
+  private goToCorner(scene: Scene, marks: Marks, view: View, stage: Size): void {
+    const { classList } = this.element;
+    if (this.element.matches(":hover")) return;
+    const covered = CORNERS.map(([isLeft, isTop]) => {
+      const { width, height } = this.size;
+      const left = isLeft ? OFF : stage.width - OFF - width;
+      const top = isTop ? OFF : stage.height - OFF - height;
+      return coveredBy(
+        { left, top, right: left + width, bottom: top + height },
+        scene,
+        marks,
+        view,
+      );
+    });
+    const least = Math.min(...covered);
+    const [isLeft, isTop] = CORNERS[covered.indexOf(least)];
+    classList.toggle("is-left", isLeft);
+    classList.toggle("is-top", isTop);
+    classList.toggle("is-brief", least > 0 && view.k >= mapScale(scene));
   }
 
   get isShown(): boolean {
@@ -114,7 +157,7 @@ export class Minimap {
 
   /** Return what a move from here does; a press beside the window centres there. */
   private grab(event: PointerEvent): (event: PointerEvent) => void {
-    const { left, top, right, bottom } = this.window.getBoundingClientRect();
+    const { left, top, right, bottom } = this.frame.getBoundingClientRect();
     const { clientX: x, clientY: y } = event;
     const isOnWindow = x >= left && x <= right && y >= top && y <= bottom;
     /** From the pointer to the view's middle, px. */
@@ -129,6 +172,29 @@ export class Minimap {
     if (!isOnWindow) follow(event);
     return follow;
   }
+}
+
+/** Whether a reader may be lost: the whole picture is illegible, or little of it is seen. */
+function isNeeded(scene: Scene, view: View, stage: Size): boolean {
+  if (stage.width < LEAST_STAGE.width || stage.height < LEAST_STAGE.height) return false;
+  const { width, height } = scene;
+  const box = seen(view, stage, 0);
+  if (contains(box, { left: 0, top: 0, right: width, bottom: height })) return false;
+  const across = Math.min(width, box.right) - Math.max(0, box.left);
+  const down = Math.min(height, box.bottom) - Math.max(0, box.top);
+  const isLegible = fitView(scene, stage).k >= LEGIBLE;
+  return !isLegible || across * down < LITTLE * width * height;
+}
+
+/** The number of nodes and titles under a corner of the stage; the reader's nodes count more. */
+function coveredBy(corner: Box, scene: Scene, marks: Marks, view: View): number {
+  const [x, y] = [-view.x / view.k, -view.y / view.k];
+  const there = seenBox({ k: 1 / view.k, x, y }, corner);
+  const titles = scene.frames.filter((frame) =>
+    overlap({ ...frame, bottom: frame.top + HEADER }, there),
+  );
+  const own = attended(scene, marks).filter((node) => overlap(boxOf(node), there));
+  return indexOf(scene).count(there) + titles.length + ATTENDED * own.length;
 }
 
 /** The node that the last step ran. */

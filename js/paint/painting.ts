@@ -90,11 +90,11 @@ export class Painting {
     this.beacons.place({ k, x, y }, k < FAR);
   }
 
-  /** Draw the missing visible parts; returns after how many ms to continue, null for never. */
-  paint(scene: Scene, marks: Marks, view: View, stage: Size): number | null {
+  /** Draw the missing visible parts, of which nothing covers those in `sight`; returns after how many ms to continue, null for never. */
+  paint(scene: Scene, marks: Marks, view: View, stage: Size, sight: Size): number | null {
     const { minimap } = this;
     const ratio = globalThis.devicePixelRatio || 1;
-    minimap?.place(scene, marks, view, stage);
+    minimap?.place(scene, marks, view, sight);
     const more = this.paintView(scene, marks, view, stage, ratio);
     const { overview } = this.canvas;
     if (overview) minimap?.draw(overview, marks, ratio);

@@ -1,0 +1,49 @@
+import type { Measure } from "../text/measure";
+import { formatShape } from "../text/shorten";
+import type { GraphModel } from "../wire";
+import { Obstacles, TEXT_PAD } from "./obstacles";
+import type { Plan } from "./plan";
+import type { Scene } from "./scene";
+import { tensorsIn } from "./shown_graph";
+
+/** Where along an arrow its shape is written, best first. */
+const PLACES = [0.5, 0.42, 0.58, 0.34, 0.66];
+/** A longer shape is left to the tooltip, px. */
+const WIDEST = 120;
+
+/**
+ * Write the shape of the tensor on arrows at closed boxes, where there is room and the shape changes: an arrow has the
+ * shape of the one before it unless another is written.
+ */
+export function nameShapes(
+  scene: Scene,
+  graph: GraphModel,
+  { nodes, edges, nodeOf }: Plan,
+  measure: Measure,
+): void {
+  if (graph.static || !nodes.some(({ group, strip }) => group || strip)) return;
+  const isBox = (v: number) => nodes[v].group !== null || nodes[v].strip !== undefined;
+  const shapes = edges.map(({ source, target, edges: parts, folded }) => {
+    if (!isBox(source) && !isBox(target)) return null;
+    if (tensorsIn(graph, parts, folded) !== 1) return null;
+    const made = parts
+      .map((e) => graph.edges[e])
+      .find(({ target: id, kind }) => kind === "gradient" && (nodeOf?.[id] ?? id) === target);
+    if (made?.output_nr !== 0 || graph.nodes[made.target].kind !== "op") return null;
+    const { shape } = graph.nodes[made.target];
+    return shape?.length ? formatShape(shape) : null;
+  });
+  /** Per box, the shapes that it takes. */
+  const taken = nodes.map(() => new Set<string | null>());
+  for (const [e, { source }] of edges.entries()) taken[source].add(shapes[e]);
+  const obstacles = new Obstacles(scene);
+  for (const edge of scene.edges) {
+    const text = shapes[edge.index];
+    if (!text || edge.label || taken[edges[edge.index].target].has(text)) continue;
+    const width = measure(text, "edge") + 2 * TEXT_PAD;
+    const place = width > WIDEST ? null : obstacles.findOnEdge(edge, width, PLACES);
+    if (!place) continue;
+    edge.label = { text, ...place };
+    obstacles.add(place);
+  }
+}
