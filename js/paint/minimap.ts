@@ -29,7 +29,7 @@ const MOST_DOTS = 1500;
 const LITTLE = 0.35;
 /** A view that has not moved for so long is at rest, ms. */
 const REST_MS = 300;
-/** What a node of the reader counts in a corner, in nodes. */
+/** The weight of a selected, running or found node in a corner, in nodes. */
 const ATTENDED = 1000;
 /** Corners to lie in, best first: at the left, at the top. */
 const CORNERS = [
