@@ -2,6 +2,7 @@ import { type Direction, isHorizontal, turn } from "../layout/direction";
 import type { Measure } from "../text/measure";
 import type { GraphModel, NodeModel } from "../wire";
 import type { Placement } from "./dock";
+import { nameShapes } from "./edge_shapes";
 import { placeSigns } from "./edge_signs";
 import { fineTexts } from "./fine";
 import { fittedTitle, type SceneFrame, titleWidth } from "./frame";
@@ -42,6 +43,7 @@ export function drawn(sized: Sized, placed: Placement, measure: Measure, window:
   placeSigns(scene);
   placeLabels(scene, plan.edges, measure);
   nameSkips(scene, skipsIn(graph, plan), measure);
+  nameShapes(scene, graph, plan, measure);
   if (plan.nodes.some(({ strip }) => strip)) joinBars(scene, graph, plan, first);
   return scene;
 }

@@ -3,17 +3,19 @@ import { formatShape } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { Obstacles, TEXT_PAD } from "./obstacles";
 import type { Plan } from "./plan";
-import type { Scene } from "./scene";
+import type { Scene, SceneEdge } from "./scene";
 import { tensorsIn } from "./shown_graph";
 
 /** Where along an arrow its shape is written, best first. */
 const PLACES = [0.5, 0.42, 0.58, 0.34, 0.66];
 /** A longer shape is left to the tooltip, px. */
 const WIDEST = 120;
+/** An arrow that reaches this far both ways goes to another row, px. */
+const OTHER_ROW = 60;
 
 /**
- * Write the shape of the tensor on arrows at closed boxes, where there is room and the shape changes: an arrow has the
- * shape of the one before it unless another is written.
+ * Write the shape of the tensor on arrows at closed boxes, where there is room. In a row an arrow has the shape of the
+ * one before it unless another is written.
  */
 export function nameShapes(
   scene: Scene,
@@ -39,11 +41,16 @@ export function nameShapes(
   const obstacles = new Obstacles(scene);
   for (const edge of scene.edges) {
     const text = shapes[edge.index];
-    if (!text || edge.label || taken[edges[edge.index].target].has(text)) continue;
+    if (!text || edge.label) continue;
+    if (!isToOtherRow(edge) && taken[edges[edge.index].target].has(text)) continue;
     const width = measure(text, "edge") + 2 * TEXT_PAD;
     const place = width > WIDEST ? null : obstacles.findOnEdge(edge, width, PLACES);
     if (!place) continue;
     edge.label = { text, ...place };
     obstacles.add(place);
   }
+}
+
+function isToOtherRow({ bounds: [left, top, right, bottom] }: SceneEdge): boolean {
+  return Math.min(right - left, bottom - top) > OTHER_ROW;
 }

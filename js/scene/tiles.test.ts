@@ -29,7 +29,9 @@ function tiles(graph: GraphModel, depth = 2, direction: Direction = "left"): Sce
   return makeScene(graph, foldedPlan(grouped, folding), direction, estimate);
 }
 
-const labels = (scene: Scene) => scene.edges.flatMap(({ label }) => (label ? [label.text] : []));
+/** The words on lines, without the shapes of tensors. */
+const labels = (scene: Scene) =>
+  scene.edges.flatMap(({ label }) => (label && !label.text.startsWith("(") ? [label.text] : []));
 const wordsOf = (scene: Scene, title: string) =>
   scene.nodes
     .map(({ shape }) => shape.texts.map(({ text }) => text))
