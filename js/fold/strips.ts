@@ -38,11 +38,16 @@ export function stripsIn(
   });
 }
 
-/** A block's place: its strip, and its index there. */
-interface Spot {
-  strip: number;
-  block: number;
+/** A node of the picture: a visible node, or a strip with the visible node of each block. */
+interface Item {
+  v: number;
+  run: readonly number[];
+  blocks: number[];
+  /** Between neighbouring blocks, by their numbers. */
+  links: Map<string, Line>;
 }
+
+type Line = Pick<PlanEdge, "source" | "target" | "count"> & { edges: number[]; folded: number[] };
 
 /** Plan a picture with strips. Linear in nodes and edges. */
 export function planOf(
@@ -50,228 +55,147 @@ export function planOf(
   visible: Visible,
   strips: readonly (readonly number[])[],
 ): Plan {
-  return new StripPlanner(grouped, visible, strips).plan();
-}
-
-class StripPlanner {
-  /** Per block of a strip, its spot. */
-  private readonly spots = new Map<number, Spot>();
-  private readonly draft = new Draft();
-  private readonly members: readonly (readonly number[])[];
-
-  constructor(
-    private readonly grouped: Modules,
-    private readonly visible: Visible,
-    private readonly strips: readonly (readonly number[])[],
-  ) {
-    strips.forEach((run, strip) => {
-      run.forEach((g, block) => {
-        this.spots.set(g, { strip, block });
-      });
-    });
-    this.members = membersOf(visible);
-  }
-
-  plan(): Plan {
-    const { visible, draft } = this;
-    const { tree } = this.grouped;
-    // In the order of their first graph nodes, so that little moves when something opens.
-    visible.nodes.forEach((_, v) => {
-      const spot = this.spotOf(v);
-      if (spot) draft.block(spot, v);
-      else draft.node(v);
-    });
-    for (const edge of visible.edges)
-      draft.edge(edge, this.spotOf(edge.source), this.spotOf(edge.target));
-    const containers = this.containers();
-    const isAlone = this.aloneIn(containers);
-    const within = containers.map((g, i) => (isAlone[i] ? tree.parent[g] : g));
-    const boxes = boxesAround(within, tree);
-    const nodes = draft.items.map(({ v, strip }, i): PlanNode => {
-      const made =
-        strip === null
-          ? this.plainNode(v)
-          : this.stripNode(strip, tree.path[containers[i]], isAlone[i]);
-      return { ...made, frame: boxes.box[i] };
-    });
-    const frames = Array.from(boxes.group, (g, i) => ({
-      path: tree.path[g],
-      parent: boxes.boxParent[i],
-    }));
-    return { nodes, frames, nodeOf: this.nodeOf(nodes), ...this.edgesOf(nodes) };
-  }
-
-  private spotOf(v: number): Spot | null {
-    return this.spots.get(this.visible.nodes[v].group) ?? null;
-  }
-
-  /** Per item of the draft, its group. */
-  private containers(): number[] {
-    const { tree } = this.grouped;
-    return this.draft.items.map(({ v, strip }) =>
-      strip === null ? this.visible.nodes[v].container : tree.parent[this.strips[strip][0]],
-    );
-  }
-
-  /** Per item, whether it is a strip alone in its group, which it then replaces. */
-  private aloneIn(containers: readonly number[]): boolean[] {
-    const { tree } = this.grouped;
-    const inside = new Int32Array(tree.path.length);
-    for (const container of containers)
-      for (let g = container; g > 0; g = tree.parent[g]) inside[g]++;
-    return this.draft.items.map(
-      ({ strip }, i) => strip !== null && containers[i] > 0 && inside[containers[i]] === 1,
-    );
-  }
-
-  private plainNode(v: number): Omit<PlanNode, "frame"> {
-    const { node, group, also } = this.visible.nodes[v];
-    if (group >= 0) return { id: node, group: this.closedGroup(group, v) };
-    const said = this.members[v].filter((id) => id !== node && !also?.includes(id));
-    return { id: node, group: null, ...(said.length > 0 && { said }), ...(also && { also }) };
-  }
-
-  private stripNode(strip: number, path: string, isAlone: boolean): Omit<PlanNode, "frame"> {
-    const { graph, tree } = this.grouped;
-    const run = this.strips[strip];
-    const blocks = run.map((g, block) => {
-      const v = this.draft.blocks.get(`${strip} ${block}`) as number;
-      const name = /\d+$/.exec(tree.path[g])?.[0] ?? "";
-      const isAgain = againWords(graph, tree.path[g]) !== null;
-      return { id: this.visible.nodes[v].node, group: this.closedGroup(g, v), name, isAgain };
-    });
-    const members = blocks.flatMap(({ group }) => group.members);
-    return {
-      id: blocks[0].id,
-      group: { paths: run.map((g) => tree.path[g]), members, leaves: [] },
-      strip: { path, isAlone, ...this.titleOf(run), blocks, links: this.draft.links(strip) },
-    };
-  }
-
-  private nodeOf(nodes: readonly PlanNode[]): Int32Array {
-    const nodeOf = new Int32Array(this.grouped.graph.nodes.length).fill(-1);
-    nodes.forEach(({ id, group, said = [], also = [] }, i) => {
-      for (const v of group?.members ?? [id, ...also, ...said]) nodeOf[v] = i;
-    });
-    return nodeOf;
-  }
-
-  private edgesOf(nodes: readonly PlanNode[]): Pick<Plan, "edges" | "edgeOf"> {
-    const { graph } = this.grouped;
-    const edgeOf = new Int32Array(graph.edges.length).fill(-1);
-    const inOrder = this.draft.edges.sort((a, b) => a.edges[0] - b.edges[0]);
-    const edges = inOrder.map((edge, i) => {
-      for (const e of edge.edges) edgeOf[e] = i;
-      const isPlain = edge.count === 1 && nodes[edge.source].group === null;
-      return { ...edge, argument: isPlain ? graph.edges[edge.edges[0]].argument : null };
-    });
-    return { edges, edgeOf };
-  }
-
-  private closedGroup(g: number, v: number): ClosedGroup {
-    const { tree, parameters } = this.grouped;
-    return { paths: [tree.path[g]], members: this.members[v], leaves: parameters.leaves[g] };
-  }
-
-  private titleOf(run: readonly number[]): Pick<Strip, "title" | "kind" | "each" | "again"> {
-    const { graph, tree, kind, parameters } = this.grouped;
-    const { numbers } = parameters;
-    const [first] = run;
-    const stem = lastPart(tree.path[first]).replace(/\s*\d+$/, "");
-    const around = tree.path[tree.parent[first]];
-    const last = lastPart(tree.path[run[run.length - 1]]);
-    const title = stem || lastPart(around) || `${lastPart(tree.path[first])} … ${last}`;
-    // The steps of a loop share their parameters.
-    const isEven = !isStep(tree.path[first]) && run.every((g) => numbers[g] === numbers[first]);
-    const again = againWords(graph, tree.path[first]);
-    const isAgain = run.every((g) => againWords(graph, tree.path[g]) === again);
-    return {
-      title,
-      kind: kind[first],
-      each: isEven ? numbers[first] : null,
-      again: isAgain ? again : null,
-    };
-  }
-}
-
-/** A node of the picture: a visible node, or a strip. */
-interface Item {
-  v: number;
-  strip: number | null;
-}
-
-type Line = Pick<PlanEdge, "source" | "target" | "count"> & { edges: number[]; folded: number[] };
-
-/** A picture under construction. */
-class Draft {
-  readonly items: Item[] = [];
-  readonly edges: Line[] = [];
-  /** The visible node of each block. */
-  readonly blocks = new Map<string, number>();
-  private readonly at = new Map<string, number>();
-  private readonly merged = new Map<string, Line>();
-  private readonly between = new Map<number, Map<string, Line>>();
-
-  node(v: number): number {
-    return this.item(`${v}`, { v, strip: null });
-  }
-
-  block({ strip, block }: Spot, v: number): void {
-    this.blocks.set(`${strip} ${block}`, v);
-    this.strip(strip);
-  }
-
-  /** Add a visible edge, unless both its ends are in one block. */
-  edge(line: Visible["edges"][number], from: Spot | null, to: Spot | null): void {
-    if (from && to && from.strip === to.strip) {
-      // A strip only has room for edges between neighbouring blocks.
-      if (Math.abs(from.block - to.block) === 1) this.link(from, to, line);
-      return;
-    }
-    const source = from ? this.strip(from.strip) : this.node(line.source);
-    const target = to ? this.strip(to.strip) : this.node(line.target);
-    const found = from || to ? this.merged.get(`${source} ${target}`) : undefined;
-    if (found) add(found, line);
-    else {
-      const made = add({ source, target, count: 0, edges: [], folded: [] }, line);
-      this.edges.push(made);
-      this.merged.set(`${source} ${target}`, made);
-    }
-  }
-
-  links(strip: number): Line[] {
-    return [...(this.between.get(strip)?.values() ?? [])];
-  }
-
-  private link(from: Spot, to: Spot, line: Visible["edges"][number]): void {
-    const known = valueAt(this.between, from.strip, () => new Map<string, Line>());
-    const key = `${from.block} ${to.block}`;
-    const empty = { source: from.block, target: to.block, count: 0, edges: [], folded: [] };
-    known.set(key, add(known.get(key) ?? empty, line));
-  }
-
-  private strip(strip: number): number {
-    return this.item(`strip ${strip}`, { v: -1, strip });
-  }
-
-  private item(key: string, item: Item): number {
-    return valueAt(this.at, key, () => this.items.push(item) - 1);
-  }
-}
-
-function add(to: Line, { count, edges, folded }: Visible["edges"][number]): Line {
-  to.count += count;
-  for (const e of edges) to.edges.push(e);
-  for (const v of folded) to.folded.push(v);
-  return to;
-}
-
-function membersOf({ nodes, nodeOf }: Visible): number[][] {
-  const members: number[][] = nodes.map(() => []);
-  nodeOf.forEach((at, v) => {
+  const { graph, tree } = grouped;
+  const { items, itemOf, lines } = itemsIn(visible, strips);
+  const members: number[][] = visible.nodes.map(() => []);
+  visible.nodeOf.forEach((at, v) => {
     if (at >= 0) members[at].push(v);
   });
-  return members;
+  const closedGroup = (g: number, v: number): ClosedGroup => {
+    return { paths: [tree.path[g]], members: members[v], leaves: grouped.parameters.leaves[g] };
+  };
+  const containers = items.map(({ v, run }) =>
+    run.length > 0 ? tree.parent[run[0]] : visible.nodes[v].container,
+  );
+  const inside = new Int32Array(tree.path.length);
+  for (const container of containers)
+    for (let g = container; g > 0; g = tree.parent[g]) inside[g]++;
+  /** Per item, whether it is a strip alone in its group, which it then replaces. */
+  const isAlone = items.map(
+    ({ run }, i) => run.length > 0 && containers[i] > 0 && inside[containers[i]] === 1,
+  );
+  const boxes = boxesAround(
+    containers.map((g, i) => (isAlone[i] ? tree.parent[g] : g)),
+    tree,
+  );
+  const nodes = items.map((item, i): PlanNode => {
+    const frame = boxes.box[i];
+    if (item.run.length > 0) {
+      const blocks = item.blocks.map((v, block) => ({
+        id: visible.nodes[v].node,
+        group: closedGroup(item.run[block], v),
+      }));
+      const where = { path: tree.path[containers[i]], isAlone: isAlone[i] };
+      return { ...stripNode(grouped, item, blocks, where), frame };
+    }
+    const { node, group, also } = visible.nodes[item.v];
+    if (group >= 0) return { id: node, group: closedGroup(group, item.v), frame };
+    const said = members[item.v].filter((id) => id !== node && !also?.includes(id));
+    return {
+      id: node,
+      group: null,
+      frame,
+      ...(said.length > 0 && { said }),
+      ...(also && { also }),
+    };
+  });
+  const edgeOf = new Int32Array(graph.edges.length).fill(-1);
+  const edges = lines.map((edge, i) => {
+    for (const e of edge.edges) edgeOf[e] = i;
+    const isPlain = edge.count === 1 && nodes[edge.source].group === null;
+    return { ...edge, argument: isPlain ? graph.edges[edge.edges[0]].argument : null };
+  });
+  const frames = Array.from(boxes.group, (g, i) => ({
+    path: tree.path[g],
+    parent: boxes.boxParent[i],
+  }));
+  const nodeOf = visible.nodeOf.map((at) => (at < 0 ? -1 : itemOf[at]));
+  return { nodes, frames, nodeOf, edges, edgeOf };
+}
+
+/** The items of a picture in the order of their first graph nodes, so that little moves when something opens. */
+function itemsIn({ nodes, edges }: Visible, strips: readonly (readonly number[])[]) {
+  /** Per block of a strip, its strip and its number there. */
+  const spots = new Map(
+    strips.flatMap((run, strip) => run.map((g, block) => [g, { strip, block }] as const)),
+  );
+  const spotOf = (v: number) => spots.get(nodes[v].group);
+  const items: Item[] = [];
+  const itemOfStrip = new Map<number, number>();
+  const itemOf = nodes.map((_, v) => {
+    const spot = spotOf(v);
+    const add = (run: readonly number[]) =>
+      items.push({ v, run, blocks: [], links: new Map() }) - 1;
+    if (!spot) return add([]);
+    const item = valueAt(itemOfStrip, spot.strip, (strip) => add(strips[strip]));
+    items[item].blocks[spot.block] = v;
+    return item;
+  });
+  const lines: Line[] = [];
+  const merged = new Map<string, Line>();
+  for (const edge of edges) {
+    const [from, to] = [spotOf(edge.source), spotOf(edge.target)];
+    const [source, target] = [itemOf[edge.source], itemOf[edge.target]];
+    if (from && to && from.strip === to.strip) {
+      // A strip only has room for edges between neighbouring blocks.
+      if (Math.abs(from.block - to.block) !== 1) continue;
+      const key = `${from.block} ${to.block}`;
+      extend(
+        valueAt(items[source].links, key, () => emptyLine(from.block, to.block)),
+        edge,
+      );
+      continue;
+    }
+    const make = () => lines[lines.push(emptyLine(source, target)) - 1];
+    extend(from || to ? valueAt(merged, `${source} ${target}`, make) : make(), edge);
+  }
+  return { items, itemOf, lines: lines.sort((a, b) => a.edges[0] - b.edges[0]) };
+}
+
+function emptyLine(source: number, target: number): Line {
+  return { source, target, count: 0, edges: [], folded: [] };
+}
+
+function extend(line: Line, { count, edges, folded }: Visible["edges"][number]): void {
+  line.count += count;
+  for (const e of edges) line.edges.push(e);
+  for (const v of folded) line.folded.push(v);
+}
+
+/** A strip as a node, with the first graph node and the content of each block. */
+function stripNode(
+  { graph, tree, kind, parameters: { numbers } }: Modules,
+  { run, links }: Item,
+  blocks: readonly Pick<PlanNode & { group: ClosedGroup }, "id" | "group">[],
+  where: Pick<Strip, "path" | "isAlone">,
+): Omit<PlanNode, "frame"> {
+  const [first] = run;
+  const again = run.map((g) => againWords(graph, tree.path[g]));
+  // The steps of a loop share their parameters.
+  const isEven = !isStep(tree.path[first]) && run.every((g) => numbers[g] === numbers[first]);
+  const [name, last] = [lastPart(tree.path[first]), lastPart(tree.path[run[run.length - 1]])];
+  const around = lastPart(tree.path[tree.parent[first]]);
+  return {
+    id: blocks[0].id,
+    group: {
+      paths: run.map((g) => tree.path[g]),
+      members: blocks.flatMap(({ group }) => group.members),
+      leaves: [],
+    },
+    strip: {
+      ...where,
+      title: name.replace(/\s*\d+$/, "") || around || `${name} … ${last}`,
+      kind: kind[first],
+      each: isEven ? numbers[first] : null,
+      again: again.every((words) => words === again[0]) ? again[0] : null,
+      blocks: blocks.map((block, i) => ({
+        ...block,
+        name: /\d+$/.exec(tree.path[run[i]])?.[0] ?? "",
+        isAgain: again[i] !== null,
+      })),
+      links: [...links.values()],
+    },
+  };
 }
 
 /** The open groups with visible content as boxes for a nested layout; groups of a single node have none. */
