@@ -118,16 +118,30 @@ export function alarmOf(node: SceneNode, { nodes }: GradientNorms): "NaN" | "0" 
   return norms.length > 0 && norms.every((norm) => norm === 0) ? "0" : null;
 }
 
+/** Colours of the nodes alone. */
+export function tintOfNodes(
+  { edges }: Scene,
+  nodes: string[],
+  words: (node: SceneNode) => string | null = () => null,
+): NonNullable<Colouring["tint"]> {
+  return { nodes, edges: edges.map(() => ""), words };
+}
+
+/** The legend's entries for values that are not on a scale, as far as they are drawn. */
+export function offScale(tints: readonly string[], zero: string, none?: string) {
+  return [
+    { name: ZERO, text: zero },
+    { name: NOT_FINITE, text: "NaN or Inf" },
+    ...(none === undefined ? [] : [{ name: NOTHING, text: none }]),
+  ].filter(({ name }) => tints.includes(name));
+}
+
 function byGradient(scene: Scene, norms: GradientNorms): Colouring {
   const scale = logScale([...norms.nodes, ...norms.edges]);
   const name = (values: readonly number[]) => nameOf(values, scale);
   const nodes = scene.nodes.map((node) => name(membersOf(node).map((id) => norms.nodes[id])));
   const edges = scene.edges.map((edge) => name(edgesOf(edge).map((e) => norms.edges[e])));
-  const entries = [
-    { name: ZERO, text: "all zeros" },
-    { name: NOT_FINITE, text: "NaN or Inf" },
-    { name: NOTHING, text: "no gradient" },
-  ].filter(({ name }) => nodes.includes(name) || edges.includes(name));
+  const entries = offScale([...nodes, ...edges], "all zeros", "no gradient");
   const ticks = logTicks(scale);
   return {
     tint: { nodes, edges, words: (node) => normWords(node, norms) },
@@ -138,11 +152,8 @@ function byGradient(scene: Scene, norms: GradientNorms): Colouring {
 /** The legend of the closed boxes, which have their own scale. */
 export function tilesLegend({ tiles, whose, scale }: TileGrads): ColourLegend | null {
   if (tiles.size === 0) return null;
-  const tints = new Set(Array.from(tiles.values(), ({ tint }) => tint));
-  const entries = [
-    { name: ZERO, text: "all zeros" },
-    { name: NOT_FINITE, text: "NaN or Inf" },
-  ].filter(({ name }) => tints.has(name));
+  const tints = Array.from(tiles.values(), ({ tint }) => tint);
+  const entries = offScale(tints, "all zeros");
   const title = `\u2016grad\u2016 of the ${whose}`;
   return { title, isNamed: true, ticks: logTicks(scale, normText), entries };
 }
@@ -197,11 +208,11 @@ function byMemory(
   const tints = sums.map((sum) => (scale && sum > 0 ? `is-c${stepOn(scale, sum)}` : NOTHING));
   return {
     bars: barsOfAmounts(scene, sums, tints, formatBytes),
-    tint: {
-      nodes: tints,
-      edges: scene.edges.map(() => ""),
-      words: ({ index }) => `holds ${formatBytes(sums[index])} for backward`,
-    },
+    tint: tintOfNodes(
+      scene,
+      tints,
+      ({ index }) => `holds ${formatBytes(sums[index])} for backward`,
+    ),
     legend: {
       title: `memory held for backward, ${formatBytes(total)} in all`,
       ticks,
@@ -210,12 +221,12 @@ function byMemory(
   };
 }
 
-function byDtype(scene: Scene, dtypes: Dtypes): Colouring {
+function byDtype(scene: Scene, dtypes: DtypesModel): Colouring {
   const nodes = scene.nodes.map((node) => dtypeClass(node, dtypes));
   const entries = dtypeEntries(dtypes);
   if (nodes.includes(MIXED)) entries.push({ name: MIXED, text: "several in one box" });
   return {
-    tint: { nodes, edges: scene.edges.map(() => ""), words: (node) => dtypeWords(node, dtypes) },
+    tint: tintOfNodes(scene, nodes, (node) => dtypeWords(node, dtypes)),
     legend: { title: "dtype", ticks: null, entries },
   };
 }
@@ -223,11 +234,10 @@ function byDtype(scene: Scene, dtypes: Dtypes): Colouring {
 function byModule(scene: Scene, tree: GroupTree): Colouring {
   const { nameOf, entries } = moduleColours(tree);
   return {
-    tint: {
-      nodes: scene.nodes.map(({ id }) => nameOf(id)),
-      edges: scene.edges.map(() => ""),
-      words: () => null,
-    },
+    tint: tintOfNodes(
+      scene,
+      scene.nodes.map(({ id }) => nameOf(id)),
+    ),
     legend: { title: "module", ticks: null, entries },
   };
 }
@@ -239,11 +249,10 @@ function byClass(scene: Scene, graph: GraphModel): Colouring {
   if (found.length === 0) return PLAIN;
   const nameOf = (one: string) => `is-k${found.indexOf(one) % KINDS}`;
   return {
-    tint: {
-      nodes: classes.map((one) => (one === null ? "" : nameOf(one))),
-      edges: scene.edges.map(() => ""),
-      words: () => null,
-    },
+    tint: tintOfNodes(
+      scene,
+      classes.map((one) => (one === null ? "" : nameOf(one))),
+    ),
     legend: { title: "class", ticks: null, entries: legendOf(found) },
   };
 }
@@ -296,28 +305,24 @@ function firstLevelWithSeveral({ depth }: GroupTree): number {
   return found < 0 ? 1 : found;
 }
 
-/** The dtypes of all nodes, each name once. */
-type Dtypes = DtypesModel;
-
 /** The class of a box whose nodes differ. */
 const MIXED = "is-c-mixed";
 
 /** The class of a drawn node: its dtype's, or the mixed one. */
-function dtypeClass(node: SceneNode, { nodes }: Dtypes): string {
-  const met = new Set(membersOf(node).map((id) => nodes[id] ?? -1));
-  met.delete(-1);
+function dtypeClass(node: SceneNode, { nodes }: DtypesModel): string {
+  const met = new Set(membersOf(node).flatMap((id) => nodes[id] ?? []));
   const [only] = met;
   if (met.size > 1) return MIXED;
   return only === undefined ? "is-c-none" : `is-k${only % KINDS}`;
 }
 
 /** The dtypes of a drawn node's members; null if none is known. */
-function dtypeWords(node: SceneNode, { names, nodes }: Dtypes): string | null {
+function dtypeWords(node: SceneNode, { names, nodes }: DtypesModel): string | null {
   const met = new Set(membersOf(node).map((id) => nodes[id] ?? -1));
   const words = names.filter((_, i) => met.has(i));
   return words.length === 0 ? null : words.join(", ");
 }
 
-function dtypeEntries({ names }: Dtypes): { name: string; text: string }[] {
+function dtypeEntries({ names }: DtypesModel): { name: string; text: string }[] {
   return names.slice(0, KINDS).map((text, i) => ({ name: `is-k${i}`, text }));
 }

@@ -1,11 +1,19 @@
 import type { GroupTree } from "../fold/tree";
 import { membersOf } from "../scene/members";
-import type { Scene, SceneNode } from "../scene/scene";
+import type { Scene } from "../scene/scene";
 import { formatBytes } from "../text/number";
 import type { JsonNumber, OverlayModel } from "../wire";
 import { amountsIn } from "./amounts";
 import { barsOfAmounts } from "./bars";
-import { type ColourLegend, type ColourMode, NOT_FINITE, NOTHING, ZERO } from "./colouring";
+import {
+  type ColourLegend,
+  type ColourMode,
+  NOT_FINITE,
+  NOTHING,
+  offScale,
+  tintOfNodes,
+  ZERO,
+} from "./colouring";
 import { logScale, placeOn, STEPS, ticksOn } from "./scale";
 
 /** The largest ratio of numbers on a linear scale. */
@@ -30,11 +38,7 @@ export function byOverlay(scene: Scene, overlay: OverlayModel, tree: GroupTree |
   const scale = scaleOf(tree ? numbersIn(tree, overlay) : shown);
   const tints = numbers.map((number) => (number === null ? NOTHING : scale.nameOf(number)));
   const write = (number: number) => withUnit(number, unit);
-  const ends = [
-    { name: ZERO, text: write(0) },
-    { name: NOT_FINITE, text: "NaN or Inf" },
-    { name: NOTHING, text: adds_up ? "none" : "no number" },
-  ].filter(({ name }) => tints.includes(name));
+  const ends = offScale(tints, write(0), adds_up ? "none" : "no number");
   // A unit without prefixes appears once, in the title.
   const isFree = !PREFIXED.includes(unit);
   const ticks = scale.ticks.map(({ at, value }) => ({
@@ -50,14 +54,10 @@ export function byOverlay(scene: Scene, overlay: OverlayModel, tree: GroupTree |
   const amounts = numbers.map((one) => (hasHeights ? (one ?? 0) : Number(one !== null)));
   return {
     bars: barsOfAmounts(scene, amounts, tints, write),
-    tint: {
-      nodes: tints,
-      edges: scene.edges.map(() => ""),
-      words: ({ index }: SceneNode) => {
-        const number = numbers[index];
-        return number === null ? null : `${label}: ${write(number)}`;
-      },
-    },
+    tint: tintOfNodes(scene, tints, ({ index }) => {
+      const number = numbers[index];
+      return number === null ? null : `${label}: ${write(number)}`;
+    }),
     legend: adds_up ? legend : { ...legend, isNamed: true },
   };
 }

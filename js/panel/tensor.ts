@@ -136,27 +136,19 @@ export function slices(values: Values, indices: number[][] | null): Slice[] {
     }
     return [{ heading: null, columns: null, rows }];
   }
-  const found: Slice[] = [];
-  const stack: { part: Values[]; at: number[] }[] = [{ part: values, at: [] }];
-  for (let next = stack.pop(); next; next = stack.pop()) {
-    const { part, at } = next;
-    if (at.length < depth - 2) {
-      for (let i = part.length - 1; i >= 0; i--)
-        stack.push({ part: part[i] as Values[], at: [...at, index(at.length, i)] });
-      continue;
-    }
+  const cut = (part: Values[], at: number[]): Slice[] => {
+    if (at.length < depth - 2)
+      return part.flatMap((inner, i) => cut(inner as Values[], [...at, index(at.length, i)]));
     const rows = (part as Scalar[][]).map((row, i) => ({
       label: `${index(depth - 2, i)}`,
       cells: row.map((value, j) => cell(value, [...at, index(depth - 2, i), index(depth - 1, j)])),
     }));
     const width = Math.max(0, ...rows.map((row) => row.cells.length));
-    found.push({
-      heading: depth > 2 ? `[${[...at, ":", ":"].join(", ")}]` : null,
-      columns: Array.from({ length: width }, (_, j) => `${index(depth - 1, j)}`),
-      rows,
-    });
-  }
-  return found;
+    const heading = depth > 2 ? `[${[...at, ":", ":"].join(", ")}]` : null;
+    const columns = Array.from({ length: width }, (_, j) => `${index(depth - 1, j)}`);
+    return [{ heading, columns, rows }];
+  };
+  return cut(values, []);
 }
 
 function depthOf(values: Values): number {

@@ -1,4 +1,4 @@
-import { type ColourLegend, logTicks, NOT_FINITE } from "../../colours/colouring";
+import { type ColourLegend, logTicks, NOT_FINITE, tintOfNodes } from "../../colours/colouring";
 import { type LogScale, logScale, stepOn } from "../../colours/scale";
 import type { Pane } from "../../compare/united";
 import { labelParts } from "../../paint/label_parts";
@@ -49,11 +49,8 @@ export function errorText(error: JsonNumber | null): string {
 /** The colours of a pane's nodes and their words; empty if all nodes are equal or nothing is known. */
 export function errorTint(errors: Errors, pane: Pane, scene: Scene): Marks["tint"] {
   const errorOf = (node: SceneNode) => worstIn(errors, pane, node);
-  return {
-    nodes: scene.nodes.map((node) => colourOf(errorOf(node), errors.scale)),
-    edges: scene.edges.map(() => ""),
-    words: (node) => wordsOf(errorOf(node)),
-  };
+  const nodes = scene.nodes.map((node) => colourOf(errorOf(node), errors.scale));
+  return tintOfNodes(scene, nodes, (node) => wordsOf(errorOf(node)));
 }
 
 /** The error that exceeds its tolerance, else the larger one. */
