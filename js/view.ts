@@ -147,6 +147,7 @@ class GraphView {
       shell.faults,
       element("div", "gw-key-strip", [
         controls.view.key,
+        controls.view.widthKey,
         playback.key,
         createCallout(root, cleanup),
       ]),

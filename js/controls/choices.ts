@@ -8,6 +8,7 @@ export const choices: Choices = {
   colour: null,
   torchNames: false,
   derivatives: false,
+  widths: false,
 };
 
 interface Choices {
@@ -21,6 +22,8 @@ interface Choices {
   direction: DirectionChoice;
   /** The colouring, if its data is known; null for the picture's default. */
   colour: string | null;
+  /** Whether lines are as wide as the norms of their gradients are large. */
+  widths: boolean;
   /** Whether operations have torch's names instead of a board's signs. */
   torchNames: boolean;
 }

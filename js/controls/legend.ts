@@ -4,6 +4,7 @@ import type { Direction } from "../layout/direction";
 import { scissorsPart } from "../paint/edge_parts";
 import type { GradientLabel } from "../paint/gradient_label";
 import { markPart } from "../paint/label_parts";
+import type { Widths } from "../paint/marks";
 import { FREED_MARK, GRADIENT_MARK } from "../paint/node_parts";
 import { makePart, type Part, part } from "../paint/parts";
 import { foldedIn } from "../scene/members";
@@ -20,6 +21,8 @@ interface LegendOptions {
   direction?: Direction;
   /** The gradients that are written, at the end of the pass. */
   labels?: readonly GradientLabel[];
+  /** The widths of lines, if they show norms. */
+  widths?: Widths | null;
   copies: boolean;
   /** Whether there are closed boxes, merged lines, edges with folded plumbing, and portals. */
   folded?: { boxes: boolean; merged: boolean; plumbing: boolean; portals: boolean };
@@ -48,6 +51,7 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
     isDrawn("leaf") && entry(leaf, 26, box("gw-leaf", 7)),
     entry("output", 30, box("gw-root", 3)),
     ...arrowEntries(options),
+    ...widthEntries(options.widths ?? null),
     ...cellEntries(options.labels ?? []),
     options.copies && entry("one leaf drawn once per use", 26, "×n"),
     options.stubs &&
@@ -92,6 +96,14 @@ function arrowEntries(options: LegendOptions): Entry[] {
   ];
 }
 
+/** The widths of lines and their norms; none if all are as wide. */
+export function widthEntries(widths: Widths | null): HTMLElement[] {
+  return (widths?.ends ?? []).map(({ name, text }) => {
+    const line = part("path", { class: "gw-line", d: "M-11,0H11" });
+    return entry(text, 26, [part("g", { class: `gw-edge is-flowed ${name}` }, [line])]);
+  });
+}
+
 /** The angle of an arrow to the right in each direction. */
 const TURNS: Record<Direction, number> = { right: 0, down: 90, left: 180, up: 270 };
 
@@ -117,7 +129,7 @@ function cellEntries(labels: readonly GradientLabel[]): Entry[] {
 
 /** A drawn graph, and what was seen of its backward. */
 interface Drawn {
-  drawing: Pick<Drawing, "scene" | "progress" | "gradients">;
+  drawing: Pick<Drawing, "scene" | "progress" | "gradients" | "widths">;
   graph: GraphModel;
   /** The number of its autograd nodes. */
   autograd: number;
@@ -140,6 +152,7 @@ export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
     isStatic: all.every(isStatic) || (all.some(isStatic) && "some"),
     stubs: nodes.some(({ shape }) => shape.stubs.length > 0),
     kinds: new Set(kinds),
+    widths: all.map(({ drawing }) => drawing.widths).find(Boolean) ?? null,
     copies: nodes.some(({ copies }) => copies > 1),
     folded: foldedIn(scenes),
     ran: all.some(ran),

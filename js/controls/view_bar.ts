@@ -3,6 +3,7 @@ import { alarmOf, type ColourLegend, type ColourSources } from "../colours/colou
 import { colouringOf, colourModes, firstMode, knownFor } from "../colours/modes";
 import { type GradientNorms, gradientNorms, passNorms } from "../colours/norms";
 import { tileGrads, uncoloured } from "../colours/tile_grads";
+import { widthsOf } from "../colours/widths";
 import { button, choice, element, optionsOf, say } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
@@ -17,6 +18,7 @@ import { counted } from "../text/number";
 import type { GraphModel } from "../wire";
 import { choices } from "./choices";
 import { createColourControls } from "./colour_controls";
+import { widthEntries } from "./legend";
 
 /** A question without an answer for this long may be lost, and can be asked again. */
 const PATIENCE_MS = 10_000;
@@ -28,12 +30,16 @@ export class ViewBar {
   private readonly menu: HTMLElement;
   private readonly opener: HTMLButtonElement;
   private readonly names: HTMLButtonElement;
+  private readonly widths: HTMLButtonElement;
+  /** The key of the lines' widths. */
+  readonly widthKey = element("span", { class: "gw-width-key", hidden: true });
   /** The button that asks for a diagnosis. */
   readonly diagnose: HTMLButtonElement;
   private readonly folding: ReturnType<typeof createFoldingControls>;
   private readonly choice: ReturnType<typeof createColourControls>;
   private readonly sources: () => ColourSources;
   private readonly coloured = new Remembered();
+  private readonly widened = new Remembered();
   private shown: ColourLegend | null = null;
   /** Replaced only when its content changes. */
   private alarms: Map<number, string> | null = null;
@@ -67,11 +73,19 @@ export class ViewBar {
         renamed();
       },
     );
+    this.widths = toggle(
+      "Width by gradient norm",
+      "Draw the arrows of a pass the wider the larger the norms of their gradients are",
+      () => {
+        choices.widths = !choices.widths;
+        this.update();
+      },
+    );
     this.diagnose = button(DIAGNOSE, () => this.askDiagnosis());
     this.menu = element(
       "div",
       { class: "gw-menu-list gw-view-bar", role: "group", "aria-label": "How the graph is shown" },
-      [this.folding.element, this.names],
+      [this.folding.element, this.names, this.widths],
     );
     this.opener = button({ label: "View", title: "How the graph is shown", icon: ICONS.view }, () =>
       this.setOpen(this.menu.hidden === true),
@@ -110,6 +124,7 @@ export class ViewBar {
     this.diagnose.hidden = isStatic;
     this.names.hidden = isStatic;
     this.names.setAttribute("aria-pressed", String(this.hasTorchNames));
+    this.widths.setAttribute("aria-pressed", String(choices.widths));
     this.folding.update();
     const known = this.sources();
     const first = firstMode(known);
@@ -122,6 +137,8 @@ export class ViewBar {
       this.channel.send({ kind: "memory" });
     }
     this.colour(canColour, first, known);
+    this.widths.hidden = known.norms === null;
+    this.widen(known.norms);
   }
 
   /** Show the number of findings; null before a diagnosis. */
@@ -170,6 +187,17 @@ export class ViewBar {
   private setWorking(works: boolean): void {
     this.diagnose.ariaDisabled = String(works);
     this.diagnose.classList.toggle("is-working", works);
+  }
+
+  /** Set the widths of the lines, and their key. */
+  private widen(norms: GradientNorms | null): void {
+    const { drawing, widthKey } = this;
+    const { scene } = drawing;
+    if (!scene || !this.widened.isNew(scene, norms, choices.widths)) return;
+    const widths = choices.widths && norms ? widthsOf(scene, norms) : null;
+    drawing.mark({ widths });
+    widthKey.hidden = widths === null;
+    widthKey.replaceChildren(...widthEntries(widths));
   }
 
   private colour(canColour: boolean, first: string, known: ColourSources): void {

@@ -2,7 +2,7 @@ import { Cleanup, element, focusIn, KEEP_KEYS } from "../dom/element";
 import { whenThemeChanges } from "../dom/theme";
 import type { GradientLabel } from "../paint/gradient_label";
 import { FAR } from "../paint/level_of_detail";
-import { type Marks, NO_MARKS } from "../paint/marks";
+import { type Marks, NO_MARKS, type Widths } from "../paint/marks";
 import { Minimap } from "../paint/minimap";
 import { Painting, stageElement } from "../paint/painting";
 import { boxOf, nearestCopy } from "../scene/find";
@@ -393,6 +393,10 @@ export class Drawing {
 
   get overlay(): SVGGElement {
     return this.painting.overlay;
+  }
+
+  get widths(): Widths | null {
+    return this.marks.widths;
   }
 
   get progress(): Progress | null {

@@ -90,6 +90,7 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
     [runsIn(edge, marks), "is-running"],
     [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
     [Boolean(marks.tint?.edges[edge.index]), `is-tinted ${marks.tint?.edges[edge.index]}`],
+    [phase === "flowed" || phase === "passing", marks.widths?.edges[edge.index] ?? ""],
     [isLit(edge, scene, marks), "is-lit"],
     [marks.hits !== null, "is-dim"],
   ]);
@@ -139,6 +140,6 @@ const PHASE_CLASS: Record<NodeState | "reached", string> = {
 
 function classes(base: string, flags: readonly [boolean, string][]): string {
   let text = base;
-  for (const [on, name] of flags) if (on) text += ` ${name}`;
+  for (const [on, name] of flags) if (on && name !== "") text += ` ${name}`;
   return text;
 }

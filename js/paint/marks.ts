@@ -29,6 +29,8 @@ export interface Marks {
     /** The words for a node's colour. */
     words(node: SceneNode): string | null;
   } | null;
+  /** The widths of lines by the norms of their gradients; null for lines that are as wide as any. */
+  widths: Widths | null;
   /** Whether local derivatives are on all edges. */
   derivatives: boolean;
   /** Per closed box, by its index, its parameters' gradient. */
@@ -37,6 +39,14 @@ export interface Marks {
   ranks: ReadonlyMap<number, RankStrip> | null;
   /** Per drawn node, by its index, the problem of its gradients: "NaN" or "0". */
   alarms: ReadonlyMap<number, string> | null;
+}
+
+/** The widths of lines. */
+export interface Widths {
+  /** Per drawn edge, by its index, the class of its width; "" for an unknown norm. */
+  edges: readonly string[];
+  /** The thinnest and the thickest class, and their norms in words. */
+  ends: readonly { name: string; text: string }[];
 }
 
 /** The gradient of the parameters in a closed box, or in a block of a strip. */
@@ -102,6 +112,7 @@ export const NO_MARKS: Marks = {
   hits: null,
   hit: null,
   tint: null,
+  widths: null,
   derivatives: false,
   tiles: null,
   ranks: null,

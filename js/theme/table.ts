@@ -89,6 +89,8 @@ export const TABLE: readonly Row[] = [
   [wide(2.2), "gw-edge.is-merged gw-line"],
   [stroke("tint-line", 2.4), "gw-edge.is-tinted gw-line"],
   [stroke("accent", 1.8), "gw-edge.is-quiet.is-lit gw-line"],
+  // By the norm of the gradient: from 1 to 5 px.
+  ...Array.from({ length: 9 }, (_, i): Row => [wide(1 + i / 2), `gw-edge.is-w${i} gw-line`]),
   [fill("edge"), "gw-arrow"],
   [fill("edge"), "gw-value-head"],
   [area("stage", "grad", 1.2), "gw-edge.is-pending gw-arrow"],
@@ -96,6 +98,13 @@ export const TABLE: readonly Row[] = [
   [fill("edge"), "gw-edge.is-flowed.is-zero gw-arrow"],
   [fill("accent"), "gw-edge.is-lit gw-arrow"],
   [fill("tint-line"), "gw-edge.is-tinted gw-arrow"],
+  // A head is wider than its line.
+  [
+    { ...stroke("grad", 3), "stroke-linejoin": "round" },
+    ...[6, 7, 8].map((i) => `gw-edge.is-w${i} gw-arrow`),
+  ],
+  [stroke("accent"), ...[6, 7, 8].map((i) => `gw-edge.is-w${i}.is-lit gw-arrow`)],
+  [stroke("tint-line"), ...[6, 7, 8].map((i) => `gw-edge.is-w${i}.is-tinted gw-arrow`)],
   [area("stage", "none"), "gw-scissors circle"],
   [{ ...line("cut", 1.3), "stroke-linecap": "round" }, "gw-scissors path"],
   // Links from derivatives to their functions: not edges.
