@@ -40,9 +40,6 @@ def load_features() -> None:
     """Import the `plugin.py` of each feature, once: when a hook is first used."""
     package = importlib.import_module("gradwalk.features")
     for found in pkgutil.iter_modules(package.__path__, "gradwalk.features."):
-        if any(each.name == "plugin" for each in pkgutil.iter_modules(_path_of(found.name))):
+        path = getattr(importlib.import_module(found.name), "__path__", ())
+        if any(each.name == "plugin" for each in pkgutil.iter_modules(path)):
             importlib.import_module(f"{found.name}.plugin")
-
-
-def _path_of(package: str) -> list[str]:
-    return list(getattr(importlib.import_module(package), "__path__", ()))

@@ -65,12 +65,10 @@ class RecordedGraph(Protocol):
     @property
     def graph(self) -> nx.MultiDiGraph:
         """The graph as networkx."""
-        ...
 
     @property
     def cursor(self) -> int:
         """The number of completed steps."""
-        ...
 
 
 @runtime_checkable
@@ -80,4 +78,3 @@ class HasWidget(Protocol):
     @property
     def widget(self) -> RecordedGraph | None:
         """The picture."""
-        ...

@@ -322,7 +322,10 @@ class LeafGrads:
         if not functions:
             return
         known = {id(timeline.tensor()): timeline for timeline in self.timelines}
-        name_of = functools.partial(_inner_name_of, captured)
+
+        def name_of(i: int) -> str:
+            return f"a leaf inside {captured.graph.nodes[i]['op']} (node {i})"
+
         for i, node in enumerate(captured.nodes):
             for leaf in inner_leaves(node) if type(node) in functions else ():
                 if id(leaf) not in known:
@@ -423,7 +426,3 @@ def _always(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
 def _name_of(captured: Capture, node: int) -> str:
     name: str | None = captured.graph.nodes[node]["name"]
     return name or f"the tensor of node {node}"
-
-
-def _inner_name_of(captured: Capture, node: int) -> str:
-    return f"a leaf inside {captured.graph.nodes[node]['op']} (node {node})"

@@ -405,12 +405,10 @@ class PassSource(Protocol):
     @property
     def captured(self) -> Capture:
         """The graph."""
-        ...
 
     @property
     def last_run(self) -> RecordedRun | None:
         """The latest backward pass; None before the first."""
-        ...
 
 
 _sources: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()

@@ -72,7 +72,8 @@ def chain_model(along: Along, end: int) -> ChainModel | None:
     if total == len(numbers) and numbers:
         with torch.no_grad():
             value = torch.stack(numbers).sum()
-        written = f"{_sum_of(numbers)} = {_short(value)}" if len(numbers) > 1 else _short(value)
+        added = " + ".join(map(_short, numbers)).replace("+ -", "- ")
+        written = f"{added} = {_short(value)}" if len(numbers) > 1 else _short(value)
     return {
         "paths": paths,
         "total_paths": total,
@@ -304,12 +305,9 @@ def _short(value: torch.Tensor) -> str:
     return f"{number:.6g}" if isinstance(number, float) else str(number)
 
 
-def _sum_of(products: list[torch.Tensor]) -> str:
-    return " + ".join(_short(product) for product in products).replace("+ -", "- ")
-
-
 def _note(graph: nx.MultiDiGraph, end: int, total: int, shown: int, numbers: bool) -> str:
-    name = graph.nodes[end]["name"] or _unnamed(graph, end)
+    unnamed = "this leaf" if graph.nodes[end]["kind"] == "leaf" else "this node"
+    name = graph.nodes[end]["name"] or unnamed
     if total == 1:
         note = f"One path leads to {name}: the derivatives along it multiply."
     else:
@@ -327,7 +325,3 @@ def _note(graph: nx.MultiDiGraph, end: int, total: int, shown: int, numbers: boo
             "with the gradient."
         )
     return note
-
-
-def _unnamed(graph: nx.MultiDiGraph, node: int) -> str:
-    return "this leaf" if graph.nodes[node]["kind"] == "leaf" else "this node"

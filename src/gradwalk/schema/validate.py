@@ -1,4 +1,4 @@
-"""Check plain values against the types and bounds of the schema."""
+"""Check plain values against the types and bounds of the schema, and renumber indices in them."""
 
 from __future__ import annotations
 
@@ -361,3 +361,59 @@ def _shown(value: Any) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+_NewIds = Mapping[str, Sequence[int]]
+_Mapper = Callable[[Any, _NewIds], Any]
+
+
+def renumbered(value: Any, expected: Any, places: _NewIds) -> Any:
+    """Return a value with new indices. Parts without indices are shared with the given value.
+
+    Example:
+        >>> from gradwalk.schema.graph import RootModel
+        >>> root = {"node": 1, "output_nr": 0, "name": None}
+        >>> renumbered(root, RootModel, {"nodes": [4, 7]})
+        {'node': 7, 'output_nr': 0, 'name': None}
+    """
+    mapper = _mapper(expected)
+    return value if mapper is None else mapper(value, places)
+
+
+@cache
+def _mapper(expected: Any) -> _Mapper | None:
+    """Return the function that renumbers a type; None for a type without indices."""
+    origin, inner = typing.get_origin(expected), typing.get_args(expected)
+    if typing.is_typeddict(expected):
+        return _fields_mapper(expected)
+    if origin is Annotated:
+        word = inner[1]
+        if isinstance(word, SomeOf):
+            return _fields_mapper(word.whole)
+        name = word.place_in if isinstance(word, Whole) else None
+        return (lambda place, places: places[name][place]) if name else None
+    if origin in {Union, types.UnionType}:
+        found = [mapper for each in inner if (mapper := _mapper(each)) is not None]
+        if len(found) > 1:
+            raise TypeError(f"{expected} has several choices with indices")
+        one = found[0] if found else None
+        return one and (lambda value, places: None if value is None else one(value, places))
+    each = _mapper(inner[-1]) if origin in {list, dict} else None
+    if each is None:
+        return None
+    if origin is list:
+        return lambda values, places: [each(value, places) for value in values]
+    return lambda values, places: {name: each(value, places) for name, value in values.items()}
+
+
+def _fields_mapper(expected: Any) -> _Mapper | None:
+    hints = typing.get_type_hints(expected, include_extras=True)
+    fields = {name: mapper for name, kind in hints.items() if (mapper := _mapper(kind)) is not None}
+    if not fields:
+        return None
+
+    def fields_mapped(value: Any, places: _NewIds) -> Any:
+        own = {name: fields[name](value[name], places) for name in fields if name in value}
+        return {**value, **own} if own else value
+
+    return fields_mapped

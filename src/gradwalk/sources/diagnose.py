@@ -11,11 +11,11 @@ from ..backward.recorded_pass import known_pass
 from ..checks.finding import Finding
 from ..checks.run_checks import Limits
 from ..graph.names import Names, caller_names
-from ..static.no_backward import no_backward
 from ..types import Outputs, RecordedGraph, TensorNames
 from .graph_source import GraphSource, TakesSnapshots
 from .live_graph import LiveGraph
 from .read_source import read_source
+from .saved_graph import no_backward
 
 
 def diagnose(

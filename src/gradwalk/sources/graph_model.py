@@ -227,13 +227,11 @@ def _added_up(graph: nx.MultiDiGraph, run: RecordedRun) -> Iterator[tuple[int, K
             (key,) = between
             passed = steps[source].grad_inputs[key] if source in steps else None
             # Without its values, a gradient kept twice is the same only if it is the same record.
-            if passed is None or passed is incoming or _is_same(passed, incoming):
+            if passed is None or passed is incoming:
+                continue
+            if passed.tensor is not None and passed.tensor is incoming.tensor:
                 continue
         yield node, incoming
-
-
-def _is_same(one: KeptGradient, other: KeptGradient) -> bool:
-    return one.tensor is not None and one.tensor is other.tensor
 
 
 def _changed(run: RecordedRun) -> Iterator[GradTimeline]:

@@ -85,7 +85,6 @@ class HasGraphs(Protocol):
 
     def _graphs_shown(self) -> Mapping[str, Snapshot]:
         """Return the state of each graph that is shown, by its label."""
-        ...
 
 
 @runtime_checkable
@@ -94,7 +93,6 @@ class TakesSnapshots(Protocol):
 
     def _shown(self) -> Snapshot:
         """Return its current state; raise ValueError if it is closed."""
-        ...
 
 
 _S = TypeVar("_S", bound="ReadOnlySource")
@@ -103,82 +101,54 @@ _S = TypeVar("_S", bound="ReadOnlySource")
 class GraphSource(Protocol):
     """A graph that can be shown, and what is known of backward through it.
 
-    Three adapters implement it: `gradwalk.sources.live_graph.LiveGraph` for live tensors,
-    `gradwalk.sources.static_graph.StaticGraph` for an exported program, and
-    `gradwalk.sources.saved_graph.SavedGraph` for a file. Its members are documented here only.
-
-    Attributes:
-        graph: The graph, as `gradwalk.capture` gives it.
-        drawn: The same graph with its constants, cuts and numbers.
-        size: Number of drawn nodes.
-        is_watched: Whether `gradwalk.watch` saw the program that made it.
-        runs_backward: Whether backward can run through it, if nothing was freed.
-        direction: The default direction of gradients in a drawing.
-        model: The drawn graph, as plain values.
-        recorded: The shown pass, to compare by identity; None before any.
-        steps: The nodes that ran in that pass, in the engine's order.
-        run: The gradients of that pass as plain values; None before any.
-        cursor: Number of completed steps.
-        grads: The ``.grad`` of the tensors that the pass owns, step by step; None when it owns
-            none.
-        fault: A sentence when watching went wrong, or None.
-        autograd: The graph with its autograd nodes, through which backward can run; None for a
-            source without autograd nodes.
-        recording: The pass with its tensors; None before any, and for a source without tensors.
-        openable: The nodes that can be opened.
-        overlays: Numbers of its nodes that colours can show.
-        loaded_ranks: The ranks whose files are loaded, ascending.
-        on_rank: Return the same source with the graph of another loaded rank; None without ranks.
+    `LiveGraph` implements it for live tensors, `StaticGraph` for an exported program, and
+    `SavedGraph` for a file. Its members are documented here only.
     """
 
-    overlays: tuple[OverlayModel, ...]
+    overlays: tuple[OverlayModel, ...]  # numbers of its nodes that colours can show
 
     @property
-    def openable(self) -> Sequence[int]: ...
-
+    def openable(self) -> Sequence[int]: ...  # the nodes that can be opened
     @property
-    def autograd(self) -> Annotated | None: ...
+    def autograd(self) -> Annotated | None: ...  # through which backward can run, with its nodes
     @property
-    def recording(self) -> RecordedPass | None: ...
+    def recording(self) -> RecordedPass | None: ...  # the pass with its tensors; None before any
     @property
-    def graph(self) -> nx.MultiDiGraph: ...
+    def graph(self) -> nx.MultiDiGraph: ...  # as `gradwalk.capture` gives it
     @property
-    def drawn(self) -> nx.MultiDiGraph: ...
+    def drawn(self) -> nx.MultiDiGraph: ...  # the same with its constants, cuts and numbers
     @property
-    def size(self) -> int: ...
+    def size(self) -> int: ...  # number of drawn nodes
     @property
-    def is_watched(self) -> bool: ...
+    def is_watched(self) -> bool: ...  # whether `watch` saw the program that made it
     @property
-    def runs_backward(self) -> bool: ...
+    def runs_backward(self) -> bool: ...  # whether backward can run, if nothing was freed
     @property
-    def direction(self) -> str: ...
+    def direction(self) -> str: ...  # the default direction of gradients in a drawing
     @property
-    def model(self) -> GraphModel: ...
+    def model(self) -> GraphModel: ...  # the drawn graph, as plain values
     @property
-    def recorded(self) -> object | None: ...
+    def recorded(self) -> object | None: ...  # the shown pass, to compare by identity
     @property
-    def steps(self) -> list[StepModel]: ...
+    def steps(self) -> list[StepModel]: ...  # the nodes that ran in it, in the engine's order
     @property
-    def run(self) -> RunModel | None: ...
+    def run(self) -> RunModel | None: ...  # its gradients as plain values
     @property
-    def cursor(self) -> int: ...
+    def cursor(self) -> int: ...  # number of completed steps
     @property
-    def grads(self) -> LeafGrads | None: ...
+    def grads(self) -> LeafGrads | None: ...  # the ``.grad`` that the pass owns, step by step
     @property
-    def fault(self) -> str | None: ...
+    def fault(self) -> str | None: ...  # a sentence when watching went wrong
     @property
-    def loaded_ranks(self) -> Sequence[int]: ...
+    def loaded_ranks(self) -> Sequence[int]: ...  # the ranks whose files are loaded, ascending
     @property
-    def on_rank(self) -> Callable[[int], GraphSource] | None: ...
+    def on_rank(self) -> Callable[[int], GraphSource] | None: ...  # the graph of a loaded rank
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
-        """Watch what runs through the graph from now on.
+        """Watch what runs through the graph from now on; bound methods are held weakly.
 
-        Args:
-            changed: Called when a pass that someone else started has ended. Held weakly when it is
-                a bound method.
-            begun: Called when any pass has begun, before a leaf's ``.grad`` has changed. Held
-                likewise.
+        ``changed``: called when a pass that someone else started has ended. ``begun``: called when
+        any pass has begun, before a leaf's ``.grad`` has changed.
         """
 
     def read_now(self) -> None:
@@ -186,23 +156,18 @@ class GraphSource(Protocol):
 
     def poll(self) -> bool:
         """Show a pass that has ended; return whether there was one since the last call."""
-        ...
 
     def state(self) -> StateModel:
         """Return what is known about the backward passes so far."""
-        ...
 
     def transport(self) -> TransportModel:
         """Return whether moving the cursor changes ``.grad``, and if not, why."""
-        ...
 
     def reopened(self) -> TransportModel:
         """Return the `transport` of a copy that is opened from a file."""
-        ...
 
     def memory(self) -> MemoryModel:
         """Return the bytes that the nodes hold for backward."""
-        ...
 
     def findings(
         self,
@@ -214,41 +179,24 @@ class GraphSource(Protocol):
     ) -> list[Finding]:
         """Return what may be wrong with the graph.
 
-        Args:
-            called: The program's names for its parameters; None for no names.
-            limits: The thresholds; None for the usual ones.
-            is_explicit: Whether everything named in ``called`` belongs to the model.
-            optimizers: The optimizers that will update the parameters, if any were given.
+        ``called``: the program's names for its parameters. ``is_explicit``: whether all of them
+        belong to the model. ``optimizers``: those that will update the parameters.
         """
-        ...
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
-        """Return the contents of the panel for a node.
-
-        Args:
-            node: A node of ``drawn``.
-            cursor: Number of completed steps of the pass; None for the current cursor. The cursor
-                does not move.
-        """
-        ...
+        """Return the contents of the panel for a drawn node, at the cursor or another one."""
 
     def details_reader(self) -> Callable[[int, int | None], DetailsModel]:
         """Return `details` for many nodes: it caches what they share, so use it for one call."""
-        ...
 
     def read_once(self) -> AbstractContextManager[None]:
         """Within it each saved tensor is read once, and kept until the end."""
-        ...
 
     def changes(self, node: int) -> list[int]:
         """Return the cursors at which the details of a node may change, from 0."""
-        ...
 
     def backward(self, **options: Any) -> None:
-        """Run the real backward; `poll` then finds it.
-
-        Args:
-            **options: As for `gradwalk.backward.run_backward.run_backward`.
+        """Run the real backward with the options of `run_backward`; `poll` then finds it.
 
         Raises:
             RuntimeError: It cannot run, and why.
@@ -259,50 +207,34 @@ class GraphSource(Protocol):
         """Move the cursor, and with it every ``.grad`` that the pass owns."""
 
     def find(self, node: int | str) -> int:
-        """Return the step after which a node has run.
-
-        Args:
-            node: Its id, or the name of its tensor.
-
-        Raises:
-            TypeError: ``node`` is neither.
-            ValueError: No node has the name, several have it, or it did not run in this pass.
-        """
-        ...
+        """Return the step after which a node has run; raise ValueError if it did not run."""
 
     def leaf(self, node: int) -> torch.Tensor | None:
         """Return the leaf tensor behind a node of ``drawn``, while it lives."""
-        ...
 
     def accumulated(self) -> list[torch.Tensor]:
         """Return the tensors whose ``.grad`` backward adds to."""
-        ...
 
     def paused(self) -> AbstractContextManager[None]:
         """Within it nothing is recorded: a pass of another graph runs."""
-        ...
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """Return a copy of the graph, as `gradwalk.capture` gives it."""
-        ...
 
     def rank(self) -> RankModel | None:
         """Return this process's report for the other ranks; None without other ranks."""
-        ...
 
     def expand(self, node: int) -> None:
         """Show the inside of a node; raise ValueError if it has none that can be shown."""
 
     def all_open(self) -> Opening | None:
         """Return a copy with all compiled code open, where possible; None without autograd."""
-        ...
 
     def collapse(self, node: int) -> None:
         """Hide the inside again; raise ValueError if the node has none."""
 
     def clone(self) -> GraphSource:
         """Return the same graph for another widget, which closes it."""
-        ...
 
     def close(self) -> None:
         """Remove every hook, and drop what was recorded."""

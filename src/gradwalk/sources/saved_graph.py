@@ -13,7 +13,6 @@ from ..schema.file_format import SavedGraphModel
 from ..schema.findings import MemoryModel
 from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_from_data, with_drawn
-from ..static.no_backward import no_backward
 from .graph_source import ReadOnlySource
 from .inner_graph import tied
 
@@ -165,3 +164,13 @@ def undetailed(graph: nx.MultiDiGraph, node: int) -> DetailsModel:
     missing = "Not saved: a file keeps the details of the first nodes of a large graph only."
     blank = blank_details(graph, node, missing, missing)
     return {**blank, "no_grad_inputs": graph.nodes[node]["no_grad_inputs"]}
+
+
+def no_backward(made_by: str) -> str:
+    """Say why a graph of "torch.export" or "torch.fx" has no backward, and how to get one."""
+    run = "program.module()(x)" if made_by == "torch.export" else "program(x)"
+    return (
+        "A static graph is the program written down before it runs: it holds no values to "
+        "differentiate, so it has no backward. Run it and pass what it returns, for example "
+        f"GraphWidget({run})."
+    )

@@ -18,9 +18,9 @@ from ..schema.details import DetailsModel
 from ..schema.findings import MemoryModel
 from ..schema.graph import GraphModel
 from ..static.capture_static import StaticCapture, about
-from ..static.no_backward import no_backward
 from .graph_model import graph_model, modules_model
 from .graph_source import ReadOnlySource
+from .saved_graph import no_backward
 
 _HELD = "The tensor that the program holds."
 

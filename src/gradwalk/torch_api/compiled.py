@@ -131,7 +131,7 @@ def _tied(node: Any, module: GraphModule) -> CompiledBackward:
         )
     inputs = _input_numbers(node)
     (output,) = (each for each in graph.nodes if each.op == "output")
-    given = _as_list(output.args[0])
+    given = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
     return CompiledBackward(
         graph,
         module,
@@ -148,10 +148,6 @@ def _tied(node: Any, module: GraphModule) -> CompiledBackward:
             if (place := _argument(str(each.target))) in inputs
         },
     )
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _argument(name: str) -> int:
@@ -227,7 +223,8 @@ def program_arguments(
         raise CannotOpenError("Reading what this node saved would free it, so it is not read.")
     try:
         packed = node._raw_saved_tensors
-        saved = () if _is_packed(packed) else node.saved_tensors
+        is_packed = any(getattr(each, "unpack_hook", None) is not None for each in packed)
+        saved = () if is_packed else node.saved_tensors
     except RuntimeError as error:
         raise CannotOpenError(_why_gone(node, str(error))) from None
     if packed and not saved:
@@ -268,10 +265,6 @@ def _why_gone(node: Any, message: str) -> str:
         "What this node saved was freed by the pass, so the gradients inside are not known. Run "
         "backward with retain_graph=True to see them."
     )
-
-
-def _is_packed(saved: Sequence[Any]) -> bool:
-    return any(getattr(each, "unpack_hook", None) is not None for each in saved)
 
 
 def without_autocast() -> AbstractContextManager[None]:

@@ -41,7 +41,8 @@ def plain_values(tensor: torch.Tensor) -> Values | None:
     try:
         if why_unreadable(tensor) is not None:
             return None
-        if type(tensor) in PLAIN and tensor.dtype in _LISTED and _is_dense(tensor):
+        is_plain = type(tensor) in PLAIN and tensor.layout is torch.strided
+        if is_plain and tensor.dtype in _LISTED and not tensor._is_zerotensor():
             return as_json(tensor.tolist())  # as most are: told at a third of the time
         values = tensor.detach()
         if values._is_zerotensor():
@@ -49,10 +50,6 @@ def plain_values(tensor: torch.Tensor) -> Values | None:
         return as_nested_list(values if values.layout is torch.strided else values.to_dense())
     except Exception:  # any backend may refuse any operation
         return None
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not tensor._is_zerotensor()
 
 
 def as_nested_list(tensor: torch.Tensor) -> Values:

@@ -195,7 +195,11 @@ class ThreadRecords:
     def note_read(self, how: str, where: SourceLine | None, cuts: tuple[Cut, ...]) -> None:
         """Record that a line read values out of torch; only the latest lines are kept."""
         earlier = self._read.pop((how, where), None)
-        known = [cut for cut in (earlier.cuts if earlier else ()) if _some_live(cut)]
+        known = [
+            cut
+            for cut in (earlier.cuts if earlier else ())
+            if cut.source() is not None or any(leaf() is not None for leaf in cut.leaves)
+        ]
         self._read[how, where] = Reading(how, where, merge_cuts([*cuts, *known])[0])
         while len(self._read) > _MOST_READ:
             del self._read[next(iter(self._read))]
@@ -230,10 +234,6 @@ class ThreadRecords:
 
 _threads: weakref.WeakSet[ThreadRecords] = weakref.WeakSet()
 _local = threading.local()
-
-
-def _some_live(cut: Cut) -> bool:
-    return cut.source() is not None or any(leaf() is not None for leaf in cut.leaves)
 
 
 def reading_lines() -> list[Reading]:

@@ -172,7 +172,8 @@ class Session:
                 if read is None and place is not None and position == place:
                     read = Origin(None, ())  # a new object identifies the constant
                 if read is not None:
-                    constants.append(_number(position, value, read))
+                    kind = type(value).__name__
+                    constants.append(Constant(position, (), kind, value, None, read))
                     needed.append(False)
                 continue
             made_by = self._made_by(value)
@@ -392,10 +393,6 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
-
-
-def _number(position: int | str, value: Any, origin: Origin) -> Constant:
-    return Constant(position, (), type(value).__name__, value, None, origin)
 
 
 def _note_output(record: Record, output: torch.Tensor) -> None:

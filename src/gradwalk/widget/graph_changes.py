@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from ..english import list_some, plural, with_counts
 from ..matching.match import match
-from ..schema.graph import EdgeModel, GraphModel, NodeModel
+from ..schema.graph import GraphModel, NodeModel
 from ..schema.updates import ChangeModel, UpdateModel
 from ..schema.values import JsonNumber, Values
-from ..sources.graph_source import GraphSource
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -23,17 +21,11 @@ MOST_MATCHED = 5_000
 _MOST_NAMED = 3
 
 
-@dataclass(frozen=True)
-class Pictured:
+class Pictured(NamedTuple):
     """A graph as it was last shown: plain values, and its structure without any tensor."""
 
     graph: nx.MultiDiGraph  # its autograd nodes
     model: GraphModel  # the graph as the browser received it
-
-
-def pictured(subject: GraphSource) -> Pictured:
-    """A graph as it is shown now."""
-    return Pictured(subject.graph, subject.model)
 
 
 def opened_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
@@ -57,24 +49,19 @@ def _by_standing(model: GraphModel) -> dict[tuple[str, int | None, int], int]:
 
 def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
     """Return what became of a graph; ``before`` is None if the two differ in their numbers only."""
+    before: list[int | None] | None
     if is_same_structure(was.model, now.model):
         of = {node["id"]: node["id"] for node in now.model["nodes"]}
         before, words = None, _of_rank(was.model, now.model) or "graph unchanged"
     elif _is_laid_alike(was.model, now.model):
         of = {node["id"]: node["id"] for node in now.model["nodes"]}
-        before = [of.get(node["id"]) for node in now.model["nodes"]]
-        words = _of_rank(was.model, now.model)
+        before, words = [*of], _of_rank(was.model, now.model)
     else:
         of = _partners(was, now)
         before = [of.get(node["id"]) for node in now.model["nodes"]]
         words = _changes_text(was.model, now.model, of)
     changes = _changes(was.model, now.model, of)
     return {"number": number, "before": before, "words": words, "changes": changes}
-
-
-def values_of(model: GraphModel) -> list[Values | None]:
-    """Return the values that the nodes hold."""
-    return [node["value"] for node in model["nodes"]]
 
 
 def is_same_structure(was: GraphModel, now: GraphModel) -> bool:
@@ -96,14 +83,12 @@ def _is_laid_alike(was: GraphModel, now: GraphModel) -> bool:
     """Whether two ranks of a run are shown in one picture, in which each node has one place."""
     if was["ranks"] is None or now["ranks"] is None or len(was["nodes"]) != len(now["nodes"]):
         return False
-    return all(
-        (one["kind"], one["op"]) == (other["kind"], other["op"])
-        for one, other in zip(was["nodes"], now["nodes"], strict=True)
-    ) and [_ends(edge) for edge in was["edges"]] == [_ends(edge) for edge in now["edges"]]
 
+    def structure(graph: GraphModel) -> object:
+        nodes = [(node["kind"], node["op"]) for node in graph["nodes"]]
+        return nodes, [(edge["source"], edge["target"]) for edge in graph["edges"]]
 
-def _ends(edge: EdgeModel) -> tuple[int, int]:
-    return edge["source"], edge["target"]
+    return structure(was) == structure(now)
 
 
 def _of_rank(was: GraphModel, now: GraphModel) -> str:
@@ -159,27 +144,18 @@ def _changes_text(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> st
     if changes:
         return "; ".join(changes)
     # Nodes without a partner are all there is to say, unless a name, a shape or an edge changed.
-    renamed = sum(
-        now["nodes"][new]["label"] != was["nodes"][old]["label"] for new, old in of.items()
-    )
-    reshaped = sum(
-        now["nodes"][new]["shape"] != was["nodes"][old]["shape"] for new, old in of.items()
-    )
-    if reshaped:
+    nodes = [(was["nodes"][old], now["nodes"][new]) for new, old in of.items()]
+    if reshaped := sum(before["shape"] != after["shape"] for before, after in nodes):
         return f"another shape at {plural(reshaped, 'node')}"
-    if renamed:
+    if renamed := sum(before["label"] != after["label"] for before, after in nodes):
         return f"another name at {plural(renamed, 'node')}"
     return "the same operations, connected otherwise"
 
 
 def _kinds_of(nodes: Iterable[NodeModel]) -> str:
     """Nodes by what they are called on a board, most frequent first."""
-    words = Counter(_called(node) for node in nodes)
+    words = Counter(node["name"] or node["sign"] or node["label"] for node in nodes)
     return list_some(with_counts(dict(words.most_common())), _MOST_NAMED)
-
-
-def _called(node: NodeModel) -> str:
-    return node["name"] or node["sign"] or node["label"]
 
 
 def _changes(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> list[ChangeModel]:

@@ -24,7 +24,7 @@ from ..sources.graph_source import GraphSource, are_small
 from ..torch_api.modes import unseen
 from .controllers import Controller, State, Turn
 from .drawing import DrawingWidget
-from .graph_changes import Pictured, opened_model, pictured, update_model, values_of
+from .graph_changes import Pictured, opened_model, update_model
 from .graph_traits import GraphTraits
 
 
@@ -380,7 +380,7 @@ class UpdateController(Controller[GraphTraits]):
 
     def draw(self, source: GraphSource) -> None:
         """Put a graph into the picture, unless it is there."""
-        was, now = self._drawn, pictured(source)
+        was, now = self._drawn, Pictured(source.graph, source.model)
         if was is None:
             self._put_graph(now, source)
         elif was.model is not now.model:
@@ -392,7 +392,7 @@ class UpdateController(Controller[GraphTraits]):
 
     def draw_again(self, source: GraphSource) -> None:
         """Draw the same graph with more or less of it open."""
-        was, now = self._drawn, pictured(source)
+        was, now = self._drawn, Pictured(source.graph, source.model)
         assert was is not None
         self._number += 1
         self._drawn = now  # reading a trait meanwhile must not draw it again
@@ -418,7 +418,8 @@ class UpdateController(Controller[GraphTraits]):
             self._put_graph(now, source)
         finally:
             self.sends_graph = True
-        widget.set_trait("_values", None if before is not None else values_of(now.model))
+        values = [node["value"] for node in now.model["nodes"]] if before is None else None
+        widget.set_trait("_values", values)
         widget.set_trait("_update", update)
         widget.set_trait("_differences", None)  # they were about other numbers
         self._drawn_at = time.monotonic()

@@ -15,7 +15,7 @@ from torch import nn
 from ...amounts import Bytes, Flops, read_bytes
 from ...graph.arguments import read_int
 from ...result import make, returned_by
-from ...torch_api.data_sheets import DataSheet, data_sheet
+from ...torch_api.fake_tensors import DataSheet, data_sheet
 from ...torch_api.modes import unseen
 from ...widget.graph_widget import GraphWidget
 from .advice import Advice, advise, checkpointed

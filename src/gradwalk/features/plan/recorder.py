@@ -15,10 +15,10 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
-from ...torch_api.data_sheets import bytes_moved
 from ...torch_api.engine import current_node, next_sequence_nr
 from ...torch_api.fake_tensors import (
     OperationMode,
+    bytes_moved,
     flops_of,
     key_of,
     storages_of,

@@ -16,9 +16,9 @@ from torch.autograd.graph import Node
 from ...graph.names import Names, read_names
 from ...graph.outputs import read_outputs
 from ...torch_api.checkpoints import frame_of, inputs_of
-from ...torch_api.data_sheets import DataSheet
 from ...torch_api.fake_tensors import (
     DATA_DEPENDENT,
+    DataSheet,
     fake_ranks,
     is_compiled_module,
     swapped_tensors,

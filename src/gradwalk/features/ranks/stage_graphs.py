@@ -17,7 +17,7 @@ from ...schema.file_format import SavedGraphModel, is_autograd
 from ...schema.findings import FindingModel, MemoryModel
 from ...schema.graph import DtypesModel, EdgeModel, ModulesModel, NodeModel
 from ...schema.ranks import RankLeafModel, RankModel, StatisticsModel
-from ...schema.renumber import renumbered
+from ...schema.validate import renumbered
 from ...schema.values import JsonNumber
 from ...sources.graph_model import modules_model
 

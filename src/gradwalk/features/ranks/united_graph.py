@@ -13,7 +13,7 @@ from ...schema.details import StageModel
 from ...schema.file_format import SavedEdge, SavedGraphModel
 from ...schema.graph import DerivativeModel, EdgeModel, ModulesModel
 from ...schema.graph_json import drawing_order
-from ...schema.renumber import renumbered
+from ...schema.validate import renumbered
 from ...sources.graph_model import modules_model
 from ...sources.saved_graph import SavedGraph, details_at
 from .stage_graphs import dtypes_model, dtypes_of, finding_at
