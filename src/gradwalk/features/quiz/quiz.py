@@ -16,7 +16,6 @@ from ...schema.updates import QuestionModel, QuizModel, ScoreModel
 from ...schema.values import Values
 from ...sources.graph_source import GraphSource
 from ...widget.controllers import Controller
-from ...widget.graph_changes import values_of
 from ...widget.graph_traits import GraphTraits
 
 _MASKED = ("run", "_steps", "_findings", "_values", "_differences", "_update", "effect")
@@ -49,7 +48,7 @@ class QuizController(Controller[GraphTraits]):
             self._asked = asked
             widget.selected = None
             if what == "value":
-                widget.set_trait("_values", values_of(widget.model))
+                widget.set_trait("_values", [node["value"] for node in widget.model["nodes"]])
             self._show()
 
     def answer(self, node: int | str, text: str | float | None) -> bool:
