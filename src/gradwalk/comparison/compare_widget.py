@@ -359,12 +359,9 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
             gradient (Gradient | Mapping[str, Gradient], optional): What to start from, as for
                 ``Tensor.backward``, in every graph; or a mapping from labels to that, for each
                 graph its own. None for outputs of one number.
-            retain_graph (RetainGraph, optional): Whether the nodes keep their saved tensors, so
-                that backward can run again. "if_possible" keeps them, so that a what-if or a second
-                pass works, unless a compiled part of the graph can run only once. None follows
-                ``create_graph``, as in torch. Default: ``"if_possible"``.
-            create_graph (bool, optional): Whether the gradients get a graph of their own. Default:
-                ``False``.
+            retain_graph (RetainGraph, optional): As for `gradwalk.record`. Default:
+                ``"if_possible"``.
+            create_graph (bool, optional): Likewise. Default: ``False``.
 
         Raises:
             TypeError: An argument is of the wrong kind.

@@ -6,7 +6,7 @@ import contextlib
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -24,21 +24,24 @@ from .graph_model import FEW, few_of
 _MOST = 1_000  # leaves, and tensors that may retain their gradient
 
 
-@dataclass(frozen=True)
-class _Large:
-    """A ``.grad`` that is too large to copy."""
+class _Held(NamedTuple):
+    """A leaf's ``.grad`` at one moment."""
 
     ref: weakref.ref[torch.Tensor]  # the tensor
     version: int  # its version then
-    norm: torch.Tensor | None = None  # its norm then, on its device; None if it was not taken
+    copy: torch.Tensor | None  # of a small one, on its device to avoid synchronising
+    norm: torch.Tensor | None  # the norm of a large one, if it was taken
 
     def is_now(self, grad: torch.Tensor | None) -> bool:
         """Whether a tensor is this one, not changed since."""
         return grad is not None and grad is self.ref() and version_of(grad) == self.version
 
-    def few(self) -> FewModel:
-        norm = None if self.norm is None else json_number(float(self.norm))
-        return {"values": None, "norm": norm}
+    def values(self) -> torch.Tensor | None:
+        """Its numbers then, if they are known."""
+        if self.copy is not None or self.norm is not None:
+            return self.copy
+        now = self.ref()
+        return now if self.is_now(now) else None
 
 
 class StoredGrads:
@@ -46,13 +49,9 @@ class StoredGrads:
 
     def __init__(self, captured: Capture) -> None:
         self._captured = captured
-        self._before: dict[int, torch.Tensor] = {}
-        self._after: dict[int, torch.Tensor] = {}
-        self._held: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}  # right after it
-        self._began: dict[int, torch.Tensor] = {}  # of a pass that has not ended yet
-        self._large_before: dict[int, _Large] = {}
-        self._large_began: dict[int, _Large] = {}
-        self._large_after: dict[int, _Large] = {}
+        self._before: dict[int, _Held] = {}
+        self._after: dict[int, _Held] = {}
+        self._began: dict[int, _Held] = {}  # of a pass that has not ended yet
         self._begun: Callable[[], Callable[[], None] | None] = lambda: None
         self._ended: Callable[[], Callable[[], None] | None] = lambda: None
         small = {node for node, taken in captured.leaf_types.items() if taken and _is_few(taken[0])}
@@ -66,83 +65,58 @@ class StoredGrads:
         self._begun = weakly(begun) if begun is not None else self._begun
 
     def begin(self) -> None:
-        """Copy the gradients at the start of a pass."""
-        self._began = self._copied()
-        self._large_began = self._noted(with_norms=True)
+        """Note the gradients at the start of a pass."""
+        self._began = self._noted(with_norms=True)
         if (begun := self._begun()) is not None:
             begun()
 
     def end(self) -> None:
-        """Copy the gradients at the end of a pass."""
+        """Note the gradients at the end of a pass."""
         self._before, self._began = self._began, {}
-        self._large_before, self._large_began = self._large_began, {}
-        self._after = self._copied()
-        self._large_after = self._noted(with_norms=False)
-        self._held = {
-            node: (weakref.ref(grad), version_of(grad))
-            for node in self._after
-            if (grad := self._grad(node)) is not None
-        }
+        self._after = self._noted(with_norms=False)
         if (ended := self._ended()) is not None:
             ended()
 
     def grown(self) -> list[GrownModel]:
         """The gradients that grew in the last completed pass."""
-        before, after = few_of_each(self._before), few_of_each(self._after)
-        grown = {node for node, held in after.items() if before.get(node) != held}
-        large = {
-            node: one
-            for node, one in self._large_after.items()
-            if (was := self._large_before.get(node)) is None or not was.is_now(one.ref())
-        }
-        there = {
-            n: grad
-            for n, one in large.items()
-            if one.is_now(grad := one.ref()) and grad is not None
-        }
-        norms = few_of_each(there)
-        after |= {node: norms.get(node, one.few()) for node, one in large.items()}
-        before |= {node: one.few() for node, one in self._large_before.items() if node in large}
+        before, after = _models(self._before), _models(self._after)
         return [
             {**after[node], "node": node, "before": before.get(node), "changed": False, "now": None}
-            for node in sorted(grown | large.keys())
+            for node, held in sorted(self._after.items())
+            if (was := self._before.get(node)) is None
+            or (not was.is_now(held.ref()) if held.copy is None else before[node] != after[node])
         ]
 
     def held(self) -> list[HeldModel]:
         """The current gradients of the leaves that have one."""
         with unseen(), torch.no_grad():
-            found = few_of_each(dict(self._readable([*self._small, *self._large[:_MOST]])))
+            found = _few(dict(self._readable([*self._small, *self._large[:_MOST]])))
         return [{**few, "node": node} for node, few in found.items()]
 
     def changed(self) -> dict[int, torch.Tensor | None]:
         """The current ``.grad`` of leaves where it has changed since the last pass."""
         found: dict[int, torch.Tensor | None] = {}
         with unseen(), torch.no_grad():
-            for node, (held, version) in self._held.items():
-                grad = self._grad(node)
-                if grad is None or grad is not held() or version_of(grad) != version:
-                    found[node] = grad
-                elif is_small(grad) and not same_values(grad, self._after[node]):
-                    found[node] = grad  # changed through .data, which keeps the version
-            for node, large in self._large_after.items():
-                if not large.is_now(grad := self._grad(node)):
+            for node, held in self._after.items():
+                grad, copy = self._grad(node), held.copy
+                # A change through .data keeps the version.
+                is_same = (
+                    copy is None or grad is None or not is_small(grad) or same_values(grad, copy)
+                )
+                if not (held.is_now(grad) and is_same):
                     found[node] = grad
         return found
 
-    def _copied(self) -> dict[int, torch.Tensor]:
-        """Copies of small leaves' ``.grad``, on their devices to avoid synchronising."""
+    def _noted(self, *, with_norms: bool) -> dict[int, _Held]:
+        """Note the present ``.grad`` of each leaf."""
+        found: dict[int, _Held] = {}
         with unseen(), torch.no_grad():
-            return {node: grad.detach().clone() for node, grad in self._readable(self._small)}
-
-    def _noted(self, *, with_norms: bool) -> dict[int, _Large]:
-        """Note which tensors large leaves have as ``.grad``."""
-        with unseen(), torch.no_grad():
-            return {
-                node: _Large(
-                    weakref.ref(grad), version_of(grad), norm_of(grad) if with_norms else None
-                )
-                for node, grad in self._readable(self._large)
-            }
+            for nodes in (self._small, self._large):
+                for node, grad in self._readable(nodes):
+                    copy = grad.detach().clone() if nodes is self._small else None
+                    norm = norm_of(grad) if with_norms and copy is None else None
+                    found[node] = _Held(weakref.ref(grad), version_of(grad), copy, norm)
+        return found
 
     def _readable(self, nodes: Iterable[int]) -> Iterator[tuple[int, torch.Tensor]]:
         for node in nodes:
@@ -160,8 +134,16 @@ class StoredGrads:
         return None if tensor is None else tensor.grad
 
 
-def few_of_each(grads: Mapping[int, torch.Tensor]) -> dict[int, FewModel]:
-    """Return the numbers of small gradients, and the norms of the others."""
+def _models(held: Mapping[int, _Held]) -> dict[int, FewModel]:
+    known = _few({n: grad for n, one in held.items() if (grad := one.values()) is not None})
+    return {
+        node: known.get(node)
+        or {"values": None, "norm": None if one.norm is None else json_number(float(one.norm))}
+        for node, one in held.items()
+    }
+
+
+def _few(grads: Mapping[int, torch.Tensor]) -> dict[int, FewModel]:
     with unseen(), torch.no_grad():
         return few_of({node: KeptGradient(grad) for node, grad in grads.items()})
 

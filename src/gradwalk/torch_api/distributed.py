@@ -120,12 +120,6 @@ def is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
-def reduced(module: DistributedDataParallel) -> list[torch.nn.Parameter]:
-    """Return the parameters whose gradients it reduces, without the ignored ones."""
-    ignored = getattr(module, "parameters_to_ignore", ())
-    return [each for name, each in module.module.named_parameters() if name not in ignored]
-
-
 def is_sink(node: Node) -> bool:
     """Whether DistributedDataParallel has put a node at the output of its module."""
     function = custom_function(node)
@@ -144,7 +138,7 @@ def buckets_of(module: DistributedDataParallel) -> dict[int, Bucket]:
     """
     with contextlib.suppress(Exception):  # torch calls it a prototype
         log = module._get_ddp_logging_data()  # type: ignore[no-untyped-call]
-        return _buckets(_reduced_parameters(module), log)
+        return _buckets(reduced(module), log)
     return {}
 
 
@@ -195,8 +189,8 @@ def _from_the_last(parameters: Sequence[torch.Tensor], sizes: Sequence[int]) -> 
     return found if place == 0 else []
 
 
-def _reduced_parameters(module: DistributedDataParallel) -> list[torch.Tensor]:
-    """Return the parameters with reduced gradients, in the order of the log."""
+def reduced(module: DistributedDataParallel) -> list[torch.Tensor]:
+    """Return the parameters whose gradients it reduces, in the order of its log."""
     ignored = getattr(module, "parameters_to_ignore", ())
     found: dict[int, torch.Tensor] = {}
     for path, below in module.module.named_modules():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -69,36 +69,25 @@ def at_hand(node: Node, names: Container[str] | None = None) -> Mapping[str, tor
     None means an operand that was not needed. Freed, changed and packed tensors and lists are
     omitted. The result may contain more than ``names``.
     """
+    return dict(_at_hand(node, names))
+
+
+def _at_hand(
+    node: Node, names: Container[str] | None = None
+) -> Iterator[tuple[str, torch.Tensor | None]]:
+    """Yield what `at_hand` returns; each tensor is read when it is asked for."""
     known = _known()
     found = {} if known is None else known.setdefault(node, {})
-    try:
+    yield from list(found.items())
+    with suppress(
+        Exception
+    ):  # freed, and so is the rest; changed, refused: to be looked at closely
         for name, packed, kept in _tensors(type(node)):
             if name not in found and (names is None or name in names):
                 raw = getattr(node, packed)
                 if type(raw) is not tuple and raw.unpack_hook is None:
                     found[name] = getattr(node, kept)
-    except Exception:
-        return found  # freed, and so is the rest; changed, refused: to be looked at more closely
-    return found
-
-
-def one_at_hand(node: Node) -> torch.Tensor | None:
-    """Return one of the tensors of `at_hand`, or None."""
-    known = _known()
-    found = {} if known is None else known.setdefault(node, {})
-    for value in found.values():
-        if value is not None:
-            return value
-    try:
-        for name, packed, kept in _tensors(type(node)):
-            raw = getattr(node, packed)
-            if type(raw) is not tuple and raw.unpack_hook is None:
-                found[name] = getattr(node, kept)
-                if found[name] is not None:
-                    return found[name]
-    except Exception:
-        return None
-    return None
+                    yield name, found[name]
 
 
 def changed_operands(node: Node) -> list[Saved]:
@@ -148,7 +137,7 @@ def is_freed(node: Node) -> bool:
     if not keeps_tensors(cls):
         return False
     # torch frees all tensors of a node at once, so checking one is enough.
-    if one_at_hand(node) is not None:
+    if any(value is not None for _, value in _at_hand(node)):
         return False
     for saved in read_saved(node, saved_tensors(cls)):
         if saved.freed or _is_tensor(saved):

@@ -217,15 +217,9 @@ class GraphWidget(GraphTraits):
         ``.grad``, moving the cursor moves them with it.
 
         Args:
-            gradient (Gradient, optional): What to start from, as for ``Tensor.backward``: a tensor
-                of the output's shape, or a list of them, one per output. None for outputs of one
-                number.
-            retain_graph (RetainGraph, optional): Whether the nodes keep their saved tensors, so
-                that backward can run again. "if_possible" keeps them, so that a what-if or a second
-                pass works, unless a compiled part of the graph can run only once. None follows
-                ``create_graph``, as in torch. Default: ``"if_possible"``.
-            create_graph (bool, optional): Whether the gradients get a graph of their own. Default:
-                ``False``.
+            gradient (Gradient, optional): As for `gradwalk.record`; None for outputs of one number.
+            retain_graph (RetainGraph, optional): Likewise. Default: ``"if_possible"``.
+            create_graph (bool, optional): Likewise. Default: ``False``.
             inputs (Inputs, optional): The tensors to accumulate into; None for every leaf.
 
         Raises:
@@ -340,8 +334,7 @@ class GraphWidget(GraphTraits):
         Args:
             *outputs (Outputs | Program): The next graph: tensors that require grad, gradient edges
                 or autograd nodes, any number, also in lists, tuples and dicts. Or one static graph.
-            names (TensorNames, optional): Names of tensors: a mapping from names to tensors or
-                modules, or one module. By default the caller's variables.
+            names (TensorNames, optional): As for `GraphWidget`; None for the caller's variables.
             stacklevel (int, optional): As for `GraphWidget`. Default: ``1``.
 
         Raises:
