@@ -28,7 +28,7 @@ from ..schema.comparison import (
 from ..schema.details import DetailsModel
 from ..schema.graph import GraphModel
 from ..sources.diagnose import judged, read_optimizers
-from ..sources.graph_source import GraphSource, Snapshot
+from ..sources.graph_source import DiagnosisRequest, GraphSource, Snapshot
 from ..torch_api.modes import grad_mode_kept
 from ..types import CompareNames, Gradient, Graphs, RetainGraph, TensorNames
 from ..widget.controllers import Controller, State, Turn
@@ -272,14 +272,13 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
             {'root': ['nan'], 'square': ['zero']}
         """
         linked = self._open()
-        optimizers = read_optimizers(optimizer)
-        limits = Limits(vanishing, exploding, dead, largest)
-        called = caller_names(names, "diagnose", stacklevel)
-        how: dict[str, Any] = {"is_explicit": names is not None, "optimizers": optimizers}
-        return {
-            label: judged(subject, called, limits, **how)
-            for label, subject in linked.subjects.items()
-        }
+        request = DiagnosisRequest(
+            caller_names(names, "diagnose", stacklevel),
+            Limits(vanishing, exploding, dead, largest),
+            names is not None,
+            read_optimizers(optimizer),
+        )
+        return {label: judged(subject, request) for label, subject in linked.subjects.items()}
 
     def _graphs_shown(self) -> dict[str, Snapshot]:
         self._refresh()

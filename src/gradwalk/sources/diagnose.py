@@ -10,9 +10,9 @@ import torch
 from ..backward.recorded_pass import known_pass
 from ..checks.finding import Finding
 from ..checks.run_checks import Limits
-from ..graph.names import Names, caller_names
+from ..graph.names import caller_names
 from ..types import Outputs, RecordedGraph, TensorNames
-from .graph_source import GraphSource, TakesSnapshots
+from .graph_source import DiagnosisRequest, GraphSource, TakesSnapshots
 from .live_graph import LiveGraph
 from .read_source import read_source
 from .saved_graph import no_backward
@@ -71,17 +71,20 @@ def diagnose(
         >>> [finding.kind for finding in diagnose(record(x.sqrt().sum()), names={"x": x})]
         ['nan']
     """
-    limits = Limits(vanishing, exploding, dead, largest)
-    optimizers = read_optimizers(optimizer)
-    called = caller_names(names, "diagnose", stacklevel)
+    request = DiagnosisRequest(
+        caller_names(names, "diagnose", stacklevel),
+        Limits(vanishing, exploding, dead, largest),
+        names is not None,
+        read_optimizers(optimizer),
+    )
     only: Any = outputs[0] if len(outputs) == 1 else None
     if isinstance(only, TakesSnapshots):
         subject = only._shown().subject
     else:
-        subject = read_source(outputs, called, "diagnose", infer=False)
+        subject = read_source(outputs, request.called, "diagnose", infer=False)
         if isinstance(subject, LiveGraph) and subject.recording is None:
             subject.recording = known_pass(subject.captured)
-    return judged(subject, called, limits, is_explicit=names is not None, optimizers=optimizers)
+    return judged(subject, request)
 
 
 def read_optimizers(given: Any) -> Sequence[torch.optim.Optimizer]:
@@ -98,16 +101,9 @@ def read_optimizers(given: Any) -> Sequence[torch.optim.Optimizer]:
     return several
 
 
-def judged(
-    subject: GraphSource,
-    called: Names,
-    limits: Limits,
-    *,
-    is_explicit: bool,
-    optimizers: Sequence[torch.optim.Optimizer] = (),
-) -> list[Finding]:
+def judged(subject: GraphSource, request: DiagnosisRequest) -> list[Finding]:
     """Return the findings of `diagnose` for a source; raise ValueError for a static graph."""
     made_by = subject.graph.graph.get("made_by")
     if made_by is not None:
         raise ValueError(f"diagnose() looks at gradients. {no_backward(made_by)}")
-    return subject.findings(called, limits, is_explicit=is_explicit, optimizers=optimizers)
+    return subject.findings(request)

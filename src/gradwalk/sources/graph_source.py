@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel
@@ -44,6 +44,15 @@ def read_constants(constants: Any) -> bool | None:
 def are_small(subjects: Iterable[GraphSource]) -> bool:
     """Return whether constants are drawn by default: they would hide the rest of a large graph."""
     return all(subject.size <= MOST_SHOWN for subject in subjects)
+
+
+class DiagnosisRequest(NamedTuple):
+    """The arguments of `diagnose`."""
+
+    called: Names  # the program's names for its parameters
+    limits: Limits
+    is_explicit: bool = False  # whether everything that is called so belongs to the model
+    optimizers: Sequence[torch.optim.Optimizer] = ()  # those that will update the parameters
 
 
 @dataclass(frozen=True)
@@ -169,19 +178,8 @@ class GraphSource(Protocol):
     def memory(self) -> MemoryModel:
         """Return the bytes that the nodes hold for backward."""
 
-    def findings(
-        self,
-        called: Names | None = None,
-        limits: Limits | None = None,
-        *,
-        is_explicit: bool = False,
-        optimizers: Sequence[torch.optim.Optimizer] = (),
-    ) -> list[Finding]:
-        """Return what may be wrong with the graph.
-
-        ``called``: the program's names for its parameters. ``is_explicit``: whether all of them
-        belong to the model. ``optimizers``: those that will update the parameters.
-        """
+    def findings(self, request: DiagnosisRequest | None = None) -> list[Finding]:
+        """Return what may be wrong with the graph."""
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
         """Return the contents of the panel for a drawn node, at the cursor or another one."""

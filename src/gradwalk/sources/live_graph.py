@@ -42,6 +42,7 @@ from ..torch_api.summary import Summarise
 from ..tracing.annotate import Annotated
 from .distributed import rank_model
 from .graph_model import as_kept, state_model
+from .graph_source import DiagnosisRequest
 from .inner_graph import tied
 from .live_drawing import LiveDrawing
 from .live_passes import LivePasses
@@ -323,24 +324,18 @@ class LiveGraph:
         return memory_model(saved_memory(self.captured, self._drawing.namespaces))
 
     @grad_mode_kept
-    def findings(
-        self,
-        called: Names | None = None,
-        limits: Limits | None = None,
-        *,
-        is_explicit: bool = False,
-        optimizers: Sequence[torch.optim.Optimizer] = (),
-    ) -> list[Finding]:
+    def findings(self, request: DiagnosisRequest | None = None) -> list[Finding]:
+        request = request or DiagnosisRequest(Names(), Limits())
         context = CheckContext(
             self.captured,
             self.recording,
             self._drawing.namespaces,
-            called or Names(),
-            is_explicit,
-            optimizers,
+            request.called,
+            request.is_explicit,
+            request.optimizers,
             self._drawing.shared.parallel,
         )
-        return run_checks(context, limits or Limits())
+        return run_checks(context, request.limits)
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
         return self.details_reader()(node, cursor)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-import torch
 
 from ..backward.recorded_pass import read_count, refuse_within_backward
 from ..checks.finding import Finding, finding_models
@@ -15,12 +13,12 @@ from ..checks.run_checks import Limits
 from ..explain import describe_node as why
 from ..graph.adjacency import collector_paused
 from ..graph.arguments import find_node, read_int
-from ..graph.names import Names, caller_names
+from ..graph.names import caller_names
 from ..hosts.event_loop import is_heard
 from ..schema.graph_json import dtypes_model
 from ..schema.updates import UpdateModel
 from ..sources.diagnose import judged
-from ..sources.graph_source import GraphSource, are_small
+from ..sources.graph_source import DiagnosisRequest, GraphSource, are_small
 from ..torch_api.modes import unseen
 from .controllers import Controller, State, Turn
 from .drawing import DrawingWidget
@@ -78,22 +76,9 @@ class PassController(Controller[GraphTraits]):
 class DiagnosisController(Controller[GraphTraits]):
     """Looks for what may be wrong with the gradients, and adds up the memory."""
 
-    def diagnose(
-        self,
-        called: Names,
-        limits: Limits | None = None,
-        *,
-        is_explicit: bool = False,
-        optimizers: Sequence[torch.optim.Optimizer] = (),
-    ) -> list[Finding]:
+    def diagnose(self, request: DiagnosisRequest) -> list[Finding]:
         """List the findings under the picture, and return them; see `GraphWidget.diagnose`."""
-        found = judged(
-            self._up_to_date(),
-            called,
-            limits or Limits(),
-            is_explicit=is_explicit,
-            optimizers=optimizers,
-        )
+        found = judged(self._up_to_date(), request)
         self.widget.set_trait("_findings", finding_models(found))
         return found
 
@@ -101,7 +86,8 @@ class DiagnosisController(Controller[GraphTraits]):
         """Diagnose, or add up the memory."""
         kind = message.get("kind")
         if kind == "diagnose":
-            self.diagnose(caller_names(None, "diagnose", 1))  # a notebook's variables
+            names = caller_names(None, "diagnose", 1)  # a notebook's variables
+            self.diagnose(DiagnosisRequest(names, Limits()))
         elif kind == "memory":
             self.widget.set_trait("_memory", self._up_to_date().memory())
         else:
@@ -178,7 +164,7 @@ class RankController(Controller[GraphTraits]):
             self._updates.replace(source)
             widget._refresh(describe=False)
             if is_diagnosed:
-                widget.set_trait("_findings", finding_models(source.findings(Names())))
+                widget.set_trait("_findings", finding_models(source.findings()))
 
 
 def _rank_of(source: GraphSource) -> int | None:

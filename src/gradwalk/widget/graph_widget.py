@@ -26,7 +26,13 @@ from ..graph.names import caller_names
 from ..plugins import Hook
 from ..schema.details import DetailsModel
 from ..sources.diagnose import read_optimizers
-from ..sources.graph_source import GraphSource, Snapshot, are_small, read_constants
+from ..sources.graph_source import (
+    DiagnosisRequest,
+    GraphSource,
+    Snapshot,
+    are_small,
+    read_constants,
+)
 from ..sources.read_source import read_source
 from ..torch_api.modes import grad_mode_kept
 from ..torch_api.saved_tensors import saved_read_once
@@ -401,12 +407,13 @@ class GraphWidget(GraphTraits):
             >>> [finding.kind for finding in widget.diagnose()]
             ['nan']
         """
-        optimizers = read_optimizers(optimizer)
-        called = caller_names(names, "diagnose", stacklevel)
-        limits = Limits(vanishing, exploding, dead, largest)
-        return self._diagnosis.diagnose(
-            called, limits, is_explicit=names is not None, optimizers=optimizers
+        request = DiagnosisRequest(
+            caller_names(names, "diagnose", stacklevel),
+            Limits(vanishing, exploding, dead, largest),
+            names is not None,
+            read_optimizers(optimizer),
         )
+        return self._diagnosis.diagnose(request)
 
     # ---- What `DrawingWidget` asks for
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
-
-import torch
 
 from ...checks.finding import Finding
-from ...checks.run_checks import Limits
-from ...graph.names import Names
 from ...schema.details import DetailsModel, RankGradModel
 from ...schema.file_format import SavedGraphModel, is_autograd, unpack
 from ...schema.findings import FindingModel
 from ...schema.graph import EdgeRanksModel, GraphModel
 from ...schema.ranks import RankLeafModel, RankModel, rank_in, summary_of
+from ...sources.graph_source import DiagnosisRequest
 from ...sources.saved_graph import SavedGraph
 from .compare_ranks import about_leaf, are_replicas, findings_over_ranks
 from .leaf_over_ranks import (
@@ -216,17 +212,9 @@ class Ranked(SavedGraph):
             row["odd"] = is_odd or row["rank"] in others
         return found
 
-    def findings(
-        self,
-        called: Names | None = None,
-        limits: Limits | None = None,
-        *,
-        is_explicit: bool = False,
-        optimizers: Sequence[torch.optim.Optimizer] = (),
-    ) -> list[Finding]:
+    def findings(self, request: DiagnosisRequest | None = None) -> list[Finding]:
         """Return the findings between the ranks, then those on the shown ranks."""
-        asked: dict[str, Any] = {"is_explicit": is_explicit, "optimizers": optimizers}
-        own = super().findings(called, limits, **asked)
+        own = super().findings(request)
         return [*findings_over_ranks(self.ranks, self._leaves, self.apart), *own]
 
 
