@@ -112,7 +112,11 @@ _PLACES = {
         "features.held.held": ("held",),
         "features.interact.descent": ("Descent", "Difference"),
         "features.interact.interact": ("Interact", "interact"),
-        "features.numerics.compare_numerics": ("ErrorShare", "NumericsComparison", "compare_numerics"),
+        "features.numerics.compare_numerics": (
+            "ErrorShare",
+            "NumericsComparison",
+            "compare_numerics",
+        ),
         "features.numerics.rows": ("NumericsRow",),
         "features.plan.advice": ("Advice",),
         "features.plan.module_plans": ("ModulePlan",),

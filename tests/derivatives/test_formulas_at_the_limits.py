@@ -33,9 +33,28 @@ def programs_of(name):
     return {**formula_programs.PROGRAMS, **operator_programs.MORE_PROGRAMS}[name]
 
 
+SAID_BY_TORCH = (
+    *(
+        "Sign",
+        "Round",
+        "Floor",
+        "Ceil",
+        "Trunc",
+        "Zero",
+        "Fmod",
+        "Remainder",
+        "Sqrt",
+        "Exp",
+        "Exp2",
+    ),
+    *("Expm1", "Hypot", "Logaddexp", "Sin", "Sinh", "Cosh", "Abs", "Where", "MaskedFill"),
+)
+BY_NUMBER = {*POINTWISE, *(f"{name}Backward0" for name in SAID_BY_TORCH), "LerpBackward1"}
+
+
 def is_decided(node):
     real = not any(each.dtype.is_complex for each in node._input_metadata)
-    return real and op_name(node) in POINTWISE and op_name(node) not in UNDECIDED
+    return real and op_name(node) in BY_NUMBER and op_name(node) not in UNDECIDED
 
 
 def compare(node, start):

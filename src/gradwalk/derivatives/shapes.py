@@ -108,8 +108,6 @@ SHAPES: Table = {
     ),
     **_put_back("diagonal", "grad.diagonal(offset, dim1, dim2)", "offset, dim1, dim2"),
     "DiagEmbedBackward0": {"self": "grad.diagonal(offset, dim1, dim2)"},
-    "TrilBackward0": {"self": "grad.tril(diagonal)"},
-    "TriuBackward0": {"self": "grad.triu(diagonal)"},
     "CatBackward0": {"tensors": _piece_of_joined},
     "StackBackward0": {"tensors": lambda case: f"grad.select(dim, {case.arg_nr})"},
     **alike(
@@ -119,7 +117,6 @@ SHAPES: Table = {
     ),
     "UnbindBackward0": {"self": "torch.stack(grads, dim)"},
     "RepeatBackward0": {"self": _unrepeated},
-    "FlipBackward0": {"self": "grad.flip(dims)"},
     "RollBackward0": {"self": _rolled_back},
     "ConstantPadNdBackward0": {
         "self": lambda case: (
@@ -251,7 +248,6 @@ INDEXING: Table = {
     "PutBackward0": {"self": _put_over, "source": "grad.take(index).reshape(source.shape)"},
     "IndexSelectBackward0": {"self": "grad.new_zeros(self_sym_sizes).index_add(dim, index, grad)"},
     "IndexAddBackward0": {"self": "grad", "source": "grad.index_select(dim, index) * alpha"},
-    "IndexFillBackward0": {"self": "grad.index_fill(dim, index, 0)"},
     "IndexFillBackward1": {
         "self": "grad.index_fill(dim, index, 0)",
         "value": "grad.index_select(dim, index.unique()).sum()",

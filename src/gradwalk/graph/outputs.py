@@ -16,8 +16,6 @@ from ..torch_api.modes import has_tangents, is_transformed, transforms_around
 from ..torch_api.nodes import gradient_edge, holder_of, is_gone, op_name
 from ..types import Program
 
-_MOST_STEPS = 40  # steps of a nested place in a message
-
 
 def is_program(value: Any) -> TypeGuard[Program]:
     """Whether a value is a static graph: what torch.export or torch.fx.symbolic_trace returned."""
@@ -38,7 +36,7 @@ class Output:
 
 def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
     """Flatten the arguments of a public function: one output per tensor, edge or node."""
-    outputs = [_read_one(value, place, caller) for place, value in _flatten(given)]
+    outputs = [_read_one(*found, caller) for found in _flatten(given)]
     if not outputs:
         raise ValueError(
             f"{_call(caller)} was given no output: there is nothing to show. Pass the tensor "
@@ -65,78 +63,29 @@ def read_given(given: tuple[Any, ...], caller: str) -> Program | list[Output]:
 
 def values_in(given: Any) -> list[Any]:
     """Return the values in nested lists, tuples and dicts."""
-    return [value for _, value in _flatten((given,))]
+    return [value for *_, value in _flatten((given,))]
 
 
-@dataclass(frozen=True)
-class _ArgumentPath:
-    """The place of a value in the arguments."""
+def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[str, str | None, Any]]:
+    """Yield each value that is not a container, with its place.
 
-    around: _ArgumentPath | None  # the place of its container; None for an argument of the call
-    step: str  # its step from there: "[0]", "['loss']"; for an argument, "argument 2"
-    # The same for a message, by keys: "loss", "[0]", ".a"; None outside of dicts.
-    called: str | None = None
-
-    def _path(self) -> list[_ArgumentPath]:
-        """Return its containers' places and its own, outermost first; at most the last steps."""
-        found: list[_ArgumentPath] = []
-        place: _ArgumentPath | None = self
-        while place is not None and len(found) < _MOST_STEPS:
-            found.append(place)
-            place = place.around
-        return [
-            *([_ArgumentPath(None, "...", "...")] if place is not None else []),
-            *reversed(found),
-        ]
-
-    def in_call(self) -> str:
-        """Return the place in the call, "argument 2[0]['loss']"; empty for the only argument."""
-        return "".join(place.step for place in self._path())
-
-    def key(self) -> str | None:
-        """Return its keys in the dicts around it, "heads[0]"; None outside of dicts."""
-        if self.called is None:
-            return None
-        return "".join(place.called or "" for place in self._path())
+    The place in the call, "argument 2[0]['loss']", is empty for the only argument; that by keys,
+    "heads[0]", is None outside of dicts.
+    """
+    for i, value in enumerate(given, 1):
+        yield from _values_in("" if len(given) == 1 else f"argument {i}", None, value)
 
 
-def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[_ArgumentPath, Any]]:
-    """Yield each value that is not a container, with its place. Iterative: lists may be deep."""
-    one = len(given) == 1
-    arguments = (
-        (_ArgumentPath(None, "" if one else f"argument {i}"), value)
-        for i, value in enumerate(given, 1)
-    )
-    waiting: list[tuple[int, Iterator[tuple[_ArgumentPath, Any]]]] = [(id(given), arguments)]
-    around = {id(given)}  # a container may contain itself
-    while waiting:
-        container, inside = waiting[-1]
-        found = next(inside, None)
-        if found is None:
-            waiting.pop()
-            around.discard(container)
-            continue
-        place, value = found
-        within = _within(place, value)
-        if within is None:
-            yield place, value
-        elif id(value) not in around:
-            around.add(id(value))
-            waiting.append((id(value), within))
-
-
-def _within(place: _ArgumentPath, value: Any) -> Iterator[tuple[_ArgumentPath, Any]] | None:
-    """Yield the entries of a container; None for another value."""
+def _values_in(place: str, key: str | None, value: Any) -> Iterator[tuple[str, str | None, Any]]:
     if isinstance(value, Mapping):
-        dot = "" if place.called is None else "."
-        return ((_ArgumentPath(place, f"[{k!r}]", f"{dot}{k}"), v) for k, v in value.items())
-    if isinstance(value, (list, tuple)) and not isinstance(value, GradientEdge):
-        called = place.called is not None
-        return (
-            (_ArgumentPath(place, f"[{i}]", f"[{i}]" if called else None), v)
-            for i, v in enumerate(value)
-        )
-    return None
+        before = "" if key is None else f"{key}."
+        for name, inner in value.items():
+            yield from _values_in(f"{place}[{name!r}]", f"{before}{name}", inner)
+    elif isinstance(value, (list, tuple)) and not isinstance(value, GradientEdge):
+        for i, inner in enumerate(value):
+            yield from _values_in(f"{place}[{i}]", None if key is None else f"{key}[{i}]", inner)
+    else:
+        yield place, key, value
 
 
 def _where(place: str, caller: str) -> str:
@@ -148,18 +97,17 @@ def _call(caller: str) -> str:
     return caller if "(" in caller else f"{caller}()"
 
 
-def _read_one(value: Any, place: _ArgumentPath, caller: str) -> Output:
-    key = place.key()
+def _read_one(place: str, key: str | None, value: Any, caller: str) -> Output:
     if isinstance(value, torch.Tensor):
         if not value.requires_grad:
-            raise ValueError(f"{_where(place.in_call(), caller)} {_no_grad_sentence(value)}")
+            raise ValueError(f"{_where(place, caller)} {_no_grad_sentence(value)}")
         return Output(*gradient_edge(value), key, value, holder_of(value))
     if isinstance(value, (GradientEdge, Node)):
         node, output_nr = (value, 0) if isinstance(value, Node) else (value.node, value.output_nr)
         if is_gone(node):
-            raise ValueError(f"{_where(place.in_call(), caller)} {gone_sentence(node)}")
+            raise ValueError(f"{_where(place, caller)} {gone_sentence(node)}")
         return Output(node, output_nr, key, None, getattr(value, "ownership_token", None))
-    raise TypeError(f"{_where(place.in_call(), caller)} {_wrong_kind_sentence(value)}")
+    raise TypeError(f"{_where(place, caller)} {_wrong_kind_sentence(value)}")
 
 
 def gone_sentence(node: Node) -> str:

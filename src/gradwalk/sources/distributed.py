@@ -256,6 +256,10 @@ def arrived_norms(
     With several outputs it is the largest; a norm that is not finite counts as the largest.
     ``leaves`` has the norms of leaves.
     """
+
+    def height(norm: JsonNumber | None) -> float:
+        return -1.0 if norm is None else math.inf if isinstance(norm, str) else norm
+
     norms: list[JsonNumber | None] = [None] * len(graph)
     if run is None:
         return norms
@@ -265,16 +269,12 @@ def arrived_norms(
     ]
     incoming += [(seed["node"], seed["norm"]) for seed in run["seeds"]]
     for node, norm in incoming:
-        norms[node] = max(norms[node], norm, key=_height)
+        norms[node] = max(norms[node], norm, key=height)
     for arrived in run["arrived"]:
         norms[arrived["node"]] = arrived["norm"]
     for leaf in leaves:
         norms[leaf["node"]] = None if leaf["local"] is None else leaf["local"]["norm"]
     return norms
-
-
-def _height(norm: JsonNumber | None) -> float:
-    return -1.0 if norm is None else math.inf if isinstance(norm, str) else norm
 
 
 def _used_at(captured: Annotated, leaf: int) -> SourceLine | None:

@@ -81,15 +81,10 @@ def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:
     """
     first, moved = len(captured.nodes), sum(len(each.calls) for each in opened)
     graph = _with_room(captured, moved)
-    ids: dict[Inner, int] = {}
-    for inside in opened:
-        for call in inside.calls:
-            ids[call] = first + len(ids)
-    at_end = len(graph)
-    for inside in opened:
-        for held in inside.held:
-            ids[held] = at_end
-            at_end += 1
+    calls = (call for inside in opened for call in inside.calls)
+    held = (each for inside in opened for each in inside.held)
+    ids = {call: i for i, call in enumerate(calls, first)}
+    ids |= {each: i for i, each in enumerate(held, len(graph))}
     for inside in opened:
         _put_inside(graph, first, inside, ids)
     extras = [
@@ -160,11 +155,11 @@ def _put_flow(graph: nx.MultiDiGraph, inside: Inside, flow: Flow, ids: dict[Inne
 
 def names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
     """Return the names of a node's next functions, by arg_nr."""
-    found: dict[int, str | None] = {}
-    for target, between in captured.successors[node].items():
-        for key in between:
-            found[key] = captured.graph.nodes[target]["name"]
-    return found
+    return {
+        key: captured.graph.nodes[target]["name"]
+        for target, between in captured.successors[node].items()
+        for key in between
+    }
 
 
 def tied(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:

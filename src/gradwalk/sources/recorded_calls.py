@@ -34,9 +34,10 @@ def recorded_inside(captured: Capture, node: int, run: RecordedRun | None) -> In
     names = _Names(found)
     carrying: set[int] = set()
     for i, operation in enumerate(found.listed):
-        provenance = [taken.producer for taken in operation.arguments]
-        if any(_carries(producer, carrying) for producer in provenance):
-            carrying.add(i)
+        for producer in (taken.producer for taken in operation.arguments):
+            is_call = producer.kind == "operation" and producer.number in carrying
+            if is_call or producer.kind == "gradient":
+                carrying.add(i)
     calls = [_call(names, i, operation, i in carrying) for i, operation in enumerate(found.listed)]
     held = [_held(found.names.get(i), given) for i, given in enumerate(found.held)]
     made: dict[str, Callable[[Producer], Inner | int]] = {
@@ -85,23 +86,17 @@ def why_closed(node: int, op: str, run: RecordedRun | None, found: Operations | 
     )
 
 
-def _carries(producer: Producer, carrying: set[int]) -> bool:
-    return producer.kind == "gradient" or (
-        producer.kind == "operation" and producer.number in carrying
-    )
-
-
 class _Names:
     """Names for the tensors and operations, as a program would have them."""
 
     def __init__(self, found: Operations) -> None:
         self._found = found
         used: dict[str, int] = {}
-        self._operations = []
+        self.operations = []
         for operation in found.listed:
             name = operation.name.split(".")[1 if "." in operation.name else 0]
             count = used[name] = used.get(name, -1) + 1
-            self._operations.append(f"{name}_{count}" if count else name)
+            self.operations.append(f"{name}_{count}" if count else name)
         gradients = {
             taken.producer.number
             for operation in found.listed
@@ -110,17 +105,13 @@ class _Names:
         }
         self._is_one = gradients <= {0}
 
-    def of_operation(self, i: int) -> str:
-        """The name of an operation."""
-        return self._operations[i]
-
     def of(self, producer: Producer) -> str:
         """Return the name of a tensor."""
         if producer.kind == "gradient":
             return "grad_output" if self._is_one else f"grad_output[{producer.number}]"
         if producer.kind == "held":
             return self._found.names.get(producer.number) or f"tensor_{producer.number}"
-        name = self._operations[producer.number]
+        name = self.operations[producer.number]
         several = 1 < len(self._found.listed[producer.number].outputs) > producer.part
         return f"{name}[{producer.part}]" if several else name
 
@@ -150,7 +141,7 @@ def _call(names: _Names, i: int, operation: Operation, carries: bool) -> Inner:
             "is_leaf": False,
             "outputs": outputs,
             "no_grad_inputs": [],
-            "fx_name": names.of_operation(i),
+            "fx_name": names.operations[i],
             "called": written,
             "numbers": [],
             "source": None,

@@ -153,12 +153,8 @@ def _frame_around(frame: Frame) -> Frame | None:
 
 def inputs_of(frame: Any) -> list[torch.Tensor]:
     """Return the tensors that a part itself keeps for recomputation."""
-    found = []
-    for packed in _inputs(frame):
-        kept = packed.data if getattr(packed, "unpack_hook", None) is None else None
-        if isinstance(kept, torch.Tensor):
-            found.append(kept)
-    return found
+    plain = (each for each in _inputs(frame) if getattr(each, "unpack_hook", None) is None)
+    return [each.data for each in plain if isinstance(each.data, torch.Tensor)]
 
 
 def _inputs(frame: Any) -> list[Any]:

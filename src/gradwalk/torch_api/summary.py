@@ -134,7 +134,7 @@ _STATISTICS = ("min", "max", "mean", "norm", "nan", "inf", "zeros", "note")
 
 _MOST_HELD = 2**28  # bytes of the tensors whose summaries are remembered
 
-_LARGEST_UNPACKED = 16 * PART  # quantised or sparse numbers that are copied to be looked at
+_LARGEST_UNPACKED = 16 * PART  # sparse numbers that are copied to be looked at
 
 
 def summarise(tensor: torch.Tensor) -> TensorSummary:
@@ -291,12 +291,6 @@ def _fill(summary: TensorSummary, tensor: torch.Tensor) -> None:
     if tensor.is_nested:
         _fill_nested(summary, tensor)
         return
-    if tensor.is_quantized:
-        if tensor.numel() > _LARGEST_UNPACKED:
-            summary["note"] = "A quantised tensor, too large to be dequantised only to look at it."
-            return
-        summary["note"] = "A quantised tensor; the values are dequantised."
-        tensor = tensor.dequantize()
     if tensor.layout is not torch.strided:
         kind = str(tensor.layout).removeprefix("torch.")
         if tensor.numel() > PART:

@@ -123,8 +123,6 @@ def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tenso
             tensors[key] = other
     found: dict[int, torch.Tensor] = {}
     for tensor in tensors.values():
-        if tensor.requires_grad:
-            storage = storage_of(tensor)
-            if storage is not None:
-                found.setdefault(storage, tensor)
+        if tensor.requires_grad and (storage := storage_of(tensor)) is not None:
+            found.setdefault(storage, tensor)
     return found

@@ -30,7 +30,7 @@ from ..sources.graph_source import Snapshot
 from ..torch_api.compiled import refuse_while_compiling
 from ..torch_api.modes import grad_mode_kept, unseen
 from .controllers import Controller, State, Subject, Turn
-from .traits import Constants, Cursor, Direction, OwnNames, Selected, reacts
+from .traits import Constants, Cursor, Direction, OwnNames, reacts
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -48,7 +48,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
     NotImplementedError here.
     """
 
-    selected = Selected(None, allow_none=True).tag(sync=True)
+    selected = Cursor(None, allow_none=True).tag(sync=True)
     cursor = Cursor(0).tag(sync=True)
     direction = Direction("down").tag(sync=True)
     constants = Constants(True).tag(sync=True)

@@ -106,12 +106,6 @@ class Cursor(traitlets.Any):
         super().set(obj, value)
 
 
-class Selected(Cursor):
-    """A node of the graph that is shown, or None; a controller or the widget checks it."""
-
-    allow_none = True
-
-
 class Direction(traitlets.Any):
     """One of `DIRECTION_CHOICES`."""
 
