@@ -90,7 +90,7 @@ class StoredGrads:
     def held(self) -> list[HeldModel]:
         """The current gradients of the leaves that have one."""
         with unseen(), torch.no_grad():
-            found = _few(dict(self._readable([*self._small, *self._large[:_MOST]])))
+            found = few_of_each(dict(self._readable([*self._small, *self._large[:_MOST]])))
         return [{**few, "node": node} for node, few in found.items()]
 
     def changed(self) -> dict[int, torch.Tensor | None]:
@@ -135,7 +135,7 @@ class StoredGrads:
 
 
 def _models(held: Mapping[int, _Held]) -> dict[int, FewModel]:
-    known = _few({n: grad for n, one in held.items() if (grad := one.values()) is not None})
+    known = few_of_each({n: grad for n, one in held.items() if (grad := one.values()) is not None})
     return {
         node: known.get(node)
         or {"values": None, "norm": None if one.norm is None else json_number(float(one.norm))}
@@ -143,7 +143,8 @@ def _models(held: Mapping[int, _Held]) -> dict[int, FewModel]:
     }
 
 
-def _few(grads: Mapping[int, torch.Tensor]) -> dict[int, FewModel]:
+def few_of_each(grads: Mapping[int, torch.Tensor]) -> dict[int, FewModel]:
+    """Return the norm, and the values of a small tensor, of each."""
     with unseen(), torch.no_grad():
         return few_of({node: KeptGradient(grad) for node, grad in grads.items()})
 
