@@ -85,7 +85,7 @@ def work(rank):
         # The input of the model needs no grad, so there is no node for what comes first.
         assert len(reducing) == (0 if is_whole else 1), reducing
         for about in reducing:
-            assert f"the gradients of 2.weight, 2.bias over {{world}} ranks" in about, about
+            assert f"the gradients of 2.weight and 2.bias over {{world}} ranks" in about, about
         abouts = [d["about"] for d in details if d["kind"] == "leaf"]
         # FSDP2 keeps the outermost module gathered between forward and backward.
         again = "" if is_whole else ", and again for backward"

@@ -215,7 +215,7 @@ def test_a_quiz_says_what_it_can_ask_about():
     loss = y * y
     widget = GraphWidget(loss)
     with pytest.raises(
-        ValueError, match=r"given W, which is none whose gradient .* about loss, y\.$"
+        ValueError, match=r"given W, which is none whose gradient .* about loss and y\.$"
     ):
         widget.quiz("grad", nodes=["W"])
     widget.quiz("grad", nodes=["y"])

@@ -178,7 +178,7 @@ def work(rank):
     widget = GraphWidget(loss)
     reducing = [d for d in look(widget) if d["op"].startswith("RegisterPostBackward")]
     assert len(reducing) == 1  # the first layer's input needs no grad
-    assert "the gradients of 2.weight, 2.bias over 2 ranks" in reducing[0]["about"], reducing
+    assert "the gradients of 2.weight and 2.bias over 2 ranks" in reducing[0]["about"], reducing
     found = looked_at(net, rank // 2, 0)
     for name, parameter in net.named_parameters():
         about = found["net." + name]["about"]
