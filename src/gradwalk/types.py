@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, Union, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, TypeVar, Union, runtime_checkable
 
 import torch
 from torch import nn
@@ -11,8 +11,7 @@ from torch.autograd.graph import GradientEdge, Node
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-if TYPE_CHECKING:
-    import networkx as nx
+from .lazily import nx
 
 Outputs: TypeAlias = Union[  # noqa: UP007  it names itself
     torch.Tensor, GradientEdge, Node, Sequence["Outputs"], Mapping[str, "Outputs"]

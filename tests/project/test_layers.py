@@ -18,6 +18,7 @@ pytestmark = pytest.mark.one_python
 ROOT = Path(gradwalk.__file__).parent
 
 LAYERS = (
+    "lazily",
     "english",
     "amounts",
     "result",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch.autograd.graph import Node
@@ -14,6 +14,7 @@ from ..english import join_words
 from ..graph.adjacency import distances
 from ..graph.capture import Capture
 from ..graph.labels import described
+from ..lazily import nx
 from ..schema.backward import MarkModel
 from ..torch_api.nodes import leaf_tensor, sequence_nr
 from ..torch_api.reading import everywhere, finite, has_hooks
@@ -21,9 +22,6 @@ from ..torch_api.saved_tensors import read_saved
 from ..torch_api.summary import summarise
 from .kept_gradients import KeptGradient, norms
 from .recorded_run import RecordedRun
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: RecordedRun) -> int | None:

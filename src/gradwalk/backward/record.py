@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..graph.arguments import read_int
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names, caller_names
 from ..graph.outputs import read_outputs
+from ..lazily import nx
 from ..result import make, returned_by
 from ..torch_api.modes import grad_mode_kept
 from ..tracing.annotate import watched
@@ -23,9 +24,6 @@ from .recorded_pass import (
     refuse_within_backward,
 )
 from .run_backward import IF_POSSIBLE, run_backward
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 @returned_by("record(loss)")

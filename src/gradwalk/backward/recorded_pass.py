@@ -9,7 +9,7 @@ import math
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch.autograd.graph import Node
@@ -17,6 +17,7 @@ from torch.autograd.graph import Node
 from ..graph.adjacency import attributes, predecessors
 from ..graph.arguments import find_node, read_int
 from ..graph.capture import Capture
+from ..lazily import nx
 from ..result import make, returned_by
 from ..schema.backward import MarkModel, StepModel
 from ..schema.values import NodeState
@@ -26,9 +27,6 @@ from ..torch_api.reading import is_plain, why_unreadable
 from .failures import marks
 from .kept_gradients import KeptGradient
 from .recorded_run import RecordedRun
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 @returned_by("record(loss)")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -14,11 +13,9 @@ from ..backward.recorded_run import RecordedRun
 from ..graph.adjacency import walk
 from ..graph.capture import Capture
 from ..graph.labels import is_pass_through
+from ..lazily import nx
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 @dataclass(frozen=True)

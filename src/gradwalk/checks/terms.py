@@ -6,21 +6,18 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..backward.kept_gradients import KeptGradient, norms
 from ..backward.recorded_run import RecordedRun
 from ..explain.constants_and_cuts import words_of
 from ..explain.zero_derivatives import FLAT
 from ..graph.adjacency import predecessors, successors, walk
+from ..lazily import nx
 from ..result import make
 from ..tracing.cuts import Constant, Cut
 from ..tracing.operands import NO_DERIVATIVE
 from .context import CheckContext
 from .finding import Finding
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _DOMINATES = 1e3  # times as large as what another term adds to the same gradients
 _MOST_COMPARED = 16  # terms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import traitlets
@@ -17,6 +17,7 @@ from ..checks.run_checks import Limits
 from ..graph.adjacency import attributes
 from ..graph.arguments import read_int
 from ..graph.names import Names, caller_names
+from ..lazily import nx
 from ..schema.comparison import (
     CompiledModel,
     ErrorsModel,
@@ -39,9 +40,6 @@ from .difference import compiled_model, difference, united_graph
 from .inputs import read_graphs
 from .leaf_table import LeafColumn, rows_shown, table_model
 from .linked_passes import LinkedPasses
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 MemberPlaces = dict[str, dict[int, int]]  # label -> node of that graph -> its place in ``members``
 

@@ -6,19 +6,17 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..english import plural, with_counts
 from ..graph.adjacency import attributes
 from ..graph.labels import label as node_label
+from ..lazily import nx
 from ..matching.alignment import uncrossed
 from ..matching.match import Counterparts, match
 from ..plugins import Hook
 from ..schema.comparison import CompiledModel, CompiledOperationModel
 from ..sources.graph_source import GraphSource
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _How = Literal["one", "several", "dropped", "unknown"]
 
@@ -161,8 +159,6 @@ def difference(
         >>> [(row["name"], row["graphs"]["cut"]["present"]) for row in found["leaves"]]
         [('w', True), ('x', False)]
     """
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     reference, *others = graphs
     first = graphs[reference]
     united = nx.DiGraph()
@@ -219,8 +215,6 @@ def united_graph(
 
     ``places``: label -> node -> its node in the result.
     """
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     united = nx.MultiDiGraph()
     united.add_nodes_from(sorted({place for own in places.values() for place in own.values()}))
     for label, graph in graphs.items():
@@ -294,8 +288,6 @@ def _lay_on(united: nx.DiGraph, graph: nx.MultiDiGraph, ids: Mapping[int, int]) 
 
 
 def _producers(graph: nx.DiGraph) -> dict[int, list[int]]:
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     order = reversed(list(nx.topological_sort(graph)))
     return {node: list(graph.successors(node)) for node in order}
 

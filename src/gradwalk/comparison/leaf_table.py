@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..backward.kept_gradients import KeptGradient
 from ..backward.leaf_grads import GradTimeline
 from ..graph.labels import label
+from ..lazily import nx
 from ..schema.backward import FewModel
 from ..schema.comparison import LeafCellModel, LeafRowModel, LeafTableModel
 from ..sources.graph_model import as_kept, few_of
 from ..sources.graph_source import GraphSource
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 BeforeAndNow = tuple[FewModel | None, FewModel | None]
 

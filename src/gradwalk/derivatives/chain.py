@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.autograd.graph import Node
@@ -14,6 +14,7 @@ from ..backward.recorded_pass import seeds
 from ..backward.recorded_run import RecordedRun
 from ..graph.adjacency import MOST_COUNTED, PathCounts, count_paths, predecessors
 from ..graph.capture import Capture
+from ..lazily import nx
 from ..schema.details import ChainModel, FactorModel, FormulaModel, PathModel
 from ..torch_api.nodes import node_class, outputs_metadata
 from ..torch_api.reading import one_number, why_unreadable
@@ -21,9 +22,6 @@ from ..torch_api.saved_tensors import read_saved
 from ..torch_api.signatures import signature
 from ..torch_api.summary import plain_values
 from .formulas import formulas
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 MOST_PATHS = 8  # paths that are shown; further ones are counted
 

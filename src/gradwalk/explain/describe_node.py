@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
@@ -12,6 +12,7 @@ from ..backward.recorded_run import RecordedRun
 from ..backward.run_backward import missing_gradient
 from ..english import join_words, list_some, plural
 from ..graph.capture import Capture
+from ..lazily import nx
 from ..schema.values import NodeState
 from ..torch_api.compiled import (
     CannotOpenError,
@@ -36,9 +37,6 @@ from ..torch_api.signatures import signature
 from ..tracing.annotate import Annotated
 from ..tracing.double_backward import Derivative
 from .constants_and_cuts import at_line
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _MOST_NAMED = 6  # parameters of a group
 

@@ -12,6 +12,7 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..graph.labels import is_pass_through
+from ..lazily import nx
 from ..torch_api.nodes import keeps_tensors, node_class, op_name
 from ..torch_api.reading import PART, everywhere, why_unreadable
 from ..torch_api.saved_tensors import plain_value, read_saved
@@ -293,8 +294,6 @@ class Blocks:
 
 def blocks_before(captured: Capture, target: int) -> Blocks:
     """Find why only zeros can arrive at a node."""
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     reached, stopped, unknown = _walk(captured, nx.ancestors(captured.graph, target) | {target})
     found: dict[int, Block] = {}
     for block, _ in stopped if target not in reached else ():

@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ..graph.adjacency import collector_paused
 from ..graph.arguments import MOST_NODES, read_int, read_most
+from ..lazily import nx
 from ..plugins import Hook
 from ..schema.file_format import MOST_BYTES, split_graphs, unpack
 from ..sources.graph_source import Snapshot
@@ -18,9 +19,6 @@ from ..sources.saved_graph import SavedGraph
 from . import pictures
 from .disk import read_file
 from .text import size_of
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 OPENERS: Hook[
     Callable[[list[tuple[bytes, str]], int | None, int | None], tuple[SavedGraph, list[str]]]

@@ -15,8 +15,9 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
+from ..lazily import nx
 from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_to_data
 from ..schema.json_values import escaped, well_formed
@@ -25,9 +26,6 @@ from . import svg_engine as still
 from .disk import read_path, write_file
 from .html import page, page_of_several, shared_script, write_shared_script
 from .plain_dot import dot_text
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 Theme = Literal["light", "dark", "auto"]
 THEMES = ("light", "dark", "auto")

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from ..lazily import nx
 from ..schema.json_values import well_formed
 from ..sources.read_source import capture
 from ..types import Outputs
 
 if TYPE_CHECKING:
-    import networkx as nx
     from tensorboard.compat.proto.attr_value_pb2 import AttrValue
     from tensorboard.compat.proto.graph_pb2 import GraphDef
     from tensorboard.compat.proto.node_def_pb2 import NodeDef
@@ -91,8 +91,6 @@ def to_tensorboard(
 
 
 def _is_graph(outputs: tuple[Any, ...]) -> TypeGuard[tuple[nx.MultiDiGraph]]:
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     return len(outputs) == 1 and isinstance(outputs[0], nx.MultiDiGraph)
 
 

@@ -6,14 +6,11 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import networkx as nx
-
+from typing import Any
 
 from ..english import plural
 from ..graph.labels import short_value
+from ..lazily import nx
 from ..schema.graph import GraphModel
 from ..schema.values import Values
 

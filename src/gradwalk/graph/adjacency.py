@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import networkx as nx
-
+from ..lazily import nx
 
 Neighbours = dict[int, dict[int, dict[int, dict[str, Any]]]]
 """Node -> neighbour -> key of the edge -> its attributes."""
@@ -28,8 +26,6 @@ def copied(
     graph: nx.MultiDiGraph, more: Callable[[int], Mapping[str, Any]], edges: dict[str, Any]
 ) -> nx.MultiDiGraph:
     """Copy a graph, with more attributes of each node and of every edge."""
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     made = nx.MultiDiGraph(**graph.graph)
     nodes, following, before = attributes(made), successors(made), predecessors(made)
     for node, data in attributes(graph).items():

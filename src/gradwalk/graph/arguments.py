@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..english import nearest
-
-if TYPE_CHECKING:
-    import networkx as nx
+from ..lazily import nx
 
 MOST_NODES = 200_000  # the most nodes that are drawn by default
 

@@ -8,11 +8,12 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
+from ..lazily import nx
 from ..torch_api.modes import transforms_around, unseen, without_function_subclasses
 from ..torch_api.nodes import (
     AccumulateGrad,
@@ -31,10 +32,6 @@ from .adjacency import predecessors as predecessors_of
 from .adjacency import successors as successors_of
 from .names import Names
 from .outputs import Output
-
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 OutputKey = tuple[int, int]  # the id of a node, and the number of one of its outputs
 EdgeKey = tuple[int, int]  # the id of a consumer, and the number of one of its arguments
@@ -74,8 +71,6 @@ def _described(
     names: dict[OutputKey, str],
     roots: list[OutputKey],
 ) -> nx.MultiDiGraph:
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     graph = nx.MultiDiGraph()
     _describe_all(graph, ids, following)
     by_node: dict[int, dict[int, str]] = {}

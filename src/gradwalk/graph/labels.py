@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import networkx as nx
-
+from ..lazily import nx
 
 _MOST = 28  # characters
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.autograd.graph import Node
 
 from ..english import plural
+from ..lazily import nx
 from ..torch_api.compiled import calls_in
 from ..torch_api.nodes import COMPILED, custom_function, is_of_torch, node_class, saved_names
 from ..torch_api.saved_tensors import plain_value
 from .adjacency import attributes, predecessors, successors
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _SIGNS = {
     "add": "+",

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
+from ..lazily import nx
+
 Producers = Mapping[int, Sequence[int]]
 
 
@@ -80,8 +82,6 @@ def longest_rising(values: Sequence[int]) -> list[int]:
 
 def uncrossed(left: Producers, right: Producers, pairs: Mapping[int, int]) -> dict[int, int]:
     """Drop pairs until two graphs, given by producers and merged at the pairs, have no cycle."""
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     left_of = {other: node for node, other in pairs.items()}
     both = nx.DiGraph()  # a pair has the left node's number, a single right node has ~number
     both.add_edges_from((node, target) for node, targets in left.items() for target in targets)

@@ -31,15 +31,13 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from ..lazily import nx
 from ..torch_api.signatures import signature
 from .alignment import align, integers, longest_rising, uncrossed
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _DECORATION = re.compile(
     r"^native|legit(functional|notraining)?$|withindices$|forward$|(?<=[a-z])[123]d$"
@@ -254,9 +252,6 @@ def _forward_order(graph: nx.MultiDiGraph) -> list[int]:
     return order
 
 
-if TYPE_CHECKING:
-    import networkx as nx
-
 _MOST_CELLS = 30_000_000
 """The largest alignment table: it takes about a second, and a byte per cell."""
 
@@ -376,8 +371,6 @@ def _closed(side: Side) -> set[int]:
     A block is such a subgraph. The first operations of the next block are not, because a residual
     connection bypasses them; they also look like those of other blocks.
     """
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     # In a static graph, a node that nothing uses is a start, too.
     starts = [node for node in side.order if side.roots[node] or not side.users[node]]
     graph = nx.DiGraph((-1, node) for node in starts)

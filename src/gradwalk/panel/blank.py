@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from ..lazily import nx
 from ..schema.details import DetailsModel
 from ..schema.validate import fill_in
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -> DetailsModel:

@@ -6,7 +6,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch.autograd.graph import Node
@@ -22,6 +22,7 @@ from ..explain.constants_and_cuts import about_constant, about_cut, about_outsid
 from ..explain.loss_graph import graph_of
 from ..graph.guarded import Guarded
 from ..graph.labels import label
+from ..lazily import nx
 from ..plugins import Hook
 from ..schema.details import (
     ConstantModel,
@@ -58,9 +59,6 @@ from .neighbours import (
     passed_on,
 )
 from .value import value_model, with_origin
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _MOST_LINES = 60
 

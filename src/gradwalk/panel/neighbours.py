@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,6 +12,7 @@ from ..backward.recorded_pass import RecordedPass, StepContribution, contributio
 from ..backward.recorded_run import RecordedRun, Step
 from ..graph.adjacency import predecessors
 from ..graph.labels import label
+from ..lazily import nx
 from ..schema.details import (
     ConsumerModel,
     ContributionModel,
@@ -22,10 +22,6 @@ from ..schema.details import (
 )
 from ..torch_api.reading import same_numbers
 from ..torch_api.summary import Summarise, summarise
-
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 MOST_LISTED = 100
 """Most entries of each list: inputs, outputs, consumers, contributions to a gradient."""

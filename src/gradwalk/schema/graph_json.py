@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..lazily import nx
 from .graph import DtypesModel, EdgeModel, GraphModel, NodeModel
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _OF_CALLS = ("inside", "recomputed")
 
@@ -46,8 +44,6 @@ def graph_to_data(graph: nx.MultiDiGraph) -> dict[str, Any]:
 
 def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
     """Undo `graph_to_data`; shapes and roots are tuples again, other lists stay lists."""
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     graph = nx.MultiDiGraph()
     graph.graph.update(data["graph"])
     graph.graph["roots"] = [tuple(root) for root in data["graph"]["roots"]]

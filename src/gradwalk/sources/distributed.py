@@ -9,7 +9,7 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -18,6 +18,7 @@ from ..backward.recorded_run import RecordedRun
 from ..explain import describe_node as why
 from ..explain.describe_node import about_bucket, about_sharded
 from ..graph.names import Names
+from ..lazily import nx
 from ..panel.details import line_model
 from ..schema.backward import RunModel
 from ..schema.details import DetailsModel, RankGradModel, TensorSummary
@@ -29,10 +30,6 @@ from ..torch_api.reading import own_part, simulated_parts, why_unreadable
 from ..torch_api.summary import Summarise, summarise
 from ..tracing.annotate import Annotated
 from ..tracing.source_line import Branches, SourceLine
-
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 Parallel = Literal["DDP", "FSDP2"]  # what reduces the gradient of a leaf
 

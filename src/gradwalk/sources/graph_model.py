@@ -14,6 +14,7 @@ from ..backward.recorded_run import RecordedRun
 from ..graph.adjacency import attributes, edge_count, predecessors, successors
 from ..graph.labels import label
 from ..graph.symbols import node_symbols
+from ..lazily import nx
 from ..schema.backward import FewModel, HeldModel, RunModel, StateModel
 from ..schema.graph import (
     CheckpointModel,
@@ -29,7 +30,6 @@ from ..schema.values import Values
 from ..torch_api.summary import plain_values
 
 if TYPE_CHECKING:
-    import networkx as nx
     from torch.autograd.graph import Node
 
 FEW = 6  # most numbers of a gradient that fit into a picture

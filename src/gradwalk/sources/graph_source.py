@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from ..lazily import nx
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel
 from ..schema.findings import FindingModel, MemoryModel
@@ -15,7 +16,6 @@ from ..schema.graph import GraphModel, OverlayModel
 from ..schema.ranks import RankModel
 
 if TYPE_CHECKING:
-    import networkx as nx
     import torch
 
     from ..backward.leaf_grads import LeafGrads

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..graph.adjacency import attributes, copied, successors
+from ..lazily import nx
 from ..schema.values import Values
 
 if TYPE_CHECKING:
-    import networkx as nx
-
     from ..backward.kept_gradients import KeptGradient
     from ..backward.recorded_run import Step
     from ..graph.capture import Capture
@@ -98,8 +97,6 @@ def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:
 
 def _with_room(captured: Annotated, moved: int) -> nx.MultiDiGraph:
     """Copy the drawn graph, with free ids for calls after the autograd nodes."""
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     first = len(captured.nodes)
     drawn = copied(captured.drawn, lambda _: {}, {})
     for following in successors(drawn).values():

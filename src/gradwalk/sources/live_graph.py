@@ -7,7 +7,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -26,6 +26,7 @@ from ..graph.adjacency import predecessors, successors
 from ..graph.arguments import find_node
 from ..graph.guarded import could_not
 from ..graph.names import Names
+from ..lazily import nx
 from ..panel.blank import blank_details
 from ..panel.details import DetailsReader, details, line_model
 from ..panel.neighbours import MOST_LISTED, consumer_model, input_model, outputs_of
@@ -48,9 +49,6 @@ from .live_drawing import LiveDrawing
 from .live_passes import LivePasses
 from .open_nodes import InnerNode, Opening
 from .saved_graph import replayed
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 def inside_details(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..backward.function_calls import is_recorded
 from ..backward.kept_gradients import DEFAULT_BUDGET
@@ -13,6 +13,7 @@ from ..graph.adjacency import collector_paused
 from ..graph.capture import capture_nodes
 from ..graph.names import Names, read_names
 from ..graph.outputs import read_given
+from ..lazily import nx
 from ..static.capture_static import capture_static
 from ..torch_api.compiled import CannotOpenError
 from ..torch_api.modes import grad_mode_kept, unseen
@@ -26,9 +27,6 @@ from .live_graph import LiveGraph
 from .open_nodes import opened_by
 from .recorded_calls import recorded_inside
 from .static_graph import StaticGraph
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 @grad_mode_kept

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ..checks.finding import Finding, findings_from
 from ..graph.arguments import find_node
+from ..lazily import nx
 from ..panel.blank import blank_details
 from ..schema.backward import RunModel, StateModel, StepModel, TransportModel
 from ..schema.details import DetailsModel, StageModel
@@ -15,10 +16,6 @@ from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_from_data, with_drawn
 from .graph_source import ReadOnlySource
 from .inner_graph import tied
-
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 NO_LIVE_GRAPH = (
     "This graph was opened from a file, so its autograd nodes are not here and backward cannot run."
@@ -129,8 +126,6 @@ def _of_shown_rank(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
 
 def _autograd_part(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
     """The graph as it was captured, without what is known beyond it."""
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     graph = nx.MultiDiGraph(**drawn.graph)
     static = drawn.graph.get("static", False)
     for node, data in drawn.nodes(data=True):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..english import plural
 from ..graph.arguments import find_node
+from ..lazily import nx
 from ..panel.blank import blank_details
 from ..panel.details import line_model
 from ..panel.neighbours import consumers_of, inputs_of, outputs_of
@@ -23,9 +24,6 @@ from .graph_source import ReadOnlySource
 from .saved_graph import no_backward
 
 _HELD = "The tensor that the program holds."
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 class StaticGraph(ReadOnlySource):

@@ -5,20 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ..graph.labels import label
+from ..lazily import nx
 from ..tracing.source_line import SourceLine
 from ..types import Program
 from .control_flow import enter
 from .fx_graph import capture_program, held_by, source_line
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 @dataclass(frozen=True)

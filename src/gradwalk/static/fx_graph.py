@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -17,14 +17,11 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.operator_schemas import get_signature_for_torch_op
 from torch.fx.passes.shape_prop import TensorMetadata
 
+from ..lazily import nx
 from ..torch_api.signatures import Operator, declared_arguments
 from ..tracing.source_line import SourceLine, is_library
 from ..types import Program
 from .control_flow import Entered
-
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)(?:\n[ \t]+(?!File ")(.*))?')
 
@@ -222,8 +219,6 @@ def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph
         if described[node]["kind"] == "constant":
             described[node]["kind"] = "leaf"
     ordered = sorted(described, key=lambda node: described[node]["kind"] == "constant")  # stable
-    import networkx as nx  # noqa: PLC0415  slow to import
-
     ids = {node: i for i, node in enumerate(ordered)}
     graph = nx.MultiDiGraph(
         roots=[(ids[node], 0) for node in roots],

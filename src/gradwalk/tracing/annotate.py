@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 from ..graph.capture import Capture
 from ..graph.names import Names
+from ..lazily import nx
 from ..torch_api.checkpoints import parts_in
 from .annotations import Annotation, annotations_in
 from .checkpoint_regions import Region, find_regions, innermost
@@ -20,9 +20,6 @@ from .double_backward import Derivative, derivatives_in
 from .extra_nodes import Extra, with_extras
 from .module_roots import ModuleRoots
 from .records import records_in
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
@@ -14,6 +14,7 @@ from ..graph.adjacency import collector_paused, copied
 from ..graph.capture import Capture, as_text, is_plain_shape
 from ..graph.labels import short_value
 from ..graph.names import Names
+from ..lazily import nx
 from ..torch_api.nodes import Edge, op_name, sequence_nr
 from .annotations import Annotation
 from .constant_operands import ConstantOperand
@@ -21,9 +22,6 @@ from .cuts import ALIAS, Constant, Cut, how_made
 from .module_path import TensorRef
 from .records import find_source
 from .source_line import SourceLine
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 class Extra(NamedTuple):

@@ -14,7 +14,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anywidget
 import traitlets
@@ -25,16 +25,13 @@ from ..export import pictures
 from ..graph.guarded import Guarded, could_not
 from ..hosts.event_loop import IdleCallback, MainThread, is_heard
 from ..hosts.this_host import this_host
+from ..lazily import nx
 from ..schema.json_values import well_formed
 from ..sources.graph_source import Snapshot
 from ..torch_api.compiled import refuse_while_compiling
 from ..torch_api.modes import grad_mode_kept, unseen
 from .controllers import Controller, State, Subject, Turn
 from .traits import Constants, Cursor, Direction, OwnNames, reacts
-
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 _T = TypeVar("_T", bound=Subject)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from ..english import list_some, plural, with_counts
+from ..lazily import nx
 from ..matching.match import match
 from ..schema.graph import GraphModel, NodeModel
 from ..schema.updates import ChangeModel, UpdateModel
 from ..schema.values import JsonNumber, Values
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 MOST_MATCHED = 5_000
 """A graph of more nodes is not matched with another: it takes longer than anybody waits for."""

@@ -7,7 +7,7 @@ handles it; another graph, a pass and a change of a trait go to all of them, in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import traitlets
@@ -23,6 +23,7 @@ from ..export.text import size_of
 from ..graph.adjacency import collector_paused
 from ..graph.arguments import MOST_NODES, find_node, read_int, read_most
 from ..graph.names import caller_names
+from ..lazily import nx
 from ..plugins import Hook
 from ..schema.details import DetailsModel
 from ..sources.diagnose import read_optimizers
@@ -50,9 +51,6 @@ from .graph_traits import GraphTraits
 from .inner_steps import InnerController
 from .overlay_controller import OverlayController
 from .traits import Direction
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 CONTROLLERS: Hook[Callable[[GraphTraits], Controller[Any]]] = Hook()
 """What makes the controllers of features."""

@@ -14,18 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...graph.adjacency import Neighbours, attributes, predecessors, successors
+from ...lazily import nx
 from ...matching.alignment import align, integers, longest_rising
 from ...matching.match import Counterpart, Counterparts, called
 from ...torch_api.signatures import signature
-
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 Shape = tuple[Any, ...]
 

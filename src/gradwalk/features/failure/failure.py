@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any, NoReturn
 
-import networkx as nx
 import torch
 
 from ...english import join_words
 from ...graph.capture import capture_nodes
 from ...graph.names import Names, read_names
 from ...graph.outputs import read_outputs
+from ...lazily import nx
 from ...result import make, returned_by
 from ...schema.backward import RunModel, TransportModel
 from ...schema.details import DetailsModel, SourceModel

@@ -6,10 +6,10 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-import networkx as nx
 import torch
 
 from ...graph.adjacency import predecessors, successors
+from ...lazily import nx
 from ...matching.match import match, read_side
 from ...torch_api.reading import tolerances
 from ...torch_api.saved_tensors import read_saved

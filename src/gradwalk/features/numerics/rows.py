@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 
 from ...english import list_some, plural
 from ...graph.labels import label
+from ...lazily import nx
 from ...result import make, replaced, returned_by
 from ...schema.comparison import ErrorModel, ErrorsModel, ErrorSourceModel
 from ...schema.json_values import json_number
@@ -22,10 +23,6 @@ from .aligned import Aligned, Distances, describe_difference, differing
 from .known_numbers import RunNumbers
 from .own_error import OwnError
 from .tensor_distance import Compared, Number, TensorDistance, tensor_distance
-
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 Tolerance = tuple[float, float]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ...graph.labels import PLUMBING
+from ...lazily import nx
 from ...matching.match import match
 from ...schema.details import StageModel
 from ...schema.file_format import SavedEdge, SavedGraphModel
@@ -17,9 +18,6 @@ from ...schema.validate import renumbered
 from ...sources.graph_model import modules_model
 from ...sources.saved_graph import SavedGraph, details_at
 from .stage_graphs import dtypes_model, dtypes_of, finding_at
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _Each = TypeVar("_Each")
 
@@ -47,8 +45,6 @@ class United:
         Each is matched with what is there already, so the whole has no cycle, and what several of
         them have is there once.
         """
-        import networkx as nx  # noqa: PLC0415  slow to import
-
         self._graphs, self._ranks = graphs, ranks
         self._received: list[int] = []
         self._whole = nx.MultiDiGraph(roots=[])
