@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..lazily import nx
+if TYPE_CHECKING:
+    from ..lazily import nx
+
 
 _MOST = 28  # characters
 
