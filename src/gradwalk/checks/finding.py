@@ -47,14 +47,9 @@ def finding_models(findings: Iterable[Finding]) -> list[FindingModel]:
 
 def findings_from(models: Iterable[FindingModel]) -> list[Finding]:
     """The findings that were made into plain JSON values."""
-    return [
-        make(
-            Finding,
-            model["kind"],
-            model["severity"],
-            model["nodes"],
-            model["message"],
-            {number["name"]: float(number["value"]) for number in model["numbers"]},
-        )
-        for model in models
-    ]
+    found = []
+    for model in models:
+        numbers = {number["name"]: float(number["value"]) for number in model["numbers"]}
+        about = model["nodes"], model["message"], numbers
+        found.append(make(Finding, model["kind"], model["severity"], *about))
+    return found

@@ -56,11 +56,9 @@ _AVERAGES = frozenset(
 
 def _made_by(op: str, saved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """NaN or Inf that an operation made, by what it took; and how."""
-    yield from (
-        (word, how.format_map(saved))
-        for name, test, word, how in _MADE_BY.get(op, ())
-        if _any(saved[name], partial(test, saved))
-    )
+    for name, test, word, how in _MADE_BY.get(op, ()):
+        if _any(saved[name], partial(test, saved)):
+            yield word, how.format_map(saved)
     if op in _AVERAGES and saved.get("reduction", 1) == 1:
         sizes = saved["self"].shape if "self" in saved else saved["self_sym_sizes"]
         if 0 in tuple(sizes):

@@ -86,10 +86,7 @@ def _changed(evidence: CheckContext) -> Iterator[Finding]:
 def _links(
     evidence: CheckContext, changed: Collection[int]
 ) -> Callable[[int, int, int | None], list[int]]:
-    """Return what finds the operations by which a graph reaches behind a change.
-
-    There are such where another operation has saved the same memory after the change.
-    """
+    """Return what finds the operations by which a graph reaches memory saved after a change."""
     captured, data = evidence.captured, evidence.captured.attributes
 
     @functools.cache

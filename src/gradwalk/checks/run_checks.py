@@ -44,12 +44,7 @@ _LEAST_TOLD = 2**20  # bytes held for backward
 
 @dataclass(frozen=True)
 class Limits:
-    """The thresholds of findings, as `diagnose` describes them.
-
-    Raises:
-        TypeError: A threshold is not a number.
-        ValueError: A threshold is out of its range.
-    """
+    """The thresholds of findings, as `diagnose` describes them; raises for what is out of range."""
 
     vanishing: float = 1e-4
     exploding: float = 1e4
@@ -152,12 +147,12 @@ def _depth(evidence: CheckContext, limits: Limits) -> Iterator[Finding]:
         threshold = limits.exploding if grows else limits.vanishing
         near, far = change.near, change.far
         gate = None if grows or not gates else nearest_of(graph, far, gates)
-        by_design = (
-            ""
-            if gate is None
-            else f" In between {evidence.place(gate)} multiplies by a parameter of small numbers, "
-            "as a layer scale is at the start."
-        )
+        by_design = ""
+        if gate is not None:
+            by_design = (
+                f" In between {evidence.place(gate)} multiplies by a parameter of small numbers, "
+                "as a layer scale is at the start."
+            )
         message = (
             f"The gradient {'explodes' if grows else 'vanishes'}: its norm "
             f"{'grows' if grows else 'falls'} from {change.near_norm:.3g} at "
@@ -214,15 +209,11 @@ def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:
         if share < dead:
             continue
         kept = is_margin(evidence.captured, node)
-        margins = (
-            " Its result is only summed, as in a hinge loss whose margins are all kept."
-            if kept
-            else ""
-        )
+        margins = " Its result is only summed, as in a hinge loss whose margins are all kept."
         message = (
             f"{_some(zero, units)} of the ReLU in {evidence.place(node)} "
             f"{'is' if units == 1 else 'are'} zero for every example of this batch ({share:.0%}). "
-            f"No gradient passes {'it' if units == 1 else 'them'}.{margins}"
+            f"No gradient passes {'it' if units == 1 else 'them'}.{margins if kept else ''}"
         )
         numbers: dict[str, float] = {"share": share, "dead units": zero, "units": units}
         nodes = [node]

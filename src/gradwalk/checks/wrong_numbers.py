@@ -175,11 +175,9 @@ def _lost_writes(evidence: CheckContext) -> Iterator[Finding]:
         if not lost:
             continue
         is_added = _adds_to_itself(evidence, node, values[0])
-        remedy = (
-            "To add all of them, use index_put(..., accumulate=True) or index_add()."
-            if is_added
-            else "backward gives all of them a gradient, as if each had been written."
-        )
+        remedy = "backward gives all of them a gradient, as if each had been written."
+        if is_added:
+            remedy = "To add all of them, use index_put(..., accumulate=True) or index_add()."
         message = (
             f"{evidence.place(node)} writes to repeated indices: {lost} of {count} "
             f"values are overwritten by another one. {remedy}"

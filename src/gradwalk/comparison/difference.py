@@ -52,6 +52,14 @@ def compiled_model(
     }
 
 
+_HOW: dict[_How, str] = {
+    "one": "as one call",
+    "several": "as several calls",
+    "dropped": "without any, the gradient goes straight on",
+    "unknown": "without a counterpart that could be found",
+}
+
+
 def _how(each: Mapping[str, Any]) -> _How:
     if each["is_dropped"]:
         return "dropped"
@@ -75,16 +83,7 @@ def _names_of(nodes: list[int], calls: Any) -> str:
 
 def _summary(compiled: Mapping[str, Any], operations: list[CompiledOperationModel]) -> str:
     how = Counter[str](each["how"] for each in operations)
-    parts = [
-        f"{how[kind]:,} {words}"
-        for kind, words in (
-            ("one", "as one call"),
-            ("several", "as several calls"),
-            ("dropped", "without any, the gradient goes straight on"),
-            ("unknown", "without a counterpart that could be found"),
-        )
-        if how[kind]
-    ]
+    parts = [f"{how[kind]:,} {words}" for kind, words in _HOW.items() if how[kind]]
     again = sum(len(each["again"]) for each in operations)
     total = plural(len(operations), "operation")
     sentences = [f"Inside {compiled['in']}: of {total} {', '.join(parts)}."] if parts else []
@@ -211,10 +210,7 @@ def _compared(
 def united_graph(
     graphs: Mapping[str, nx.MultiDiGraph], places: Mapping[str, Mapping[int, int]]
 ) -> nx.MultiDiGraph:
-    """Return all graphs laid on top of each other.
-
-    ``places``: label -> node -> its node in the result.
-    """
+    """Return all graphs laid on each other; ``places``: label -> node -> its node in the result."""
     united = nx.MultiDiGraph()
     united.add_nodes_from(sorted({place for own in places.values() for place in own.values()}))
     for label, graph in graphs.items():

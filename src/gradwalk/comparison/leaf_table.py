@@ -25,10 +25,7 @@ class LeafColumn:
     """The leaves of one graph that the table shows."""
 
     def __init__(self, subject: GraphSource, nodes: Iterable[int | None]) -> None:
-        """Read the current leaves.
-
-        ``nodes``: the leaves; None for one that is in other graphs only.
-        """
+        """Read the current leaves; None in ``nodes`` for one that is in other graphs only."""
         self._subject = subject
         self._nodes = [node for node in nodes if node is not None]
         self._before: dict[int, FewModel | None] = {}

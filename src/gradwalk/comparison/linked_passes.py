@@ -87,11 +87,7 @@ class LinkedPasses:
         subjects: Mapping[str, GraphSource],
         places: Mapping[str, Mapping[int, int]],
     ) -> None:
-        """Link some graphs.
-
-        ``subjects``: label -> graph. ``places``: label -> node of that graph -> its number in all
-        graphs laid on each other.
-        """
+        """Link graphs; ``places``: label -> node of it -> its number in all graphs together."""
         self.subjects = dict(subjects)
         live = [label for label, each in subjects.items() if each.runs_backward]
         self.running = live or list(subjects)
@@ -128,20 +124,16 @@ class LinkedPasses:
         if new:
             self.changed |= new  # a file has its pass from the start
             self._shown = shown
-            self.steps = merge_steps(
-                [
-                    [self._places[label][step["node"]] for step in each.steps]
-                    for label, each in self.subjects.items()
-                ]
-            )
+            ran = [
+                [self._places[label][step["node"]] for step in each.steps]
+                for label, each in self.subjects.items()
+            ]
+            self.steps = merge_steps(ran)
             self._cursors = cursors(self.steps, len(shown))
             self.seek(self._where())
 
     def recorded_steps(self) -> list[RecordedStep]:
-        """Return the merged steps as the first graph that runs each recorded it.
-
-        Nodes are places and steps are merged steps, in contributions, too.
-        """
+        """Return the merged steps as the first graph that runs each recorded it, by place."""
         own: list[list[RecordedStep]] = []
         merged_at: list[list[int]] = [[0] for _ in self.subjects]  # own step -> merged step
         for subject in self.subjects.values():
@@ -221,14 +213,10 @@ class LinkedPasses:
         held = [
             (i, each.cursor)
             for i, each in enumerate(self.subjects.values())
-            if each.grads is not None
-            if each.cursor < len(each.steps) or _stopped(each)
+            if each.grads is not None and (each.cursor < len(each.steps) or _stopped(each))
         ]
-        return max(
-            number
-            for number, places in enumerate(self._cursors)
-            if all(places[i] <= cursor for i, cursor in held)
-        )
+        reached = (all(places[i] <= cursor for i, cursor in held) for places in self._cursors)
+        return max(number for number, is_reached in enumerate(reached) if is_reached)
 
 
 def _about_lent(names: list[str]) -> str:

@@ -31,10 +31,7 @@ _ZERO_AT = {
 
 
 def reason_of(tensor: torch.Tensor, name: str | None, graph: LossGraph | None) -> Reason:
-    """Explain why the ``.grad`` of a tensor is as it is.
-
-    ``graph``: the graph of the loss, with its recorded pass; None when no loss was given.
-    """
+    """Explain why the ``.grad`` of a tensor is as it is; ``graph``: None when no loss was given."""
     asked = Asked(tensor, name)
     has_grad = tensor.is_leaf or tensor.retains_grad  # else torch warns when .grad is read
     grad = tensor.grad if has_grad else None

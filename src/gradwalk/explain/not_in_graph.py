@@ -112,10 +112,7 @@ def _unseen(graph: LossGraph) -> Iterator[UnrecordedSource]:
 
 
 def about_copy(graph: LossGraph, tensor: torch.Tensor, within: str) -> str:
-    """Describe a leaf of the graph that may be a copy of a tensor outside it.
-
-    Returns a sentence after a space; empty if no leaf fits.
-    """
+    """Describe a leaf that may be a copy of a tensor, after a space; empty if no leaf fits."""
     if graph.captured is None:
         return ""
     alike = graph.leaves_like(tensor)
@@ -146,10 +143,7 @@ def about_copy(graph: LossGraph, tensor: torch.Tensor, within: str) -> str:
 
 
 def _apart(leaf: torch.Tensor, tensor: torch.Tensor) -> float | None:
-    """Return the distance of two tensors relative to their spread.
-
-    None if it says nothing, as for constant tensors.
-    """
+    """Return the distance of two tensors relative to their spread; None for constant tensors."""
     count = tensor.numel()
     if not 1 < count <= _MOST_COMPARED:
         return None

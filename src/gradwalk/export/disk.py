@@ -79,10 +79,7 @@ def read_path(path: Any, caller: str) -> Path:
 
 
 def read_file(path: Any, caller: str, most: int | None) -> tuple[bytes, str]:
-    """Read a file.
-
-    ``most``: the largest number of bytes to read; None for no limit.
-    """
+    """Read a file of at most so many bytes; None for no limit."""
     wanted = "Give the name of a file that gradwalk.save() wrote."
     file = _path(path, caller, "the name of a file that gradwalk.save() wrote")
     try:

@@ -21,11 +21,7 @@ class IdleCallback:
     """
 
     def __init__(self, method: Callable[[], None], longest: float = 1.0) -> None:
-        """Store the method.
-
-        ``longest``: after this many seconds the next request calls the method directly, so that it
-        also runs during a long cell.
-        """
+        """Store the method; ``longest``: seconds after which the next request calls it directly."""
         self._method = weakref.WeakMethod(method)
         self._longest = longest
         self._waiting = False  # whether a call is scheduled
@@ -123,9 +119,6 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def is_heard(channel: Any | None) -> bool:
-    """Whether a widget's comm has a front end.
-
-    ``channel``: the comm; None for a closed widget.
-    """
+    """Whether a widget's comm has a front end; ``channel``: the comm, None for a closed widget."""
     dropping = getattr(sys.modules.get("comm"), "DummyComm", None)
     return channel is not None and type(channel) is not dropping

@@ -67,10 +67,7 @@ def boxes_of_regions(
 def _with_modules(
     regions: list[Region], paths: Mapping[int, str], tree: Tree, order: Order
 ) -> list[Region]:
-    """The regions, those whose ends are not known grown to the module that runs again.
-
-    ``paths``: ``id`` of a module -> its namespace.
-    """
+    """Grow regions with unknown ends to the module that runs again; ``paths``: by ``id``."""
     regions = list(regions)
     taken: Counter[int] = Counter(i for region in regions for i in region.nodes)
     for number in reversed(range(len(regions))):  # inner regions first
@@ -119,10 +116,7 @@ class Tree:
     """
 
     def __init__(self, spaces: Mapping[int, str], operations: Collection[int]) -> None:
-        """Begin with all nodes where they are.
-
-        ``spaces``: node id -> namespace.
-        """
+        """Begin with all nodes where they are; ``spaces``: node id -> namespace."""
         self.space: dict[int, str] = {}
         self.moved: set[int] = set()
         self._operations = set(operations)

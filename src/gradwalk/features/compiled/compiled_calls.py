@@ -228,26 +228,19 @@ def compiled_inside(captured: Capture, node: int, max_bytes: int) -> Inside:
     names = names_of_inputs(captured, node)
     inner = {each: _call(each, source, modules.get(each), each in carrying) for each in calls}
     inner |= {each: _held(each, source, backward, names) for each in saved}
+    flows = []
+    for made, part, user, place, argument in taken:
+        tangent = backward.tangents.get(made)
+        start, nr = (inner[made], part) if tangent is None else (tangent, 0)
+        flows.append(Flow(start, nr, inner[user], place, argument))
+    ends = {nr: _made(value)[0] for nr, value in backward.gradients.items()}
     return Inside(
         node,
         [inner[each] for each in calls],
         [inner[each] for each in saved],
-        [
-            Flow(
-                backward.tangents[made] if made in backward.tangents else inner[made],
-                0 if made in backward.tangents else part,
-                inner[user],
-                place,
-                argument,
-            )
-            for made, part, user, place, argument in taken
-        ],
+        flows,
         frozenset(inner[each] for each in calls if each in carrying),
-        {
-            nr: inner[made]
-            for nr, value in backward.gradients.items()
-            if is_call(made := _made(value)[0]) and made in inner
-        },
+        {nr: inner[end] for nr, end in ends.items() if is_call(end) and end in inner},
         {inner[call]: path for call, path in modules.items()},
         classes,
         functools.partial(run_inside, backward, inner, behind, max_bytes),

@@ -57,11 +57,8 @@ class CallFlows:
                         self.came[target].append((source, edge["arg_nr"]))
                     if "via" in edge:
                         self.given.setdefault(target, set()).add(edge["via"])
-        self.adding = {
-            call
-            for call in self.calls
-            if data[call]["op"].startswith("aten.add.") and self._is_from_outside(data, call)
-        }
+        adds = (call for call in self.calls if data[call]["op"].startswith("aten.add."))
+        self.adding = {call for call in adds if self._is_from_outside(data, call)}
         self.key: dict[int, tuple[int, int]] = {
             call: (data[call]["inside"], number)
             for call in self.calls
@@ -100,10 +97,8 @@ class CallFlows:
         """Whether it adds gradients, at least one of which belongs to another operation."""
         came = [source for source, _ in self.came[call]]
         own = data[call]["inside"], data[call].get("seq_nr")
-        others = [
-            each for each in came if (data[each].get("inside"), data[each].get("seq_nr")) != own
-        ]
-        return len(came) == 2 and bool(others)
+        keys = ((data[each].get("inside"), data[each].get("seq_nr")) for each in came)
+        return len(came) == 2 and any(key != own for key in keys)
 
     def sources(self, call: int) -> set[int]:
         """The calls and compiled nodes that give a call its gradients, past what adds them up."""
@@ -241,10 +236,7 @@ def counterparts(
     pairs: Mapping[int, int],
     module_of: Callable[[int], str | None] = lambda _: None,
 ) -> Counterparts:
-    """Find the compiled counterparts of the operations of the uncompiled program.
-
-    ``pairs``: nodes of ``graph`` -> the same node of ``compiled``, as far as both have it.
-    """
+    """Find the compiled counterparts of a program's operations; ``pairs``: nodes that both have."""
     data, inner = attributes(graph), attributes(compiled)
     flows = CallFlows(compiled)
     left = sorted(
@@ -342,22 +334,16 @@ class _Facts:
 def _facts(node: Mapping[str, Any], module: str | None) -> _Facts:
     shapes = {None if each["shape"] is None else tuple(each["shape"]) for each in node["outputs"]}
     known = node.get("namespace")
-    return _Facts(
-        frozenset(shapes),
-        module if known is None else known,
-        node.get("source"),
-        _names(node["op"]),
-    )
+    around = module if known is None else known
+    return _Facts(frozenset(shapes), around, node.get("source"), _names(node["op"]))
 
 
 def _facts_of(data: Mapping[int, Mapping[str, Any]], group: Group) -> _Facts:
     attributes = [data[call] for call in group.calls]
-    return _Facts(
-        frozenset(group.takes),
-        next((each["namespace"] for each in attributes if each["namespace"] is not None), None),
-        next((each["source"] for each in attributes if each.get("source")), None),
-        frozenset(group.names),
-    )
+    modules = (each["namespace"] for each in attributes if each["namespace"] is not None)
+    lines = (each["source"] for each in attributes if each.get("source"))
+    places = next(modules, None), next(lines, None)
+    return _Facts(frozenset(group.takes), *places, frozenset(group.names))
 
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -425,11 +411,9 @@ def _again(data: Mapping[int, Mapping[str, Any]], group: Group) -> list[int]:
     module or line, it is none of this operation's.
     """
     own = data[group.carrying[0]]
-    return [
-        call
-        for call in group.again
-        if all(
-            None in (own.get(key), data[call].get(key)) or own.get(key) == data[call].get(key)
-            for key in ("namespace", "source")
-        )
-    ]
+
+    def is_alike(call: int, key: str) -> bool:
+        both = own.get(key), data[call].get(key)
+        return None in both or both[0] == both[1]
+
+    return [c for c in group.again if is_alike(c, "namespace") and is_alike(c, "source")]

@@ -271,12 +271,8 @@ class _Checker:
             return "It is marked with @once_differentiable."
         vectors = self.call.vectors(_MOST_TWICE)
         outputs = vectors.forward(*vectors.inputs)
-        weights = [
-            torch.randn(each.shape, generator=self.generator, dtype=each.dtype)
-            .to(each.device)
-            .requires_grad_()
-            for each in outputs
-        ]
+        drawn = (self.call.randn_like(each, self.generator) for each in outputs)
+        weights = [each.requires_grad_() for each in drawn]
         given = [*vectors.inputs, *weights]
         there = [nr for nr, grad in enumerate(vectors.backward(*given)) if grad.requires_grad]
         if not there:
@@ -332,9 +328,8 @@ class _Checker:
             )
         except GradcheckError as error:
             if "undefined" in str(error) or "multiplied by grad_output" in str(error):
-                raise _FaultError(
-                    "error", f"is wrong: gradcheck says: {first_line(error).rstrip('.')}."
-                ) from error
+                words = f"is wrong: gradcheck says: {first_line(error).rstrip('.')}."
+                raise _FaultError("error", words) from error
         except NotCheckableError:
             raise
         except Exception as error:

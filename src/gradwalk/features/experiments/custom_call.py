@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -92,13 +93,11 @@ def _gives(
         except Exception:  # it was called with something else
             return False
     listed = given if isinstance(given, (tuple, list)) else [given]
+    tensors = [each for each in listed if isinstance(each, torch.Tensor)]
     return any(
         torch.allclose(one, other.detach(), equal_nan=True)
-        for one in listed
-        for other in known
-        if isinstance(one, torch.Tensor)
-        and other is not None
-        and (one.shape, one.dtype) == (other.shape, other.dtype)
+        for one, other in itertools.product(tensors, (each for each in known if each is not None))
+        if (one.shape, one.dtype) == (other.shape, other.dtype)
     )
 
 
@@ -197,10 +196,7 @@ class CustomCall:
     def run(
         self, given: dict[int, torch.Tensor] | None = None
     ) -> tuple[dict[int, torch.Tensor], list[torch.Tensor]]:
-        """Run forward.
-
-        ``given``: the inputs by number; None for leaves with the numbers of the call.
-        """
+        """Run forward on inputs by number; None for leaves with the numbers of the call."""
         leaves = [self.arguments[i].clone().requires_grad_() for i in self.varied]
         # forward may work in place, which no leaf allows
         taken = given or {i: leaf.clone() for i, leaf in zip(self.varied, leaves, strict=True)}

@@ -31,10 +31,7 @@ _NO_NAMES = (
 
 
 def find_place(replay: Replay, given: Any, caller: str) -> OutputKey:
-    """Return the (node, output_nr) of a tensor or of a name.
-
-    ``given``: a tensor, a ``GradientEdge``, a name, or the id of a node, for its first output.
-    """
+    """Return the (node, output_nr) of a tensor, a ``GradientEdge``, a name, or the id of a node."""
     if isinstance(given, str):
         return _named(replay, given, caller)
     if isinstance(given, int) and not isinstance(given, bool):
@@ -204,11 +201,7 @@ class Experiment:
         return [find_place(self.replay, each, "inputs") for each in several]
 
     def read(self, kind: Kind, given: Any, value: Any = None) -> Edit:
-        """Check a change and return it.
-
-        ``kind``: "cut", "scale" or "replace". ``given``: the place: (consumer id, arg_nr), a
-        tensor, or its name. ``value``: the factor, or the replacement of the gradient.
-        """
+        """Check a change of an edge, tensor or name; ``value``: the factor or the replacement."""
         edge: EdgeKey | None = None
         if isinstance(given, tuple) and not hasattr(given, "node") and len(given) == 2:
             edge, place = find_edge(self.replay, given, kind)
@@ -373,11 +366,7 @@ def _check_factor(value: Any, like: Any, label: str) -> None:
 
 
 def read_edits(experiment: Experiment, cut: Any, scale: Any, replace: Any) -> list[Edit]:
-    """Return the changes of a call of `what_if`.
-
-    ``cut``: edges, or one. ``scale``: a mapping from edges to factors, or None. ``replace``: a
-    mapping from edges to tensors or functions, or None.
-    """
+    """Return the changes of a call of `what_if`, from its arguments of the same names."""
     is_pair = isinstance(cut, tuple) and len(cut) == 2 and all(type(each) is int for each in cut)
     if is_pair or isinstance(cut, (str, torch.Tensor)) or hasattr(cut, "node"):
         cut = [cut]

@@ -130,14 +130,10 @@ def _jacobian(
     # As at the cube root of 0: the smaller the step, the larger the slope.
     grows = (small.abs() > 2 * large.abs()) & (small.abs() > max(1.0, 100 * noise))
     unclear = grows.any(1) | (~gradient.isfinite().all(1) & ~finite.all())
-    return Jacobian(
-        gradient,
-        torch.where(large.isfinite(), large, small),
-        slopes.amin(1) - slack,
-        slopes.amax(1) + slack,
-        finite,
-        (slopes[0].isfinite().all(0) | ~finite).all(1) & finite.any() & ~unclear,
-    )
+    difference = torch.where(large.isfinite(), large, small)
+    known = (slopes[0].isfinite().all(0) | ~finite).all(1) & finite.any() & ~unclear
+    low, high = slopes.amin(1) - slack, slopes.amax(1) + slack
+    return Jacobian(gradient, difference, low, high, finite, known)
 
 
 @contextmanager

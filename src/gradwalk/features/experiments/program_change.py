@@ -311,10 +311,7 @@ def _number(value: Any) -> str:
 
 
 def _is_reference(name: str) -> bool:
-    """Whether a name is one that a program can say: ``w``, ``net.fc.weight``, ``xs[0]``.
-
-    Names may be any text: a key of ``names=``, "0.weight" of a Sequential.
-    """
+    """Whether a name, which may be any text, is one that a program can say: ``w``, ``xs[0]``."""
     tree = _parsed(name)
     if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
         return False

@@ -324,10 +324,7 @@ class Replay:
         known: Mapping[int, Sequence[Gradient]] | None = None,
         keep: Callable[[int], bool] = lambda _: False,
     ) -> Flow:
-        """Run nodes as one pass.
-
-        ``only``: the nodes to run, closed below or above; None for all.
-        """
+        """Run nodes as one pass; ``only``: those to run, closed below or above, None for all."""
         wanted = range(len(self.captured.nodes)) if only is None else only
         refuse_within_backward(_AGAIN)
         with unseen():

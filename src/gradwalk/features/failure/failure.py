@@ -163,12 +163,11 @@ class FailedGraph(LiveGraph):
                 if not each.requires_grad
             ],
         }
-        edges: list[EdgeModel] = [
-            {**edge, "argument": inputs[edge["arg_nr"]]}
-            if edge["source"] == 0 and edge["arg_nr"] is not None
-            else edge
-            for edge in model["edges"]
-        ]
+        edges: list[EdgeModel] = []
+        for edge in model["edges"]:
+            is_input = edge["source"] == 0 and edge["arg_nr"] is not None
+            argument = inputs[edge["arg_nr"] or 0] if is_input else edge["argument"]
+            edges.append({**edge, "argument": argument})
         roots: list[RootModel] = [{"node": 0, "output_nr": 0, "name": "failed"}]
         return {**model, "nodes": [call, *others], "edges": edges, "roots": roots}
 
@@ -196,11 +195,7 @@ class FailedGraph(LiveGraph):
         return self.transport()
 
     def backward(self, **_: Any) -> NoReturn:
-        """Refuse.
-
-        Raises:
-            RuntimeError: Always.
-        """
+        """Refuse, always with a RuntimeError."""
         raise RuntimeError(_BLOCKED)
 
     def findings(self, *_: Any, **__: Any) -> list[Any]:

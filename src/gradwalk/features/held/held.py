@@ -283,33 +283,23 @@ class Group:
 
     def result(self) -> HeldGraph:
         """Return the public object."""
-        return make(
-            HeldGraph,
-            len(self.graphs),
-            self.bytes(),
-            [*collapsed(self.holders), *dict.fromkeys(self.others)],
-            self.line,
-            advice_for(self.holders, self.is_scalar),
-        )
+        holders = [*collapsed(self.holders), *dict.fromkeys(self.others)]
+        advice = advice_for(self.holders, self.is_scalar)
+        return make(HeldGraph, len(self.graphs), self.bytes(), holders, self.line, advice)
 
 
 def held_graphs(
     names: Names, *, among: Collection[Number] = (), without: Collection[Number] = ()
 ) -> list[Group]:
-    """Find the graphs that are alive, and group them by what holds them.
-
-    ``among``: nodes whose graphs are returned; empty for all.
-    """
+    """Group the living graphs by what holds them; ``among``: nodes of the graphs, empty for all."""
     for places in (names.edges, names.tensors):
         places.clear()  # they would be one more holder of the nodes
     found: dict[int, Any] = {}
     owners: dict[int, int] = {}
     with unseen(), torch.no_grad():
         graphs = living_graphs(found, owners)
-        if among:
-            graphs = [graph for graph in graphs if _has_one(graph, among)]
-        if without:
-            graphs = [graph for graph in graphs if not _has_one(graph, without)]
+        graphs = [each for each in graphs if not among or _has_one(each, among)]
+        graphs = [each for each in graphs if not _has_one(each, without)]
         wanted = {key for graph in graphs for key in graph.held}
         wanted |= {owners[key] for key in wanted & owners.keys()}
         found = {key: found[key] for key in wanted}
@@ -319,12 +309,10 @@ def held_graphs(
                 referrers.above[grad].append((owner, ("grad", "")))
         referrers.search()
         groups: dict[str, Group] = {}
-        for graph in graphs:
-            group = _group(graph, referrers)
-            if group.key in groups:
-                groups[group.key].add(group)
-            else:
-                groups[group.key] = group
+        for group in (_group(graph, referrers) for graph in graphs):
+            known = groups.setdefault(group.key, group)
+            if known is not group:
+                known.add(group)
     return list(groups.values())
 
 
@@ -332,14 +320,11 @@ def _group(graph: LivingGraph, referrers: Referrers) -> Group:
     holders = [each for key in graph.held for each in holders_of(key, referrers)]
     others = [] if holders else [unnamed(graph.held[0], referrers)]
     held = [referrers.found[key] for key in graph.held]
-    record = find_record(max(graph.nodes, key=_age)) if has_watched() else None
+    latest = max(graph.nodes, key=lambda node: sequence_nr(node) or 0)
+    record = find_record(latest) if has_watched() else None
     line = str(record.source) if record is not None and record.source is not None else None
     results = [each for each in held if isinstance(each, torch.Tensor)]
     return Group([graph], results, holders, others, graph.age, line)
-
-
-def _age(node: Node) -> int:
-    return sequence_nr(node) or 0
 
 
 def _has_one(graph: LivingGraph, numbers: Collection[Number]) -> bool:

@@ -55,10 +55,7 @@ class Referrers:
     """
 
     def __init__(self, found: dict[int, Any], names: Names) -> None:
-        """Begin with some objects.
-
-        ``found``: ``id`` -> object. Nothing else of the caller may refer to the objects.
-        """
+        """Begin with objects by ``id``; nothing else of the caller may refer to them."""
         self.found = found
         self.above: dict[int, list[tuple[int, Step]]] = defaultdict(list)
         self.names: dict[int, list[tuple[str, str]]] = defaultdict(list)

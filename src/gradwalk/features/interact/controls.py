@@ -184,16 +184,15 @@ def leaf_of(control: Any, value: Any, dtype: torch.dtype | None = None) -> torch
     number that was chosen from a list, as of a number of layers. ``dtype``: the leaf's dtype; None
     for the tensor's own, or torch's default.
     """
+    own = torch.get_default_dtype()
     if isinstance(control, TensorControl):
         like = control.like
-        own = like.dtype if like.is_floating_point() else torch.get_default_dtype()
-        made = torch.tensor(value, dtype=dtype or own, device=like.device)
-        return made.requires_grad_()
+        own = like.dtype if like.is_floating_point() else own
+        return torch.tensor(value, dtype=dtype or own, device=like.device).requires_grad_()
     if isinstance(control, ipywidgets.fixed) or isinstance(value, bool):
         return None
     if isinstance(value, float) or (isinstance(value, int) and not isinstance(control, _CHOICES)):
-        own = dtype or torch.get_default_dtype()
-        return torch.tensor(float(value), dtype=own).requires_grad_()
+        return torch.tensor(float(value), dtype=dtype or own).requires_grad_()
     return None
 
 
@@ -215,14 +214,10 @@ def with_controls(function: Callable[..., Any], arguments: Mapping[str, Any]) ->
                 )
     known = takes or {}
     left = {name: default for name, default in known.items() if name not in arguments}
-    return {
-        **{name: _control(name, given, known.get(name)) for name, given in arguments.items()},
-        # A parameter without a control keeps its default.
-        **{
-            name: _made(default, None) or ipywidgets.fixed(default)
-            for name, default in left.items()
-        },
-    }
+    made = {name: _control(name, given, known.get(name)) for name, given in arguments.items()}
+    for name, default in left.items():  # a parameter without a control keeps its default
+        made[name] = _made(default, None) or ipywidgets.fixed(default)
+    return made
 
 
 _EMPTY = inspect.Parameter.empty

@@ -190,26 +190,19 @@ def with_called(steps: Sequence[Step], called: Mapping[int, Sequence[Step]]) -> 
         owner = step.refs[0].rpartition(".")[0]
         given = () if any(each.given for each in called[i]) else step.given
         for each in called[i]:
-            branches = (replace(branch, number=branch.number + free) for branch in each.branches)
-            found.append(
-                replace(
-                    each,
-                    refs=tuple(f"{owner}.{ref}".rstrip(".") for ref in each.refs),
-                    given=tuple(f"{owner}.{ref}".rstrip(".") for ref in each.given) or given,
-                    loops=(*step.loops, *(number + free for number in each.loops)),
-                    branches=(*step.branches, *branches),
-                )
-            )
+            refs = tuple(f"{owner}.{ref}".rstrip(".") for ref in each.refs)
+            own = tuple(f"{owner}.{ref}".rstrip(".") for ref in each.given) or given
+            loops = (*step.loops, *(number + free for number in each.loops))
+            inner = (replace(branch, number=branch.number + free) for branch in each.branches)
+            found.append(Step(each.name, refs, own, loops, (*step.branches, *inner)))
         free += 1 + _highest(called[i])
     return found
 
 
 def _highest(steps: Sequence[Step]) -> int:
     """The highest number of a loop or a condition."""
-    numbers = (
-        n for step in steps for n in (*step.loops, *(branch.number for branch in step.branches))
-    )
-    return max(numbers, default=0)
+    numbers = ((*step.loops, *(each.number for each in step.branches)) for step in steps)
+    return max((number for some in numbers for number in some), default=0)
 
 
 _STRANGE = 3.0  # that a function made a node of a class that it does not make
@@ -284,13 +277,9 @@ def _align(ops: tuple[str, ...], calls: tuple[Call, ...]) -> list[CallNumbers]:
     after = [[skipped[-1] - skipped[i + 1] for i in places]]
     for row in reversed(own[1:]):
         rest = [after[-1][i] + row[i] for i in places]
-        turned = _step(
-            rest[::-1],
-            places,
-            [skipped[-1] - each for each in reversed(skipped)],
-            again[::-1],
-            [[len(calls) - 1 - i for i in each] for each in loops.values()],
-        )
+        left = [skipped[-1] - each for each in reversed(skipped)]
+        around = [[len(calls) - 1 - i for i in each] for each in loops.values()]
+        turned = _step(rest[::-1], places, left, again[::-1], around)
         after.append(turned[::-1])
     least = min(a + b for a, b in zip(before[-1], after[0], strict=True)) + _ENOUGH
     return [

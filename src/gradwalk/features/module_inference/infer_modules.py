@@ -12,6 +12,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from torch import nn
 
@@ -56,9 +57,7 @@ def boxes_outside(captured: Annotated, inferred: Mapping[int, str]) -> dict[int,
             function = _function(captured, node)
             if function is not None and not inside[place]:
                 found[f"{function}()"].append(place)
-    modules_before = [0]
-    for is_inside in inside:
-        modules_before.append(modules_before[-1] + is_inside)
+    modules_before = [0, *accumulate(inside)]
     return {
         order[place]: box
         for box, places in found.items()

@@ -28,11 +28,8 @@ _DRAWN = {
 def differing(both: Aligned, node: int) -> dict[str, tuple[Any, Any]]:
     """Return the arguments without gradient that differ between the two runs, by name."""
     mine, theirs = _given(both.here, node), _given(both.there, both.pairs[node])
-    found = {
-        name: (mine[name], theirs[name])
-        for name in mine
-        if name in theirs and not _is_same(mine[name], theirs[name])
-    }
+    pairs = {name: (mine[name], theirs[name]) for name in mine if name in theirs}
+    found = {name: pair for name, pair in pairs.items() if not _is_same(*pair)}
     eps = _epsilon(both.here, node), _epsilon(both.there, both.pairs[node])
     if max(eps) > 1.5 * min(eps):  # both are rounded
         found["eps"] = f"about {eps[0]:.1g}", f"about {eps[1]:.1g}"
@@ -82,10 +79,7 @@ def _given(known: RunNumbers, node: int) -> dict[str, Any]:
 
 
 def _epsilon(known: RunNumbers, node: int) -> float:
-    """The ``eps`` of a layer norm, from its input and the saved ``1 / sqrt(variance + eps)``.
-
-    NaN for other operations, and if rounding hides it.
-    """
+    """The ``eps`` of a layer norm, from its input and saved result; NaN if rounding hides it."""
     live = known.subject.autograd
     if live is None or known.subject.graph.nodes[node]["op"] != "NativeLayerNormBackward0":
         return math.nan
@@ -179,15 +173,10 @@ class Aligned:
         there = successors(self.there.subject.graph)[self.pairs[node]]
         is_direct = self.pairs.keys() >= here.keys() and self._taken >= there.keys()
         inputs = self.inputs(node)
-        shapes = self.here.subject.graph.nodes, self.there.subject.graph.nodes
-        return (
-            is_direct
-            and len(inputs) == len(self._here[node])
-            and all(
-                shapes[0][each]["shape"] == shapes[1][self.pairs[each]]["shape"]
-                for each in inputs.values()
-            )
-        )
+        mine, theirs = self.here.subject.graph.nodes, self.there.subject.graph.nodes
+        pairs = ((mine[i]["shape"], theirs[self.pairs[i]]["shape"]) for i in inputs.values())
+        is_whole = is_direct and len(inputs) == len(self._here[node])
+        return is_whole and all(one == other for one, other in pairs)
 
 
 def aligned(a: RunNumbers, b: RunNumbers) -> Aligned:
@@ -233,12 +222,8 @@ def wrongly_paired(both: Aligned, distances: Mapping[int, Distances]) -> set[int
         free = apart | (graph.nodes - known.keys())
         for part in nx.weakly_connected_components(graph.subgraph(free)) if apart else ():
             is_other = any(n not in both.pairs or not both.is_aligned(n) for n in part)
-            if (
-                is_other
-                and part & apart
-                and not part & ends
-                and _agree(part, further, distances, which)
-            ):
+            is_inner = is_other and part & apart and not part & ends
+            if is_inner and _agree(part, further, distances, which):
                 found |= {
                     node
                     for node in part & distances.keys()

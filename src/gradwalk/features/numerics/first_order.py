@@ -45,12 +45,7 @@ def passed_on(replay: Replay, node: int, arrived: list[Gradient]) -> list[Gradie
 def change_of_output(
     replay: Replay, node: int, changes: Mapping[int, torch.Tensor], output_nr: int = 0
 ) -> torch.Tensor:
-    """Return the change of a node's output for small changes of its inputs.
-
-    Call it within `Replay.beside`.
-
-    ``changes``: arg_nr -> a small change of that input.
-    """
+    """Return the change of an output for changes of inputs by arg_nr, within `Replay.beside`."""
     refuse(replay.captured, [node])
     likes = replay.like(node)
     if op_name(replay.captured.nodes[node]) in _FUSED_ATTENTION and output_nr == 0:
@@ -78,18 +73,7 @@ def change_of_output(
 def changes_of_outputs(
     replay: Replay, node: int, changes: Mapping[int, torch.Tensor]
 ) -> dict[int, torch.Tensor]:
-    """Return the changes of a node's outputs that are used, without those that are unknown.
-
-    Call it within `Replay.beside`.
-
-    Args:
-        replay: The graph.
-        node: The node to differentiate.
-        changes: arg_nr -> a small change of that input.
-
-    Returns:
-        output_nr -> its change.
-    """
+    """Return the known changes of a node's used outputs, by output_nr; see `change_of_output`."""
     found: dict[int, torch.Tensor] = {}
     places = [replay.following[taker][nr] for taker, nr in replay.takers[node]]
     places += [place for place in replay.captured.roots if place[0] == node]

@@ -319,10 +319,7 @@ class Sweep:
         return least_normal(*map(dtype_of, filter(None, self._dtypes(node))))
 
     def added(self, node: int) -> dict[int, torch.Tensor] | None:
-        """Return arg_nr -> the error that a node adds to that outgoing gradient.
-
-        Call it within `Replay.beside`. None if the error is unknown.
-        """
+        """Return arg_nr -> the error that a node adds, within `Replay.beside`; None if unknown."""
         here, there, other = self.aligned.here, self.aligned.there, self.aligned.pairs[node]
         replay = self.replay
         came = _changes(here.arrived(node), there.arrived(other))

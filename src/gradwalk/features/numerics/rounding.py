@@ -31,12 +31,7 @@ class Rounding:
     """The moves of the values and gradients of one run, computed when they are first read."""
 
     def __init__(self, known: RunNumbers, ids: Mapping[int, int] | None = None) -> None:
-        """Run nothing yet.
-
-        Args:
-            known: The run.
-            ids: Node, as the methods take it -> its id in the run; None where they are the same.
-        """
+        """Run nothing yet; ``ids``: node -> its id in the run, None where they are the same."""
         live = known.subject.autograd
         self._known, self._ids = known, ids
         self._replay = None if live is None else Replay(live)

@@ -218,12 +218,8 @@ def verdict(
     assert first.numbers is not None
     expected, found = first.numbers
     what = "the norm" if first.compared == "norm" else "a number"
-    counted_in = "".join(
-        [
-            " times its largest number" * (first.leaves == "gradient"),
-            " times the square root of its size" * (first.compared == "norm"),
-        ]
-    )
+    counted_in = " times its largest number" * (first.leaves == "gradient")
+    counted_in += " times the square root of its size" * (first.compared == "norm")
     return (
         f"The two first diverge in the {first.leaves} of {describe_row(first)}: "
         f"{what} is {found:.6g} instead of {expected:.6g}, with rtol={rtol:g} and "
@@ -262,9 +258,8 @@ def _is_hooked(known: RunNumbers, node: int) -> bool:
         rtol, _ = tolerances(grad.dtype)
         largest = max((Number(part).largest for part in given), default=0.0)
         total = functools.reduce(torch.add, given)
-        found = tensor_distance(
-            Number(total), Number(grad), (rtol, rtol), functools.partial(float, largest)
-        )
+        scale = functools.partial(float, largest)
+        found = tensor_distance(Number(total), Number(grad), (rtol, rtol), scale)
         if found is not None and found.leaves:
             return True
     return False
@@ -387,23 +382,16 @@ def errors_model(
     ranked: Sequence[NumericsRow],
     summary: str,
 ) -> ErrorsModel:
-    """Return the errors that the drawing shows, as plain JSON values.
-
-    ``places``: side, 0 and 1 -> node of that graph -> its place among all drawn nodes.
-    """
+    """Return the errors as JSON values; ``places``: side -> node of its graph -> drawn place."""
     nodes: list[ErrorModel] = []
     for row in rows:
         both = [places[side][node] for side, node in enumerate(row.nodes)]
         nodes += [_error(row, place) for place in dict.fromkeys(both)]
-    sources: list[ErrorSourceModel] = [
-        {
-            **_error(row, places[0][row.nodes[0]]),
-            "label": _named(row),
-            "where": ", ".join(filter(None, (row.module, row.line))),
-        }
-        for row in ranked[:MOST_SOURCES]
-        if row.own_error
-    ]
+    sources: list[ErrorSourceModel] = []
+    for row in (each for each in ranked[:MOST_SOURCES] if each.own_error):
+        where = ", ".join(filter(None, (row.module, row.line)))
+        error = _error(row, places[0][row.nodes[0]])
+        sources.append({**error, "label": _named(row), "where": where})
     return {
         "sentence": summary,
         "first": None if first is None else places[0][first.nodes[0]],

@@ -232,10 +232,7 @@ def _number(value: Any) -> complex | float:
 
 
 def difference(other: torch.Tensor | None, one: torch.Tensor | None) -> torch.Tensor | None:
-    """Return the difference of two tensors, in the finer dtype and at least in float32.
-
-    None if the shapes differ or the tensors are too large to copy.
-    """
+    """Return a difference of tensors, at least in float32; None for other shapes or large ones."""
     if one is None or other is None or one.shape != other.shape or one.numel() > MOST_NUMBERS:
         return None
     dtype = torch.promote_types(wider(one.dtype), wider(other.dtype))

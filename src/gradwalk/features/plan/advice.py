@@ -80,10 +80,7 @@ class Advice:
 
 
 def advise(model: nn.Module, recorded: Recorded, budget: Bytes) -> Advice:
-    """Choose the blocks whose recomputation costs least within a budget.
-
-    If no choice fits, it is the one with the lowest peak.
-    """
+    """Choose the blocks that fit a budget at least cost, else those with the lowest peak."""
     measured = Spans(recorded)
     choices = [_chosen(measured, calls, budget) for calls in blocks_of(model, recorded)]
     best = min(choices, key=lambda each: (not each.fits, each.flops if each.fits else each.peak))

@@ -48,11 +48,7 @@ class ModulePlans(Mapping[str, ModulePlan]):
     def __init__(
         self, model: nn.Module, recorded: Recorded, peak: int, seconds: Sequence[float] | None
     ) -> None:
-        """Add up a recorded step by module.
-
-        ``peak``: the index of the operation at the peak. ``seconds``: the estimated time of each
-        operation; None without a device.
-        """
+        """Add up a step by module; ``peak``: an operation, ``seconds``: None without a device."""
         amounts = _Sums(recorded, peak, seconds or ()).amounts
         self._modules = {}
         for name, module in model.named_modules():

@@ -65,11 +65,7 @@ class PlannedGraph(LiveGraph):
         return self._held
 
     def backward(self, **options: Any) -> None:
-        """Run backward once.
-
-        Raises:
-            RuntimeError: The model has its own tensors again.
-        """
+        """Run backward once; later the model has its own tensors again, and this raises."""
         if self.is_over:
             raise RuntimeError(
                 "This is the picture of a plan, whose backward pass is recorded. Step through it, "

@@ -85,10 +85,7 @@ def run_step(given: StepInputs) -> Recorded:
 
 @contextlib.contextmanager
 def loss_on_fakes(given: StepInputs) -> Iterator[tuple[torch.Tensor, Names]]:
-    """Return a context with the loss of a forward pass without memory, and its parameters' names.
-
-    Backward can run within it.
-    """
+    """Return a context with the loss of a pass without memory, and names; backward runs in it."""
     with _prepared(given) as (model, fakes), fakes.mode:
         with watch():
             loss = loss_of(model, fakes.tree(given.batch), given.loss)

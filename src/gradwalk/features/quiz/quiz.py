@@ -222,10 +222,7 @@ class Quiz:
     wrong: int = 0  # how many answers were wrong
 
     def ask(self, nodes: Iterable[int] | None) -> None:
-        """Make the questions.
-
-        ``nodes``: about which nodes; None for all about which something is known.
-        """
+        """Make questions about some nodes; None for all about which something is known."""
         known = self._known()
         asked = list(known) if nodes is None else list(nodes)
         for node in asked:
@@ -266,10 +263,7 @@ class Quiz:
         return f"whose {word} is known and is one number."
 
     def answer(self, node: int, text: str | None) -> bool:
-        """Take an answer.
-
-        ``text``: the typed text; None for a click in a quiz about the order.
-        """
+        """Take an answer: the typed text, or None for a click in a quiz about the order."""
         question = self.questions.get(node)
         if question is None:
             raise ValueError(self._not_asked(node))
@@ -311,17 +305,17 @@ class Quiz:
     def model(self) -> QuizModel:
         """Return the model for the browser."""
         places = {node: str(i + 1) for i, node in enumerate(self._in_order())}
+
+        def answer(each: Question) -> str:
+            return places[each.node] if self.what == "order" else written(each.truth)
+
         questions: list[QuestionModel] = [
             {
                 "node": each.node,
                 "name": self._name(each.node),
                 "state": each.state,
                 "hint": each.hint,
-                "answer": None
-                if each.is_hidden
-                else places[each.node]
-                if self.what == "order"
-                else written(each.truth),
+                "answer": None if each.is_hidden else answer(each),
             }
             for each in self.questions.values()
         ]

@@ -92,6 +92,16 @@ def _is_averaged(leaf: LeafOverRanks) -> bool:
     )
 
 
+_UNREDUCED = {
+    True: "no_sync() was on, or backward ran through the module inside of "
+    "DistributedDataParallel. If more passes are to be added up first, the last one must be "
+    "outside of no_sync().",
+    False: "wrap the model in DistributedDataParallel, or all-reduce each .grad before the "
+    "optimizer's step. (If it is wrapped, no_sync() was on, or these were left out.)",
+}
+"""By whether a model is wrapped in DistributedDataParallel: why a gradient was not reduced."""
+
+
 def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[Finding]:
     """Find gradients that differ because they were not reduced."""
     apart = [
@@ -106,26 +116,12 @@ def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[F
         group = [leaf for leaf in apart if leaf.is_under_ddp == is_wrapped]
         if not group:
             continue
-        own = all(
-            each["local"] is not None
-            and each["reduced"] is not None
-            and same(each["local"], each["reduced"])
-            for leaf in group
-            for each in leaf.on.values()
-        )
-        detail = (
-            "On each rank it is what arrived there, so nothing was reduced: "
-            if own
-            else "It was not reduced, or something was added to it since: "
-        )
-        cause = (
-            "no_sync() was on, or backward ran through the module inside of "
-            "DistributedDataParallel. If more passes are to be added up first, the last one must "
-            "be outside of no_sync()."
-            if is_wrapped
-            else "wrap the model in DistributedDataParallel, or all-reduce each .grad before the "
-            "optimizer's step. (If it is wrapped, no_sync() was on, or these were left out.)"
-        )
+        pairs = [(e["local"], e["reduced"]) for leaf in group for e in leaf.on.values()]
+        own = all(local and reduced and same(local, reduced) for local, reduced in pairs)
+        detail = "It was not reduced, or something was added to it since: "
+        if own:
+            detail = "On each rank it is what arrived there, so nothing was reduced: "
+        cause = _UNREDUCED[is_wrapped]
         message = (
             f"The weights are the same on all ranks, but the .grad of "
             f"{leaves_in_words(group)} is not: "
@@ -269,22 +265,18 @@ def _unused(ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]) -> Iter
             groups.setdefault((is_there, tuple(unused), tuple(used)), []).append(leaf)
     for (is_there, without, having), group in groups.items():
         it = "it" if len(group) == 1 else "them"
-        why = (
-            f"backward did not reach {it} there"
-            if is_there
-            else f"the graph there lacks {it}, {_branch_of(group[0], it)}"
-        )
-        wrapped = any(each["parallel"] == "DDP" for leaf in group for each in leaf.on.values())
-        waits = (
-            f" DistributedDataParallel then waits for {it}, unless it was made with "
-            "find_unused_parameters=True."
-            if wrapped
-            else ""
-        )
+        why = f"backward did not reach {it} there"
+        if not is_there:
+            why = f"the graph there lacks {it}, {_branch_of(group[0], it)}"
         message = (
             f"{leaves_in_words(group)} got no gradient on {as_ranks(without)}, and "
-            f"did on {as_ranks(having)}: {why}.{waits}"
+            f"did on {as_ranks(having)}: {why}."
         )
+        if any(leaf.is_under_ddp for leaf in group):
+            message += (
+                f" DistributedDataParallel then waits for {it}, unless it was made with "
+                "find_unused_parameters=True."
+            )
         numbers: dict[str, float] = {"ranks": len(without), "parameters": len(group)}
         yield make(Finding, "unused-on-rank", "warning", nodes_of(group), message, numbers)
 

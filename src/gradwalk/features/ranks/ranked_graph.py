@@ -326,10 +326,7 @@ def _laid(
     max_nodes: int | None,
     known: dict[str, _Laid],
 ) -> _Laid:
-    """Lay the graphs of ranks that do the same on each other, one of each kind and not too many.
-
-    ``taken``: rank -> the leaves that an earlier pipeline stage sent.
-    """
+    """Lay graphs of like ranks on each other; ``taken``: rank -> leaves that a stage sent."""
     kinds: dict[str, RankFile] = {}
     for file in files:
         kinds.setdefault(file.report["structure"], file)

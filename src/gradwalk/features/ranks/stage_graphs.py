@@ -342,14 +342,8 @@ def _parts(stages: Sequence[Stage], ties: int) -> list[Part]:
         regions = len(stage.saved["graph"]["checkpoints"])
         nodes = [*range(next_node, next_node + own), *range(next_extra, next_extra + extra)]
         edges = [*range(next_edge, next_edge + flows), *range(next_other, next_other + others)]
-        places = {
-            "nodes": nodes,
-            "autograd nodes": nodes,
-            "edges": edges,
-            "edges with gradients": edges,
-            "checkpoints": range(next_region, next_region + regions),
-        }
-        saved: SavedGraphModel = renumbered(stage.saved, SavedGraphModel, places)
+        boxes = range(next_region, next_region + regions)
+        saved = renumbered_at(stage.saved, nodes, edges, boxes)
         box = f"stage {stage.number} on rank {stage.rank}"
         found.append(Part(stage.rank, box, saved, nodes, before))
         next_node, next_extra = next_node + own, next_extra + extra
@@ -393,6 +387,16 @@ def _received(node: NodeModel, end: End) -> NodeModel:
     """A received leaf has an edge to its sender, so it is drawn like an operation."""
     came = f"from rank {end.tie.rank}"
     return {**node, "kind": "op", "label": came, "sign": came}
+
+
+def renumbered_at(
+    saved: SavedGraphModel, nodes: Sequence[int], edges: Sequence[int], regions: Sequence[int]
+) -> SavedGraphModel:
+    """Return a graph with other numbers for its nodes, edges and checkpointed regions."""
+    places = {"nodes": nodes, "edges": edges, "checkpoints": regions}
+    places |= {"autograd nodes": nodes, "edges with gradients": edges}
+    found: SavedGraphModel = renumbered(saved, SavedGraphModel, places)
+    return found
 
 
 def dtypes_of(saved: SavedGraphModel) -> list[str | None]:

@@ -14,10 +14,9 @@ from ...schema.details import StageModel
 from ...schema.file_format import SavedEdge, SavedGraphModel
 from ...schema.graph import DerivativeModel, EdgeModel, ModulesModel
 from ...schema.graph_json import drawing_order
-from ...schema.validate import renumbered
 from ...sources.graph_model import modules_model
 from ...sources.saved_graph import SavedGraph, details_at
-from .stage_graphs import dtypes_model, dtypes_of, finding_at
+from .stage_graphs import dtypes_model, dtypes_of, finding_at, renumbered_at
 
 _Each = TypeVar("_Each")
 
@@ -57,12 +56,10 @@ class United:
         kinds = [{"id": node, "kind": kind} for node, kind in self._whole.nodes(data="kind")]
         nodes = _sorted(kinds, lambda node: node["kind"] not in ("op", "leaf"))
         order = _sorted([*edges.values()], drawing_order(kinds))
-        self._places = {
-            key: _UnitedIds(
-                [nodes[i] for i in own.nodes], [order[i] for i in own.edges], own.regions
-            )
-            for key, own in found.items()
-        }
+        self._places = {}
+        for key, own in found.items():
+            moved = [nodes[i] for i in own.nodes], [order[i] for i in own.edges]
+            self._places[key] = _UnitedIds(*moved, own.regions)
         self._received = [nodes[node] for node in self._received]
         roots = [(nodes[node], nr) for node, nr in self._whole.graph["roots"]]
         self._whole = nx.relabel_nodes(self._whole, dict(enumerate(nodes)))
@@ -250,17 +247,7 @@ def _of_each(graphs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
 
 def _moved(saved: SavedGraphModel, places: _UnitedIds) -> SavedGraphModel:
     """A graph whose parts are called by their places."""
-    found: SavedGraphModel = renumbered(
-        saved,
-        SavedGraphModel,
-        {
-            "nodes": places.nodes,
-            "autograd nodes": places.nodes,
-            "edges": places.edges,
-            "edges with gradients": places.edges,
-            "checkpoints": places.regions,
-        },
-    )
+    found = renumbered_at(saved, places.nodes, places.edges, places.regions)
     graph = found["network"]["graph"]
     roots = [[places.nodes[node], output_nr] for node, output_nr in graph["roots"]]
     return {
