@@ -202,7 +202,6 @@ class GradientStore:
         self._stolen = StolenGrads()
         self._by_memory: dict[Memory, list[KeptGradient]] = {}
         self._new: list[KeptGradient] = []  # of the current step
-        self._summaries: dict[tuple[Any, ...], TensorSummary] = {}
 
     @property
     def bytes_left(self) -> int:
@@ -335,23 +334,6 @@ class GradientStore:
             self._storages.add(storage)
         return True
 
-    def keep_padded(
-        self, grad: torch.Tensor | None, version: int, middle: KeptGradient | None
-    ) -> KeptGradient | None:
-        """Keep a gradient that is ``middle`` padded with zeros, which need not be read."""
-        if grad is None or middle is None:
-            return self.keep(grad, version, False)
-        there = middle.tensor
-        known = middle.statistics
-        fits = self._bytes + grad.untyped_storage().nbytes() <= self._max_bytes
-        if not fits and known is None and there is not None and there.numel() and has_norm(there):
-            known = statistics_of(there)
-        if fits or known is None or version_of(grad) != version or not has_norm(grad):
-            return self.keep(grad, version, False)
-        kept = KeptGradient(None, summary=self.only_statistics(grad), statistics=padded(known))
-        self._spent[id(grad)] = weakref.ref(grad), version, kept
-        return kept
-
     def without_values(self, grad: torch.Tensor) -> KeptGradient:
         """Return the statistics of a gradient alone."""
         if storage_id(grad) is None or why_unreadable(grad) is not None:
@@ -364,17 +346,12 @@ class GradientStore:
         return KeptGradient(None, summary=summary, statistics=found or statistics_of(grad))
 
     def only_statistics(self, grad: torch.Tensor) -> TensorSummary:
-        """Return a summary without numbers, shared by gradients alike."""
-        key = (grad.shape, grad.dtype, grad.device) if type(grad) in PLAIN else None
-        summary = self._summaries.get(key) if key is not None else None
-        if summary is None:
-            summary = without_values(grad)
-            if key is not None:
-                self._summaries[key] = summary
-            summary["note"] = (
-                "Only statistics were kept: the gradients of this backward pass exceed max_bytes, "
-                f"{self._max_bytes / 2**20:.4g} MiB."
-            )
+        """Return a summary without numbers."""
+        summary = without_values(grad)
+        summary["note"] = (
+            "Only statistics were kept: the gradients of this backward pass exceed max_bytes, "
+            f"{self._max_bytes / 2**20:.4g} MiB."
+        )
         return summary
 
 

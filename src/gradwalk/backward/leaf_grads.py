@@ -102,21 +102,12 @@ class GradTimeline:
             tensor.grad = grad
         self.now = index
 
-    def try_go(self, index: int) -> Exception | None:
-        """Call `go`; return torch's error, if any."""
-        try:
-            self.go(index)
-        except (RuntimeError, TypeError) as error:
-            return error
-        return None
-
     def explain_removed(self) -> str | None:
         """Say that ``.grad`` was None after a pass that had set it; None otherwise."""
-        if self.moments[-1].grad is None and any(
-            moment.grad is not None for moment in self.moments
-        ):
-            return f"{self.name}.grad was None when this backward pass ended, though it had set it"
-        return None
+        had_grad = any(moment.grad is not None for moment in self.moments)
+        if not had_grad or self.moments[-1].grad is not None:
+            return None
+        return f"{self.name}.grad was None when this backward pass ended, though it had set it"
 
     def explain_stuck(self) -> str | None:
         """Say why torch forbids setting the present ``.grad``; None if it does not."""
@@ -372,16 +363,16 @@ class LeafGrads:
         """Undo a failed pass in every ``.grad``; return a clause if torch forbids it."""
         failed: str | None = None
         for timeline in self._moved:
-            if timeline.at(0) != timeline.now and (error := timeline.try_go(0)) is not None:
+            try:
+                if timeline.at(0) != timeline.now:
+                    timeline.go(0)
+            except (RuntimeError, TypeError) as error:  # noqa: PERF203  torch forbids some
                 failed = self.fixed = f"{timeline.name}.grad could not be put back ({error})"
         return failed
 
     def changed_by(self, node: int) -> GradTimeline | None:
         """Return the timeline that a node's step added a moment to."""
-        for timeline in self._by_node.get(node, ()):
-            if len(timeline.moments) > 1:
-                return timeline
-        return None
+        return next((each for each in self.of(node) if len(each.moments) > 1), None)
 
     def go(self, step: int) -> bool:
         """Set every ``.grad`` as after ``step`` steps, unless ``fixed``; return whether it did."""

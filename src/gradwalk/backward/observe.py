@@ -36,7 +36,7 @@ from ..torch_api.modes import is_watched, unseen
 from ..torch_api.nodes import AccumulateGrad
 from ..torch_api.reading import own_part, storage_id
 from .kept_gradients import DEFAULT_BUDGET, LARGEST_COPY
-from .recorded_run import Note, Passed, RecordedRun, as_padding, padding_nodes, summed_nodes
+from .recorded_run import Note, Passed, RecordedRun, as_padding, padding_nodes
 from .stolen import Gradients, leaf_inputs
 
 _OWNER = "gradwalk: the backward pass that it runs"
@@ -88,17 +88,14 @@ class Observer:
         self._recorders: Recorders = {}
         record_step, record_padding, record_node = _hooks(weakref.ref(self), self._recorders)
         padding = padding_nodes(nodes)
-        added_up = summed_nodes(nodes, padding)
         with collector_paused():
             self._ids: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
-            hooks = dict.fromkeys(added_up, record_padding) | dict.fromkeys(into_large, record_node)
+            hooks = dict.fromkeys(padding, record_padding) | dict.fromkeys(into_large, record_node)
             self._handles = [
                 node.register_hook(hooks.get(i, record_step)) for i, node in enumerate(nodes)
             ]
-            alone = {i for i in padding if is_alone(self._handles[i])}
-            self._padding = frozenset(alone)
-            for i in added_up - alone:
-                if hooks[i] is record_padding:
+            for i in padding:
+                if hooks[i] is record_padding and not is_alone(self._handles[i]):
                     replace_hook(self._handles[i], record_step)
 
     def close(self) -> None:
@@ -111,9 +108,7 @@ class Observer:
 
     def new_run(self, **owned: Any) -> RecordedRun:
         """Return a run of these nodes, for `owning` if gradwalk starts it."""
-        return RecordedRun(
-            self._max_bytes, padding=self._padding, leaf_inputs=self._leaf_inputs, **owned
-        )
+        return RecordedRun(self._max_bytes, leaf_inputs=self._leaf_inputs, **owned)
 
     @contextmanager
     def owning(self, run: RecordedRun, *, on_devices: bool) -> Iterator[None]:

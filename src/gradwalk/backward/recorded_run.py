@@ -46,15 +46,12 @@ _PADDING: dict[str, tuple[Callable[..., torch.Tensor], dict[str, int]]] = {
 """Node -> its backward, and the saved numbers that it takes, with their defaults."""
 
 
-def padding_nodes(nodes: Sequence[Node]) -> list[int]:
-    """Return the ids of the nodes that pad their incoming gradient with zeros."""
+def padding_nodes(nodes: Sequence[Node]) -> set[int]:
+    """Return the nodes that pad their gradient with zeros, which torch then sums and frees."""
     classes = {cls for cls in set(map(type, nodes)) if cls.__name__ in _PADDING}
-    return [i for i, node in enumerate(nodes) if type(node) in classes] if classes else []
-
-
-def summed_nodes(nodes: Sequence[Node], padding: Sequence[int]) -> set[int]:
-    """Return the padding nodes whose gradients torch sums and then frees."""
-    places = {i: nodes[i].next_functions[0] for i in padding}
+    if not classes:
+        return set()
+    places = {i: n.next_functions[0] for i, n in enumerate(nodes) if type(n) in classes}
     count = Counter(places.values())
     return {i for i, place in places.items() if count[place] > 1}
 
@@ -193,7 +190,6 @@ class RecordedRun:
         grads: LeafGrads | None = None,
         seeds: list[torch.Tensor] | None = None,
         once: bool = False,
-        padding: frozenset[int] = frozenset(),
         leaf_inputs: LeafInputs | None = None,
     ) -> None:
         self.number = 0  # the number of the pass, from 1
@@ -211,7 +207,6 @@ class RecordedRun:
         # The operations of custom backwards by node id, if they were recorded.
         self.operations: dict[int, Operations] = {}
         self._touched = frozenset[int]() if grads is None else grads.nodes
-        self._padding = padding
         self._store = GradientStore(max_bytes)
         self._data: deque[NodeData] = deque()  # one thread appends, another reads
         self._leaf_inputs = {} if leaf_inputs is None else leaf_inputs
@@ -358,10 +353,6 @@ class RecordedRun:
                     outgoing: list[KeptGradient | None] = [
                         keep_padding(self._store, grad_inputs[0], middle)
                     ]
-                elif node in self._padding and _grows(grad_outputs[0], grad_inputs[0]):
-                    outgoing = [
-                        self._store.keep_padded(grad_inputs[0], next(versions), incoming[0])
-                    ]
                 else:
                     outgoing = [
                         None if grad is None else keep(grad, next(versions), False)
@@ -373,10 +364,6 @@ class RecordedRun:
             self._aliases.forget()
             self._counted = 0
             self._room = max(self._store.bytes_left // 2, _AT_HAND)
-
-
-def _grows(incoming: torch.Tensor | None, outgoing: torch.Tensor | None) -> bool:
-    return incoming is not None and outgoing is not None and outgoing.numel() > incoming.numel()
 
 
 def _keep(

@@ -419,13 +419,13 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         """
         self._turn(node, "collapse")
 
-    @traitlets.validate("cursor", "selected")
-    def _check_place(self, proposal: Any) -> Any:
+    @traitlets.validate("cursor", "selected", "_inner", "rank", "edits")
+    def _check_trait(self, proposal: Any) -> Any:
         return self._validated(proposal["trait"].name, proposal["value"])
 
-    @reacts("cursor")
+    @reacts("cursor", "_inner", "rank", "edits")
     @grad_mode_kept
-    def _on_cursor(self, change: Any) -> None:
+    def _on_trait(self, change: Any) -> None:
         self._react(change["name"])
 
     @reacts("selected")

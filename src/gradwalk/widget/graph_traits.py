@@ -28,7 +28,7 @@ from ..torch_api.modes import grad_mode_kept
 from ..types import ByNode
 from .drawing import DrawingWidget
 from .measurement import Measurement
-from .traits import TRAVELS, Cursor, OfPass, OfTensors, masked, reacts
+from .traits import TRAVELS, Cursor, OfPass, OfTensors, masked
 
 
 class GraphTraits(DrawingWidget[GraphSource]):
@@ -80,15 +80,6 @@ class GraphTraits(DrawingWidget[GraphSource]):
     # The quiz.
     score: ScoreModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _quiz: QuizModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-
-    @traitlets.validate("_inner", "rank", "edits")
-    def _check_trait(self, proposal: Any) -> Any:
-        return self._validated(proposal["trait"].name, proposal["value"])
-
-    @reacts("_inner", "rank", "edits")
-    @grad_mode_kept
-    def _on_trait(self, change: Any) -> None:
-        self._react(change["name"])
 
     def _masked(self, trait: str, value: Any) -> Any:
         """Return what may be shown of the value of a trait."""
