@@ -187,8 +187,6 @@ def first_zeros(
 
 
 class _Seen:
-    """The gradients of a pass, edge by edge."""
-
     def __init__(self, captured: Capture, run: RecordedRun) -> None:
         self._before = captured.predecessors
         self._steps = run.steps

@@ -222,8 +222,6 @@ class _Pass:
 
 
 class _NodeRecorder:
-    """Records the backward of one node."""
-
     def __init__(self, node: Any, pass_: _Pass, grads: tuple[Any, ...]) -> None:
         self.found = Operations()
         self._node = node
@@ -325,7 +323,6 @@ class _NodeRecorder:
             yield text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
     def _producer(self, tensor: torch.Tensor) -> Producer:
-        """Return the producer of a tensor that is used now."""
         producer = self._provenance.of(tensor)
         writer = self._provenance.writer(tensor, producer)
         if writer is not None:  # it changed the tensor through another one of the same memory

@@ -131,7 +131,6 @@ def _grad(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _kind(tensor: torch.Tensor) -> str:
-    """Return a tensor's layout as a word."""
     if tensor.is_nested:
         return "nested"
     if tensor.layout is torch.strided:

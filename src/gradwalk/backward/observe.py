@@ -177,7 +177,6 @@ class Observer:
         run.record_any(node, grad_inputs, grad_outputs, self._into_large(node))
 
     def _into_large(self, node: int) -> list[bool]:
-        """Return which gradients at a node go into a large leaf."""
         if not self._large:
             return []
         behind = self._nodes[node]

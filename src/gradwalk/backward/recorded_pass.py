@@ -127,7 +127,6 @@ def step_models(graph: nx.MultiDiGraph, run: RecordedRun) -> list[StepModel]:
 
 
 def _accumulated(data: dict[str, Any], run: RecordedRun, node: int) -> str | None:
-    """Return the name of the ``.grad`` that a node's step changed."""
     timeline = run.grads.changed_by(node) if run.grads is not None else None
     grew = timeline is not None or (
         data["kind"] == "leaf" and run.steps[node].grad_outputs != [None]

@@ -337,7 +337,6 @@ class RecordedRun:
                 self._read()
 
     def _read(self) -> None:
-        """Make steps of the recorded data."""
         with self._reading, unseen():
             noted, keep = self._data, self._store.keep
             while noted:

@@ -138,7 +138,6 @@ def _output(captured: Capture, node: int, output_nr: int) -> torch.Tensor | Grad
 
 
 def _ones(captured: Capture, output: torch.Tensor | GradientEdge) -> torch.Tensor:
-    """Make the gradient that torch starts from by default."""
     if isinstance(output, torch.Tensor):
         return torch.ones_like(output)
     like: Any = outputs_metadata(output.node)[output.output_nr]
@@ -182,7 +181,6 @@ def starting_gradients(captured: Capture, gradient: Any) -> list[torch.Tensor]:
 def _starts(
     captured: Capture, given: list[torch.Tensor | None]
 ) -> tuple[list[torch.Tensor | GradientEdge], list[torch.Tensor]]:
-    """Return what backward starts from, and the gradient of each."""
     outputs = [_output(captured, *root) for root in captured.roots]
     pairs = zip(outputs, given, strict=True)
     return outputs, [_ones(captured, each) if seed is None else seed for each, seed in pairs]

@@ -70,8 +70,6 @@ class _Result:
 
 @dataclass(frozen=True)
 class _Arrival:
-    """A node with its incoming gradients."""
-
     case: Case  # the node's saved values, inputs and outputs
     # The gradients of all outputs: zeros for each one of several that was not used.
     grads: list[torch.Tensor]

@@ -135,7 +135,6 @@ def _describe_all(  # noqa: C901
 
 
 def _name(data: dict[str, Any], names: Mapping[int, str]) -> None:
-    """Name a node after its outputs, given by their numbers."""
     # Nodes without names share their outputs, so a name makes a copy.
     data["outputs"] = outputs = [
         {**output, "name": names.get(output["output_nr"], output["name"])}

@@ -250,7 +250,6 @@ def names_among(variables: Mapping[str, Any]) -> Names:
 
 
 def _of_kind(kind: type, places: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the places with a value of a type."""
     for place, value in places:
         try:
             is_one = isinstance(value, kind)

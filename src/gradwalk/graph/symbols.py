@@ -176,7 +176,6 @@ def _sign_of_code(data: dict[str, Any], grad_fn: Node | None) -> str:
 def _sign_at(
     graph: nx.MultiDiGraph, node: int, data: dict[str, Any], grad_fn: Node | None
 ) -> tuple[str, int | None]:
-    """Return the symbol of an operation, and the constant that it contains."""
     if data["kind"] != "op" or data["op"] == COMPILED or _is_custom(grad_fn):
         return _sign_of_code(data, grad_fn), None
     sign = symbol_of(data["op"])
@@ -230,7 +229,6 @@ def _may_multiply(cls: type) -> tuple[str, ...]:
 
 
 def _factor(grad_fn: Node | None, name: str) -> Any:
-    """Return a factor of an operation; 1 without one."""
     found = plain_value(grad_fn, name, 1)
     return found if isinstance(found, (int, float, complex)) else 1
 
@@ -279,7 +277,6 @@ def _number(data: dict[str, Any]) -> str | None:
 
 
 def _power_at(graph: nx.MultiDiGraph, node: int, grad_fn: Node | None) -> tuple[str, int | None]:
-    """Return the symbol of a power, and the constant in it: an exponent or a base."""
     found = _literal(graph, node)
     if found is not None:
         constant, number, is_first = found
@@ -300,7 +297,6 @@ def _power_at(graph: nx.MultiDiGraph, node: int, grad_fn: Node | None) -> tuple[
 
 
 def _power(exponent: Any) -> str | None:
-    """Return a power with its exponent."""
     if isinstance(exponent, bool) or not isinstance(exponent, (int, float)):
         return None
     if abs(exponent) < 1000 and exponent == int(exponent):
@@ -336,6 +332,5 @@ def _step(grad_fn: Node | None) -> str:
 
 
 def _sizes(grad_fn: Node | None, name: str) -> tuple[int, ...]:
-    """Return the sizes that a node saved, one per dimension, if any."""
     found = plain_value(grad_fn, name)
     return tuple(found) if isinstance(found, (tuple, list)) else ()

@@ -323,7 +323,6 @@ def _fixed(
 
 
 def _stored(tensor: torch.Tensor | None, summarised: Summarise) -> TensorSummary | None:
-    """A summary of a tensor's ``.grad``."""
     keeps = tensor is not None and (tensor.is_leaf or tensor.retains_grad)
     grad = tensor.grad if tensor is not None and keeps else None
     return None if grad is None else summarised(grad)
@@ -346,7 +345,6 @@ def _tensor(kept: KeptGradient | None) -> torch.Tensor | None:
 def _saved(
     captured: Annotated, node_id: int, summarised: Summarise
 ) -> tuple[list[SavedModel], int]:
-    """The saved tensors and values of a node, and their number."""
     listed, count = saved_models(captured.nodes[node_id], MOST_LISTED, summarised)
     names = next(filter(None, (name(captured, node_id) for name in SAVED_NAMES)), [])
     if len(names) == count:

@@ -79,7 +79,6 @@ def _of_leaf(
 
 
 def _value_sentence(summary: TensorSummary) -> str:
-    """The current value of a leaf, in a short sentence."""
     few = None if summary["truncated"] else short_value(summary["values"])
     if few is not None:
         return f"Now it holds {few}."
@@ -100,7 +99,6 @@ def with_origin(
 
 
 def _why_unknown(captured: Annotated, node: int) -> str:
-    """Explain why the value of an autograd node is unknown."""
     outputs = len(captured.graph.nodes[node]["outputs"])
     if outputs > 1:
         return f"This operation gave {outputs} tensors, so it has no one value."

@@ -89,8 +89,6 @@ def whole_length(data: bytes | memoryview) -> int:
 
 
 class _Names(dict[str, str]):
-    """A cache of the JSON of field names."""
-
     def __missing__(self, name: str) -> str:
         text = self[name] = f"{_quoted(name)}:"
         return text

@@ -87,7 +87,6 @@ def with_drawn(drawn: GraphModel, beyond: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attributes(node: NodeModel) -> dict[str, Any]:
-    """Return the attributes that a node has in the captured graph."""
     drawn = {name: value for name, value in node.items() if name in DRAWN_NODE}
     return drawn if node["inside"] is not None else _without(drawn, _OF_CALLS)
 

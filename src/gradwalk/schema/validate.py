@@ -25,8 +25,6 @@ _CheckMany = Callable[[Sequence[Any], _Sizes], None]
 
 @dataclass(frozen=True)
 class _Checker:
-    """Checks values of one type."""
-
     one: _Check  # raises `_Wrong` for a value of another type, with the path within it
     # Raises it if any of several values is wrong, without a path. It is faster: it checks records
     # by column, and only the extremes of a column of numbers.
@@ -75,7 +73,6 @@ def check(value: Any, expected: Any, where: str, sizes: _Sizes | None = None) ->
 
 @cache
 def _checker(expected: Any) -> _Checker:
-    """Return the checker of a type."""
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if typing.is_typeddict(expected):
         fields = _Fields(expected)

@@ -240,7 +240,6 @@ def rank_model(
 
 
 def _arrived(found: DetailsModel, output_nr: int) -> TensorSummary | None:
-    """The incoming gradient of one output of a node."""
     incoming = found["grad_output"] or []
     return incoming[output_nr] if output_nr < len(incoming) else None
 

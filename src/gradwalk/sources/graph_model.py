@@ -235,7 +235,6 @@ def _added_up(graph: nx.MultiDiGraph, run: RecordedRun) -> Iterator[tuple[int, K
 
 
 def _changed(run: RecordedRun) -> Iterator[GradTimeline]:
-    """The tensors whose ``.grad`` changed."""
     for timeline in run.grads.timelines if run.grads is not None else ():
         if len(timeline.moments) > 1 and timeline.moments[-1].grad is not None:
             yield timeline
@@ -274,7 +273,6 @@ def few_of(gradients: Mapping[_Key, KeptGradient]) -> dict[_Key, FewModel]:
 
 
 def _values(kept: KeptGradient) -> Values | None:
-    """The numbers of a gradient that has at most six."""
     tensor = kept.tensor
     if tensor is None or tensor.is_nested or tensor.numel() > FEW:
         return None

@@ -92,12 +92,10 @@ class LiveDrawing:
 
     @property
     def _inferred(self) -> Namespaces:
-        """The modules of the nodes, where these are inferred."""
         return self._infer()
 
     @functools.cached_property
     def _boxes(self) -> Namespaces:
-        """The boxes besides those of modules."""
         found: dict[int, str] = {}
         for boxes in BOXES:
             found |= boxes(self._closed, {**self._inferred, **found})
@@ -105,7 +103,6 @@ class LiveDrawing:
 
     @functools.cached_property
     def _classes(self) -> dict[str, str]:
-        """The classes of the modules."""
         return _classes_of_modules(self._closed, self._known_classes, self._inferred)
 
     @functools.cached_property

@@ -98,7 +98,6 @@ def _value(
     *,
     is_call: bool,
 ) -> tuple[ValueModel | None, str | None]:
-    """The result of a call or the value of a tensor, or a sentence why it is unknown."""
     if recorded is None:
         return None, "No backward pass through this graph has been seen yet." if is_call else None
     if recorded.state(place.inside.node) not in {"running", "done"}:
@@ -433,7 +432,6 @@ def _stored_at(shown: RecordedPass, node: int) -> _Stored | None:
 def _put_grad(
     reader: DetailsReader, node: int, shown: RecordedPass, found: DetailsModel, stored: _Stored
 ) -> None:
-    """Add ``.grad`` at the cursor."""
     tensor, moment = stored
     missing = moment.grad is None
     if missing != (tensor.grad is None):

@@ -73,7 +73,6 @@ class Opening:
 
     @functools.cached_property
     def _recordable(self) -> set[int]:
-        """The nodes whose operations a pass records."""
         return {i for i, node in enumerate(self._closed.nodes) if is_recorded(node)}
 
     @property

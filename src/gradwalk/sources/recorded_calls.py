@@ -182,7 +182,6 @@ def _held(name: str | None, given: TensorRecord) -> Inner:
 
 
 def _few(gave: Sequence[TensorRecord | None]) -> Values | None:
-    """The numbers of one small tensor."""
     tensor = gave[0].kept.tensor if len(gave) == 1 and gave[0] is not None else None
     if tensor is None or tensor.is_nested or tensor.numel() > MOST_COPIED:
         return None

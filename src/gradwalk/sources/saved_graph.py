@@ -149,7 +149,6 @@ def replayed(graph: nx.MultiDiGraph, is_recorded: bool, note: str | None) -> Tra
 
 
 def _blocked(graph: nx.MultiDiGraph) -> str:
-    """Why no backward can run."""
     made_by = graph.graph.get("made_by")  # of a static graph
     return NO_LIVE_GRAPH if made_by is None else no_backward(made_by)
 

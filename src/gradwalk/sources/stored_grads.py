@@ -108,7 +108,6 @@ class StoredGrads:
         return found
 
     def _noted(self, *, with_norms: bool) -> dict[int, _Held]:
-        """Note the present ``.grad`` of each leaf."""
         found: dict[int, _Held] = {}
         with unseen(), torch.no_grad():
             for nodes in (self._small, self._large):
@@ -155,7 +154,6 @@ def _is_few(shape: Sequence[int]) -> bool:
 
 
 def _holds(reference: weakref.ref[torch.Tensor]) -> bool:
-    """Whether a tensor is alive and small."""
     tensor = reference()
     with contextlib.suppress(Exception):  # nested tensors have no shape, tensor classes may raise
         return tensor is not None and _is_few(tensor.shape)

@@ -118,7 +118,6 @@ def _op_and_name(node: Node, source: ProgramSource) -> tuple[str, str | None]:
 
 
 def _written(node: Node, op: str) -> str:
-    """Return the call as code."""
     callee, args = op, list(node.args)
     if node.op == "call_module":
         callee = f"self.{node.target}"
@@ -256,7 +255,6 @@ def held_by(program: Program | None, path: str) -> Any:
 
 
 def _read(program: Program) -> ProgramSource:
-    """Return a program's graph with the data to read it."""
     if isinstance(program, ExportedProgram):
         inputs = {
             spec.arg.name: (INPUT_OPS[spec.kind], spec.target)

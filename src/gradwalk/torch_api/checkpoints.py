@@ -133,7 +133,6 @@ def _packed_names(cls: type) -> tuple[tuple[str, str], ...]:
 
 
 def _frame_in(hook: Any) -> Any | None:
-    """Return the frame that a hook closes over."""
     for cell in getattr(hook, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # not assigned yet
             if isinstance(cell.cell_contents, _Frame):
@@ -171,7 +170,6 @@ def has_policy(frame: Any) -> bool:
 
 
 def _variable(frame: Any, name: str) -> Any | None:
-    """Return a variable of the function that recomputes a part."""
     function = getattr(frame, "recompute_fn", None)
     if not isinstance(function, FunctionType):
         return None

@@ -61,7 +61,6 @@ def fake_mode() -> FakeTensorMode:
 
 @functools.cache
 def _is_wrapper(kind: type) -> bool:
-    """Whether a class of tensors runs its operations on inner tensors."""
     return hasattr(kind, "__tensor_flatten__") and not issubclass(kind, FakeTensor)
 
 

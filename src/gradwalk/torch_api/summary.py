@@ -331,7 +331,6 @@ def _joined(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
 
 
 def _fill_stored(summary: TensorSummary, tensor: torch.Tensor, kind: str) -> None:
-    """Compute the statistics of a large sparse tensor."""
     if tensor.layout is torch.sparse_coo:
         if not tensor.is_coalesced() and tensor._nnz() > _LARGEST_UNPACKED:
             summary["note"] = (

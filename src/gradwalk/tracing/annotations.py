@@ -268,7 +268,6 @@ def uses_in(captured: Capture) -> dict[int, Use]:
 
 
 def _with_parents(records: Iterable[Record]) -> list[Record]:
-    """Return some records and all their ancestors."""
     found = list(dict.fromkeys(records))
     seen = set(map(id, found))
     for record in found:  # grows while we walk

@@ -161,7 +161,6 @@ def _numbered(found: Sequence[tuple[int, Region]], order: Order) -> list[Region]
 
 
 def _called(function: Any) -> tuple[str | None, weakref.ref[nn.Module] | None]:
-    """Return the name of a function, and the module that it runs."""
     while isinstance(function, functools.partial):
         function = function.func
     module = function.__self__ if isinstance(function, MethodType) else function

@@ -34,8 +34,6 @@ _MOST_OUTPUTS = 8  # of one call that are recorded one by one
 
 
 class _TensorInfo(NamedTuple):
-    """An argument of a call."""
-
     tensor: TensorRef
     shape: tuple[int, ...]
 

@@ -342,7 +342,6 @@ def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) 
 
 
 def _fits(record: Record, node: Any) -> bool:
-    """Return whether a node matches the recorded output of a call."""
     if isinstance(record.function, type):
         return type(node).__name__ == f"{record.function.__name__}Backward"
     if record.output is None or record.end - record.start > 1:

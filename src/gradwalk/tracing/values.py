@@ -281,7 +281,6 @@ def _seen_or_held(captured: Annotated) -> list[int]:
 
 
 def _gave_few(node: Node) -> bool:
-    """Return whether a node gave one small tensor."""
     try:
         (only,) = outputs_metadata(node)
         return _is_small(only.shape)
@@ -330,7 +329,6 @@ def _put(found: dict[int, Values], node: int, value: Any) -> None:
 
 
 def _copied(captured: Annotated, node: int) -> Known | None:
-    """Return the output that `watch` copied."""
     seen = captured.annotations.get(node)
     return None if seen is None or seen.value is None else Known(seen.value, _COPIED)
 
@@ -381,7 +379,6 @@ def _is_unchanged(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
 
 
 def _saved(captured: Annotated, node: int) -> Known | None:
-    """Return the output that the node itself or a consumer saved for backward."""
     graph = captured.graph
     shape, dtype = graph.nodes[node]["shape"], graph.nodes[node]["dtype"]
 
@@ -466,7 +463,6 @@ def _from_saved(captured: Annotated, found: dict[int, Values]) -> None:
 
 @functools.cache
 def _results(op: str) -> frozenset[str]:
-    """Return the names under which nodes of a class may save their output."""
     return frozenset(_RESULTS) - tensor_arguments(op)
 
 

@@ -113,7 +113,6 @@ class Session:
         self._note_free(name, inputs, free)
 
     def _record_derivatives(self, call: DerivativeCall) -> bool:
-        """Record derivatives; return whether they are constants."""
         self._records.derivatives += 1
         note_derivatives(call, self._lines.here(), self.modules.reference, self._leaves_below)
         if gives_constants(call):
@@ -307,7 +306,6 @@ class Session:
                 self._read_out.note(arguments[0], result, origin)
 
     def _leaves_below(self, tensor: torch.Tensor) -> Iterable[TensorRef]:
-        """Return the recorded leaves that a tensor was computed from."""
         made_by = self._made_by(tensor)
         return () if made_by is None else leaves_below(made_by)[0]
 
@@ -326,7 +324,6 @@ class Session:
                 )
 
     def _note_change(self, name: str, changed: Any, number: int) -> None:
-        """Record the line that changes tensors in place."""
         where = self._lines.here()
         for tensor in tensors_of(changed):
             storage = storage_id(tensor)
@@ -396,7 +393,6 @@ class Session:
 
 
 def _note_output(record: Record, output: torch.Tensor) -> None:
-    """Record the output of a call."""
     record.output = shape_of(output), output.dtype
     # Writing into a view makes more nodes, in an order that torch does not define.
     if not (record.inplace and base_of(output) is not None):

@@ -90,7 +90,6 @@ class GraphTraits(DrawingWidget[GraphSource]):
     # ---- What features answer
 
     def _feature(self, name: str) -> Any:
-        """Return the controller of a feature."""
         for each in self._controllers:
             if each.name == name:
                 return each

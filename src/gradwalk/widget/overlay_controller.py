@@ -144,8 +144,6 @@ def amounts(label: str, unit: str, values: Mapping[int, float]) -> OverlayModel:
 
 
 class _NamedThings:
-    """The tensors and modules of a graph, by name."""
-
     def __init__(self, source: GraphSource) -> None:
         model = source.model
         self.nodes: list[NodeModel] = model["nodes"]  # the drawn nodes
