@@ -9,7 +9,7 @@ import { argumentOf, flagsOf, roleOf } from "../scene/node_words";
 import type { ClosedGroup } from "../scene/plan";
 import type { SceneEdge, SceneNode } from "../scene/scene";
 import { isAutograd, isWork } from "../scene/shown_graph";
-import { addedTo, flowedAt, type Progress, storedNow } from "../steps/recording";
+import { addedTo, flowedAt, type Progress, passedIn, storedNow } from "../steps/recording";
 import { describeState } from "../steps/words";
 import { exactly, exactText } from "../text/gradient";
 import { counted } from "../text/number";
@@ -94,7 +94,7 @@ function flowLine({ recording, cursor }: Progress, edge: number): string[] {
   const { run } = recording;
   const at = run?.edges.indexOf(edge) ?? -1;
   if (!run || at < 0 || !flowedAt(recording, edge, cursor)) return [];
-  return [`gradient ${exactText({ values: run.values[at], norm: run.norms[at] })}`];
+  return [`gradient ${exactText(passedIn(run, at))}`];
 }
 
 function usesOf({ edges }: GraphModel, id: number): number {

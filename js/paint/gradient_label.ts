@@ -1,7 +1,7 @@
 import type { Place } from "../scene/grid";
 import type { CardSize } from "../scene/node_shape";
-import { boardNumber, boardValues, hasNotFinite } from "../text/gradient";
-import type { JsonNumber, Values } from "../wire";
+import { boardValues, normOf } from "../text/gradient";
+import type { FewModel, JsonNumber } from "../wire";
 
 /** A gradient on an edge, or beside a node. */
 export interface GradientLabel extends Place {
@@ -47,25 +47,17 @@ export function totalWord({
 }
 
 /** A gradient's texts for a cell, best first; a single number always has its sign. */
-export function fewOf(values: Values | null, norm: JsonNumber | null): string[] {
+export function fewOf({ values, norm }: FewModel): string[] {
   const isOne = values !== null && !Array.isArray(values);
   return [
     ...(values === null ? [] : [boardValues(values)]),
-    ...(norm === null || isOne ? [] : [inNorm(boardNumber(norm)), inNorm(shortNumber(norm))]),
+    ...(norm === null || isOne ? [] : [normOf(norm), normOf(shortened(norm))]),
   ];
 }
 
-function inNorm(text: string): string {
-  return `\u2016${text}\u2016`;
-}
-
-/** Fewer digits with an exponent: "1.7e−5". */
-function shortNumber(value: JsonNumber): string {
-  return boardNumber(typeof value === "number" ? Number(value.toPrecision(2)) : value);
-}
-
-export function isAlarming(values: Values | null, norm: JsonNumber | null): boolean {
-  return typeof norm === "string" || (values !== null && hasNotFinite(values));
+/** With fewer digits: "1.7e−5". */
+function shortened(value: JsonNumber): JsonNumber {
+  return typeof value === "number" ? Number(value.toPrecision(2)) : value;
 }
 
 /** A number as a summand: "+ 166.6", "− 27.77"; other texts stay. */

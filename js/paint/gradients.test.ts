@@ -6,7 +6,7 @@ import { DIRECTIONS, type Direction, isHorizontal } from "../layout/direction";
 import { foldedScene } from "../pipeline";
 import { type Box, overlap, type Place } from "../scene/grid";
 import { extentOf } from "../scene/obstacles";
-import { recordingOf } from "../steps/recording";
+import { passedIn, recordingOf } from "../steps/recording";
 import { chipFaults } from "../testing/chips";
 import { fakeRun, SITUATIONS } from "../testing/fake_run";
 import { graphs, MODELS } from "../testing/graphs";
@@ -109,7 +109,7 @@ describe("gradients on edges", () => {
     for (const { edge, exact } of labels) {
       if (edge === null) continue;
       const i = run.edges.indexOf(edge);
-      expect(exact).toBe(exactText({ values: run.values[i], norm: run.norms[i] }));
+      expect(exact).toBe(exactText(passedIn(run, i)));
     }
   });
 

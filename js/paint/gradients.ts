@@ -11,14 +11,15 @@ import {
   flowedAt,
   isOver,
   type Progress,
+  passedIn,
   type Recording,
   runningAt,
   storedNow,
 } from "../steps/recording";
-import { boardNumber, exactly, exactText, gradientTexts } from "../text/gradient";
+import { boardNumber, exactly, exactText, gradientTexts, isAlarming } from "../text/gradient";
 import type { Measure } from "../text/measure";
-import type { FewModel, JsonNumber, RunModel, Values } from "../wire";
-import { asAdded, fewOf, type GradientLabel, isAlarming, totalWord } from "./gradient_label";
+import type { FewModel, RunModel } from "../wire";
+import { asAdded, fewOf, type GradientLabel, totalWord } from "./gradient_label";
 import { type Marks, NO_MARKS } from "./marks";
 
 /** The most edges with all gradients written; in larger graphs only those at the running node. */
@@ -53,12 +54,11 @@ function* gradientsPlaced(
   const placer = new LabelPlacer(scene, recording, run, measure);
   placer.inCells();
   const along = placer.inRows();
-  for (const { node, values, norm } of run.seeds)
-    placer.beside(node, "starts with", values, norm, 0, -1);
+  for (const seed of run.seeds) placer.beside(seed, "starts with", 0, -1);
   yield placer.take();
   for (const i of along) placer.onEdge(i);
-  for (const { node, values, norm } of run.grads)
-    if (step[node] > 0) placer.beside(node, "grad", values, norm, step[node], 1);
+  for (const grad of run.grads)
+    if (step[grad.node] > 0) placer.beside(grad, "grad", step[grad.node], 1);
   yield placer.take();
   for (const [index, [grad, local]] of recording.locals) placer.product(index, grad, local);
   yield placer.take();
@@ -117,7 +117,7 @@ class LabelPlacer {
     const index = run.edges[i];
     const edge = edgeFor(scene, index);
     if (!edge) return;
-    const texts = gradientTexts(run.values[i], run.norms[i], "");
+    const texts = gradientTexts(passedIn(run, i), "");
     const options = texts.map((text) => ({ text, width: this.widthOf(text) }));
     const between = [scene.nodes[edge.source], scene.nodes[edge.target]];
     const isBoxed = between.some(({ shape }) => shape.tile || shape.sign === "round");
@@ -139,27 +139,20 @@ class LabelPlacer {
   }
 
   /** A gradient beside each copy of a node. */
-  beside(
-    id: number,
-    word: string,
-    values: Values | null,
-    norm: JsonNumber | null,
-    from: number,
-    along: number,
-  ): void {
+  beside(given: FewModel & { node: number }, word: string, from: number, along: number): void {
     const { scene } = this;
-    const drawn = scene.drawn[id].filter(
+    const drawn = scene.drawn[given.node].filter(
       (index) => !scene.nodes[index].group && !scene.nodes[index].shape.card?.grad,
     );
     if (drawn.length === 0) return;
-    const texts = gradientTexts(values, norm, word);
+    const texts = gradientTexts(given, word);
     const text = texts.find((one) => this.widthOf(one) <= WIDEST) ?? texts.at(-1);
     if (text === undefined) return;
     const width = this.widthOf(text);
-    const alarming = isAlarming(values, norm);
+    const alarming = isAlarming(given);
     for (const index of drawn)
       this.keep((among) => placeBeside(scene, scene.nodes[index], width, along, among), {
-        ...{ key: `${word} ${index}`, text, alarming, edge: null, nodes: [id], from },
+        ...{ key: `${word} ${index}`, text, alarming, edge: null, nodes: [given.node], from },
       });
   }
 
@@ -191,7 +184,7 @@ class LabelPlacer {
   ): GradientLabel {
     const { run, measure } = this;
     const index = run.edges[i];
-    const few = fewOf(run.values[i], run.norms[i])
+    const few = fewOf(passedIn(run, i))
       .map((text) => (place > 0 ? asAdded(text) : text))
       .find((text) => measure(text, "digits") < row.width * ROW_SHARE);
     return {
@@ -204,10 +197,10 @@ class LabelPlacer {
   /** The properties of an edge's label, by the edge's index in the run. */
   private facts(i: number): Pick<GradientLabel, "alarming" | "from"> & { exact: string } {
     const { run, recording } = this;
-    const [values, norm] = [run.values[i], run.norms[i]];
+    const passed = passedIn(run, i);
     return {
-      exact: exactText({ values, norm }),
-      alarming: isAlarming(values, norm),
+      exact: exactText(passed),
+      alarming: isAlarming(passed),
       from: recording.flows[run.edges[i]],
     };
   }
@@ -392,8 +385,7 @@ function inCell(
 ): Omit<GradientLabel, "from"> | null {
   if (!card?.grad) return null;
   const { size, rows, grad } = card;
-  const { values, norm } = gradient ?? { values: null, norm: null };
-  const texts = gradient ? fewOf(values, norm) : ["None"];
+  const texts = gradient ? fewOf(gradient) : ["None"];
   const isTotal = rows.length > 0;
   // A total has a word beside it.
   const word = isTotal
@@ -405,7 +397,8 @@ function inCell(
   const small = size === "full" && (!gradient || measure(text, "number") >= grad.width - 8);
   return {
     ...{ x: x + grad.x, y: y + grad.y, width: grad.width, height: grad.height },
-    ...{ key: `cell ${index}`, text, alarming: isAlarming(values, norm), edge: null, nodes: [id] },
+    ...{ key: `cell ${index}`, text, edge: null, nodes: [id] },
+    alarming: gradient !== null && isAlarming(gradient),
     cell: isTotal ? "total" : size,
     ...{ small, stored, changed, none: gradient === null },
   };

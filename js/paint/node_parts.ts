@@ -111,7 +111,7 @@ function fineGradParts({ id, shape, fine = [] }: SceneNode, { progress }: Marks)
   if (progress.recording.ready[id] > progress.cursor) return [];
   const value = fine.find(({ y }) => y > 0)?.text ?? "";
   const room = shape.width - 2 * FINE.aside;
-  const texts = fewOf(gradient.values, gradient.norm);
+  const texts = fewOf(gradient);
   const text = texts.find((one) => isFine(`${value} ${one}`, room));
   if (text === undefined) return [];
   const at = { x: shape.width / 2 - FINE.aside, y: shape.height / 2 - FINE.over };

@@ -1,11 +1,11 @@
 import { element } from "../dom/element";
 import { addedTo, isOver, type Progress, stateAt, storedNow } from "../steps/recording";
 import { describeState } from "../steps/words";
-import { fewText, hasNotFinite } from "../text/gradient";
+import { fewText, isAlarming } from "../text/gradient";
 import { fullNumber } from "../text/number";
 import { formatShape } from "../text/shorten";
 import type { DetailsModel, FewModel, NodeModel, TensorSummary, Values } from "../wire";
-import { isFew } from "./tensor";
+import { briefly, isFew } from "./tensor";
 
 /** A node's value and its stored or incoming gradient, as in the picture. */
 export function cells(
@@ -50,8 +50,7 @@ function recordedGradient(id: number, leaf: boolean, progress: Progress | null):
 }
 
 function text(gradient: FewModel | TensorSummary): string {
-  const { values, norm } = gradient;
-  return fewText({ values: "numel" in gradient && !isFew(gradient) ? null : values, norm });
+  return "numel" in gradient ? briefly(gradient) : fewText(gradient);
 }
 
 function cell(label: string, shown: string, tensor: FewModel | null, kind: string): HTMLElement {
@@ -62,7 +61,7 @@ function cell(label: string, shown: string, tensor: FewModel | null, kind: strin
       : norm === null
         ? ""
         : `norm ${fullNumber(norm)}`;
-  const alarming = typeof norm === "string" || (values !== null && hasNotFinite(values));
+  const alarming = isAlarming({ values, norm });
   return element(
     "div",
     { class: `gw-cell ${kind}${alarming ? " is-alarming" : ""}`, title: exact },

@@ -1,11 +1,11 @@
 import { element, table } from "../dom/element";
-import { boardValues, fewText, hasNotFinite } from "../text/gradient";
+import { boardValues, hasNotFinite } from "../text/gradient";
 import { counted, fullNumber } from "../text/number";
 import { formatShape } from "../text/shorten";
 import type { ContributionModel, DetailsModel, TensorSummary } from "../wire";
 import { argumentName, nodeLink } from "./links";
 import { andMore, section } from "./sections";
-import { isFew } from "./tensor";
+import { briefly, isFew } from "./tensor";
 
 const MOST_ROWS = 50;
 
@@ -58,26 +58,21 @@ function row(part: ContributionModel, i: number, several: boolean): HTMLElement 
 export function amount(
   summary: TensorSummary | null,
   none = "not kept",
-  most = Number.POSITIVE_INFINITY,
+  most?: number,
 ): HTMLElement {
   if (summary === null) return element("td", "gw-dim", none);
   const { values, norm, shape, note } = summary;
-  const isKnown = isFew(summary);
-  const few = isKnown && (summary.numel <= most || norm === null);
-  const text = few
-    ? boardValues(values ?? [])
-    : norm === null
-      ? formatShape(shape)
-      : fewText({ values: null, norm });
+  const text = briefly(summary, most);
+  const known = isFew(summary) ? boardValues(values ?? []) : null;
   const alarming =
-    (summary.nan ?? 0) + (summary.inf ?? 0) > 0 || (isKnown && hasNotFinite(values ?? []));
+    (summary.nan ?? 0) + (summary.inf ?? 0) > 0 || (known !== null && hasNotFinite(values ?? []));
   return element(
     "td",
     {
       class: alarming ? "is-alarming" : null,
       title: [
         formatShape(shape),
-        isKnown && !few ? boardValues(values ?? []) : null,
+        known === text ? null : known,
         norm === null ? null : `norm ${fullNumber(norm)}`,
         note,
       ]

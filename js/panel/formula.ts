@@ -1,10 +1,9 @@
 import { element } from "../dom/element";
-import { boardNumber, fewText } from "../text/gradient";
-import { formatShape } from "../text/shorten";
+import { boardNumber } from "../text/gradient";
 import type { DetailsModel, FormulaModel, InputModel, TensorSummary } from "../wire";
 import { argumentName, moreInputs, nodeLink } from "./links";
 import { section } from "./sections";
-import { isFew } from "./tensor";
+import { briefly } from "./tensor";
 
 /** Per input, the incoming gradient and the local derivative, if both are single numbers. */
 export type Locals = ReadonlyMap<number, readonly [came: number, local: number]>;
@@ -42,14 +41,6 @@ export function formulaSection(
       moreInputs(details),
     ],
   );
-}
-
-/** A tensor in a few words. */
-export function briefly(summary: TensorSummary): string {
-  if (isFew(summary)) return fewText(summary);
-  return summary.norm === null
-    ? formatShape(summary.shape)
-    : fewText({ values: null, norm: summary.norm });
 }
 
 function formulaItem(

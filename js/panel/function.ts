@@ -2,9 +2,9 @@ import { button, element } from "../dom/element";
 import { formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { DetailsModel, OperationModel } from "../wire";
-import { briefly } from "./formula";
 import { type SectionContext, section, sentence } from "./sections";
 import { lineView } from "./source";
+import { briefly } from "./tensor";
 
 /** The source of a custom Function's backward, with a button that checks it if Python can. */
 export function functionSection(

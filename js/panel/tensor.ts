@@ -1,4 +1,5 @@
 import { element, focusable } from "../dom/element";
+import { fewText, normOf } from "../text/gradient";
 import {
   counted,
   formatCount,
@@ -18,6 +19,13 @@ const SEEN_AT_ONCE = 16;
 /** Whether the numbers of a tensor fit on a line. */
 export function isFew({ values, numel, truncated }: TensorSummary): boolean {
   return values !== null && numel <= FEW && !truncated;
+}
+
+/** A tensor in a few words: its numbers if it has few and at most so many, else its norm, else its shape. */
+export function briefly(summary: TensorSummary, most = FEW): string {
+  const { values, norm, numel, shape } = summary;
+  if (isFew(summary) && (numel <= most || norm === null)) return fewText({ values, norm });
+  return norm === null ? formatShape(shape) : normOf(norm);
 }
 
 /** A tensor: its type, values and statistics. */

@@ -113,6 +113,11 @@ export function recordingOf(
   return { steps, total: given.length, ends, run, ...looked, ...found };
 }
 
+/** The gradient along an edge, by the edge's index in the run. */
+export function passedIn({ values, norms }: RunModel, i: number): FewModel {
+  return { values: values[i], norm: norms[i] };
+}
+
 /** The shown steps, and how many complete each of backward's own. */
 function shownSteps(
   graph: GraphModel,
@@ -203,7 +208,7 @@ function gradientsIn(graph: GraphModel, run: RunModel | null) {
     const { target } = graph.edges[edge];
     if (uses[target] !== 1 || seeded.has(target)) return;
     alone.add(edge);
-    gradients.set(target, { values: run.values[i], norm: run.norms[i] });
+    gradients.set(target, passedIn(run, i));
   });
   for (const one of run?.arrived ?? []) {
     if (!several.has(one.node)) gradients.set(one.node, one);

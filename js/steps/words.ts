@@ -2,7 +2,7 @@ import { fewText } from "../text/gradient";
 import { counted, formatCount } from "../text/number";
 import { formatShape, oneLine, shortenMiddle } from "../text/shorten";
 import type { FewModel, GraphModel, GrownModel, NodeModel, NodeState, RunModel } from "../wire";
-import { isOver, type Progress, type Recording, stateAt } from "./recording";
+import { isOver, type Progress, passedIn, type Recording, stateAt } from "./recording";
 
 /** A node's state in words: "running: step 3 of 7". */
 export function describeState(progress: Progress, node: number): string {
@@ -129,7 +129,7 @@ function callGives(recording: Recording, graph: GraphModel, call: number): strin
 }
 
 function flowedText(run: RunModel | null, i: number): string {
-  return gradientWords({ values: run?.values[i] ?? null, norm: run?.norms[i] ?? null });
+  return gradientWords(run ? passedIn(run, i) : { values: null, norm: null });
 }
 
 /** A gradient; one without numbers, as in a plan, has only a name. */

@@ -41,10 +41,10 @@ describe("compactNumber", () => {
 
 describe("gradientTexts", () => {
   it("prefers values to the norm", () => {
-    expect(gradientTexts([2, 1], 2.236, "")).toEqual(["[2, 1]", "‖2.236‖"]);
-    expect(gradientTexts(null, 0.00321, "grad")).toEqual(["grad ‖0.00321‖"]);
-    expect(gradientTexts(4, 4, "grad")[0]).toBe("grad 4");
-    expect(gradientTexts(null, null, "")).toEqual([]);
+    expect(gradientTexts({ values: [2, 1], norm: 2.236 }, "")).toEqual(["[2, 1]", "‖2.236‖"]);
+    expect(gradientTexts({ values: null, norm: 0.00321 }, "grad")).toEqual(["grad ‖0.00321‖"]);
+    expect(gradientTexts({ values: 4, norm: 4 }, "grad")[0]).toBe("grad 4");
+    expect(gradientTexts({ values: null, norm: null }, "")).toEqual([]);
   });
 
   it("sees NaN and infinities at any depth", () => {

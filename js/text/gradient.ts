@@ -47,7 +47,12 @@ export function boardValues(values: Values): string {
 /** A short gradient: its numbers if few, else its norm, "\u20160.304\u2016". */
 export function fewText({ values, norm }: FewModel): string {
   if (values !== null) return boardValues(values);
-  return norm === null ? "?" : `\u2016${boardNumber(norm)}\u2016`;
+  return norm === null ? "?" : normOf(norm);
+}
+
+/** A norm between its signs, "\u20160.304\u2016". */
+export function normOf(norm: JsonNumber): string {
+  return `\u2016${boardNumber(norm)}\u2016`;
 }
 
 /** Few numbers in full, with a true minus sign: "[2.333333, −1]"; 0 for -0. */
@@ -69,6 +74,11 @@ export function compactValues(values: Values): string {
     : compactNumber(values);
 }
 
+/** Whether a gradient contains NaN or infinity. */
+export function isAlarming({ values, norm }: FewModel): boolean {
+  return typeof norm === "string" || (values !== null && hasNotFinite(values));
+}
+
 /** Whether any of the values is NaN or infinite. */
 export function hasNotFinite(values: Values): boolean {
   if (Array.isArray(values)) return values.some(hasNotFinite);
@@ -79,11 +89,7 @@ export function hasNotFinite(values: Values): boolean {
  * The texts of a gradient, best first: its values if few, "grad 4", and its norm, "grad ‖0.304‖". `word` names it; ""
  * for a gradient on its edge.
  */
-export function gradientTexts(
-  values: Values | null,
-  norm: JsonNumber | null,
-  word: string,
-): string[] {
-  const texts = values === null ? [] : [`${word} ${boardValues(values)}`.trim()];
-  return norm === null ? texts : [...texts, `${word} ${fewText({ values: null, norm })}`.trim()];
+export function gradientTexts({ values, norm }: FewModel, word: string): string[] {
+  const known = [values !== null && boardValues(values), norm !== null && normOf(norm)];
+  return known.flatMap((text) => (text === false ? [] : `${word} ${text}`.trim()));
 }
