@@ -64,8 +64,15 @@ interface Shown {
 
 /** Per node, its id in the graph before. */
 type Was = readonly (number | null)[];
-/** Called with the new picture. */
-type Then = (scene: Scene) => void;
+/** How one picture follows another. */
+interface Change {
+  /** Finds the place to hold, once the next picture exists; without one it is a first view. */
+  hold?: HoldIn;
+  /** Called with the new picture. */
+  done?: (scene: Scene) => void;
+  /** Given if the graph was updated. */
+  was?: Was;
+}
 
 /** Draw a graph as folded, and fold it on request; a worker makes large pictures. */
 export class FoldController {
@@ -134,7 +141,7 @@ export class FoldController {
         : fittingFolding(grouped, direction, measure, room, cache);
       if (!isKnown) this.first = first;
       const folding = goal ? revealNode(grouped.tree, first, goal.node) : first;
-      this.draw({ grouped, origin, source, folding, direction, room }, () => null);
+      this.draw({ grouped, origin, source, folding, direction, room });
     };
     window.clearTimeout(this.timer);
     const nodes = graph.nodes.length;
@@ -168,7 +175,7 @@ export class FoldController {
     const folding = openInside(grouped, wanted.grouped.tree, held);
     const next = { ...wanted, grouped, origin, source, folding };
     const before = drawing.scene;
-    this.draw(next, (after) => holdMost(before, after, was), undefined, was);
+    this.draw(next, { hold: (after) => holdMost(before, after, was), was });
   }
 
   /** Whether anything can fold: modules, or much plumbing. */
@@ -187,20 +194,19 @@ export class FoldController {
     const block = openedBlock(grouped, folding, path, direction, this.measure, room, this.cache);
     // A reader who saw the whole strip sees the whole picture again.
     const isFitted = block !== null && viewport.isWhole;
-    this.fold(
-      block ?? openGroup(grouped.tree, folding, path),
-      isFitted ? () => null : holdCorner(node, path),
-      (after) => {
+    this.fold(block ?? openGroup(grouped.tree, folding, path), {
+      ...(!isFitted && { hold: holdCorner(node, path) }),
+      done: (after) => {
         const box = boxAround(after, path, group.members);
         if (box) viewport.lookAt(box, how);
       },
-    );
+    });
   }
 
   /** Close an open group; its box comes to where `at` is, a place in the scene. */
   close(path: string, at: [number, number]): void {
     const { folding } = this;
-    if (folding) this.fold(closeGroup(folding, path), holdBox(path, at));
+    if (folding) this.fold(closeGroup(folding, path), { hold: holdBox(path, at) });
   }
 
   /** Close an open group, then move to its members with `then`. */
@@ -209,11 +215,10 @@ export class FoldController {
     if (!wanted) return;
     const { grouped, folding } = wanted;
     const members = membersIn(grouped.tree, path);
-    this.fold(
-      closeGroup(folding, path),
-      (after) => holdMiddle(this.drawing, after),
-      (after) => then(after, members),
-    );
+    this.fold(closeGroup(folding, path), {
+      hold: (after) => holdMiddle(this.drawing, after),
+      done: (after) => then(after, members),
+    });
   }
 
   closeAround({ id, x, y, group }: SceneNode): boolean {
@@ -250,14 +255,17 @@ export class FoldController {
   /** Show what a closed box hides: its corner stays, and as much as possible of it comes into sight. */
   private openTo(closed: SceneNode | null, folding: Folding): void {
     if (!closed?.group) {
-      this.fold(folding, (after) => holdMiddle(this.drawing, after));
+      this.fold(folding, { hold: (after) => holdMiddle(this.drawing, after) });
       return;
     }
     const { viewport } = this.drawing;
     const { paths, members } = closed.group;
-    this.fold(folding, holdCorner(closed, paths[0]), (after) => {
-      const box = boxAround(after, paths[0], members);
-      if (box) viewport.whenQuiet(() => viewport.lookAt(box, "sight"));
+    this.fold(folding, {
+      hold: holdCorner(closed, paths[0]),
+      done: (after) => {
+        const box = boxAround(after, paths[0], members);
+        if (box) viewport.whenQuiet(() => viewport.lookAt(box, "sight"));
+      },
     });
   }
 
@@ -271,8 +279,8 @@ export class FoldController {
   /** Change the folding; the middle of the view stays, or a first view is shown. */
   change(transition: (folding: Folding) => Folding, view: "hold" | "first" = "hold"): void {
     if (!this.folding) return;
-    const hold: HoldIn = view === "hold" ? (after) => holdMiddle(this.drawing, after) : () => null;
-    this.fold(transition(this.folding), hold);
+    const hold: HoldIn = (after) => holdMiddle(this.drawing, after);
+    this.fold(transition(this.folding), view === "hold" ? { hold } : {});
   }
 
   /** Note what is open and seen; returns the function that goes back, unless another graph is shown by then. */
@@ -283,7 +291,7 @@ export class FoldController {
     return () => {
       if (!folding || !this.folding || this.grouped !== grouped) return;
       if (isSameFolding(folding, this.folding)) look();
-      else this.fold(folding, () => null, look);
+      else this.fold(folding, { done: look });
     };
   }
 
@@ -300,7 +308,7 @@ export class FoldController {
   }
 
   again(): void {
-    if (this.wanted) this.draw(this.wanted, () => null);
+    if (this.wanted) this.draw(this.wanted);
   }
 
   destroy(): void {
@@ -308,59 +316,54 @@ export class FoldController {
     this.maker.end();
   }
 
-  private fold(folding: Folding, hold: HoldIn, then?: Then): void {
-    if (this.wanted) this.draw({ ...this.wanted, folding }, hold, then);
+  private fold(folding: Folding, change: Change): void {
+    if (this.wanted) this.draw({ ...this.wanted, folding }, change);
   }
 
   /** Draw a small picture at once; a large one when it is made, unless another was requested by then. */
-  private draw(next: Shown, hold: HoldIn, then?: Then, was: Was | null = null): void {
+  private draw(next: Shown, change: Change = {}): void {
     const { grouped, folding, direction, room } = next;
     window.clearTimeout(this.timer);
     this.wanted = next;
     const nodes = visibleCount(grouped, folding);
     if (nodes <= MOST_AT_ONCE && grouped.graph.nodes.length <= LARGE_GRAPH) {
       this.maker.forget();
-      this.drawHere(next, hold, then, was);
+      this.drawHere(next, change);
       return;
     }
     this.working({ nodes, doing: "layout", blocks: false });
     this.events.changed();
     const order = { folding, direction, room };
+    const { was: _, ...large } = change;
     this.maker.make(next.source, order, {
       doing: (doing) => this.working({ nodes, doing, blocks: false }),
-      made: (scene) => this.place(this.wanted ?? next, scene, hold, then),
+      made: (scene) => this.place(this.wanted ?? next, scene, large),
       failed: (error) => this.fail(error),
       unavailable: () => {
         this.working({ nodes, doing: "layout", blocks: true });
-        this.timer = window.setTimeout(() => this.drawHere(next, hold, then), PAINTED_MS);
+        this.timer = window.setTimeout(() => this.drawHere(next, large), PAINTED_MS);
       },
     });
   }
 
-  private drawHere(next: Shown, hold: HoldIn, then?: Then, was: Was | null = null): void {
+  private drawHere(next: Shown, change: Change): void {
     const { grouped, folding, direction, room } = next;
     const { cache, measure } = this;
     try {
       const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
-      this.place(next, scene, hold, then, was);
+      this.place(next, scene, change);
     } catch (error) {
       this.fail(error);
     }
   }
 
-  private place(
-    next: Shown,
-    scene: Scene,
-    hold: HoldIn,
-    then?: Then,
-    was: Was | null = null,
-  ): void {
+  private place(next: Shown, scene: Scene, { hold = () => null, done, was }: Change): void {
     const { drawing, drawn, goal } = this;
     const isOther = drawn?.grouped !== next.grouped || drawn.direction !== next.direction;
-    const isFirst = isOther && was === null;
+    const isFirst = isOther && !was;
     // Before drawing: a later resize would draw it twice.
     if (isFirst) this.events.shown(scene);
-    if (was !== null) drawing.become(next.grouped.graph, scene, hold(scene), was);
+    if (was) drawing.become(next.grouped.graph, scene, hold(scene), was);
     else if (isFirst) drawing.show(next.grouped.graph, scene);
     else drawing.replace(scene, hold(scene));
     this.wanted = next;
@@ -368,7 +371,7 @@ export class FoldController {
     this.goal = null;
     this.idle();
     this.events.changed();
-    then?.(scene);
+    done?.(scene);
     if (goal) drawing.viewport.reveal(goal.node, goal.centre);
   }
 
@@ -391,7 +394,7 @@ export class FoldController {
   }
 }
 
-/** Find the place to hold, once the next picture exists; null for none. */
+/** The place to hold; null for none. */
 type HoldIn = (after: Scene) => Hold | null;
 
 /** Hold the upper left corner of a box that opens, where the sign that closes it replaces the sign that opens it. */
