@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from .comparison.compare import compare
     from .comparison.compare_widget import CompareWidget
     from .comparison.load import load
-    from .explain.explain_grad import explain_grad
-    from .explain.explanation import Explanation
+    from .explain.explain_grad import Explanation, explain_grad
     from .export.save import save
     from .export.tensorboard import to_tensorboard
     from .export.torchviz_dot import make_dot
@@ -100,8 +99,7 @@ _PLACES = {
         "comparison.compare": ("compare",),
         "comparison.compare_widget": ("CompareWidget",),
         "comparison.load": ("load",),
-        "explain.explain_grad": ("explain_grad",),
-        "explain.explanation": ("Explanation",),
+        "explain.explain_grad": ("Explanation", "explain_grad"),
         "export.save": ("save",),
         "export.tensorboard": ("to_tensorboard",),
         "export.torchviz_dot": ("make_dot",),

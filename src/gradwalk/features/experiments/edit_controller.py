@@ -31,7 +31,7 @@ from .check import check
 from .contributions import shares
 from .experiment import Experiment, Outcome, place_name
 from .program_change import program_change
-from .replay import Edit, Gradient, same
+from .replay import Edit, Gradient, less, same
 
 MOST_LEAVES = 100  # the largest number of listed leaves; those that change come first
 
@@ -123,16 +123,18 @@ def what_if_model(
     names = list(named)[:MOST_COMPARED] if len(named) > 1 else []
     outcome = experiment.what_if(on)
     leaves = _leaves(experiment, outcome, [experiment.what_if(named[name]) for name in names])
-    values = iter(_at_edits(on, outcome))
+    was = _few({i: outcome.flowing.get(i) for i in range(len(on))})
+    now = _few({i: outcome.flowed.get(i) for i in range(len(on))})
+    values = iter([(was.get(i), now.get(i)) for i in range(len(on))])
     notes = experiment.notes(on) if on else []
     if names and len(names) < len(named):
         notes.append(f"Only the first {len(names)} of {len(named)} names are compared.")
     return {
         "failed": None,
         "edits": [
-            {"label": edit.label, "was": was, "now": now}
+            {"label": edit.label, "was": before, "now": after}
             for edit, model in zip(edits, models, strict=True)
-            for was, now in [(None, None) if model["off"] else next(values)]
+            for before, after in [(None, None) if model["off"] else next(values)]
         ],
         "leaves": leaves[:MOST_LEAVES],
         "leaf_count": len(leaves),
@@ -164,15 +166,6 @@ def without_answer(sentence: str) -> WhatIfModel:
 def _few(gradients: Mapping[Any, Gradient]) -> dict[Any, FewModel]:
     there = {key: KeptGradient(grad) for key, grad in gradients.items() if grad is not None}
     return few_of(there)
-
-
-def _at_edits(
-    edits: Sequence[Edit], outcome: Outcome
-) -> list[tuple[FewModel | None, FewModel | None]]:
-    """The gradient at each edit, before and after."""
-    was = _few({i: outcome.flowing.get(i) for i in range(len(edits))})
-    now = _few({i: outcome.flowed.get(i) for i in range(len(edits))})
-    return [(was.get(i), now.get(i)) for i in range(len(edits))]
 
 
 def _leaves(
@@ -214,29 +207,15 @@ def _nodes(outcome: Outcome) -> list[NodeChangeModel]:
 
 def _differences(outcome: Outcome) -> dict[OutputKey, Gradient]:
     """After minus before, where they differ."""
-    return {
-        place: difference
-        for place, before in outcome.before.items()
-        if (difference := _difference(before, outcome.after[place])) is not None
-    }
+    pairs = {at: (outcome.after[at], before) for at, before in outcome.before.items()}
+    return {at: less(*pair) for at, pair in pairs.items() if not same(*pair)}
 
 
 def _after(outcome: Outcome) -> dict[OutputKey, FewModel | None]:
     """The gradients that change."""
-    changed = [
-        place for place, before in outcome.before.items() if not same(before, outcome.after[place])
-    ]
-    few = _few({place: outcome.after[place] for place in changed})
-    return {place: few.get(place) for place in changed}
-
-
-def _difference(before: Gradient, after: Gradient) -> Gradient:
-    """After minus before; None if nothing changed."""
-    if before is None or after is None:
-        return after if before is None else -before
-    if same(before, after):
-        return None
-    return after - before
+    changed = [at for at, before in outcome.before.items() if not same(before, outcome.after[at])]
+    few = _few({at: outcome.after[at] for at in changed})
+    return {at: few.get(at) for at in changed}
 
 
 def _rest(before: FewModel | None, after: FewModel | None) -> float | None:

@@ -102,6 +102,15 @@ def _same_sparse(one: torch.Tensor, other: torch.Tensor) -> bool:
     return places and one.shape == other.shape and same(one.values(), other.values())
 
 
+def less(after: torch.Tensor | None, before: torch.Tensor | None) -> torch.Tensor | None:
+    """Return after minus before, where None means no gradient."""
+    if after is None or before is None:
+        return after if before is None else -before
+    if after.layout is not before.layout and before.layout is torch.strided:
+        after = after.to_dense()  # torch subtracts only a sparse tensor from a sparse one
+    return after - before
+
+
 def fitting(found: Any, like: Any, label: str) -> torch.Tensor:
     """Check a replacement against the gradient that it replaces, and return it."""
     if not isinstance(found, torch.Tensor):

@@ -21,7 +21,7 @@ from ...tracing.annotate import watched
 from ...types import ByEdge, Edge, Gradient, Outputs, RecordedGraph, Replacement
 from .experiment import Experiment, place_name, read_edits
 from .program_change import program_change
-from .replay import same
+from .replay import less, same
 
 _BEFORE = "before"
 
@@ -129,7 +129,7 @@ class WhatIf:
     @property
     def difference(self) -> dict[str | int, torch.Tensor | None]:
         """Return ``after - before`` of each leaf; None if neither has a gradient."""
-        return {key: _less(self.after[key], self.before[key]) for key in self.before}
+        return {key: less(self.after[key], self.before[key]) for key in self.before}
 
     def __repr__(self) -> str:
         changed = sum(not same(self.before[key], self.after[key]) for key in self.before)
@@ -248,13 +248,3 @@ def keys_of(experiment: Experiment, places: Sequence[OutputKey]) -> dict[OutputK
         keys[place] = key = next(each for each in choices if each is not None and each not in taken)
         taken.add(key)
     return keys
-
-
-def _less(after: torch.Tensor | None, before: torch.Tensor | None) -> torch.Tensor | None:
-    if after is None:
-        return None if before is None else -before
-    if before is None:
-        return after
-    if after.layout is not before.layout and before.layout is torch.strided:
-        after = after.to_dense()  # torch takes nothing off what is sparse but what is sparse, too
-    return after - before

@@ -19,12 +19,10 @@ from ...torch_api.fake_tensors import DataSheet, data_sheet
 from ...torch_api.modes import unseen
 from ...widget.graph_widget import GraphWidget
 from .advice import Advice, advise, checkpointed
-from .fakes import build
-from .module_plans import ModulePlan, ModulePlans
+from .module_plans import ModulePlan, ModulePlans, plan_table
 from .picture import widget_of
-from .plan_table import plan_table
 from .recorder import BACKWARD, FORWARD, Held, Operation
-from .run_step import Recorded, StepInputs, run_step
+from .run_step import Recorded, StepInputs, build, run_step
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

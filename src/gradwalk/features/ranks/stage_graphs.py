@@ -436,12 +436,15 @@ def _edges(parts: Sequence[Part], ends: Sequence[End]) -> tuple[list[EdgeModel],
 
 def _modules(parts: Sequence[Part]) -> ModulesModel:
     """The classes of the modules by box; a stage's box has the outermost module's class."""
-    classes: dict[str, str] = {}
-    for part in parts:
-        modules = part.saved["graph"]["modules"]
-        for namespace, place in zip(modules["namespaces"], modules["classes"], strict=True):
-            classes[_boxed(namespace, part)] = modules["names"][place]
-    return modules_model(classes)
+    classes = [(part, classes_of(part.saved).items()) for part in parts]
+    return modules_model({_boxed(name, part): kind for part, own in classes for name, kind in own})
+
+
+def classes_of(saved: SavedGraphModel) -> dict[str, str]:
+    """Return the class of each module, by namespace."""
+    modules = saved["graph"]["modules"]
+    pairs = zip(modules["namespaces"], modules["classes"], strict=True)
+    return {namespace: modules["names"][place] for namespace, place in pairs}
 
 
 def _memory(parts: Sequence[Part]) -> MemoryModel:

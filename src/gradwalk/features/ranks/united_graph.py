@@ -12,11 +12,11 @@ from ...lazily import nx
 from ...matching.match import match
 from ...schema.details import StageModel
 from ...schema.file_format import SavedEdge, SavedGraphModel
-from ...schema.graph import DerivativeModel, EdgeModel, ModulesModel
+from ...schema.graph import DerivativeModel, EdgeModel
 from ...schema.graph_json import drawing_order
 from ...sources.graph_model import modules_model
 from ...sources.saved_graph import SavedGraph, details_at
-from .stage_graphs import dtypes_model, dtypes_of, finding_at, renumbered_at
+from .stage_graphs import classes_of, dtypes_model, dtypes_of, finding_at, renumbered_at
 
 _Each = TypeVar("_Each")
 
@@ -158,6 +158,9 @@ class United:
             lists = [of(graph) for graph, *_ in whole]
             return [lists[which][own] for which, own in at]
 
+        classes: dict[str, str] = {}
+        for graph, *_ in whole:
+            classes |= {n: kind for n, kind in classes_of(graph).items() if n not in classes}
         drawn = gathered(edges, lambda graph: graph["graph"]["edges"])
         beyond = gathered(nodes, lambda graph: graph["network"]["nodes"])
         details = gathered(nodes, lambda graph: graph["details"])
@@ -166,7 +169,7 @@ class United:
             **shown,
             "graph": {
                 **shown["graph"],
-                "modules": _modules([graph for graph, *_ in whole]),
+                "modules": modules_model(classes),
                 "nodes": gathered(nodes, lambda graph: graph["graph"]["nodes"]),
                 "edges": drawn,
                 "roots": [
@@ -255,15 +258,6 @@ def _moved(saved: SavedGraphModel, places: _UnitedIds) -> SavedGraphModel:
         "network": {**found["network"], "graph": {**graph, "roots": roots}},
         "findings": [finding_at(each, places.nodes) for each in found["findings"]],
     }
-
-
-def _modules(graphs: Sequence[SavedGraphModel]) -> ModulesModel:
-    classes: dict[str, str] = {}
-    for saved in graphs:
-        modules = saved["graph"]["modules"]
-        for namespace, place in zip(modules["namespaces"], modules["classes"], strict=True):
-            classes.setdefault(namespace, modules["names"][place])
-    return modules_model(classes)
 
 
 def _derivatives(
