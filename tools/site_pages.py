@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gradwalk.bundle import bundle
+from gradwalk.export.disk import bundle
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from .sources.read_source import capture
     from .tracing.failed_call import FailedInput
     from .tracing.watch import watch
+    from .widget.graph_traits import Measurement, NodeMeasure
     from .widget.graph_widget import GraphWidget
-    from .widget.measurement import Measurement, NodeMeasure
 
 __version__ = "0.1.0"
 
@@ -124,7 +124,7 @@ _PLACES = {
         "tracing.failed_call": ("FailedInput",),
         "tracing.watch": ("watch",),
         "widget.graph_widget": ("GraphWidget",),
-        "widget.measurement": ("Measurement", "NodeMeasure"),
+        "widget.graph_traits": ("Measurement", "NodeMeasure"),
     }.items()
     for name in names
 }

@@ -37,7 +37,6 @@ LAYERS = (
     "checks",
     "panel",
     "sources",
-    "bundle",
     "export",
     "testing",
     "widget",

@@ -11,9 +11,9 @@ import traitlets
 
 from ..backward.recorded_pass import RecordedStep
 from ..backward.run_backward import IF_POSSIBLE
-from ..bundle import bundle
 from ..checks.finding import Finding
 from ..checks.run_checks import Limits
+from ..export.disk import bundle
 from ..graph.adjacency import attributes
 from ..graph.arguments import read_int
 from ..graph.names import Names, caller_names

@@ -185,3 +185,14 @@ def _shown(path: str | Path) -> str:
         half = _LONGEST_SHOWN // 2
         text = f"{text[:half]}...{text[-half:]}"
     return repr(text)
+
+
+def bundle(name: str) -> str:
+    """Return the text of a file of the built front end, which travels with the package."""
+    path = Path(__file__).parents[1] / "assets" / name
+    if not path.exists():
+        raise ImportError(
+            f"gradwalk's browser bundle {path} is missing: this is a source checkout that has not "
+            "been built. Run `make build` in its root, or `npm ci && npm run build` in js."
+        )
+    return path.read_text(encoding="utf-8")

@@ -9,12 +9,11 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..bundle import bundle
 from ..english import plural
 from ..schema.json_values import well_formed
 from ..sources.graph_source import Snapshot
 from .contents import packed_graph
-from .disk import write_file
+from .disk import bundle, write_file
 from .text import text_tree
 
 _MOST_LINES = 200  # of the text that is shown where scripts are off

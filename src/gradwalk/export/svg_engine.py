@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
-from ..bundle import bundle
 from ..schema.graph import GraphModel
+from .disk import bundle
 
 _SECONDS = 120  # timeout of a drawing
 

@@ -61,9 +61,12 @@ def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
             f"name of a tensor as the widget shows it, or an id from 0 to {total - 1}."
         )
     instead = f"Give its id, 0 to {total - 1}, or the name of its tensor."
-    i = read_int(node, "A node was given as ", instead)
+    return read_id(node, "A node was given as ", total, instead)
+
+
+def read_id(node: Any, given: str, total: int, instead: str) -> int:
+    """Read the id of one of some nodes."""
+    i = read_int(node, given, instead)
     if not 0 <= i < total:
-        raise ValueError(
-            f"A node was given as {i}, but this graph has nodes 0 to {total - 1} only."
-        )
+        raise ValueError(f"{given}{i}, but this graph has nodes 0 to {total - 1} only.")
     return i

@@ -15,13 +15,13 @@ import traitlets
 from ..backward.kept_gradients import DEFAULT_BUDGET
 from ..backward.recorded_pass import RecordedStep, read_max_bytes, saved_steps
 from ..backward.run_backward import IF_POSSIBLE
-from ..bundle import bundle
 from ..checks.finding import Finding, findings_from
 from ..checks.run_checks import Limits
 from ..export import mime
+from ..export.disk import bundle
 from ..export.text import size_of
 from ..graph.adjacency import collector_paused
-from ..graph.arguments import MOST_NODES, find_node, read_int, read_most
+from ..graph.arguments import MOST_NODES, find_node, read_id, read_most
 from ..graph.names import caller_names
 from ..lazily import nx
 from ..plugins import Hook
@@ -449,12 +449,7 @@ class GraphWidget(GraphTraits):
             return super()._validated(trait, value)
         total = len(self._open().drawn)
         instead = f"Give it the id of a node, 0 to {total - 1}, or None."
-        node = read_int(value, "selected was given ", instead)
-        if not 0 <= node < total:
-            raise ValueError(
-                f"selected was given {node}, but this graph has nodes 0 to {total - 1} only."
-            )
-        return node
+        return read_id(value, "selected was given ", total, instead)
 
     def _pass_ended(self) -> None:
         if not self._updates.pass_ended():

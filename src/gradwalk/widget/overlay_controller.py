@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any
 
 from ..english import nearest
-from ..graph.arguments import read_int
+from ..graph.arguments import read_id, read_int
 from ..schema.graph import NodeModel, OverlayModel
 from ..schema.json_values import json_number
 from ..sources.graph_source import GraphSource
@@ -106,13 +106,8 @@ def make_overlay(
             nodes.update(dict.fromkeys(own, value))
             if path is not None:
                 modules[path] = value
-        elif not 0 <= key < known.count:
-            raise ValueError(
-                f"overlay() was given node {key}, but this graph has nodes 0 to "
-                f"{known.count - 1} only."
-            )
         else:
-            nodes[key] = value
+            nodes[read_id(key, "overlay() was given node ", known.count, _IDS)] = value
     for node in known.nodes if modules else ():
         inner = [path for path in _paths(node["namespace"]) if path in modules]
         if inner and node["id"] not in nodes:

@@ -19,8 +19,7 @@ from ...torch_api.modes import unseen
 from ...torch_api.nodes import leaf_tensor
 from ...torch_api.reading import has_data
 from ...widget.controllers import Controller
-from ...widget.graph_traits import GraphTraits
-from ...widget.measurement import Measurement, NodeMeasure
+from ...widget.graph_traits import GraphTraits, Measurement, NodeMeasure
 from ...widget.overlay_controller import amounts
 
 _REPEATS, _FASTEST = 7, 3
