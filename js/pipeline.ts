@@ -4,7 +4,7 @@ import type { Direction } from "./layout/direction";
 import type { ContentCache } from "./layout/types";
 import { drawn } from "./scene/curves";
 import { placeLinks } from "./scene/links";
-import { isBody } from "./scene/module_class";
+import { isBody, isStep } from "./scene/module_class";
 import type { CardSize, NodeShape } from "./scene/node_shape";
 import { place } from "./scene/place";
 import type { Plan } from "./scene/plan";
@@ -70,7 +70,7 @@ export function makeScene(
   const isBoard = card !== null || ((cards === true || cards === "signs") && !graph.static);
   const planned: Planned = {
     graph,
-    plan: isBoard ? withoutLabels(graph, plan) : plan,
+    plan: isBoard ? withoutLabels(graph, plan, cardIn(graph, plan) !== null) : plan,
     direction,
     card,
     isBoard,
@@ -83,13 +83,16 @@ export function makeScene(
 }
 
 /** The plan of a board. Its arrows have no labels: the tooltip names the operand. */
-function withoutLabels(graph: GraphModel, plan: Plan): Plan {
+function withoutLabels(graph: GraphModel, plan: Plan, hidesSteps: boolean): Plan {
   const edges = plan.edges.map((edge) => ({ ...edge, argument: null }));
-  return boardPlan(graph, { ...plan, edges });
+  return boardPlan(graph, { ...plan, edges }, hidesSteps);
 }
 
-/** Remove the frames around single operations, which become plain nodes named after their modules. */
-export function boardPlan(graph: GraphModel, plan: Plan): Plan {
+/**
+ * Remove the frames around single operations, which become plain nodes named after their modules. With `hidesSteps`,
+ * remove the frames of loops' steps too.
+ */
+export function boardPlan(graph: GraphModel, plan: Plan, hidesSteps = false): Plan {
   const { nodes, frames } = plan;
   if (nodes.some(({ group }) => group)) return plan;
   const operations = new Int32Array(frames.length);
@@ -97,14 +100,16 @@ export function boardPlan(graph: GraphModel, plan: Plan): Plan {
     if (!isWork(graph.nodes[id])) continue;
     for (let f = frame; f >= 0; f = frames[f].parent) operations[f]++;
   }
-  const kept = frames.flatMap((_, f) => (operations[f] > 1 || isBody(frames[f].path) ? [f] : []));
+  const isKept = (f: number) =>
+    isBody(frames[f].path) || (operations[f] > 1 && !(hidesSteps && isStep(frames[f].path)));
+  const kept = [...frames.keys()].filter(isKept);
   if (kept.length === frames.length) return plan;
   const at = new Map(kept.map((f, i) => [f, i]));
   /** The innermost outer frame that stays, and the outermost inner one that does not. */
   const around = (frame: number) => {
     let dropped = -1;
     let f = frame;
-    for (; f >= 0 && !at.has(f); f = frames[f].parent) dropped = f;
+    for (; f >= 0 && !at.has(f); f = frames[f].parent) if (!isStep(frames[f].path)) dropped = f;
     return { frame: at.get(f) ?? -1, dropped };
   };
   return {

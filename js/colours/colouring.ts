@@ -244,7 +244,10 @@ function byModule(scene: Scene, tree: GroupTree): Colouring {
 
 /** Colour closed boxes by the classes of their modules, such as Conv2d, in the order of the picture. */
 function byClass(scene: Scene, graph: GraphModel): Colouring {
-  const classes = scene.nodes.map(({ group }) => (group ? classOf(graph, group.paths[0]) : null));
+  // Bars are filled with gradients only.
+  const classes = scene.nodes.map(({ group, bar }) =>
+    group && !bar ? classOf(graph, group.paths[0]) : null,
+  );
   const found = [...new Set(classes)].filter((one) => one !== null);
   if (found.length === 0) return PLAIN;
   const nameOf = (one: string) => `is-k${found.indexOf(one) % KINDS}`;

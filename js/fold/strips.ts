@@ -1,7 +1,7 @@
 import { valueAt } from "../maps";
 import { againWords } from "../scene/checkpoints";
 import { isBody, isStep } from "../scene/module_class";
-import type { ModuleParameters } from "../scene/parameters";
+import { type ModuleParameters, parametersIn, sizeOf } from "../scene/parameters";
 import type { ClosedGroup, Plan, PlanEdge, PlanNode, Strip } from "../scene/plan";
 import type { GraphModel } from "../wire";
 import { closedBoxes, type Visible } from "./reduce";
@@ -16,6 +16,10 @@ interface Modules {
   parameters: ModuleParameters;
 }
 
+/** More parameters that only one strip uses are counted in its head instead of drawn. */
+const MOST_LEAVES = 4;
+/** The most modules of a step to name. */
+const MOST_NAMES = 3;
 /** Fewer closed blocks in a row are boxes. */
 const FEWEST_BLOCKS = 2;
 
@@ -45,18 +49,25 @@ interface Item {
   blocks: number[];
   /** Between neighbouring blocks, by their numbers. */
   links: Map<string, Line>;
+  /** The parameters that are counted in its head; visible nodes. */
+  shared: readonly number[];
 }
 
 type Line = Pick<PlanEdge, "source" | "target" | "count"> & { edges: number[]; folded: number[] };
 
-/** Plan a picture with strips. Linear in nodes and edges. */
+/** Plan a picture with strips; `keep` are leaves to draw anyway. Linear in nodes and edges. */
 export function planOf(
   grouped: Modules,
   visible: Visible,
   strips: readonly (readonly number[])[],
+  keep: ReadonlySet<number> = new Set(),
 ): Plan {
   const { graph, tree } = grouped;
-  const { items, itemOf, lines } = itemsIn(visible, strips);
+  const { items, itemOf, lines } = itemsIn(
+    visible,
+    strips,
+    sharedLeaves(graph, visible, strips, keep),
+  );
   const members: number[][] = visible.nodes.map(() => []);
   visible.nodeOf.forEach((at, v) => {
     if (at >= 0) members[at].push(v);
@@ -86,7 +97,8 @@ export function planOf(
         group: closedGroup(item.run[block], v),
       }));
       const where = { path: tree.path[containers[i]], isAlone: isAlone[i] };
-      return { ...stripNode(grouped, item, blocks, where), frame };
+      const shared = item.shared.map((v) => visible.nodes[v].node);
+      return { ...stripNode(grouped, item, blocks, shared, where), frame };
     }
     const { node, group, also } = visible.nodes[item.v];
     if (group >= 0) return { id: node, group: closedGroup(group, item.v), frame };
@@ -114,7 +126,12 @@ export function planOf(
 }
 
 /** The items of a picture in the order of their first graph nodes, so that little moves when something opens. */
-function itemsIn({ nodes, edges }: Visible, strips: readonly (readonly number[])[]) {
+function itemsIn(
+  { nodes, edges }: Visible,
+  strips: readonly (readonly number[])[],
+  shared: readonly (readonly number[])[],
+) {
+  const isShared = new Set(shared.flat());
   /** Per block of a strip, its strip and its number there. */
   const spots = new Map(
     strips.flatMap((run, strip) => run.map((g, block) => [g, { strip, block }] as const)),
@@ -124,16 +141,18 @@ function itemsIn({ nodes, edges }: Visible, strips: readonly (readonly number[])
   const itemOfStrip = new Map<number, number>();
   const itemOf = nodes.map((_, v) => {
     const spot = spotOf(v);
-    const add = (run: readonly number[]) =>
-      items.push({ v, run, blocks: [], links: new Map() }) - 1;
-    if (!spot) return add([]);
-    const item = valueAt(itemOfStrip, spot.strip, (strip) => add(strips[strip]));
+    const add = (run: readonly number[], shared: readonly number[]) =>
+      items.push({ v, run, blocks: [], links: new Map(), shared }) - 1;
+    if (isShared.has(v)) return -1;
+    if (!spot) return add([], []);
+    const item = valueAt(itemOfStrip, spot.strip, (strip) => add(strips[strip], shared[strip]));
     items[item].blocks[spot.block] = v;
     return item;
   });
   const lines: Line[] = [];
   const merged = new Map<string, Line>();
   for (const edge of edges) {
+    if (isShared.has(edge.target)) continue;
     const [from, to] = [spotOf(edge.source), spotOf(edge.target)];
     const [source, target] = [itemOf[edge.source], itemOf[edge.target]];
     if (from && to && from.strip === to.strip) {
@@ -152,6 +171,34 @@ function itemsIn({ nodes, edges }: Visible, strips: readonly (readonly number[])
   return { items, itemOf, lines: lines.sort((a, b) => a.edges[0] - b.edges[0]) };
 }
 
+/** Per strip, the parameters of modules that only it uses, if they are many; visible nodes. */
+function sharedLeaves(
+  graph: GraphModel,
+  { nodes, edges }: Visible,
+  strips: readonly (readonly number[])[],
+  keep: ReadonlySet<number>,
+): number[][] {
+  const found: number[][] = strips.map(() => []);
+  if (found.length === 0) return found;
+  const stripOf = new Map(strips.flatMap((run, strip) => run.map((g) => [g, strip] as const)));
+  const users: Set<number>[] = nodes.map(() => new Set());
+  for (const { source, target } of edges) users[target].add(stripOf.get(nodes[source].group) ?? -1);
+  const isParameter = parametersIn(graph);
+  nodes.forEach(({ node, group }, v) => {
+    const [strip] = users[v];
+    if (group >= 0 || users[v].size !== 1 || strip < 0 || keep.has(node)) return;
+    if (isParameter(node) && graph.nodes[node].name?.includes(".")) found[strip].push(v);
+  });
+  return found.map((leaves) => (leaves.length > MOST_LEAVES ? leaves : []));
+}
+
+/** The modules that a step calls, by name, from the inputs on; null if there are none, or many. */
+function modulesIn({ path, children }: GroupTree, step: number): string | null {
+  const inside = children.item.subarray(children.start[step], children.start[step + 1]);
+  const names = Array.from(inside, (g) => lastPart(path[g])).reverse();
+  return names.length > 0 && names.length <= MOST_NAMES ? names.join(" · ") : null;
+}
+
 function emptyLine(source: number, target: number): Line {
   return { source, target, count: 0, edges: [], folded: [] };
 }
@@ -167,14 +214,19 @@ function stripNode(
   { graph, tree, kind, parameters: { numbers } }: Modules,
   { run, links }: Item,
   blocks: readonly Pick<PlanNode & { group: ClosedGroup }, "id" | "group">[],
+  shared: readonly number[],
   where: Pick<Strip, "path" | "isAlone">,
 ): Omit<PlanNode, "frame"> {
   const [first] = run;
   const again = run.map((g) => againWords(graph, tree.path[g]));
+  const areSteps = isStep(tree.path[first]);
   // The steps of a loop share their parameters.
-  const isEven = !isStep(tree.path[first]) && run.every((g) => numbers[g] === numbers[first]);
+  const isEven = !areSteps && run.every((g) => numbers[g] === numbers[first]);
   const [name, last] = [lastPart(tree.path[first]), lastPart(tree.path[run[run.length - 1]])];
   const around = lastPart(tree.path[tree.parent[first]]);
+  const own = name.replace(/^loop \d+ |\s*\d+$/g, "");
+  // A loop that is all of a module has the module's name.
+  const stem = areSteps && where.isAlone ? "" : own;
   return {
     id: blocks[0].id,
     group: {
@@ -184,8 +236,8 @@ function stripNode(
     },
     strip: {
       ...where,
-      title: name.replace(/\s*\d+$/, "") || around || `${name} … ${last}`,
-      kind: kind[first],
+      title: stem || around || `${name} … ${last}`,
+      kind: kind[first] ?? (areSteps ? modulesIn(tree, first) : null),
       each: isEven ? numbers[first] : null,
       again: again.every((words) => words === again[0]) ? again[0] : null,
       blocks: blocks.map((block, i) => ({
@@ -194,6 +246,9 @@ function stripNode(
         isAgain: again[i] !== null,
       })),
       links: [...links.values()],
+      ...(shared.length > 0 && {
+        shared: shared.reduce((sum, id) => sum + sizeOf(graph.nodes[id].shape), 0),
+      }),
     },
   };
 }

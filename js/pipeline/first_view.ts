@@ -13,6 +13,7 @@ import type { ContentCache } from "../layout/types";
 import { listsBy } from "../maps";
 import { foldedScene } from "../pipeline";
 import { MOST_CARDS } from "../scene/card";
+import { isStep } from "../scene/module_class";
 import type { Scene } from "../scene/scene";
 import { isWork } from "../scene/shown_graph";
 import { fitView, LEGIBLE, type Room, tallRoom } from "../scene/views";
@@ -57,7 +58,7 @@ export function fittingFolding(
   if (graph.nodes.length <= MOST_CARDS) {
     const whole = wholeFolding(tree);
     const isSmall = graph.nodes.length <= FEW_THINGS;
-    const within = isSmall ? tallRoom(room) : room;
+    const within = isSmall || isLoop(grouped) ? tallRoom(room) : room;
     if (boardScale(grouped, whole, direction, measure, room, within) >= LEGIBLE) return whole;
   }
   const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
@@ -205,6 +206,11 @@ function contentOf(grouped: GroupedGraph, folding: Folding, path: string): numbe
   return nodes.filter(({ frame }) => isWithin(frame)).length;
 }
 
+/** Whether a graph has no modules, only the steps of loops: all of it says more than a strip, even as signs alone. */
+function isLoop({ tree }: GroupedGraph): boolean {
+  return tree.path.every((path) => path === "" || isStep(path));
+}
+
 /** The scale at which a whole graph, laid out as cards for one room, fits within another. */
 function boardScale(
   grouped: GroupedGraph,
@@ -214,7 +220,8 @@ function boardScale(
   room: Room,
   within: Room,
 ): number {
-  const scene = foldedScene(grouped, whole, direction, measure, { room, cards: "near" });
+  const cards = isLoop(grouped) || "near";
+  const scene = foldedScene(grouped, whole, direction, measure, { room, cards });
   return fitView(scene, within).k;
 }
 

@@ -5,7 +5,7 @@ import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 import { againWords } from "./checkpoints";
 import { classOf, isModule } from "./module_class";
-import type { NodeWords } from "./node_words";
+import { type NodeWords, valueText } from "./node_words";
 import { sizeOf } from "./parameters";
 import type { ClosedGroup } from "./plan";
 import { isWork } from "./shown_graph";
@@ -35,7 +35,7 @@ export function boxWords(
   const operations = members.map((id) => nodes[id]).filter((node) => isWithin(node, paths));
   const isLayer = operations.every(({ namespace }) => namespace === paths[0]);
   const weight = parameters.map((id) => nodes[id].shape ?? []).find(({ length }) => length > 1);
-  const known = sizes(kind, operations, weight);
+  const known = outputIn(graph, members) ?? sizes(kind, operations, weight);
   const again = paths.length === 1 ? againWords(graph, paths[0]) : null;
   const taken = [...(again === null ? [] : [again]), ...takenIn(nodes, members, paths[0])];
   return {
@@ -56,6 +56,15 @@ export function boxWords(
       isLayer,
     },
   };
+}
+
+/** The value of the only output in a box, such as a loss; null if it is not one number. */
+function outputIn({ nodes, roots }: GraphModel, members: readonly number[]): string | null {
+  const inside = new Set(members);
+  const [output, ...others] = roots.filter(({ node }) => inside.has(node));
+  if (!output || others.length > 0) return null;
+  const { value, shape } = nodes[output.node];
+  return value === null || shape?.length !== 0 ? null : valueText(nodes[output.node], value);
 }
 
 /** Whether an operation belongs to one of these modules. Leaves are ignored: they may be elsewhere. */

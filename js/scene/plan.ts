@@ -49,6 +49,8 @@ export interface Strip {
   kind: string | null;
   /** The elements of each one's parameters; null if they differ. */
   each: number | null;
+  /** The elements of the parameters that all of them use and that are not drawn. */
+  shared?: number;
   /** Set if all run forward again in backward and save the same amount. */
   again: string | null;
   /** In the order of their numbers. */

@@ -46,6 +46,15 @@ describe("a tile", () => {
     expect(tile.shape.tile).toMatchObject({ isLayer: true, rest: "584" });
   });
 
+  it("says the value of an output in it", () => {
+    const graph = residualNet(["identity"]);
+    const nodes = graph.nodes.map((node) =>
+      node.op === "MeanBackward0" ? { ...node, namespace: "loss_fn", value: 0.25 } : node,
+    );
+    const scene = tiles({ ...graph, nodes }, 1);
+    expect(wordsOf(scene, "loss_fn")).toContain("0.25");
+  });
+
   it("has all its words within it, none on another, whatever is in it", () => {
     fc.assert(
       fc.property(

@@ -430,8 +430,15 @@ def test_many_operations_after_inferred_modules_have_a_box_of_the_output(terms):
 def test_a_graph_without_modules_has_no_boxes():
     w = torch.ones(1, requires_grad=True)
     with watch():
-        loss = balancing(w, 20)
+        loss = balancing(w, 5)
     assert not any(boxes_of(loss, w=w)[0])
+
+
+def test_a_graph_without_modules_has_only_the_boxes_of_loops():
+    w = torch.ones(1, requires_grad=True)
+    with watch():
+        loss = balancing(w, 20)
+    assert {box.split(" ")[0] for box in boxes_of(loss, w=w)[0] if box} == {"step"}
 
 
 class Unregistered(nn.Module):

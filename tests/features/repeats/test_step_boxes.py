@@ -36,7 +36,21 @@ def test_each_time_step_of_a_loop_has_a_box():
 
 
 def test_a_small_graph_has_none():
-    assert set(boxes_of(rnn(10, torch.zeros(1, 4)))) == {""}
+    assert set(boxes_of(rnn(3, torch.zeros(1, 4)))) == {""}
+
+
+def test_a_decoder_s_loop_does_not_end_the_one_of_its_encoder():
+    w, u, v = (torch.randn(4, 4, requires_grad=True) for _ in range(3))
+    hidden, loss = torch.zeros(1, 4), torch.zeros(())
+    for _ in range(5):
+        hidden = torch.tanh(hidden @ w + torch.randn(1, 4) @ u)
+    for _ in range(5):
+        hidden = torch.tanh(hidden @ w + torch.randn(1, 4) @ u)
+        loss = loss + (hidden @ v).square().mean()
+    names = {name.split("step")[0] for name in boxes_of(loss) if name}
+    steps = [name for name in boxes_of(loss) if name]
+    assert names == {"", "loop 2 "}
+    assert len(steps) == 10
 
 
 def test_shared_weights_and_the_initial_state_stay_outside():

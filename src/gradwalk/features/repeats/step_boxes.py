@@ -29,7 +29,8 @@ class Run(NamedTuple):
 def find_runs(tokens: Sequence[Hashable]) -> list[Run]:
     """Find the longest runs of equal segments, which do not overlap, in order.
 
-    Linear in the number of tokens. If a loop lies in a loop, the outer one is found.
+    Linear in the number of tokens. If a loop lies in a loop, the outer one is found. A run that
+    overlaps a longer one keeps its rest, as the encoder's loop before a decoder's does.
     """
     numbers: dict[Hashable, int] = {}
     ids = [numbers.setdefault(token, len(numbers)) for token in tokens]
@@ -38,10 +39,19 @@ def find_runs(tokens: Sequence[Hashable]) -> list[Run]:
     chosen: list[Run] = []
     taken = bytearray(len(ids))
     for run in found:
-        if not any(taken[run.start : run.stop]):
-            taken[run.start : run.stop] = b"\1" * (run.stop - run.start)
-            chosen.append(run)
+        start, stop = run.start, run.stop
+        while start < stop and taken[start]:
+            start += 1
+        while start < stop and taken[stop - 1]:
+            stop -= 1
+        if _is_long(stop - start, run.period) and not any(taken[start:stop]):
+            taken[start:stop] = b"\1" * (stop - start)
+            chosen.append(Run(start, stop, run.period))
     return sorted(chosen)
+
+
+def _is_long(covered: int, period: int) -> bool:
+    return covered >= max(LEAST_COVERED, LEAST_COUNT * period)
 
 
 def _periods(ids: Sequence[int]) -> list[int]:
@@ -71,12 +81,12 @@ def _runs_of(ids: list[int], period: int) -> Iterator[Run]:
     for is_equal, group in groupby(map(eq, ids, ids[period:])):
         length = sum(1 for _ in group)
         covered = length + period
-        if is_equal and covered >= max(LEAST_COVERED, LEAST_COUNT * period):
+        if is_equal and _is_long(covered, period):
             yield Run(place, place + covered, period)
         place += length
 
 
-LEAST_OPERATIONS = 60  # a graph with at most as many operations is drawn operation by operation
+LEAST_OPERATIONS = 16  # a loop in a smaller graph is clear as it is
 
 
 def boxes_of_steps(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, str]:
@@ -105,8 +115,12 @@ def boxes_of_steps(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, 
     boxes: dict[int, str] = {}
     step_of: dict[int, tuple[str, int]] = {}
     loops: Counter[str] = Counter()
-    for run in runs:
-        for steps in _wired(_with_shorter(_steps(run, tokens, uses), tokens), uses):
+    # A shorter step does not reach into the loop beside it.
+    stops = [0, *(run.stop for run in runs)]
+    starts = [*(run.start for run in runs[1:]), len(order)]
+    for run, low, high in zip(runs, stops, starts, strict=False):
+        whole = _with_shorter(_steps(run, tokens, uses), tokens, low, high)
+        for steps in _wired(whole, uses):
             first, last = steps[0], steps[-1]
             around = common_ancestor(paths[first.start : last.stop], "/")
             loops[around] += 1
@@ -183,11 +197,13 @@ def _passing(start: int, stop: int, uses: Sequence[Sequence[int]]) -> list[int]:
     return list(accumulate(change))
 
 
-def _with_shorter(steps: list[range], tokens: Sequence[Hashable]) -> list[range]:
+def _with_shorter(
+    steps: list[range], tokens: Sequence[Hashable], low: int, high: int
+) -> list[range]:
     """Add a first and a last step with fewer operations: the first input may need no gradient."""
     first, last = steps[0], steps[-1]
-    before, _ = _matched(reversed(range(first.start)), reversed(first), tokens)
-    after, _ = _matched(range(last.stop, len(tokens)), last, tokens)
+    before, _ = _matched(reversed(range(low, first.start)), reversed(first), tokens)
+    after, _ = _matched(range(last.stop, high), last, tokens)
     if 2 * before >= len(first):
         steps.insert(0, range(first.start - before, first.start))
     if 2 * after >= len(last):
