@@ -29,8 +29,6 @@ const bundle = {
   ]),
   outdir: out,
   define: { "Number.POSITIVE_INFINITY": "Infinity", "Error.captureStackTrace": "undefined" },
-  // What only tests can get wrong is checked only in tests.
-  dropLabels: ["CHECKED"],
   minifySyntax: true,
   minifyWhitespace: true,
   legalComments: "none",

@@ -27,9 +27,8 @@ export interface Pane {
   edge: Int32Array;
 }
 
-/** Unite the graphs, or throw an error with one sentence for the reader. */
+/** Unite the graphs. */
 export function unite(given: readonly PaneModel[], members: Members, constants = true): United {
-  if (given.length < 2) throw new Error("Python sent fewer than two graphs to compare.");
   // Compare only the loaded rank that is shown.
   const alone = given.map(({ graph }) => ({ ...graph, ranks: null }));
   const whole = alone.map((graph) => shownGraph(graph, true));
@@ -84,8 +83,6 @@ function placesOf({ nodes }: GraphModel, members: Members, p: number): Int32Arra
     const node = of[p];
     if (node !== null && node !== undefined) places[node] = place;
   });
-  const lost = places.indexOf(-1);
-  if (lost >= 0) throw new Error(`Node ${lost} of graph ${p + 1} has no place in the comparison.`);
   return places;
 }
 
@@ -145,7 +142,6 @@ function nodeAt(
   id: number,
 ): NodeModel {
   const nodes = of.flatMap((node, p) => (node === null ? [] : [graphs[p].nodes[node]]));
-  if (nodes.length === 0) throw new Error(`Place ${id} of the comparison is in no graph.`);
   const named = nodes.find((node) => node.name !== null) ?? nodes[0];
   // Constants in signs have the numbers of one graph.
   return { ...nodes[0], id, name: named.name, label: named.label, said_by: null };

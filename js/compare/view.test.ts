@@ -234,9 +234,9 @@ describe("the comparison", () => {
     expect(node(0, 0).classList).toContain("is-dim");
   });
 
-  it("says what is wrong with what Python sent, and recovers", async () => {
-    const { channel, one } = await view({ panes: PANES.slice(0, 1) });
-    expect(one(".gw-fault").textContent).toContain("fewer than two graphs");
+  it("says when it cannot be drawn, and recovers", async () => {
+    const { channel, one } = await view({ panes: [] });
+    expect(one(".gw-fault")).not.toBeNull();
     channel.change("panes", PANES);
     await nextFrame();
     expect(one(".gw-fault")).toBeNull();

@@ -158,20 +158,4 @@ describe("layout", () => {
     const { y } = layout(shapes.chain(50_000).input());
     expect(y[0]).toBeGreaterThan(y[49_999]);
   });
-
-  it("refuses bad input in a sentence", () => {
-    const good = { n: 2, source: [0], target: [1], width: [40, 40], height: [30, 30] };
-    const message = (change: object) => () => layout({ ...good, ...change });
-    expect(message({ n: -1 })).toThrow("The number of nodes must be a whole number of at least 0");
-    expect(message({ source: [0, 1] })).toThrow("2 edge sources but 1 edge targets");
-    expect(message({ target: [2] })).toThrow(
-      "The target of edge 0 is 2, which is not one of the 2 nodes.",
-    );
-    expect(message({ width: [40, Number.NaN] })).toThrow(
-      "The width of node 1 must be a finite number",
-    );
-    expect(message({ height: [40] })).toThrow("There are 2 nodes but 1 entries in height.");
-    expect(message({ source: [0, 1], target: [1, 0] })).toThrow("The graph has a cycle");
-    expect(() => layout(good, { nodeGap: -1 })).toThrow("The option nodeGap must be");
-  });
 });

@@ -8,7 +8,6 @@ import type { DrawnGraph, Gaps, Layout, LayoutInput, LayoutOptions, PlacedGraph 
 /**
  * Layered graph layout: a pure function from node sizes and edges to positions and lines.
  *
- *   check        refuse what cannot be laid out, in a sentence
  *   copies       one copy of a shared leaf per use
  *   hanging      room for docked nodes, which are not laid out
  *   components   each connected component on its own, packed side by side
@@ -27,9 +26,8 @@ import type { DrawnGraph, Gaps, Layout, LayoutInput, LayoutOptions, PlacedGraph 
  * leaves its input alone, and gives the same picture for the same input. All lengths are CSS pixels, y grows downwards.
  */
 
-/** Lay out a directed multigraph with edges running down. Throws an Error with a sentence on bad input. */
+/** Lay out a directed multigraph with edges running down. Throws an Error for a cycle. */
 export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout {
-  CHECKED: check(input, options);
   const {
     nodeGap = 24,
     rankGap = 40,
@@ -160,43 +158,4 @@ export function copyShared(
   ofOneUse.set(used);
   ofOneUse.fill(1, n);
   return { edgeTarget, owner: all, ofOneUse };
-}
-
-/** Throw an error with one sentence for the first problem of the input. */
-function check(input: LayoutInput, options: LayoutOptions): void {
-  const { n, source, target, width, height, shared } = input;
-  const refuse = (sentence: string) => {
-    throw new Error(sentence);
-  };
-  if (!Number.isInteger(n) || n < 0)
-    refuse(`The number of nodes must be a whole number of at least 0, but it is ${n}.`);
-  if (source.length !== target.length)
-    refuse(
-      `There are ${source.length} edge sources but ${target.length} edge targets; each edge needs one of both.`,
-    );
-  for (const [name, values] of Object.entries({ width, height, shared }))
-    if (values && values.length !== n)
-      refuse(`There are ${n} nodes but ${values.length} entries in ${name}.`);
-  for (const [name, values] of Object.entries({ width, height })) {
-    const v = Array.from(values).findIndex((value) => !(value >= 0 && value < Infinity));
-    if (v >= 0)
-      refuse(
-        `The ${name} of node ${v} must be a finite number of at least 0, but it is ${values[v]}.`,
-      );
-  }
-  for (const [name, ends] of Object.entries({ source, target })) {
-    const e = Array.from(ends).findIndex((v) => !(Number.isInteger(v) && v >= 0 && v < n));
-    if (e >= 0)
-      refuse(`The ${name} of edge ${e} is ${ends[e]}, which is not one of the ${n} nodes.`);
-  }
-  for (const name of ["nodeGap", "rankGap", "edgeGap", "crossGap"] as const) {
-    const { [name]: value = 0 } = options;
-    if (!(value >= 0 && value < Infinity))
-      refuse(`The option ${name} must be a finite number of at least 0, but it is ${value}.`);
-  }
-  const { aspect = 1 } = options;
-  if (!(aspect > 0 && aspect < Infinity))
-    refuse(
-      `The option aspect must be a finite number above 0, width over height, but it is ${aspect}.`,
-    );
 }

@@ -216,17 +216,11 @@ describe("layout with boxes", () => {
     expect(result.route(0).length).toBe(2);
   });
 
-  it("refuses bad input in a sentence", () => {
+  it("takes boxes that form a cycle", () => {
     const cycle: [number, number][] = [
       [0, 1],
       [1, 0],
     ];
-    expect(() => layout(small([], [0], [0]))).toThrow(
-      "Box 0 is in box 0, but a box must come after the one around it",
-    );
-    expect(() => layout(small([], [1], [-1]))).toThrow(
-      "Node 0 is in box 1, which is not one of the 1 boxes",
-    );
     expect(() => layout(small(cycle, [0, 0], [-1]))).not.toThrow();
   });
 });

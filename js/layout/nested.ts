@@ -279,25 +279,15 @@ interface Nesting {
   content: Grouped;
 }
 
-/** `box` is per node, `boxParent` per box: the box around it, -1 for none. Throws if a box comes before its parent. */
+/** `box` is per node, `boxParent` per box: the earlier box around it, -1 for none. */
 export function nest(box: ArrayLike<number>, boxParent: ArrayLike<number>): Nesting {
   const n = box.length;
   const root = n + boxParent.length;
   const parent = new Int32Array(root + 1).fill(-1);
   for (let v = 0; v < n; v++) {
-    if (!(box[v] >= -1 && box[v] < boxParent.length)) {
-      throw new Error(
-        `Node ${v} is in box ${box[v]}, which is not one of the ${boxParent.length} boxes; use -1 for none.`,
-      );
-    }
     parent[v] = box[v] < 0 ? root : n + box[v];
   }
   for (let b = 0; b < boxParent.length; b++) {
-    if (!(boxParent[b] >= -1 && boxParent[b] < b)) {
-      throw new Error(
-        `Box ${b} is in box ${boxParent[b]}, but a box must come after the one around it; use -1 for none.`,
-      );
-    }
     parent[n + b] = boxParent[b] < 0 ? root : n + boxParent[b];
   }
   const depth = new Int32Array(root + 1);
