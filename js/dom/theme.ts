@@ -15,7 +15,7 @@ export function hostTheme(within: Element): Theme {
   }
   // A page without a background is white, unless it declares that it can be dark.
   const scheme = getComputedStyle(html).colorScheme ?? "";
-  const isDark = /dark/.test(scheme) && (!/light/.test(scheme) || systemTheme()?.matches);
+  const isDark = /dark/.test(scheme) && (!/light/.test(scheme) || systemTheme().matches);
   return isDark ? "dark" : "light";
 }
 
@@ -26,8 +26,8 @@ function themeOfGround(colour: string): Theme | null {
   return 0.299 * red + 0.587 * green + 0.114 * blue < 128 ? "dark" : "light";
 }
 
-function systemTheme(): MediaQueryList | null {
-  return typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
+function systemTheme(): MediaQueryList {
+  return matchMedia("(prefers-color-scheme: dark)");
 }
 
 /** Keep `data-theme` on the element equal to the host's theme. Returns the function that ends it. */
@@ -41,10 +41,10 @@ export function followTheme(root: HTMLElement): () => void {
   observer.observe(document.documentElement, attributes);
   observer.observe(document.body, attributes);
   const system = systemTheme();
-  system?.addEventListener("change", apply);
+  system.addEventListener("change", apply);
   return () => {
     observer.disconnect();
-    system?.removeEventListener("change", apply);
+    system.removeEventListener("change", apply);
   };
 }
 
@@ -63,5 +63,5 @@ function parentAcrossShadow(element: Element): Element | null {
 }
 
 export function prefersLessMotion(): boolean {
-  return typeof matchMedia === "function" && matchMedia("(prefers-reduced-motion: reduce)").matches;
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }

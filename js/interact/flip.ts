@@ -36,7 +36,7 @@ export function glide(
   };
   for (const element of stage.querySelectorAll<SVGGElement>(".gw-node")) {
     const node = scene.nodes[Number(element.dataset.index)];
-    if (typeof element.animate !== "function" || !node) return;
+    if (!node) return;
     const from = old(node.id, Math.max(0, scene.drawn[node.id].indexOf(node.index)));
     const there = `translate(${node.x}px, ${node.y}px)`;
     const start = from ? `translate(${from.x}px, ${from.y}px)` : there;
@@ -51,7 +51,7 @@ export function glide(
   for (const element of stage.querySelectorAll(
     ".gw-edges, .gw-frames, .gw-frame-heads, .gw-gradients, .gw-raster",
   ))
-    element.animate?.([{ opacity: 0 }, { opacity: 0, offset: 0.5 }, { opacity: 1 }], {
+    element.animate([{ opacity: 0 }, { opacity: 0, offset: 0.5 }, { opacity: 1 }], {
       duration: MOVE_MS * 1.5,
       easing: "ease-out",
     });

@@ -35,11 +35,8 @@ const ENOUGH = 400;
 
 function graphemes(text: string): string[] {
   const short = text.length > ENOUGH ? text.slice(0, ENOUGH / 2) + text.slice(-ENOUGH / 2) : text;
-  if (typeof Intl.Segmenter !== "function") return Array.from(short);
-  return Array.from(
-    new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(short),
-    (part) => part.segment,
-  );
+  const segments = new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(short);
+  return Array.from(segments, ({ segment }) => segment);
 }
 
 /** A shape as Python writes it: `(64, 3, 7, 7)`, `(3,)`, and `scalar` for a 0-dim tensor. */
