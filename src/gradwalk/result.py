@@ -1,7 +1,8 @@
-"""Result classes: functions of the package make them, and their constructors refuse."""
+"""Result classes, whose constructors refuse, and methods that remember their results."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import fields
 from inspect import Signature
@@ -41,3 +42,17 @@ def replaced(result: _T, /, **changes: object) -> _T:
     """Return a copy of a result that is a dataclass, with other values for some fields."""
     given: Any = result
     return make(type(given), **{f.name: getattr(given, f.name) for f in fields(given)} | changes)  # type: ignore[no-any-return]
+
+
+def remembered(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Make a method keep its result for each set of positional arguments in its object."""
+    name = f"_results_of_{method.__name__}"
+
+    @functools.wraps(method)
+    def look_up(self: Any, *key: Any) -> Any:
+        known = vars(self).setdefault(name, {})
+        if key not in known:
+            known[key] = method(self, *key)  # type: ignore[call-arg]
+        return known[key]
+
+    return look_up  # type: ignore[return-value]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from ...graph.names import OUTSIDE, ancestors, below, means
+from ...result import remembered
 from .code_steps import ANYTHING, Branch, Call, Step, Test, calls_method, cost, with_called
 from .forward_code import DEEPEST, MOST_STEPS, steps_of
 
@@ -69,20 +70,16 @@ class _Noting:
     def __init__(self, modules: Mapping[str, nn.Module]) -> None:
         self._modules = modules
         # Modules of one class have the same code; what it comes to depends on their attributes.
-        self._read: dict[_Code, tuple[Sequence[Step] | None, dict[int, Test | None]]] = {}
         self._left: dict[tuple[_Code, tuple[bool | None, ...]], _Left] = {}
         self._joined: dict[tuple[int, ...], Sequence[Step]] = {}
         self._noted: dict[int, NotedModule] = {}
         self._known: dict[tuple[str, str, int], Sequence[Step]] = {}
-        self._asked: dict[type, tuple[str, ...] | None] = {}
         self._alike: dict[tuple[Any, ...], NotedModule] = {}
 
     def noted(self, path: str, module: nn.Module) -> NotedModule:
         """The notes on a module; modules with equal attributes share them."""
         kind = type(module)
-        if kind not in self._asked:
-            self._asked[kind] = self._attributes(kind)
-        names = self._asked[kind]
+        names = self._attributes(kind)
         if names is None or "forward" in vars(module):
             return self._looked_at(path, module)
         key = kind, *[_plain(_attribute(module, name)) for name in names]
@@ -90,11 +87,12 @@ class _Noting:
             self._alike[key] = self._looked_at(path, module)
         return self._alike[key]
 
+    @remembered
     def _attributes(self, kind: type[nn.Module]) -> tuple[str, ...] | None:
         """The attributes that determine the notes; None if other modules matter too."""
         if not _defines_forward(kind):
             return ()
-        steps, tests = self._code(kind, "forward", within=False)
+        steps, tests = self._code(kind, "forward", False)
         names = {name: None for test in tests.values() for name in _names_in(test)}
         if any("." in name for name in names) or any(map(calls_method, steps or ())):
             return None
@@ -143,18 +141,14 @@ class _Noting:
             self._left[key] = _Left(left, asked)
         return self._left[key]
 
+    @remembered
     def _code(
         self, kind: type[nn.Module], method: str, within: bool
     ) -> tuple[Sequence[Step] | None, dict[int, Test | None]]:
         """The steps of a method of a class, and the conditions in it by their numbers."""
-        code = kind, method, within
-        if code not in self._read:
-            read = steps_of(kind, method, within=within)
-            numbered = {
-                branch.number: branch.test for step in read or () for branch in step.branches
-            }
-            self._read[code] = read, numbered
-        return self._read[code]
+        read = steps_of(kind, method, within=within)
+        tests = {branch.number: branch.test for step in read or () for branch in step.branches}
+        return read, tests
 
     def _with_methods(self, path: str, left: _Left, depth: int) -> Sequence[Step]:
         found = {i: self._method(path, ref, depth) for i, ref in left.asked.items()}
@@ -301,21 +295,14 @@ class ModuleCode:
         for path in modules:
             if path:
                 self._children[path.rpartition(".")[0]].append(path)
-        self._resolved: dict[str, list[ResolvedStep] | None] = {OUTSIDE: None}
         self._deeds: dict[str, list[Call]] = {}
-        self._costs: dict[tuple[str, str], dict[int, float | None]] = {}
-        self._called: dict[str, set[str]] = {}
-        self._callers: dict[str, str] = {}
-        self._users: dict[str, str] = {}
-        self._runs: dict[str, bool] = {}
 
+    @remembered
     def steps(self, path: str) -> list[ResolvedStep] | None:
         """Return the steps of a module, in the order of its code; None if unknown."""
-        if path not in self._resolved:
-            module = self.modules.get(path)
-            steps = None if module is None else module.steps
-            self._resolved[path] = None if steps is None else list(self._looked_up(path, steps))
-        return self._resolved[path]
+        module = self.modules.get(path)
+        steps = None if module is None else module.steps
+        return None if steps is None else list(self._looked_up(path, steps))
 
     def _looked_up(self, path: str, steps: Sequence[Step]) -> Iterable[ResolvedStep]:
         meant: dict[tuple[str, ...], list[str]] = {}
@@ -351,13 +338,9 @@ class ModuleCode:
             return [path]
         return [inner for child in self._children[path] for inner in self._callable(child)]
 
+    @remembered
     def caller(self, path: str) -> str:
         """The module whose code calls one; OUTSIDE for that which the user calls."""
-        if path not in self._callers:
-            self._callers[path] = self._caller(path)
-        return self._callers[path]
-
-    def _caller(self, path: str) -> str:
         outer, _, last = path.rpartition(".")
         if is_parametrization(path):  # run by looking at a parameter
             return outer if last.isdigit() else outer.rpartition(".")[0]
@@ -365,25 +348,20 @@ class ModuleCode:
         if not path or not around:
             return OUTSIDE
         runs = (each for each in around if self._has_forward(each))
-        calling = [each for each in around if self._calls(each, path)]
+        calling = [each for each in around if path in self._called(each)]
         run = (each for each in calling if self.is_run(each))
         return next(run, next(iter(calling), next(runs, around[-1])))
 
-    def _calls(self, path: str, module: str) -> bool:
-        if path not in self._called:
-            self._called[path] = {each for step in self.steps(path) or () for each in step.modules}
-        return module in self._called[path]
+    @remembered
+    def _called(self, path: str) -> set[str]:
+        return {each for step in self.steps(path) or () for each in step.modules}
 
+    @remembered
     def user(self, path: str) -> str:
         """The module whose code uses the parameters of one: it itself, if it is called.
 
         ``nn.MultiheadAttention`` never calls its ``out_proj`` and uses its parameters itself.
         """
-        if path not in self._users:
-            self._users[path] = self._user(path)
-        return self._users[path]
-
-    def _user(self, path: str) -> str:
         if not path or is_parametrization(path) or self.is_called(path):
             return path
         around = [each for each in ancestors(path)[1:] if each in self.modules]
@@ -403,27 +381,26 @@ class ModuleCode:
         """Whether the code of a module makes nodes of a class."""
         return 0 in self.costs(path, op).values()
 
+    @remembered
     def costs(self, path: str, op: str) -> dict[int, float | None]:
         """Return the cost of assuming that each step made a node, for steps that call functions.
 
         Returns place of the step -> its cost, see `code_steps.cost`, in the order of the code.
         """
-        if (path, op) not in self._costs:
-            steps = enumerate(self.steps(path) or ())
-            called = ((i, step.name) for i, step in steps if step.name is not None)
-            self._costs[path, op] = {i: cost(name, op) for i, name in called}
-        return self._costs[path, op]
+        steps = enumerate(self.steps(path) or ())
+        called = ((i, step.name) for i, step in steps if step.name is not None)
+        return {i: cost(name, op) for i, name in called}
 
     def is_called(self, path: str) -> bool:
         """Whether the code of a module around calls one."""
-        return any(self._calls(each, path) for each in ancestors(path)[1:] if each in self.modules)
+        around = (each for each in ancestors(path)[1:] if each in self.modules)
+        return any(path in self._called(each) for each in around)
 
+    @remembered
     def is_run(self, path: str) -> bool:
         """Whether one is called, and so is every module around it."""
-        if path not in self._runs:
-            outer = next((p for p in ancestors(path)[1:] if self._has_forward(p)), None)
-            self._runs[path] = outer is None or (self.is_called(path) and self.is_run(outer))
-        return self._runs[path]
+        outer = next((p for p in ancestors(path)[1:] if self._has_forward(p)), None)
+        return outer is None or (self.is_called(path) and self.is_run(outer))
 
     def _has_forward(self, path: str) -> bool:
         return path in self.modules and self.modules[path].has_forward

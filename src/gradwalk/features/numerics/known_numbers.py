@@ -22,6 +22,7 @@ from ...graph.labels import CASTS
 from ...graph.names import Names
 from ...graph.outputs import is_program, read_outputs
 from ...panel.value import as_tensor
+from ...result import remembered
 from ...schema.backward import RunModel
 from ...schema.details import DetailsModel, TensorSummary
 from ...schema.file_format import MOST_BYTES, unpack
@@ -112,30 +113,23 @@ class RunNumbers:
         self.label = label
         self._had_run = had_run
         self._read_details: Callable[[int, int | None], DetailsModel] | None = None
-        self._values: dict[int, Number | None] = {}
-        self._gradients: dict[int, list[Number | None]] = {}
-        self._passed: dict[int, list[torch.Tensor | None] | None] = {}
 
+    @remembered
     def value(self, node: int) -> Number | None:
         """Return the value of a node in the forward pass; None if unknown."""
-        if node not in self._values:
-            live = self.subject.autograd
-            self._values[node] = (
-                self._saved_value(node) if live is None else _live_value(live, node, self._had_run)
-            )
-        return self._values[node]
+        live = self.subject.autograd
+        if live is None:
+            return self._saved_value(node)
+        return _live_value(live, node, self._had_run)
 
+    @remembered
     def gradients(self, node: int) -> list[Number | None]:
         """Return the incoming gradients of a node, one per output; empty if it did not run."""
-        if node not in self._gradients:
-            recording = self.subject.recording
-            if recording is None:
-                found = self._saved_gradients(node)
-            else:
-                step = recording.run.steps.get(node)
-                found = [] if step is None else list(map(Number.kept, step.grad_outputs))
-            self._gradients[node] = found
-        return self._gradients[node]
+        recording = self.subject.recording
+        if recording is None:
+            return self._saved_gradients(node)
+        step = recording.run.steps.get(node)
+        return [] if step is None else list(map(Number.kept, step.grad_outputs))
 
     def lacks(self, node: int) -> bool:
         """Return whether the node is known to have received no gradient in the pass."""
@@ -147,15 +141,12 @@ class RunNumbers:
     def _ran(self) -> set[int]:
         return {step["node"] for step in self.subject.steps}
 
+    @remembered
     def passed(self, node: int) -> list[torch.Tensor | None] | None:
         """Return the outgoing gradients, one per next function; None if not known in full."""
-        if node not in self._passed:
-            recording = self.subject.recording
-            step = None if recording is None else recording.run.steps.get(node)
-            self._passed[node] = None
-            if step is not None:
-                self._passed[node] = _in_full(map(Number.kept, step.grad_inputs))
-        return self._passed[node]
+        recording = self.subject.recording
+        step = None if recording is None else recording.run.steps.get(node)
+        return None if step is None else _in_full(map(Number.kept, step.grad_inputs))
 
     def arrived(self, node: int) -> list[torch.Tensor | None] | None:
         """Return the incoming gradients, one per output; None if not known in full."""
