@@ -66,6 +66,20 @@ describe("the steps of a loop", () => {
   });
 });
 
+it("has the name of its group only where no frame has it", () => {
+  const grouped = groupedGraph(transformer(6));
+  const { tree } = grouped;
+  const closed = toDepth(tree, firstFolding(tree), 2);
+  const titlesIn = (plan: Plan) => plan.nodes.flatMap(({ strip }) => strip?.title ?? []);
+  const [alone] = titlesIn(foldedPlan(grouped, closed));
+  const [run] = grouped.runs;
+  const opened = openBlock(tree, closed, run, tree.path[run[2]], 0);
+  const plan = foldedPlan(grouped, opened);
+  const around = plan.frames.map(({ path }) => path.split("/").at(-1));
+  expect(tree.path[run[0]]).toContain(`${alone}/`);
+  for (const title of titlesIn(plan)) expect(around).not.toContain(title);
+});
+
 describe("repeated blocks", () => {
   it("are four or more that are alike and in a row", () => {
     for (const count of [1, 2, 3, 4, 5, 40]) {

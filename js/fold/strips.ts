@@ -223,7 +223,8 @@ function stripNode(
   // The steps of a loop share their parameters.
   const isEven = !areSteps && run.every((g) => numbers[g] === numbers[first]);
   const [name, last] = [lastPart(tree.path[first]), lastPart(tree.path[run[run.length - 1]])];
-  const around = lastPart(tree.path[tree.parent[first]]);
+  // A frame around it has the name of the group.
+  const around = where.isAlone ? lastPart(tree.path[tree.parent[first]]) : "";
   const own = name.replace(/^loop \d+ |\s*\d+$/g, "");
   // A loop that is all of a module has the module's name.
   const stem = areSteps && where.isAlone ? "" : own;

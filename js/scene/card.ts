@@ -1,4 +1,5 @@
 import type { Measure, Style } from "../text/measure";
+import { formatShape } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import type { CardParts, CardSize, NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
@@ -339,9 +340,14 @@ function holds({ value, rows }: NodeWords, room: number): Pick<Text, "room"> {
   return (value === null || value === undefined) && !rows ? {} : { room };
 }
 
+/** Shown instead of a number that torch has not kept. */
+export const UNKNOWN = "unknown";
+const SCALAR = formatShape([]);
+
 /** The text of a value: the number, else the shape. */
 function shownValue({ value, shape }: NodeWords, style: Style): [string, Style] {
-  return value === null || value === undefined ? [shape ?? "?", "shape"] : [value, style];
+  if (value !== null && value !== undefined) return [value, style];
+  return [shape === SCALAR ? UNKNOWN : (shape ?? "?"), "shape"];
 }
 
 function text(

@@ -183,11 +183,24 @@ function valueOrShape({ value, label, shape }: NodeModel): string | null {
 function stubsOf(inputs: readonly NoGradInput[], measure: Measure): Stub[] {
   if (inputs.length >= MANY_STUBS)
     return [{ argument: `${inputs.length} inputs`, rest: ": no grad" }];
-  return inputs.map((input) => ({
-    argument: shortenMiddle(argumentOf(input), ARGUMENT_ROOM, (part) => measure(part, "stub")),
-    rest: ": no grad",
-  }));
+  return inputs.map((input) =>
+    isGeneric(input)
+      ? { argument: "", rest: "constant" }
+      : {
+          argument: shortenMiddle(argumentOf(input), ARGUMENT_ROOM, (part) =>
+            measure(part, "stub"),
+          ),
+          rest: ": no grad",
+        },
+  );
 }
+
+/** Whether torch's name of an operand means nothing to a reader, as "self" and "other" of a sum. */
+function isGeneric({ argument }: NoGradInput): boolean {
+  return argument === null || GENERIC.test(argument);
+}
+
+const GENERIC = /^(self|other|input|tensors?\d?|(mat|vec|batch)\d?)$/;
 
 export function argumentOf(input: NoGradInput): string {
   return input.argument === null ? `input ${input.arg_nr}` : oneLine(input.argument);

@@ -212,7 +212,7 @@ describe("makeScene", () => {
       "self",
     ]);
     expect(scene.nodes.flatMap(({ shape }) => shape.stubs.map((s) => s.argument + s.rest))).toEqual(
-      ["other: no grad"],
+      ["constant"],
     );
   });
 });

@@ -371,6 +371,13 @@ class TestInput:
         table = by_name(widget)
         assert all(cell["node"] is not None for name in ("weight", "bias") for cell in table[name])
 
+    def test_leaves_without_names_are_called_by_their_shapes(self, comparing):
+        x, w = torch.ones(2, 3), torch.ones(3, 4, requires_grad=True)
+        widget = comparing([(x @ w).sum(), (x @ w * w.sum()).sum()], names={})
+        names = {row["name"] for row in widget.table["rows"]}
+        assert "leaf (3, 4)" in names
+        assert not any("AccumulateGrad" in name for name in names)
+
     def test_graphs_of_very_different_sizes(self, comparing):
         x = torch.tensor(0.5, requires_grad=True)
 

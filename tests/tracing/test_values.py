@@ -418,3 +418,21 @@ def test_long_chains() -> None:
     assert shown[0] == 5_001.0
     make: Callable[[], Tensor] = lambda: x.expand(5_000).sum()  # noqa: E731
     assert values(make())[0] == 5_000.0
+
+
+def test_a_tensor_outside_the_graph_has_its_value_unless_it_changed_in_place():
+    def outside(widget: GraphWidget) -> object:
+        (node,) = [each for each in widget.model["nodes"] if each["kind"] == "outside"]
+        return node["value"]
+
+    w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(0.5)
+    for change, value in ((False, 1.0), (True, None)):
+        with watch():
+            features = w * x
+            loss = features.detach() * 3 + w
+        if change:
+            with torch.no_grad():
+                features.mul_(2)
+        widget = GraphWidget(loss)
+        assert outside(widget) == value
+        widget.close()

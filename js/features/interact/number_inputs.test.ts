@@ -170,8 +170,12 @@ it("asks at a node, hints, and goes on to the next question", async () => {
     channel.change("score", { ...score });
   };
   ask(question(2), question(3, { name: "x" }));
+  expect(one(".gw-quiz").textContent).toContain("the grad of w?");
+  one('input[aria-label="grad of x"]').focus();
+  expect(one(".gw-quiz").textContent).toContain("the grad of x?");
   const field = one<HTMLInputElement>('input[aria-label="grad of w"]');
   field.focus();
+  expect(one(".gw-quiz").textContent).toContain("the grad of w?");
   field.value = "24";
   key(field, "Enter");
   expect(sent.at(-1)).toEqual({ kind: "answer", node: 2, text: "24" });

@@ -38,19 +38,26 @@ class Quiz {
     if (model === null || before?.what !== model.what) this.fields.clear();
     if (model === null || score === null) return;
     const { what } = model;
-    const next = model.questions.find(isOpen);
-    this.title.textContent =
-      what === "order"
-        ? "Quiz: click the nodes in the order in which backward runs them, or press Enter on them."
-        : next
-          ? `Quiz: what is the ${what} of ${oneLine(next.name)}?`
-          : "Quiz";
+    this.ask();
     const shown = score.revealed > 0 ? `, ${score.revealed} revealed` : "";
     this.status.textContent = `${score.right} of ${score.of} right${shown}`;
     const hinted = what === "order" ? lastHint(before, model) : null;
     if (hinted !== null || what !== "order") this.hint.textContent = hinted ?? "";
     else if (score.right !== before?.questions.filter((q) => q.state === "right").length)
       this.hint.textContent = "";
+  }
+
+  /** Ask in words what the focused field, or the first open one, asks. */
+  private ask(): void {
+    const { what, questions = [] } = this.model ?? {};
+    const open = questions.filter(isOpen);
+    const asked = open.find(({ node }) => this.fields.get(node)?.hasFocus) ?? open[0];
+    this.title.textContent =
+      what === "order"
+        ? "Quiz: click the nodes in the order in which backward runs them, or press Enter on them."
+        : asked
+          ? `Quiz: what is the ${what} of ${oneLine(asked.name)}?`
+          : "Quiz";
   }
 
   pins(): Pin[] {
@@ -75,7 +82,11 @@ class Quiz {
       this.answered = node;
       this.send(message);
     };
-    const found = valueAt(this.fields, node, () => new Field(question, what, send));
+    const found = valueAt(
+      this.fields,
+      node,
+      () => new Field(question, what, send, () => this.ask()),
+    );
     found.update(question);
     const input: Pin = {
       node,
@@ -136,7 +147,12 @@ class Field {
   readonly bubble: HTMLElement;
   private readonly words = element("p", { class: "gw-hint-text", role: "status" });
 
-  constructor({ node, name }: QuestionModel, what: QuizModel["what"], send: Channel["send"]) {
+  constructor(
+    { node, name }: QuestionModel,
+    what: QuizModel["what"],
+    send: Channel["send"],
+    focused: () => void,
+  ) {
     const id = `gw-hint-${++fields}`;
     this.words.id = id;
     this.element = element("input", {
@@ -155,6 +171,7 @@ class Field {
       event.preventDefault();
       send({ kind: "answer", node, text: this.element.value });
     });
+    this.element.addEventListener("focus", focused);
     const again = linkButton("Try again", () => this.focus());
     const reveal = linkButton("Reveal", () => send({ kind: "reveal", node }), {
       label: `Reveal ${name}`,

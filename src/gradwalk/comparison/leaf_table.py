@@ -84,7 +84,7 @@ def rows_shown(
     """Return the leaves of the table, in their order.
 
     Returns all leaves; with too many, those that differ between graphs first. A leaf without a name
-    has the label of its node. ``graphs``: label -> the compared graph.
+    is called by its shape, "leaf (4, 3)". ``graphs``: label -> the compared graph.
     """
     ranked = sorted(range(len(leaves)), key=lambda i: (_is_alike(leaves[i]), i))
     return [
@@ -95,7 +95,10 @@ def rows_shown(
 
 def _label(row: Mapping[str, Any], graphs: Mapping[str, nx.MultiDiGraph]) -> str:
     found = ((graphs[name], cell["node"]) for name, cell in row["graphs"].items())
-    return next(label(graph.nodes[node]) for graph, node in found if node is not None)
+    data = next(graph.nodes[node] for graph, node in found if node is not None)
+    words = {"AccumulateGrad": "leaf"}.get(label(data), label(data))
+    is_bare = words in {"leaf", "constant"} and data["shape"]
+    return f"{words} {tuple(data['shape'])}" if is_bare else words
 
 
 def _is_alike(row: Mapping[str, Any]) -> bool:

@@ -262,6 +262,8 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
     for node, extra in enumerate(captured.extras, captured.first_extra):
         if extra.constant is not None and extra.constant.values is not None:
             found[node] = as_json(extra.constant.values)
+        elif extra.constant is None and (tensor := extra.tensor) is not None:
+            _from_outside(tensor, node, found)
     return Drawn(found, changed, {node: _version(leaf) for node, leaf in leaves.items()}, had_run)
 
 
@@ -306,6 +308,13 @@ def _from_leaves(
         if used.changed is not False and not is_copied:
             changed[node] = used.changed
     return changed
+
+
+def _from_outside(tensor: torch.Tensor, node: int, found: dict[int, Values]) -> None:
+    """Add the value of a small tensor outside the graph, unless it has changed in place."""
+    with contextlib.suppress(Exception):  # a subclass may refuse any question
+        if _is_small(tensor.shape) and version_of(tensor) == 0:
+            _put(found, node, tensor.detach())
 
 
 def _has_grad(leaf: torch.Tensor) -> bool:
