@@ -202,6 +202,25 @@ export function onDrag(
   target.addEventListener("pointercancel", stop);
 }
 
+/** The value to which a key moves a slider, perhaps beyond its ends; null for other keys. */
+export function slidTo(
+  key: string,
+  value: number,
+  { min, max, step }: { min: number; max: number; step: number },
+): number | null {
+  if (key === "Home") return min;
+  if (key === "End") return max;
+  const steps = {
+    ArrowRight: 1,
+    ArrowUp: 1,
+    ArrowLeft: -1,
+    ArrowDown: -1,
+    PageUp: 10,
+    PageDown: -10,
+  };
+  return key in steps ? value + steps[key as keyof typeof steps] * step : null;
+}
+
 /** Functions to call at the end, last first. */
 export class Cleanup {
   private readonly tasks: (() => void)[] = [];

@@ -1,5 +1,5 @@
 import type { Channel } from "../../channel";
-import { element, KEEP_KEYS, onDrag } from "../../dom/element";
+import { element, KEEP_KEYS, onDrag, slidTo } from "../../dom/element";
 import { Remembered } from "../../dom/remembered";
 import { inputSpot, type Pin, Pins, underSpot, valueSpot } from "../../interact/pins";
 import { listsBy, valueAt } from "../../maps";
@@ -12,8 +12,6 @@ import type { DifferenceModel, GraphModel, JsonNumber, NumberInputModel, Values 
 
 /** Px of a drag across the whole range. */
 const WHOLE = 240;
-/** Steps per large key press. */
-const LARGE = 10;
 
 /** Inputs for leaves' numbers, which work like a slider: by drag and arrow keys. */
 class NumberInputs {
@@ -148,16 +146,11 @@ class NumberInput {
   private press(event: KeyboardEvent): void {
     const { model, value } = this;
     if (!model || event.ctrlKey || event.metaKey || event.altKey) return;
-    const moves: Record<string, number> = {
-      ...{ ArrowRight: value + model.step, ArrowUp: value + model.step },
-      ...{ ArrowLeft: value - model.step, ArrowDown: value - model.step },
-      ...{ PageUp: value + LARGE * model.step, PageDown: value - LARGE * model.step },
-      ...{ Home: model.min, End: model.max },
-    };
-    if (!Object.hasOwn(moves, event.key)) return;
+    const to = slidTo(event.key, value, model);
+    if (to === null) return;
     event.preventDefault();
     event.stopPropagation();
-    this.ask(moves[event.key]);
+    this.ask(to);
   }
 }
 

@@ -1,4 +1,4 @@
-import { element, KEEP_KEYS, say, svgElement, write } from "../../dom/element";
+import { element, KEEP_KEYS, say, slidTo, svgElement, write } from "../../dom/element";
 import { formatBytes } from "../../text/number";
 import type { PlanModel } from "../../wire";
 
@@ -134,18 +134,9 @@ export class MemoryCurve {
   private take(key: string): boolean {
     const { plan } = this;
     if (!plan) return false;
-    const target: Record<string, number> = {
-      ArrowLeft: this.index - 1,
-      ArrowDown: this.index - 1,
-      ArrowRight: this.index + 1,
-      ArrowUp: this.index + 1,
-      PageDown: this.index - 10,
-      PageUp: this.index + 10,
-      Home: 0,
-      End: plan.live.length - 1,
-    };
+    const to = slidTo(key, this.index, { min: 0, max: plan.live.length - 1, step: 1 });
     if (key === "Enter" || key === " ") this.enter();
-    else if (key in target) this.move(target[key]);
+    else if (to !== null) this.move(to);
     else return false;
     return true;
   }
