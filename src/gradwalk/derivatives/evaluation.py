@@ -45,27 +45,18 @@ def take_many(found: list[FormulaModel], grads: Sequence[torch.Tensor | None]) -
 
 
 def _with_numbers(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> str | None:
-    result = _run(formula, node, arrival, only_numbers=True)
+    result = _run(formula, node, arrival)
     if result is None:
         return None
+    value, last, names = result
     try:
-        left = _in_numbers(result.last, result.names)
-        right = _number(result.value)
+        left, right = _in_numbers(last, names), _number(value)
     except Exception:  # not a real number, or a backend that refuses an operation
         return None
     text = ast.unparse(right)
     if not _is_literal(left):
         text = f"{ast.unparse(left)} = {text}"
     return text if len(text) <= _LONGEST_NUMBERS else None
-
-
-@dataclass(frozen=True)
-class _Result:
-    """A program that has run: its value, its last expression and the value of every name."""
-
-    value: torch.Tensor
-    last: ast.expr
-    names: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -92,9 +83,12 @@ def _arrival(node: Node, grads: Sequence[torch.Tensor | None]) -> _Arrival | Non
 
 
 def _run(
-    formula: FormulaModel, node: Node, arrival: _Arrival | None, *, only_numbers: bool = False
-) -> _Result | None:
-    """Run the code of a formula; ``only_numbers``: only if its names are all single numbers."""
+    formula: FormulaModel, node: Node, arrival: _Arrival | None
+) -> tuple[torch.Tensor, ast.expr, dict[str, Any]] | None:
+    """Run the code of a formula whose names are single numbers.
+
+    Return its value, its last expression and the value of every name.
+    """
     if arrival is None:
         return None
     # The code is written anew: a formula text from a file is never executed.
@@ -110,7 +104,7 @@ def _run(
         return None  # the code speaks of the first output only
     if used & case.unreadable or not all(_is_usable(names[name]) for name in used):
         return None
-    if only_numbers and not all(_is_number(names[name]) for name in used):
+    if not all(_is_number(names[name]) for name in used):
         return None
     # No builtin can be named by the code, but torch itself imports some of its modules only when
     # they are needed, from C++, and looks for the import where Python code would.
@@ -121,7 +115,7 @@ def _run(
             value = eval(program.result, names)
     except Exception:  # any backend may refuse any operation, as for sparse tensors
         return None
-    return _Result(value, program.last, names)
+    return value, program.last, names
 
 
 def _is_usable(value: Any) -> bool:

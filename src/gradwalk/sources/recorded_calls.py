@@ -12,7 +12,7 @@ import torch
 
 from ..backward.function_calls import Operation, Operations, Producer, TensorRecord
 from ..backward.kept_gradients import KeptGradient
-from ..backward.recorded_run import RecordedRun, Step
+from ..backward.recorded_run import RecordedRun
 from ..graph.capture import Capture
 from ..schema.values import Values
 from ..torch_api.compiled import CannotOpenError
@@ -70,7 +70,7 @@ def recorded_inside(captured: Capture, node: int, run: RecordedRun | None) -> In
         },
         {},
         {},
-        _Numbers(found, calls, held),
+        lambda _: _numbers(found, calls, held),
     )
 
 
@@ -198,20 +198,11 @@ def _output(nr: int, given: TensorRecord | None) -> dict[str, Any]:
     }
 
 
-class _Numbers:
-    """The recorded values, for `Inside.numbers`."""
-
-    def __init__(self, found: Operations, calls: list[Inner], held: list[Inner]) -> None:
-        self._found = found
-        self._calls = calls
-        self._held = held
-
-    def __call__(self, _: Step) -> InsideNumbers:
-        given: dict[Inner, list[KeptGradient | None]] = {}
-        for call, operation in zip(self._calls, self._found.listed, strict=True):
-            all_given = [*operation.outputs, *operation.writes]
-            given[call] = [None if each is None else each.kept for each in all_given]
-        for held, each in zip(self._held, self._found.held, strict=True):
-            given[held] = [each.kept]
-        note = NOTE if self._found.note is None else f"{NOTE} {self._found.note}"
-        return InsideNumbers(given, note)
+def _numbers(found: Operations, calls: list[Inner], held: list[Inner]) -> InsideNumbers:
+    """Return the recorded values."""
+    given: dict[Inner, list[KeptGradient | None]] = {
+        call: [None if each is None else each.kept for each in (*done.outputs, *done.writes)]
+        for call, done in zip(calls, found.listed, strict=True)
+    }
+    given |= {inner: [each.kept] for inner, each in zip(held, found.held, strict=True)}
+    return InsideNumbers(given, NOTE if found.note is None else f"{NOTE} {found.note}")
