@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 from ..lazily import nx
+
+_T = TypeVar("_T")
 
 Neighbours = dict[int, dict[int, dict[int, dict[str, Any]]]]
 """Node -> neighbour -> key of the edge -> its attributes."""
@@ -99,7 +101,7 @@ def count_paths(graph: nx.MultiDiGraph, longest: int) -> PathCounts:
     return known
 
 
-def walk(starts: Iterable[int], following: Callable[[int], Iterable[int]]) -> Iterator[int]:
+def walk(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> Iterator[_T]:
     """Yield some nodes and all that follow them, each once, the nearest first."""
     waiting = list(dict.fromkeys(starts))
     seen = set(waiting)

@@ -17,6 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.operator_schemas import get_signature_for_torch_op
 from torch.fx.passes.shape_prop import TensorMetadata
 
+from ..graph.adjacency import walk
 from ..lazily import nx
 from ..torch_api.signatures import Operator, declared_arguments
 from ..tracing.source_line import SourceLine, is_library
@@ -309,13 +310,10 @@ def _boxed(node: Node, entered: Entered, modules: Mapping[Node, str | None]) -> 
 def _breadth_first(
     takes: Mapping[Node, Sequence[tuple[str | None, Any]]], roots: Sequence[Node]
 ) -> list[Node]:
-    order = dict.fromkeys(roots)
-    waiting = list(order)
-    for node in waiting:  # grows while we walk
-        new = [each for _, each in takes[node] if isinstance(each, Node) and each not in order]
-        order.update(dict.fromkeys(new))
-        waiting += dict.fromkeys(new)
-    return list(order | dict.fromkeys(takes))
+    def taken(node: Node) -> Iterator[Node]:
+        return (each for _, each in takes[node] if isinstance(each, Node))
+
+    return list(dict.fromkeys([*walk(roots, taken), *takes]))
 
 
 def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:

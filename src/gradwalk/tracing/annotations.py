@@ -13,6 +13,7 @@ from torch import nn
 from torch.autograd.graph import Node
 from torch.overrides import get_testing_overrides, resolve_name
 
+from ..graph.adjacency import walk
 from ..graph.capture import Capture
 from ..schema.graph import NoGradInput
 from ..torch_api.nodes import NextFunctions, sequence_nr
@@ -268,10 +269,4 @@ def uses_in(captured: Capture) -> dict[int, Use]:
 
 
 def _with_parents(records: Iterable[Record]) -> list[Record]:
-    found = list(dict.fromkeys(records))
-    seen = set(map(id, found))
-    for record in found:  # grows while we walk
-        new = [parent for parent in record.parents if id(parent) not in seen]
-        seen.update(map(id, new))
-        found += dict.fromkeys(new)
-    return found
+    return list(walk(records, lambda record: record.parents))
