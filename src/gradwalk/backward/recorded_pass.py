@@ -91,41 +91,6 @@ def saved_steps(models: Iterable[StepModel]) -> list[RecordedStep]:
     ]
 
 
-def recorded_steps(graph: nx.MultiDiGraph, run: RecordedRun) -> list[RecordedStep]:
-    """Return the steps of a run with their gradients."""
-    models = step_models(graph, run)
-    return [
-        make(
-            RecordedStep,
-            **model,
-            grad_outputs=[_tensor(kept) for kept in step.grad_outputs],
-            grad_inputs=[_tensor(kept) for kept in step.grad_inputs],
-            contributions=list(contributions(graph, run, step.node)),
-            kept=all(
-                k is None or k.tensor is not None for k in step.grad_outputs + step.grad_inputs
-            ),
-        )
-        for model, step in zip(models, run.steps.values(), strict=True)
-    ]
-
-
-def step_models(graph: nx.MultiDiGraph, run: RecordedRun) -> list[StepModel]:
-    """Return the steps of a run, as plain JSON values."""
-    numbers = run.numbers
-    nodes, takers = attributes(graph), predecessors(graph)
-    return [
-        {
-            "step": number,
-            "node": node,
-            "op": nodes[node]["op"],
-            "name": nodes[node]["name"],
-            "accumulated": _accumulated(nodes[node], run, node),
-            "ready": max([numbers.get(source, 0) for source in takers[node]], default=0),
-        }
-        for node, number in numbers.items()
-    ]
-
-
 def _accumulated(data: dict[str, Any], run: RecordedRun, node: int) -> str | None:
     timeline = run.grads.changed_by(node) if run.grads is not None else None
     grew = timeline is not None or (
@@ -134,17 +99,6 @@ def _accumulated(data: dict[str, Any], run: RecordedRun, node: int) -> str | Non
     if not grew:
         return None
     return f"{data['name']}.grad" if data["name"] else f"the .grad of node {node}"
-
-
-def state_at(step: StepModel | None, cursor: int) -> NodeState:
-    """Return the state of a node after ``cursor`` steps."""
-    if step is None:
-        return "not reached"
-    if cursor > step["step"]:
-        return "done"
-    if cursor == step["step"]:
-        return "running"
-    return "ready" if cursor >= step["ready"] else "waiting"
 
 
 def contributions(
@@ -270,17 +224,45 @@ class RecordedPass:
     @functools.cached_property
     def models(self) -> list[StepModel]:
         """The steps as plain JSON values, without gradients."""
-        return step_models(self.graph, self.run)
+        numbers = self.run.numbers
+        nodes, takers = attributes(self.graph), predecessors(self.graph)
+        return [
+            {
+                "step": number,
+                "node": node,
+                "op": nodes[node]["op"],
+                "name": nodes[node]["name"],
+                "accumulated": _accumulated(nodes[node], self.run, node),
+                "ready": max([numbers.get(source, 0) for source in takers[node]], default=0),
+            }
+            for node, number in numbers.items()
+        ]
 
     @functools.cached_property
     def steps(self) -> list[RecordedStep]:
         """The steps with their gradients."""
-        return recorded_steps(self.graph, self.run)
+        return [
+            make(
+                RecordedStep,
+                **model,
+                grad_outputs=[_tensor(kept) for kept in step.grad_outputs],
+                grad_inputs=[_tensor(kept) for kept in step.grad_inputs],
+                contributions=list(contributions(self.graph, self.run, step.node)),
+                kept=all(
+                    k is None or k.tensor is not None for k in step.grad_outputs + step.grad_inputs
+                ),
+            )
+            for model, step in zip(self.models, self.run.steps.values(), strict=True)
+        ]
 
     def state(self, node: int) -> NodeState:
         """Return a node's state at the cursor, such as "waiting" or "done"."""
         number = self.run.numbers.get(node)
-        return state_at(None if number is None else self.models[number - 1], self.cursor)
+        if number is None:
+            return "not reached"
+        if self.cursor >= number:
+            return "running" if self.cursor == number else "done"
+        return "ready" if self.cursor >= self.models[number - 1]["ready"] else "waiting"
 
     def at_cursor(self, cursor: int) -> RecordedPass:
         """Return a copy with another cursor, which moves no ``.grad``."""
