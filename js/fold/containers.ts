@@ -5,6 +5,8 @@ import type { GroupedEdges, GroupTree } from "./tree";
 
 /** Classes of containers, which no program calls; `watch()` sees no class of one. */
 const LISTS = /^(ModuleList|ModuleDict)$/;
+/** A container with more modules stays, because they would not fit. */
+const MOST_MODULES = 24;
 /** The most containers of a graph that are looked at. */
 const MOST = 32;
 
@@ -21,6 +23,7 @@ export function scatteredContainers(
   const isList = (g: number) =>
     g > 0 &&
     start[g + 1] - start[g] > 1 &&
+    start[g + 1] - start[g] <= MOST_MODULES &&
     (kind[g] === null || LISTS.test(kind[g])) &&
     isModule(tree.path[g]);
   const lists = [...tree.path.keys()].filter(isList).slice(0, MOST);

@@ -1,6 +1,7 @@
 import type { Measure } from "../text/measure";
 import { formatShape } from "../text/shorten";
 import type { GraphModel } from "../wire";
+import type { Place } from "./grid";
 import { Obstacles, TEXT_PAD } from "./obstacles";
 import type { Plan } from "./plan";
 import type { Scene, SceneEdge } from "./scene";
@@ -41,14 +42,18 @@ export function nameShapes(
   const obstacles = new Obstacles(scene);
   for (const edge of scene.edges) {
     const text = shapes[edge.index];
-    if (!text || edge.label) continue;
+    if (!text || edge.label || edge.portal !== undefined) continue;
     if (!isToOtherRow(edge) && taken[edges[edge.index].target].has(text)) continue;
     const width = measure(text, "edge") + 2 * TEXT_PAD;
     const place = width > WIDEST ? null : obstacles.findOnEdge(edge, width, PLACES);
-    if (!place) continue;
+    if (!place || !isWithin(place, scene)) continue;
     edge.label = { text, ...place };
     obstacles.add(place);
   }
+}
+
+function isWithin({ x, width }: Place, scene: Scene): boolean {
+  return x - width / 2 >= 0 && x + width / 2 <= scene.width;
 }
 
 function isToOtherRow({ bounds: [left, top, right, bottom] }: SceneEdge): boolean {
