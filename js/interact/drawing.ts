@@ -71,7 +71,7 @@ export class Drawing {
       this.live.textContent = words;
     },
     escape: () => this.escape(),
-    zoomBy: (factor) => this.viewport.zoomBy(factor),
+    zoomBy: (factor) => this.zoomBy(factor),
   });
   private readonly cleanup = new Cleanup();
 
@@ -183,6 +183,13 @@ export class Drawing {
     this.painting.refresh();
     if (change === "first") this.paint();
     else this.paintSoon();
+  }
+
+  /** Zoom about the focused or the selected node if it is in sight. */
+  zoomBy(factor: number): void {
+    const { focused, selected } = this.marks;
+    const id = focused === null ? selected : (this.scene?.nodes[focused]?.id ?? null);
+    this.viewport.zoomBy(factor, id);
   }
 
   /** Focus the graph, on this node if given. */

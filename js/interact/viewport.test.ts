@@ -41,6 +41,19 @@ it("brings a node out from under what covers it, at the same scale", () => {
   expect(made.view.k * 890 + made.view.x).toBeLessThanOrEqual(1000 - 360);
 });
 
+it("zooms about a node in sight, else about the middle of what nothing covers", () => {
+  const made = viewport();
+  const placeOf = (x: number) => made.view.k * x + made.view.x;
+  const before = placeOf(60);
+  made.zoomBy(1.2, 0);
+  expect(made.aim.k * 60 + made.aim.x).toBeCloseTo(before);
+  made.look(made.aim, false);
+  made.cover = 360;
+  const middle = (320 - made.view.x) / made.view.k;
+  made.zoomBy(1.2, 1);
+  expect(made.aim.k * middle + made.aim.x).toBeCloseTo(320);
+});
+
 it("keeps the scale of a first view when a panel has opened or a scroll bar has come", () => {
   const made = viewport();
   const { k } = made.view;

@@ -6,6 +6,7 @@ import type { Scene, SceneNode } from "../scene/scene";
 import {
   boxView,
   centreView,
+  contains,
   firstView,
   fitView,
   inSight,
@@ -14,6 +15,7 @@ import {
   LARGEST_FULL,
   revealView,
   type Size,
+  seen,
   type View,
 } from "../scene/views";
 import { Camera, type CameraEvents } from "./camera";
@@ -145,8 +147,19 @@ export class Viewport {
     this.camera.go({ k, x: width / 2 - k * x, y: height / 2 - k * y }, false);
   }
 
-  zoomBy(factor: number): void {
-    this.camera.zoomBy(factor);
+  /** Zoom about a node if it is in sight, else about the middle. */
+  zoomBy(factor: number, id: number | null = null): void {
+    const { scene, sight, view } = this;
+    const index = id === null ? null : nearestCopy(scene, id, view, sight);
+    const node = scene?.nodes[index ?? -1];
+    const at = node && { left: node.x, top: node.y, right: node.x, bottom: node.y };
+    const isSeen = at && contains(seen(view, sight, 0), at);
+    this.camera.zoomBy(
+      factor,
+      isSeen
+        ? [view.k * node.x + view.x, view.k * node.y + view.y]
+        : [sight.width / 2, sight.height / 2],
+    );
   }
 
   /** Keep everything in its place while a second click may come. */

@@ -102,7 +102,7 @@ export class GraphControls {
     const saving = this.createSaving();
     return new Toolbar(
       {
-        zoom: (factor) => viewport.zoomBy(factor),
+        zoom: (factor) => picture.drawing.zoomBy(factor),
         fit() {
           viewport.fit();
           events.fitted();
