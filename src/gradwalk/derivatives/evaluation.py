@@ -45,18 +45,27 @@ def take_many(found: list[FormulaModel], grads: Sequence[torch.Tensor | None]) -
 
 
 def _with_numbers(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> str | None:
-    result = _run(formula, node, arrival)
+    result = _run(formula, node, arrival, only_numbers=True)
     if result is None:
         return None
-    value, last, names = result
     try:
-        left, right = _in_numbers(last, names), _number(value)
+        left = _in_numbers(result.last, result.names)
+        right = _number(result.value)
     except Exception:  # not a real number, or a backend that refuses an operation
         return None
     text = ast.unparse(right)
     if not _is_literal(left):
         text = f"{ast.unparse(left)} = {text}"
     return text if len(text) <= _LONGEST_NUMBERS else None
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A program that has run: its value, its last expression and the value of every name."""
+
+    value: torch.Tensor
+    last: ast.expr
+    names: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -83,12 +92,9 @@ def _arrival(node: Node, grads: Sequence[torch.Tensor | None]) -> _Arrival | Non
 
 
 def _run(
-    formula: FormulaModel, node: Node, arrival: _Arrival | None
-) -> tuple[torch.Tensor, ast.expr, dict[str, Any]] | None:
-    """Run the code of a formula whose names are single numbers.
-
-    Return its value, its last expression and the value of every name.
-    """
+    formula: FormulaModel, node: Node, arrival: _Arrival | None, *, only_numbers: bool = False
+) -> _Result | None:
+    """Run the code of a formula; ``only_numbers``: only if its names are all single numbers."""
     if arrival is None:
         return None
     # The code is written anew: a formula text from a file is never executed.
@@ -104,7 +110,7 @@ def _run(
         return None  # the code speaks of the first output only
     if used & case.unreadable or not all(_is_usable(names[name]) for name in used):
         return None
-    if not all(_is_number(names[name]) for name in used):
+    if only_numbers and not all(_is_number(names[name]) for name in used):
         return None
     # No builtin can be named by the code, but torch itself imports some of its modules only when
     # they are needed, from C++, and looks for the import where Python code would.
@@ -115,7 +121,7 @@ def _run(
             value = eval(program.result, names)
     except Exception:  # any backend may refuse any operation, as for sparse tensors
         return None
-    return value, program.last, names
+    return _Result(value, program.last, names)
 
 
 def _is_usable(value: Any) -> bool:

@@ -163,15 +163,11 @@ def is_of_torch(written: object) -> bool:
     return str(getattr(written, "__module__", None)).partition(".")[0] == "torch"
 
 
-def arguments_of(node: Node, following: NextFunctions) -> Sequence[str | None]:
-    """Return `input_names`, cached for the classes whose nodes all have the same."""
-    found = node_class(type(node)).arguments
-    return found if len(found) == len(following) else input_names(node, following)
-
-
 def input_names(node: Node, following: NextFunctions) -> Sequence[str | None]:
     """Return the forward argument of each of a node's next functions; None where unknown."""
     kind = node_class(type(node))
+    if len(kind.arguments) == len(following):
+        return kind.arguments
     if kind.is_function and kind.op != COMPILED:  # compiled code has no argument names
         return _function_argument_names(node, [child is not None for child, _ in following])
     named = kind.op is not None and not kind.is_function

@@ -27,6 +27,8 @@ _ENDED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
 _MOST_OVERLAPPING = 2**27  # numbers of a view that shows the same memory again and again
 
+_PER_BYTE = {torch.quint4x2: 2, torch.quint2x4: 4}  # numbers that torch packs into a byte
+
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 """torch's plain tensor classes: not DTensor, and not a user's subclass."""
 
@@ -277,7 +279,7 @@ def _memory(tensor: torch.Tensor) -> tuple[int, int]:
         )
         offset = torch.Tensor.storage_offset(tensor)
         needed = (offset + last + 1) * torch.Tensor.element_size(tensor)
-        return int(there), int(needed)
+        return int(there), int(-(-needed // _PER_BYTE.get(tensor.dtype, 1)))
     except Exception:  # without a storage (MKL-DNN, wrappers): torch reads it in its own way
         return 0, 0
 

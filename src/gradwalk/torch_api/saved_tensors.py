@@ -140,7 +140,7 @@ def is_freed(node: Node) -> bool:
     if any(value is not None for _, value in _at_hand(node)):
         return False
     for saved in read_saved(node, saved_tensors(cls)):
-        if saved.freed or _is_tensor(saved):
+        if saved.freed or isinstance(saved.value, torch.Tensor):
             return saved.freed
     return False
 
@@ -241,12 +241,8 @@ def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]
         yield Saved(name, value)
 
 
-def _is_tensor(saved: Saved) -> bool:
-    return isinstance(saved.value, torch.Tensor)
-
-
 def _model(saved: Saved, summarised: Summarise) -> SavedModel:
-    tensor = _is_tensor(saved)
+    tensor = isinstance(saved.value, torch.Tensor)
     return {
         "name": saved.name,
         "summary": summarised(saved.value) if tensor else None,

@@ -308,16 +308,10 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
     """Return the record of the call that made a node; None if several threads match."""
     number = sequence_nr(node)
     for threads in [among] if among else [[current_thread()], list(_threads)]:
-        fitting = None
-        for thread in threads:
-            record = thread.find(number)
-            if record is not None and _fits(record, node):
-                if fitting is not None:
-                    break  # ambiguous
-                fitting = record
-        else:
-            if fitting is not None:
-                return fitting
+        records = (thread.find(number) for thread in threads)
+        fitting = [each for each in records if each is not None and _fits(each, node)]
+        if len(fitting) == 1:
+            return fitting[0]
     return None
 
 

@@ -23,7 +23,7 @@ from ..graph.labels import described
 from ..schema.values import Values
 from ..torch_api.nodes import (
     AccumulateGrad,
-    arguments_of,
+    input_names,
     keeps_tensors,
     leaf_tensor,
     op_name,
@@ -458,7 +458,7 @@ def _from_saved(captured: Annotated, found: dict[int, Values]) -> None:
         results = _results(op_name(behind)) if behind in missing else frozenset()
         if not places and not results:
             continue
-        arguments = arguments_of(behind, following)
+        arguments = input_names(behind, following)
         operands = {arguments[nr]: target for nr, target in places.items()}
         for saved in read_saved(behind, results | _of_lists(operands)):
             target = node if saved.name in results else operands.get(saved.name)
