@@ -102,7 +102,7 @@ function usesOf({ edges }: GraphModel, id: number): number {
 }
 
 /** A module's name in the user's program: "encoder.layers.0". */
-export function moduleName(namespace: string): string {
+function moduleName(namespace: string): string {
   return namespace.replaceAll("/", ".");
 }
 

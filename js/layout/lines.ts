@@ -167,7 +167,7 @@ function portsOn(
 }
 
 /** The input of routing for one component; ids are drawn nodes, then dummies. */
-export interface Placed {
+interface Placed {
   x: Float64Array;
   /** How far boxes and their docked parts reach to either side of x. */
   reach: Reach;

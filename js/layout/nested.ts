@@ -327,7 +327,7 @@ interface Passages {
 }
 
 /** Route every edge through the boxes. Self-loops have empty paths. */
-export function passages(
+function passages(
   nesting: Nesting,
   source: ArrayLike<number>,
   target: ArrayLike<number>,
