@@ -84,7 +84,11 @@ def live_problems(page: Page) -> list[str]:
         start.click()
     step.click()
     bar = picture.locator(".gw-bar-text").inner_text()
-    return [] if "step 1 of" in bar else [f"after a step the bar says {bar!r}"]
+    found = [] if "step 1 of" in bar else [f"after a step the bar says {bar!r}"]
+    page.wait_for_timeout(500)
+    tall = picture.locator("#gradwalk").evaluate("host => host.offsetHeight")
+    shown = page.locator("iframe.live").first.evaluate("frame => frame.offsetHeight")
+    return found if tall == shown else [*found, f"a picture of {tall} px has a frame of {shown}"]
 
 
 def main() -> int:

@@ -30,6 +30,14 @@ function liveFrame(name, title) {
   return frame;
 }
 
+// A picture says how tall it is, also when its panel opens below it.
+window.addEventListener("message", ({ source, data }) => {
+  const height = data?.gradwalk?.height;
+  if (!(height > 0)) return;
+  for (const frame of document.querySelectorAll("iframe.live"))
+    if (frame.contentWindow === source) frame.height = Math.max(240, Math.min(1200, height));
+});
+
 document.addEventListener("DOMContentLoaded", () => {
   for (const frame of document.querySelectorAll("iframe.live")) {
     frame.addEventListener("load", () => tell(frame));

@@ -110,8 +110,8 @@ export function detailsAt(stages: readonly StageModel[], cursor: number): Detail
 }
 
 /**
- * Follow what the page around a frame sends: `{ gradwalk: { theme: "dark", bare: true } }`. A bare page has no heading
- * and no margin.
+ * Follow messages of the page around a frame: `{ gradwalk: { theme: "dark", bare: true } }`. A bare page has no heading
+ * and no margin, and answers with its height, again when it changes: `{ gradwalk: { height: 480 } }`.
  */
 export function followTheme(): void {
   window.addEventListener("message", ({ source, data }) => {
@@ -119,6 +119,11 @@ export function followTheme(): void {
     const { theme, bare } = data?.gradwalk ?? {};
     const { dataset } = document.documentElement;
     if (theme === "light" || theme === "dark") dataset.theme = theme;
-    if (bare === true) dataset.bare = "";
+    if (bare !== true || dataset.bare !== undefined) return;
+    dataset.bare = "";
+    const host = document.getElementById("gradwalk") as HTMLElement;
+    const tell = () =>
+      source?.postMessage({ gradwalk: { height: host.offsetHeight } }, { targetOrigin: "*" });
+    new ResizeObserver(tell).observe(host);
   });
 }

@@ -362,7 +362,7 @@ def _filmed(film: Film, lab: Lab, browser: Browser) -> Path:
             act(page)
         frames.append(_still(page))
     page.close()
-    images = [Image.open(io.BytesIO(each)).convert("RGB") for each in frames]
+    images = [Image.open(io.BytesIO(each)).convert("RGBA") for each in frames]
     size = tuple(max(each.size[side] for each in images) for side in (0, 1))
     first, *others = (_padded(each, size) for each in images)
     target = DOCS / "films" / f"{film.name}.webp"
@@ -374,8 +374,8 @@ def _filmed(film: Film, lab: Lab, browser: Browser) -> Path:
 
 
 def _padded(image: Image.Image, size: tuple[int, ...]) -> Image.Image:
-    """The same picture on white ground of one size for all frames."""
-    whole = Image.new("RGB", (size[0], size[1]), "white")
+    """The same picture on a clear ground of one size for all frames."""
+    whole = Image.new("RGBA", (size[0], size[1]))
     whole.paste(image)
     return whole
 

@@ -264,7 +264,8 @@ def to_html(
 
     A page inside another one, in an ``<iframe>``, follows a message of the outer page:
     ``frame.contentWindow.postMessage({ gradwalk: { theme: "dark", bare: true } }, "*")``.
-    A bare page has no heading and no margin.
+    A bare page has no heading and no margin, and answers with its height in px, again when it
+    changes: ``{ gradwalk: { height: 480 } }``.
 
     Args:
         path (str | os.PathLike[str], optional): The file to write; None for no file.

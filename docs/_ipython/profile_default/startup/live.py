@@ -50,6 +50,8 @@ def write() -> None:
                 widget.to_html(LIVE / f"{name}.html", assets="shared", title=repr(widget))
 
 
+mimebundles = get_ipython().display_formatter.mimebundle_formatter
 for module, kind in CLASSES:
-    get_ipython().display_formatter.mimebundle_formatter.for_type_by_name(module, kind, show)
+    mimebundles.for_type_by_name(module, kind, show)
+mimebundles.for_type_by_name("gradwalk.features.plan.plan", "Plan", lambda plan: show(plan.widget))
 get_ipython().events.register("post_run_cell", lambda *_: write())
