@@ -195,11 +195,8 @@ def _counts_alone() -> _Counts:
         node = (torch.ones(1, requires_grad=True) * torch.ones(1)).grad_fn
     assert node is not None
     kept = {0: next(saved.value for saved in read_saved(node) if saved.name == "other")}
-    return _Counts(
-        references=sys.getrefcount(kept[0]),
-        uses=tensor_uses(kept[0]),
-        storage_uses=storage_uses(storage_id(kept[0]) or 0),
-    )
+    in_memory = storage_uses(storage_id(kept[0]) or 0)
+    return _Counts(sys.getrefcount(kept[0]), tensor_uses(kept[0]), in_memory)
 
 
 @returned_by("held(loss)")

@@ -222,10 +222,9 @@ def _untied(evidence: CheckContext) -> Iterator[Finding]:
             tables[tuple(leaf.shape)].append(node)
         elif users & {"TBackward0", "TransposeBackward0", "MmBackward0"}:
             heads.append(node)
-    pairs = [
-        (nodes[0], nodes[1], "share their memory") for nodes in by_memory.values() if nodes[1:]
-    ]
-    shared = {frozenset(pair[:2]) for pair in pairs}
+    several = [nodes[:2] for nodes in by_memory.values() if nodes[1:]]
+    pairs = [(*nodes, "share their memory") for nodes in several]
+    shared = {frozenset(pair) for pair in several}
     for head in heads:
         one = evidence.leaf(head)
         for table in tables.get(tuple(one.shape), ()) if one is not None else ():
@@ -303,37 +302,24 @@ def _plain_attributes(evidence: CheckContext) -> Iterator[Finding]:
         module = reference()
         if module is None:
             continue
-        yield from _buffers(evidence, module, path)
-        for name, value in list(vars(module).items()):
+        for name, value in [*module._buffers.items(), *vars(module).items()]:
             if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
                 continue
-            if value.requires_grad and not value.is_leaf:
-                yield from _computed_attribute(evidence, f"{path}.{name}" if path else name, value)
+            whole, is_buffer = f"{path}.{name}".lstrip("."), name in module._buffers
+            if value.requires_grad and not value.is_leaf and not is_buffer:
+                yield from _computed_attribute(evidence, whole, value)
                 continue
-            node = evidence.leaves.get(id(value))
-            if node is None or id(value) in evidence.held or evidence.called.name_of(value):
+            node, is_named = evidence.leaves.get(id(value)), evidence.called.name_of(value)
+            if node is None or id(value) in evidence.held or (is_named and not is_buffer):
                 continue
-            whole = f"{path}.{name}" if path else name
+            what = "a tensor that requires grad, but not a Parameter"
+            out = "parameters(), state_dict() and to() leave it out"
+            if is_buffer:
+                what, out = "a buffer that requires grad", "parameters() leaves it out"
             message = (
-                f"{whole} is a tensor that requires grad, but not a Parameter: parameters(), "
-                f"state_dict() and to() leave it out. To learn it, write self.{name} = "
-                "nn.Parameter(...)."
+                f"{whole} is {what}: {out}. To learn it, write self.{name} = nn.Parameter(...)."
             )
             yield make(Finding, "unregistered", "info", [node], message)
-
-
-def _buffers(evidence: CheckContext, module: torch.nn.Module, path: str) -> Iterator[Finding]:
-    """Leaves that a module holds as buffers."""
-    for name, value in module._buffers.items():
-        node = None if value is None else evidence.leaves.get(id(value))
-        if node is None or id(value) in evidence.held:
-            continue
-        message = (
-            f"{path}.{name} is a buffer that requires grad: ".lstrip(".")
-            + "parameters() leaves it out. To learn it, write "
-            f"self.{name} = nn.Parameter(...)."
-        )
-        yield make(Finding, "unregistered", "info", [node], message)
 
 
 def _computed_attribute(

@@ -38,18 +38,13 @@ def update_findings(evidence: CheckContext) -> Iterator[Finding]:
 
 def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
     """Parameters of the graph that no optimizer holds, and what one holds in their stead."""
-    missing = [
-        (node, leaf)
-        for key, node in evidence.leaves.items()
-        if key not in evidence.held and isinstance(leaf := evidence.leaf(node), torch.nn.Parameter)
-    ]
+    left = [(n, evidence.leaf(n)) for key, n in evidence.leaves.items() if key not in evidence.held]
+    missing = [(node, leaf) for node, leaf in left if isinstance(leaf, torch.nn.Parameter)]
     models = evidence.called.parameters.values()
     known = {key for parameters in models for key in parameters} | set(evidence.called.known)
-    strays = [
-        str(tuple(tensor.shape))
-        for key, tensor in evidence.held.items()
-        if known and key not in known and not evidence.is_used(key)
-    ]
+    held = evidence.held if known else {}
+    beside = [key for key in held if key not in known and not evidence.is_used(key)]
+    strays = [str(tuple(held[key].shape)) for key in beside]
     if not missing and not strays:
         return
     # A second network may belong to another optimizer, as in a GAN.

@@ -297,9 +297,8 @@ def no_grad(
     if data["kind"] == "op":
         if tensor is not None and tensor.retains_grad:
             return f"{name} keeps its gradient, as retain_grad() asked. {no_flow(run, state)}"
-        call = (
-            f"{data['name']}.retain_grad()" if _is_variable(data["name"]) else "retain_grad() on it"
-        )
+        is_variable = all(part.isidentifier() for part in (data["name"] or "").split("."))
+        call = f"{data['name']}.retain_grad()" if is_variable else "retain_grad() on it"
         return (
             f"Not a leaf, so torch drops the gradient of {name} once it has been used: "
             f"call {call} before backward() to keep it in .grad."
@@ -353,10 +352,6 @@ def was_handed_back(graph: nx.MultiDiGraph, node_id: int, run: RecordedRun) -> b
     passed = [(run.steps.get(consumer), edge["arg_nr"]) for consumer, _, edge in edges]
     is_passed = any(step and step.grad_inputs[number] is not None for step, number in passed)
     return node_id not in run.steps and is_passed
-
-
-def _is_variable(name: str | None) -> bool:
-    return name is not None and all(part.isidentifier() for part in name.split("."))
 
 
 def blocked(captured: Capture) -> str | None:

@@ -345,12 +345,9 @@ def _annotated(captured: Capture, names: Names) -> Annotated:
 
 def graph_of(captured: Annotated, run: RecordedRun | None = None) -> LossGraph:
     """Make the graph of a loss that has been captured already."""
+    outputs = captured.graph.nodes(data="outputs")
     roots = captured.graph.graph["roots"]
-    names = {
-        captured.graph.nodes[node]["outputs"][nr]["name"]
-        for node, nr in roots
-        if nr < len(captured.graph.nodes[node]["outputs"])
-    }
+    names = {outputs[node][nr]["name"] for node, nr in roots if nr < len(outputs[node])}
     only = names.pop() if len(names) == 1 else None
     return LossGraph(captured, (), only or "the loss", run=_ended(run))
 

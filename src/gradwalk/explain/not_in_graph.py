@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..english import list_some
+from ..english import list_some, plural
 from ..graph.labels import described
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import PART, is_plain, overlap, own_part, version_of
@@ -232,13 +232,9 @@ def _by_derivative(asked: Asked, graph: LossGraph) -> Reason | None:
         reasons.append(
             f"the second derivative of {name}{at_line(where)} is zero, unlike that of tanh"
         )
-    return asked.reason(
-        "derivative",
-        graph.name,
-        at=at_line(use.where, text=True),
-        derivative=at_line(use.derivatives.where),
-        reason=", and ".join(reasons) or "it drops out when the derivative is taken",
-    )
+    why = ", and ".join(reasons) or "it drops out when the derivative is taken"
+    at, derivative = at_line(use.where, text=True), at_line(use.derivatives.where)
+    return asked.reason("derivative", graph.name, at=at, derivative=derivative, reason=why)
 
 
 def _read_out(asked: Asked, graph: LossGraph) -> Reason | None:
@@ -253,10 +249,7 @@ def _read_out(asked: Asked, graph: LossGraph) -> Reason | None:
     if last.how == "function":
         return asked.reason("function", graph.name, at=at_line(last.where, text=True))
     others = len(readings) - 1
-    return asked.reason(
-        "read out",
-        graph.name,
-        what="a NumPy array" if last.how == "numpy" else "Python numbers",
-        at=at_line(last.where, text=True),
-        more=f" and at {others} more line{'s' * (others > 1)}" if others else "",
-    )
+    more = f" and at {plural(others, 'more line')}" if others else ""
+    what = "a NumPy array" if last.how == "numpy" else "Python numbers"
+    at = at_line(last.where, text=True)
+    return asked.reason("read out", graph.name, what=what, at=at, more=more)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
+from ..graph.adjacency import walk
 from ..graph.capture import Capture
 from ..graph.labels import is_pass_through
 from ..lazily import nx
@@ -102,11 +103,8 @@ def _clamp(_: str | None, saved: Saved) -> Why | None:
 
 
 def _outside(low: Any, high: Any) -> tuple[str, str]:
-    limits = [
-        f" {word} {limit:g}"
-        for word, limit in (("from", low), ("to", high))
-        if isinstance(limit, (int, float))
-    ]
+    ends = (("from", low), ("to", high))
+    limits = [f" {word} {end:g}" for word, end in ends if isinstance(end, (int, float))]
     return f"{_RANGE}{''.join(limits)}", _SCALE
 
 
@@ -396,17 +394,11 @@ def is_margin(captured: Capture, node: int) -> bool:
     graph, nodes = captured.graph, captured.nodes
     if graph.nodes[node]["op"] not in _FLOORS or plain_value(nodes[node], "max") is not None:
         return False
-    waiting, seen = [node], {node}
-    for each in waiting:  # grows while we walk, as long as its result is only added up
-        for user in graph.pred[each]:
-            if user in seen:
-                continue
-            op = graph.nodes[user]["op"]
-            takes_leaf = any(graph.nodes[child]["kind"] == "leaf" for child in graph.succ[user])
-            if takes_leaf or not (op in _ADDED_UP or is_pass_through(op)):
-                return False
-            seen.add(user)
-            waiting.append(user)
+    for user in walk(graph.pred[node], graph.pred.__getitem__):  # all that its result goes into
+        op = graph.nodes[user]["op"]
+        takes_leaf = any(graph.nodes[child]["kind"] == "leaf" for child in graph.succ[user])
+        if takes_leaf or not (op in _ADDED_UP or is_pass_through(op)):
+            return False
     return True
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from ...graph.adjacency import walk
 from ...graph.capture import Capture, OutputKey
 from ...graph.labels import VIEWS, in_bytes
 from ...graph.names import Names, ancestors, common_ancestor
@@ -131,10 +132,8 @@ class Tree:
         return (node for node in self._in([path]) if node in self._operations)
 
     def _in(self, paths: Iterable[str]) -> Iterator[int]:
-        waiting = list(paths)
-        for path in waiting:  # grows while we walk
+        for path in walk(paths, self._inner.__getitem__):
             yield from self._at[path]
-            waiting += self._inner[path]
 
     def box_of(self, nodes: Sequence[int], title: str, taken: Collection[str]) -> str | None:
         """Return the box of a region; if it is new, move the operations into it."""

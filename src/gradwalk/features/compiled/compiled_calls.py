@@ -74,13 +74,13 @@ def run_inside(
         "Known by running the backward program once more, call by call, on the gradient that "
         "arrived in this pass. "
     )
-    if gap == 0:
-        return InsideNumbers(given, f"{how}It ends in exactly the gradients that flowed out.")
-    return InsideNumbers(
-        given,
-        f"{how}It ends within {gap:.1e} (relative) of the gradients that flowed out, because the "
-        "backend fuses calls and rounds elsewhere.",
-    )
+    end = "It ends in exactly the gradients that flowed out."
+    if gap:
+        end = (
+            f"It ends within {gap:.1e} (relative) of the gradients that flowed out, because the "
+            "backend fuses calls and rounds elsewhere."
+        )
+    return InsideNumbers(given, how + end)
 
 
 def _is_unwritten(call: Node, unwritten: set[Node]) -> bool:

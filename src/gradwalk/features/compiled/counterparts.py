@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ...graph.adjacency import Neighbours, attributes, predecessors, successors
+from ...graph.adjacency import Neighbours, attributes, predecessors, successors, walk
 from ...lazily import nx
 from ...matching.alignment import align, integers, longest_rising
 from ...matching.match import Counterpart, Counterparts, called
@@ -102,17 +102,14 @@ class CallFlows:
 
     def sources(self, call: int) -> set[int]:
         """The calls and compiled nodes that give a call its gradients, past what adds them up."""
-        found: set[int] = set()
-        waiting = [source for source, _ in self.came[call]]
-        while waiting:
-            source = waiting.pop()
+
+        def above(source: int) -> Iterable[int]:
             if source in self.adding:
-                waiting += [each for each, _ in self.came[source]]
-            elif source in self.given:  # compiled code above this one
-                waiting += self.given[source]
-            else:
-                found.add(source)
-        return found
+                return [each for each, _ in self.came[source]]
+            return self.given.get(source, ())  # of compiled code above this one
+
+        met = walk((source for source, _ in self.came[call]), above)
+        return {each for each in met if each not in self.adding and each not in self.given}
 
 
 def base_name(op: str) -> str:

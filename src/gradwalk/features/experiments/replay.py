@@ -391,12 +391,12 @@ class Replay:
             return self.outgoing(i, given)
         except Exception as error:
             reason = first_line(error)
-            mine = (
-                f"the backward of your autograd.Function {custom.__name__} may be one that can "
-                "run only once: compute the output again, and ask before its backward has run."
-                if custom is not None
-                else "compute the output again, and ask before backward() has run."
-            )
+            mine = "compute the output again, and ask before backward() has run."
+            if custom is not None:
+                mine = (
+                    f"the backward of your autograd.Function {custom.__name__} may be one that can "
+                    "run only once: compute the output again, and ask before its backward has run."
+                )
             raise RuntimeError(
                 f"{self.named(i)} cannot run again; it raised "
                 f"{type(error).__name__}: {reason.rstrip('.')}. Nothing was changed; {mine}"

@@ -194,11 +194,8 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
     @property
     def controls(self) -> dict[str, ipywidgets.Widget]:
         """The controls by the name of their argument, without what is fixed."""
-        return {
-            widget._kwarg: widget
-            for widget in self.kwargs_widgets
-            if not isinstance(widget, ipywidgets.fixed)
-        }
+        moving = (w for w in self.kwargs_widgets if not isinstance(w, ipywidgets.fixed))
+        return {widget._kwarg: widget for widget in moving}
 
     def update(self, *_: Any) -> None:
         """Call the function with what the controls hold, run backward, and show both.
@@ -254,11 +251,8 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             self.kwargs, self.result, self.leaves = values, result, leaves
             self._state, self._draws = state, draws
             before, self._kind = self._kind, kind
-            self._say(
-                None
-                if before in (None, kind)
-                else f"{self._called} returned {kind} now, and {before} the time before."
-            )
+            changed = f"{self._called} returned {kind} now, and {before} the time before."
+            self._say(None if before in (None, kind) else changed)
             assert self.widget is not None
             with self.widget._change():
                 self._backward(subject)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ...graph.adjacency import predecessors, successors
+from ...graph.adjacency import predecessors, successors, walk
 from ...lazily import nx
 from ...matching.match import match, read_side
 from ...torch_api.reading import tolerances
@@ -240,21 +240,13 @@ def _agree(
     which: int,
 ) -> bool:
     """Whether the nearest known values or gradients around a part are all within tolerance."""
-    waiting = list({other for node in part for other in neighbours[node]} - part)
-    seen = {*part, *waiting}
-    while waiting:
-        node = waiting.pop()
-        known = distances.get(node, (None, None))[which]
-        if known is not None:
-            if known.leaves:
-                return False
-            continue
-        following = [other for other in neighbours[node] if other not in seen]
-        if not neighbours[node]:
-            return False
-        seen.update(following)
-        waiting += following
-    return True
+
+    def known(node: int) -> TensorDistance | None:
+        return distances.get(node, (None, None))[which]
+
+    around = {other for node in part for other in neighbours[node]} - part
+    met = walk(around, lambda n: set(neighbours[n]) - part if known(n) is None else ())
+    return all(not d.leaves if (d := known(n)) is not None else bool(neighbours[n]) for n in met)
 
 
 def _inputs(graph: nx.MultiDiGraph, paired: set[int]) -> _Inputs:

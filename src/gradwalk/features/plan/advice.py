@@ -82,12 +82,9 @@ def _block_names(module: nn.Module, name: str) -> Iterator[str]:
 
 def _blocks_in(block: nn.Module, name: str) -> list[str]:
     """Return the names of the blocks that a list in a block has; the block's own without any."""
-    found = [
-        path
-        for key, child in block.named_children()
-        if isinstance(child, (*_CONTAINERS, nn.Sequential))
-        for path, _ in _inner(child, f"{name}.{key}")
-    ]
+    lists = (*_CONTAINERS, nn.Sequential)
+    opened = [each for each in block.named_children() if isinstance(each[1], lists)]
+    found = [path for key, child in opened for path, _ in _inner(child, f"{name}.{key}")]
     return found or [name]
 
 
@@ -298,13 +295,9 @@ def _chosen(measured: Spans, calls: Mapping[str, ModuleRecord], budget: Bytes) -
         torch.nonzero(worth == worth.min())[:, 0].tolist(),
         key=lambda i: (float(peaks[i]), float(flops[i]), int(choices[i].sum()), -i),
     )
-    return _Choice(
-        [calls[name] for name in spans],
-        tuple(name for name, is_chosen in zip(spans, choices[best], strict=True) if is_chosen),
-        Bytes(peaks[best].item()),
-        Flops(flops[best].item()),
-        bool(fitting[best]),
-    )
+    blocks = tuple(name for name, is_in in zip(spans, choices[best], strict=True) if is_in)
+    cost = Bytes(peaks[best].item()), Flops(flops[best].item())
+    return _Choice([calls[name] for name in spans], blocks, *cost, bool(fitting[best]))
 
 
 def _choices(spans: Sequence[Span]) -> torch.Tensor:

@@ -15,6 +15,7 @@ from torch import nn
 from torch.autograd.graph import Node
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
+from ...graph.adjacency import walk
 from ...graph.names import Names, read_names
 from ...graph.outputs import read_outputs
 from ...torch_api.checkpoints import frame_of, inputs_of
@@ -345,15 +346,13 @@ def _read_graph(loss: torch.Tensor, recorded: Recorded) -> None:
     """Number the nodes of the graph, and note which storages they keep."""
     kept = _Kept(recorded.recorder)
     root = read_outputs((loss,), "plan")[0].node
-    order = {root: 0}
-    waiting = [root]
-    for node in waiting:  # grows while we walk, breadth-first as capture() does
-        recorded.nodes.setdefault(sequence_nr(node), (order[node], op_name(node)))
+
+    def below(node: Node) -> Iterator[Node]:
+        return (each for each, _ in node.next_functions if each is not None)
+
+    for number, node in enumerate(walk([root], below)):  # in the order of capture()
+        recorded.nodes.setdefault(sequence_nr(node), (number, op_name(node)))
         kept.add_node(node)
-        for below, _ in node.next_functions:
-            if below is not None and below not in order:
-                order[below] = len(order)
-                waiting.append(below)
     kept.add_packed(loss)
     recorded.kept = list(kept.found.values())
 

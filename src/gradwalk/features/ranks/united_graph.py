@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ...graph.adjacency import walk
 from ...graph.labels import PLUMBING
 from ...lazily import nx
 from ...matching.match import match
@@ -212,22 +213,17 @@ def _of_same_names(
 
     Two experts are alike by structure, and yet not the same parameters.
     """
-    wrong = {
-        place
-        for place, node in pairs.items()
-        if whole.nodes[place]["kind"] == "leaf"
-        and None not in (names := (whole.nodes[place]["name"], other.nodes[node]["name"]))
-        and names[0] != names[1]
-    }
-    waiting = [*wrong]
-    while waiting:
-        place = waiting.pop()
-        for user in whole.predecessors(place):
-            is_same_use = user in pairs and other.has_edge(pairs[user], pairs[place])
-            if is_same_use and user not in wrong:
-                wrong.add(user)
-                if whole.nodes[user]["op"] in PLUMBING:  # such as the transpose of a weight
-                    waiting.append(user)
+    leaves = [place for place in pairs if whole.nodes[place]["kind"] == "leaf"]
+    names = {at: {whole.nodes[at]["name"], other.nodes[pairs[at]]["name"]} for at in leaves}
+    renamed = [at for at, both in names.items() if len(both - {None}) > 1]
+
+    def users(place: int) -> Iterator[int]:
+        # Beyond plumbing, such as the transpose of a weight.
+        if whole.nodes[place]["kind"] == "leaf" or whole.nodes[place]["op"] in PLUMBING:
+            taking = (user for user in whole.predecessors(place) if user in pairs)
+            yield from (user for user in taking if other.has_edge(pairs[user], pairs[place]))
+
+    wrong = set(walk(renamed, users))
     return {place: node for place, node in pairs.items() if place not in wrong}
 
 
