@@ -223,7 +223,7 @@ def _untied(evidence: CheckContext) -> Iterator[Finding]:
         elif users & {"TBackward0", "TransposeBackward0", "MmBackward0"}:
             heads.append(node)
     several = [nodes[:2] for nodes in by_memory.values() if nodes[1:]]
-    pairs = [(*nodes, "share their memory") for nodes in several]
+    pairs = [(one, other, "share their memory") for one, other in several]
     shared = {frozenset(pair) for pair in several}
     for head in heads:
         one = evidence.leaf(head)
