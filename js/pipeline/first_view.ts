@@ -52,8 +52,7 @@ export function fittingFolding(
   if (tree.path.length === 1) return first;
   const look = (folding: Folding) => {
     const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
-    const { width, height, couldBend = false } = scene;
-    return { k: fitView(scene, room).k, area: width * height, couldBend };
+    return { k: fitView(scene, room).k, area: scene.width * scene.height };
   };
   if (graph.nodes.length <= MOST_CARDS) {
     const whole = wholeFolding(tree);
@@ -78,27 +77,19 @@ export function fittingFolding(
       if (visibleCount(grouped, folding) - blocks <= 3 * most)
         tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
     }
-    tried.sort((a, b) => b.count - a.count);
-    let found: (typeof tried)[number] | undefined;
-    for (const one of tried) {
-      if (one.count > most) continue;
-      const { k, couldBend } = look(one.folding);
-      if (k < LEGIBLE) continue;
-      // A coarser U-Net in two halves says more than a finer one in rows.
-      if (!couldBend || !found) found = one;
-      if (!couldBend) break;
-    }
+    const found = tried
+      .sort((a, b) => b.count - a.count)
+      .find(({ folding, count }) => count <= most && look(folding).k >= LEGIBLE);
     const level = (found ?? tried.at(-1))?.folding ?? first;
     if (!found || graph.nodes.length > LARGEST_TRIED)
       return { folding: level, isLegible: found !== undefined };
-    const seen = look(level);
-    let each = seen.area / foldedPlan(grouped, level).nodes.length;
+    let each = look(level).area / foldedPlan(grouped, level).nodes.length;
     const folding = openedFurther(grouped, level, hasMore, (folding) => {
       const { length } = foldedPlan(grouped, folding).nodes;
       // A far too large picture is not laid out.
       if (length > most || length * each > enough) return false;
-      const { k, area, couldBend } = look(folding);
-      if (k < LEGIBLE || (couldBend && !seen.couldBend)) return false;
+      const { k, area } = look(folding);
+      if (k < LEGIBLE) return false;
       each = area / length;
       return true;
     });

@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { transformer } from "../demo/deep_models";
+import { firstFolding } from "../fold/folding";
+import { groupedGraph } from "../fold/grouped_graph";
+import { foldedScene } from "../pipeline";
 import { firstScene } from "../pipeline/first_view";
 import { denseNet, uNet } from "../testing/u_net";
 import { tableMeasure } from "../text/metrics";
@@ -53,6 +56,19 @@ describe("a U-Net", () => {
     const pairs = nodes.flatMap((a, i) => nodes.slice(i + 1).map((b) => [a, b]));
     expect(pairs.filter(([a, b]) => overlap(boxOf(a), boxOf(b)))).toEqual([]);
     expect(fitView(scene, room).k).toBeGreaterThanOrEqual(LEGIBLE);
+  });
+
+  it("keeps its halves when a box opens", () => {
+    const grouped = groupedGraph(uNet(4));
+    const closed = { ...firstFolding(grouped.tree), open: new Set<string>(), hidesPlumbing: true };
+    const open = { ...closed, open: new Set(["downs/1"]) };
+    const [, after] = [closed, open].map((folding) => {
+      const scene = foldedScene(grouped, folding, "left", tableMeasure, { room: WIDE });
+      expect(scene.edges.filter(isUpright).length).toBe(4);
+      return scene;
+    });
+    expect(after.frames.map(({ path }) => path)).toEqual(["downs/1"]);
+    expect(covered(after)).toEqual([]);
   });
 
   it("that is too long for that has portals instead of long lines", () => {

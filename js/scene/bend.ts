@@ -24,6 +24,9 @@ const TURN = 18;
 /** Between lines that turn, and between ports on one border, px. */
 const LANE = 8;
 const PORT = 14;
+/** The length of a closed box and the gap to the next one, about, px. */
+const CLOSED = 100;
+const GAP = 18;
 /** Between a bypass and a node beside it, px. */
 const MARGIN = 4;
 
@@ -100,6 +103,24 @@ export function bendOf(placed: Placement, { edges, frames }: Plan, sizes: Extent
     best = { score, skips, others, isLast: Uint8Array.from(columnOf, (c) => (c < cut ? 1 : 0)) };
   }
   return best;
+}
+
+/** The length of the longer half with every outermost box closed, about. */
+export function shortestBend(
+  placed: Placement,
+  { frames }: Plan,
+  { isLast }: Bend,
+  sizes: Extents,
+): number {
+  const { columns, columnOf } = columnsOf(placed, frames, sizes);
+  const lengths = [0, 0];
+  columns.forEach(({ low, high }, c) => {
+    const inside = [...columnOf.keys()].filter((v) => columnOf[v] === c);
+    const isOpen = inside.some((v) => placed.boxes.of[v] >= 0);
+    const half = isLast[placed.owner[inside[0]]];
+    lengths[half] += (isOpen ? Math.min(CLOSED, high - low) : high - low) + GAP;
+  });
+  return Math.max(...lengths) + TURN;
 }
 
 /** The longest part of a list in which the numbers do not fall. */

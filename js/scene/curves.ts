@@ -36,7 +36,6 @@ export function drawn(sized: Sized, placed: Placement, measure: Measure, window:
     drawn: drawnFor(nodes, graph.nodes.length),
     frames,
     ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),
-    ...(placed.couldBend && { couldBend: true }),
     ...(graph.ranks && { signs: tagsOf(nodes) }),
   };
   nameRows(scene, graph);

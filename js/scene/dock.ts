@@ -97,8 +97,6 @@ export interface Placement extends Omit<Layout, "points" | "pointStart" | "detou
   lines?: ReadonlyMap<number, readonly number[]>;
   /** The numbers of edges that are portals. */
   portals?: ReadonlyMap<number, number>;
-  /** Set where two halves, one below the other, would be too long for the room. */
-  couldBend?: boolean;
 }
 
 /** The layout's nodes without the docked ones, and its edges without the `lifted` ones: their indices in the plan, and each node's index among them. */

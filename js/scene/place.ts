@@ -3,7 +3,7 @@ import { pickHanging } from "../layout/graph";
 import { layout } from "../layout/index";
 import type { ContentCache, Layout, LayoutOptions } from "../layout/types";
 import type { Measure } from "../text/measure";
-import { type Bend, barredSkips, bendOf, bent, extentsOf } from "./bend";
+import { type Bend, barredSkips, bendOf, bent, extentsOf, shortestBend } from "./bend";
 import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocked } from "./dock";
 import { HEADER, titleWidth } from "./frame";
 import type { NodeShape } from "./node_shape";
@@ -107,8 +107,8 @@ function cardsIn(sized: Sized, measure: Measure, options: PlaceOptions): Placeme
 function tilesIn(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
   const { room } = options;
   const isSmall = room !== undefined && sized.plan.nodes.length <= MOST_TILES;
-  const inHalves = isSmall ? bentIn(sized, measure, options) : null;
-  if (inHalves && scaleIn(room ?? inHalves, inHalves, sized.direction) >= LEGIBLE) return inHalves;
+  const inHalves = isSmall ? bentIn(sized, room, measure, options) : null;
+  if (inHalves) return inHalves;
   let portals: readonly number[] = [];
   let best = inRows(sized, measure, options);
   if (!isSmall) return best;
@@ -119,8 +119,7 @@ function tilesIn(sized: Sized, measure: Measure, options: PlaceOptions): Placeme
     portals = found;
     best = inRows(sized, measure, options, portals);
   }
-  best = withPortals(best, sized, { edges: portals });
-  return inHalves ? { ...best, couldBend: true } : best;
+  return withPortals(best, sized, { edges: portals });
 }
 
 /** Place tiles in rows, without the lines of portals. */
@@ -145,13 +144,23 @@ function inRows(
   return best;
 }
 
-/** Place a picture with nested bypasses in two halves; null if it has none. */
-function bentIn(sized: Sized, measure: Measure, options: PlaceOptions): Placement | null {
+/** Place a picture with nested bypasses in two halves; null if it has none, or if they would be too long. */
+function bentIn(
+  sized: Sized,
+  room: Room,
+  measure: Measure,
+  options: PlaceOptions,
+): Placement | null {
   const { plan, shapes, direction } = sized;
   if (!isHorizontal(direction)) return null;
   const row = { long: Number.POSITIVE_INFINITY, wrapsBoxes: false };
   const flat = laidOut(sized, [], measure, options, row);
-  let bend = bendOf(flat, plan, extentsOf(flat, shapes, true));
+  const flatSizes = extentsOf(flat, shapes, true);
+  let bend = bendOf(flat, plan, flatSizes);
+  if (!bend) return null;
+  // Opening a box changes nothing else, so its own length does not count.
+  const shortest = shortestBend(flat, plan, bend, flatSizes);
+  const mayBeLong = plan.frames.length > 0 && shortest * LEGIBLE <= room.width;
   for (let tries = 0; bend && tries < MOST_TRIES; tries++) {
     const edges = portalsOf(sized, bend);
     if (!edges) return null;
@@ -162,9 +171,12 @@ function bentIn(sized: Sized, measure: Measure, options: PlaceOptions): Placemen
     const sizes = extentsOf(laid, shapes, true, portalRoom(sized, portals));
     const placed = bent(laid, plan, bend, sizes);
     if (!placed) return null;
-    const barred = new Set(barredSkips(placed, plan, bend, sizes));
-    if (barred.size === 0) return withPortals(placed, sized, portals);
-    const skips = bend.skips.filter((e) => !barred.has(e));
+    const barred: Set<number> = new Set(barredSkips(placed, plan, bend, sizes));
+    if (barred.size === 0) {
+      const isShort = scaleIn(room, placed, direction) >= LEGIBLE;
+      return isShort || mayBeLong ? withPortals(placed, sized, portals) : null;
+    }
+    const skips: number[] = bend.skips.filter((e) => !barred.has(e));
     bend = skips.length < 2 ? null : { ...bend, skips, others: [...bend.others, ...barred] };
   }
   return null;

@@ -22,8 +22,6 @@ export interface Scene {
   signs?: readonly Place[];
   /** From nodes that computed derivatives to their functions' nodes; absent if there are none. */
   links?: readonly SceneLink[];
-  /** Set where two halves, one below the other, would be too long for the room. */
-  couldBend?: boolean;
   /** Per graph edge, its index in `edges`, -1 if it is hidden; absent if they are the same. */
   edgeOf?: Int32Array;
 }
