@@ -109,10 +109,10 @@ function fineGradParts({ id, shape, fine = [] }: SceneNode, { progress }: Marks)
   const gradient = progress?.recording.gradients.get(id);
   if (!progress || !gradient || shape.sign !== "plain") return [];
   if (progress.recording.ready[id] > progress.cursor) return [];
-  const value = fine.find(({ y }) => y > 0)?.text ?? "";
+  const value = fine.find(({ y }) => y > 0)?.text;
   const room = shape.width - 2 * FINE.aside;
   const texts = fewOf(gradient);
-  const text = texts.find((one) => isFine(`${value} ${one}`, room));
+  const text = texts.find((one) => isFine(value ? `${value} ${one}` : one, room));
   if (text === undefined) return [];
   const at = { x: shape.width / 2 - FINE.aside, y: shape.height / 2 - FINE.over };
   const name = "gw-text gw-text-fine gw-fine-grad";
