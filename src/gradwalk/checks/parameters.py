@@ -14,7 +14,7 @@ from ..graph.adjacency import walk
 from ..graph.labels import described
 from ..result import make
 from ..schema.findings import Severity
-from ..torch_api.reading import everywhere, storage_id, why_unreadable
+from ..torch_api.reading import everywhere, own_buffers, storage_id, why_unreadable
 from .context import CheckContext
 from .cuts_inside import taken_by, within
 from .finding import Finding
@@ -302,10 +302,11 @@ def _plain_attributes(evidence: CheckContext) -> Iterator[Finding]:
         module = reference()
         if module is None:
             continue
-        for name, value in [*module._buffers.items(), *vars(module).items()]:
+        buffers = own_buffers(module)
+        for name, value in [*buffers.items(), *vars(module).items()]:
             if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
                 continue
-            whole, is_buffer = f"{path}.{name}".lstrip("."), name in module._buffers
+            whole, is_buffer = f"{path}.{name}".lstrip("."), name in buffers
             if value.requires_grad and not value.is_leaf and not is_buffer:
                 yield from _computed_attribute(evidence, whole, value)
                 continue
