@@ -1,7 +1,7 @@
 import { valueAt } from "../maps";
 import { boardRows, boardValues, compactValues } from "../text/gradient";
 import type { Measure } from "../text/measure";
-import { formatShape, oneLine, shortenMiddle } from "../text/shorten";
+import { formatShape, oneLine, shortenList, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel, NoGradInput, Values } from "../wire";
 import { AGAIN } from "./checkpoints";
 import { isAutograd, isWork } from "./shown_graph";
@@ -99,7 +99,7 @@ export function wordsOf(
       "title",
     ),
     name: name === null ? null : shortened(name, NAME_ROOM, "name"),
-    shape: shapeOf(node, (text) => shortened(text, SHAPE_ROOM, "shape")),
+    shape: shapeOf(node, (text) => shortenList(text, SHAPE_ROOM, (part) => measure(part, "shape"))),
     uses: uses > 1 ? `×${uses}` : null,
     flag:
       flagged.length === 0 ? null : shortened(flagged.map(oneLine).join(", "), TITLE_ROOM, "flag"),
@@ -156,15 +156,17 @@ export function roleOf({ kind, op, sign }: NodeModel): string | null {
 
 /** The words on a constant, a cut or a tensor outside the graph. */
 function quietWords(node: NodeModel, measure: Measure): NodeWords {
-  const under = node.kind === "cut" && node.name !== null ? node.op : valueOrShape(node);
+  const isNamedCut = node.kind === "cut" && node.name !== null;
+  const under = isNamedCut ? oneLine(node.op) : valueOrShape(node);
   const title = oneLine(node.label) || "unnamed";
+  const isValue = node.value !== null && title === compactValues(node.value);
+  const shorten = isValue ? shortenList : shortenMiddle;
+  const shortenUnder = isNamedCut ? shortenMiddle : shortenList;
   return {
-    title: shortenMiddle(title, QUIET_ROOM, (part) => measure(part, "name")),
+    title: shorten(title, QUIET_ROOM, (part) => measure(part, "name")),
     name: null,
     shape:
-      under === null
-        ? null
-        : shortenMiddle(oneLine(under), QUIET_ROOM, (part) => measure(part, "shape")),
+      under === null ? null : shortenUnder(under, QUIET_ROOM, (part) => measure(part, "shape")),
     uses: null,
     flag: null,
     stubs: [],
@@ -176,7 +178,7 @@ function quietWords(node: NodeModel, measure: Measure): NodeWords {
 /** A small tensor's value, unless that is its label; else its shape. */
 function valueOrShape({ value, label, shape }: NodeModel): string | null {
   const text = value === null ? null : compactValues(value);
-  if (text !== null && text !== label) return text;
+  if (text !== null && text !== label) return text.replaceAll("-", "\u2212");
   return shape === null || text === label ? null : formatShape(shape);
 }
 

@@ -57,9 +57,15 @@ function written({ nodes, edges }: GraphModel, index: number): string {
     return fitted(isFirst ? `… + ${name}` : arg_nr === 1 ? `${name} @` : `@ ${name}`);
   const others = edges.filter((edge) => edge.source === source && edge.arg_nr !== arg_nr);
   if (others.some((edge) => nodes[edge.target].said_by === source))
-    return fitted(/[+−×÷]$/.test(sign) ? `${sign} ${name}` : `${name} ${sign}`);
+    return /[+−×÷]$/.test(sign) ? `${sign} ${beside(name, sign)}` : `${beside(name, sign)} ${sign}`;
   const other = called(others.length === 1 ? nodes[others[0].target] : null);
-  return fitted(isFirst ? `${name} ${sign} ${other}` : `${other} ${sign} ${name}`);
+  const own = beside(name, `${sign} ${other}`);
+  return isFirst ? `${own} ${sign} ${other}` : `${other} ${sign} ${own}`;
+}
+
+/** A name that fits beside words that are not cut: they may be a number. */
+function beside(name: string, words: string): string {
+  return shortenMiddle(name, Math.max(2, MOST - words.length - 1), ({ length }) => length);
 }
 
 /** A short operand: its name without modules, else its number. */

@@ -30,6 +30,18 @@ export function shortenMiddle(text: string, room: number, width: Widths): string
   return cut(low);
 }
 
+/** Numbers in a list: as many whole ones of its beginning and end as fit, around "…". */
+export function shortenList(text: string, room: number, width: Widths): string {
+  if (width(text) <= room) return text;
+  const items = text.split(", ");
+  for (let kept = items.length - 1; kept > 1; kept--) {
+    const [head, tail] = [Math.ceil(kept / 2), items.length - Math.floor(kept / 2)];
+    const cut = [...items.slice(0, head), "…", ...items.slice(tail)].join(", ");
+    if (width(cut) <= room) return cut;
+  }
+  return "…";
+}
+
 /** Long names are cut to this many characters before anything looks at them one by one. */
 const ENOUGH = 400;
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { counted, formatCount, formatNumber, fullNumber, isNotFinite, shortCount } from "./number";
-import { formatShape, oneLine, shortenMiddle } from "./shorten";
+import { formatShape, oneLine, shortenList, shortenMiddle } from "./shorten";
 
 describe("formatShape", () => {
   it.each([
@@ -21,6 +21,18 @@ describe("shortCount", () => {
     [999_999, "1.00 M"],
     [1.5e9, "1.50 G"],
   ])("writes %d as %s", (count, text) => expect(shortCount(count)).toBe(text));
+});
+
+describe("shortenList", () => {
+  const width = (text: string) => text.length;
+
+  it("keeps whole numbers of the beginning and the end", () => {
+    const text = "[[-0.25, 0.5], [0.125, -0.1414]]";
+    expect(shortenList(text, 40, width)).toBe(text);
+    expect(shortenList(text, 31, width)).toBe("[[-0.25, 0.5], …, -0.1414]]");
+    expect(shortenList(text, 22, width)).toBe("[[-0.25, …, -0.1414]]");
+    expect(shortenList(text, 12, width)).toBe("…");
+  });
 });
 
 describe("shortenMiddle", () => {

@@ -308,3 +308,10 @@ def test_drawing_leaves_the_random_state_and_gradients(widget):
     before = torch.get_rng_state()
     widget.to_svg()
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_long_constant_is_cut_between_its_numbers():
+    layer, x = torch.nn.Linear(2, 1), torch.tensor([[0.25, -0.1414]] * 6)
+    with watch():
+        loss = layer(x).sum()
+    assert "[[0.25, −0.141], …, −0.141]]" in GraphWidget(loss).to_svg()
