@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from gradwalk import GraphWidget, compare
+from gradwalk import GraphWidget, compare, load
 from gradwalk.export.contents import MOST_DETAILED
 from gradwalk.export.save import save
 from gradwalk.schema.file_format import SavedGraphModel, unpack
@@ -147,3 +147,17 @@ def test_a_shared_script_needs_a_place(tmp_path, monkeypatch, path, assets, says
     with pytest.raises(ValueError, match=says):
         GraphWidget(torch.ones(2, requires_grad=True).sum()).to_html(path, assets=assets)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_panel_of_a_leaf_has_what_grad_is_now(tmp_path):
+    w = torch.tensor([3.0, -4.0], requires_grad=True)
+    widget = GraphWidget((w**2).sum())
+    widget.backward()
+    w.grad /= 10
+    leaf = next(node["id"] for node in widget.model["nodes"] if node["kind"] == "leaf")
+    save(widget, tmp_path / "now.gw")
+    again = load(tmp_path / "now.gw")
+    again.selected = leaf
+    assert again.details["grad"]["values"] == pytest.approx([0.6, -0.8])
+    again.cursor = 0
+    assert again.details["grad"] is None

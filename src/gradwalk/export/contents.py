@@ -129,20 +129,34 @@ def _details(subject: GraphSource, nodes: int, every: bool) -> list[list[StageMo
     details = subject.details_reader()
     with subject.read_once():
         if every:
-            return [_stages(details, node, subject.changes(node)) for node in range(nodes)]
+            end = len(subject.steps)
+            is_over = subject.cursor == end
+            return [
+                _stages(details, node, subject.changes(node), end if is_over else None)
+                for node in range(nodes)
+            ]
         now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))
         return [[{"from_step": 0, "fields": fields}] for fields in now]
 
 
 def _stages(
-    details: Callable[[int, int | None], DetailsModel], node: int, cursors: list[int]
+    details: Callable[[int, int | None], DetailsModel],
+    node: int,
+    cursors: list[int],
+    end: int | None,
 ) -> list[StageModel]:
-    found: list[StageModel] = []
+    """Collect the changes of a node's details; at the ``end`` a ``.grad`` is what it is now."""
+    found: dict[int, dict[str, Any]] = {}
     before: dict[str, Any] = {}
-    for cursor in cursors:
-        now = cast(dict[str, Any], details(node, cursor))
+
+    def add(cursor: int, now: dict[str, Any]) -> None:
         changed = {name: value for name, value in now.items() if before.get(name, ...) != value}
         if changed:
-            found.append({"from_step": cursor, "fields": changed})
-        before = now
-    return found
+            found.setdefault(cursor, {}).update(changed)
+        before.update(now)
+
+    for cursor in cursors:
+        add(cursor, cast(dict[str, Any], details(node, cursor)))
+    if end is not None and before.get("grad") is not None:
+        add(end, cast(dict[str, Any], details(node, None)))
+    return [{"from_step": cursor, "fields": fields} for cursor, fields in found.items()]
