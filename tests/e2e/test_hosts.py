@@ -268,7 +268,8 @@ ROOM = """(root) => {
       const { left, right } = each.getBoundingClientRect();
       return left < frame.left - 1 || right > frame.right + 1;
     });
-  const texts = Array.from(root.querySelectorAll('.gw-node > .gw-text'), (text) => {
+  const readable = root.querySelectorAll('.gw-node > .gw-text:not(.gw-text-fine)');
+  const texts = Array.from(readable, (text) => {
     const box = text.closest('.gw-node').querySelector('.gw-box').getBoundingClientRect();
     const { left, right, height } = text.getBoundingClientRect();
     return { words: text.textContent, height, fits: left >= box.left && right <= box.right };
