@@ -78,6 +78,13 @@ export function isModule({ group }: SceneNode, { module }: Marks): boolean {
   return module !== null && group?.paths.includes(module[0]) === true;
 }
 
+/** Browsers take long to move the dashes of more lines, some of which cross the whole picture. */
+const MOST_DASHED = 400;
+
+function pendingClass({ edges }: Scene): string {
+  return edges.length > MOST_DASHED ? "is-pending is-plain" : "is-pending";
+}
+
 export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
   const phase = edge.quiet ? null : phaseOfEdge(edge, marks);
   return classes("gw-edge", [
@@ -86,7 +93,7 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
     [phase === "passing", "is-passing"],
     [(phase === "flowed" || phase === "passing") && isZero(edge, marks), "is-zero"],
     [phase === "unreached", "is-unreached"],
-    [phase === null && !edge.quiet && !scene.isStatic, "is-pending"],
+    [phase === null && !edge.quiet && !scene.isStatic, pendingClass(scene)],
     [runsIn(edge, marks), "is-running"],
     [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
     [Boolean(marks.tint?.edges[edge.index]), `is-tinted ${marks.tint?.edges[edge.index]}`],

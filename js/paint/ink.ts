@@ -79,7 +79,7 @@ function inkOf(style: Style, around: number): Ink {
     fill: paintOf(style.fill ?? "#000"),
     stroke: paintOf(style.stroke ?? "none"),
     width: Number(style["stroke-width"] ?? 1),
-    dash: style["stroke-dasharray"]?.split(" ").map(Number) ?? [],
+    dash: lengthsOf(style["stroke-dasharray"] ?? "none"),
     opacity: around * Number(style.opacity ?? 1),
     font: `${style["font-weight"]} ${style["font-size"]} ${style["font-family"]}`,
     fontSize: Number.parseFloat(style["font-size"] ?? "0"),
@@ -93,4 +93,8 @@ function inkOf(style: Style, around: number): Ink {
 /** A colour for a canvas; null if invisible. */
 function paintOf(colour: string): string | null {
   return colour === "none" || colour === "transparent" ? null : colour;
+}
+
+function lengthsOf(dashes: string): number[] {
+  return dashes === "none" ? [] : dashes.split(" ").map(Number);
 }

@@ -25,9 +25,6 @@ import type { Marks } from "./marks";
 import type { Minimap } from "./minimap";
 import { SvgPainter } from "./painter";
 
-/** Browsers take long to move the dashes of more lines, some of which cross the whole picture. */
-const MOST_DASHED = 400;
-
 /** The margin around the view that is drawn as elements, as shares of the stage: the largest that is not too many. */
 const AROUND = [0.5, 0.25, 0.1, 0];
 const MOST_AROUND = 450;
@@ -142,7 +139,6 @@ export class Painting {
     if (this.painter !== wanted) this.hand(wanted);
     this.svg.classList.toggle("is-map", view.k < mapScale(scene));
     this.svg.classList.toggle("is-close", isClose(view.k));
-    this.svg.classList.toggle("has-many-edges", scene.edges.length > MOST_DASHED);
     if (!this.isDrawn(scene, wanted, view, stage))
       this.drawElements(scene, marks, view, stage, wanted);
     return more;

@@ -78,6 +78,7 @@ export const TABLE: readonly Row[] = [
   [{ ...wide(1), ...BROKEN }, "gw-edge.is-unreached gw-line"],
   // The way of a gradient that has not come yet; a grey arrow is a value.
   [{ ...stroke("grad", 1.3), ...dashes("5 4") }, "gw-edge.is-pending gw-line"],
+  [dashes("none"), "gw-edge.is-plain gw-line"],
   [stroke("grad", 2), "gw-edge.is-flowed gw-line"],
   // A gradient flowed, and is exactly 0.
   [{ ...stroke("edge", 1.6), ...dashes("1.5 4") }, "gw-edge.is-flowed.is-zero gw-line"],
