@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 /**
  * Packs a module into a small one that unpacks it. Every widget carries the text, into the page and into every saved
  * notebook, and every cell that runs again brings another copy, which a page never forgets. So it travels compressed, and
- * only the first copy in a page is unpacked and compiled; later ones hand on to it.
+ * only the first copy in a page is unpacked and compiled; later ones use it.
  *
  * The module's own address stays valid as long as the page is open: a worker starts from it. Copies are the same only if
  * their text is: two versions of gradwalk in one page keep apart. A copy that failed does not keep a later one from trying.

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { packedModule } from "./packed_module.mjs";
 
-// Node imports no blobs, so here their text stands in the address.
+// Node imports no blobs, so here the address holds their text.
 beforeEach(() => {
   vi.stubGlobal(
     "Blob",

@@ -1,6 +1,7 @@
 import { element, svgElement } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
 import type { Direction } from "../layout/direction";
+import { pendingClass } from "../paint/classes";
 import { scissorsPart } from "../paint/edge_parts";
 import type { GradientLabel } from "../paint/gradient_label";
 import { markPart } from "../paint/label_parts";
@@ -24,6 +25,8 @@ interface LegendOptions {
   /** The widths of lines, if they show norms. */
   widths?: Widths | null;
   copies: boolean;
+  /** The class of lines along which no gradient has flowed yet. */
+  pending?: string;
   /** Whether there are closed boxes, merged lines, edges with folded plumbing, and portals. */
   folded?: { boxes: boolean; merged: boolean; plumbing: boolean; portals: boolean };
   ran: boolean;
@@ -76,6 +79,7 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
 /** The arrows that the drawing can have: of gradients, gradients to come, zeros, values, and data. */
 function arrowEntries(options: LegendOptions): Entry[] {
   const { isStatic = false, direction = "left", recording, ran, kinds } = options;
+  const { pending = "is-pending" } = options;
   const arrow = (text: string, name: string, isBack = false) => {
     const turn = TURNS[direction] + (isBack ? 180 : 0);
     const place = { class: `gw-edge ${name}`, transform: `rotate(${turn})` };
@@ -87,7 +91,7 @@ function arrowEntries(options: LegendOptions): Entry[] {
   const steps = recording?.steps.length ?? 0;
   return [
     (ran || recording !== null) && arrow("gradient", "is-flowed"),
-    (!ran || steps > 0) && arrow("gradient will go here", "is-pending"),
+    (!ran || steps > 0) && arrow("gradient will go here", pending),
     recording !== null &&
       recording.zero.size > 0 &&
       arrow("gradient is exactly 0", "is-flowed is-zero"),
@@ -154,6 +158,7 @@ export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
     kinds: new Set(kinds),
     widths: all.map(({ drawing }) => drawing.widths).find(Boolean) ?? null,
     copies: nodes.some(({ copies }) => copies > 1),
+    pending: scenes[0] && pendingClass(scenes[0]),
     folded: foldedIn(scenes),
     ran: all.some(ran),
     unreached: all.some((one) => ran(one) && (one.state?.reached ?? []).length < one.autograd),

@@ -81,7 +81,8 @@ export function isModule({ group }: SceneNode, { module }: Marks): boolean {
 /** Browsers take long to move the dashes of more lines, some of which cross the whole picture. */
 const MOST_DASHED = 400;
 
-function pendingClass({ edges }: Scene): string {
+/** The class of a line along which no gradient has flowed yet. */
+export function pendingClass({ edges }: Scene): string {
   return edges.length > MOST_DASHED ? "is-pending is-plain" : "is-pending";
 }
 

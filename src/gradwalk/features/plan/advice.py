@@ -347,8 +347,9 @@ def _notes(model: nn.Module, recorded: Recorded, blocks: Sequence[str]) -> tuple
         )
     if blocks and recorded.has_cache:
         notes.append(
-            "The model fills a cache of keys and values. A block that runs twice fills it twice: "
-            "the peak will be higher. Training needs no cache: set model.config.use_cache = False."
+            "The model fills a cache of keys and values. A block that runs twice fills it twice, "
+            "and the peak can be higher. Training needs no cache: in transformers, set "
+            "model.config.use_cache = False."
         )
     inside = (module for name in blocks for module in model.get_submodule(name).modules())
     if any(getattr(module, "num_batches_tracked", None) is not None for module in inside):
