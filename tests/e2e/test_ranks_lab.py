@@ -55,7 +55,9 @@ def place(page: Page) -> list[str | None]:
 def test_another_rank_is_picked_by_keyboard_and_shows_its_own_numbers(
     watched: Watched, lab: Lab
 ) -> None:
-    open_notebook(lab, watched.page, lab.write("ranks.ipynb", RANKS, OF_TORCH, "print(w.rank)", "w.rank = 0"))
+    open_notebook(
+        lab, watched.page, lab.write("ranks.ipynb", RANKS, OF_TORCH, "print(w.rank)", "w.rank = 0")
+    )
     page = watched.page
     run_cell(page, 0)
     expect(widget(page).locator(".gw-node").first).to_be_visible()

@@ -153,11 +153,7 @@ class FirstZero:
 def first_zeros(
     captured: Capture, run: RecordedRun, targets: Iterable[int]
 ) -> dict[int, FirstZero]:
-    """Find where the gradients of nodes that received only zeros became zero.
-
-    For each target it is the nearest origin to the outputs on one path; none if the pass started
-    with zeros or the gradients cannot be read.
-    """
+    """Find where the gradients of nodes that received only zeros became zero."""
     seen = _Seen(captured, run)
     order = list(targets)
     above: dict[int, list[int]] = {node: [] for node in order}

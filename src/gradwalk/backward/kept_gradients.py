@@ -369,10 +369,7 @@ def _is_small(grad: torch.Tensor) -> bool:
 
 
 def norms(kept: Sequence[KeptGradient | None]) -> list[float | None]:
-    """Return the 2-norms of gradients, read once per device and remembered.
-
-    A norm is NaN or infinite if a value is, and None for gradients without readable values.
-    """
+    """Return the 2-norms of gradients, read once per device; None for unreadable ones."""
     missing = {id(each): each for each in kept if each is not None and each._norm == _NOT_TAKEN}
     groups: dict[tuple[torch.device, torch.dtype, bool], _Group] = {}
     for each in missing.values():

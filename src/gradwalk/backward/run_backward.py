@@ -36,14 +36,7 @@ def run_backward(
     inputs: Inputs | None = None,
     operations: bool = False,
 ) -> RecordedRun:
-    """Run ``torch.autograd.backward`` from the graph's outputs, recorded.
-
-    ``gradient``: the gradient to start from, as for ``Tensor.backward``; a list for several
-    outputs. ``retain_graph``: whether the nodes keep their saved tensors, so that backward can run
-    again. "if_possible" keeps them unless a compiled part of the graph can run only once; None
-    follows ``create_graph``, as torch does. ``inputs``: the tensors to accumulate into; None for
-    every leaf.
-    """
+    """Run ``torch.autograd.backward`` from the graph's outputs, recorded, as `record` does."""
     given = read_gradient(captured, gradient)
     wanted = _read_inputs(inputs)
     _check_flag("create_graph", create_graph, (True, False))

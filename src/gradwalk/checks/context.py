@@ -61,10 +61,7 @@ class CheckContext:
 
     @functools.cached_property
     def models(self) -> dict[str, dict[int, str]]:
-        """The variables whose modules are used in the graph -> ``id`` of their parameters -> name.
-
-        Where the program said which names are meant, all of them.
-        """
+        """The variables whose modules are used in the graph -> ``id`` of parameters -> name."""
         return {
             variable: parameters
             for variable, parameters in self.called.parameters.items()
@@ -73,10 +70,7 @@ class CheckContext:
 
     @functools.cached_property
     def expected(self) -> dict[int, str]:
-        """``id`` of each leaf that a gradient may be expected for -> its name.
-
-        Where the optimizers are known they say which these are.
-        """
+        """``id`` of each leaf that a gradient may be expected for -> its name."""
         found: dict[int, str] = {}
         for parameters in self.models.values():
             for key, name in parameters.items():
@@ -155,10 +149,7 @@ class CheckContext:
         return f"{variable}.{seen.module}".rstrip(".")
 
     def place(self, node: int, named: SourceLine | None = None) -> str:
-        """A node by its place: "body.1 at train.py:5 (`y = f(x)`) [MulBackward0 (node 2)]".
-
-        A line that is ``named`` before is left out.
-        """
+        """A node by its place: "body.1 at train.py:5 (`y = f(x)`) [MulBackward0 (node 2)]"."""
         words, line = described(self.captured.graph, node), self.line(node)
         line = None if line == named else line
         module = self.module(node)

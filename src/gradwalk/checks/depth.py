@@ -135,11 +135,7 @@ _SHORT = 3  # layers of a branch that ends in the data
 def _branches(
     graph: nx.MultiDiGraph, run: RecordedRun, sound: set[int], layers: set[int]
 ) -> set[int]:
-    """The small layers behind which others are sound again.
-
-    Where nothing is behind them but the data, these are short branches beside a sound layer that
-    takes the data, too.
-    """
+    """The small layers behind which, or beside which on the same data, others are sound."""
     behind: dict[int, bool] = {}  # node -> whether a sound layer is behind it
     last: dict[int, bool] = {}  # node -> whether no layer is
     for node in reversed(list(run.steps)):

@@ -124,11 +124,7 @@ def _output(evidence: CheckContext, place: tuple[int, int]) -> torch.Tensor | No
 
 
 def _first(evidence: CheckContext, only: str = "") -> tuple[int, str] | None:
-    """The first operation of the program where NaN is known of, else Inf, in a sentence.
-
-    An Inf before the NaN may be its source, or a mask: the sentence names it, too, unless only NaN
-    is asked for.
-    """
+    """The first operation of the program where NaN is known of, else Inf, in a sentence."""
     infinite = None
     for node in evidence.captured.operations:
         for word, sentence in _known_of(evidence, node):

@@ -90,10 +90,7 @@ def _defines_derivative(kind: type) -> bool:
 def _modules(
     evidence: CheckContext, *, without_parameters: bool = False
 ) -> Iterator[tuple[nn.Module, str]]:
-    """Yield the modules that take part in the graph, with their paths.
-
-    Of modules without parameters, such as losses, that is not known; they may be left out.
-    """
+    """Yield the modules known to take part in the graph, with their paths."""
     for reference, variable, path in evidence.called.places.values():
         module = reference()
         is_free = without_parameters and not evidence.called.parameters.get(variable)

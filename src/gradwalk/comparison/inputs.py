@@ -24,15 +24,7 @@ MOST_GRAPHS = 4  # most graphs that fit side by side
 def read_graphs(
     graphs: Any, names: Any, found: Names, constants: bool | None = None
 ) -> dict[str, GraphSource]:
-    """Capture each graph under its label.
-
-    Returns label -> graph, in the order given, not followed yet. Tensors in a list are labelled
-    with their names. ``graphs``: a mapping from labels to what `gradwalk.capture` takes or to
-    static graphs, or a list of tensors and static graphs. ``names``: the argument ``names=``: as
-    for `gradwalk.capture`, for all graphs; or a mapping from every label to the names of its graph;
-    or None. ``found``: names to use when ``names`` is None. ``constants``: whether operands that
-    need no grad are to be drawn. None finds them in small graphs only.
-    """
+    """Capture each graph under its label; ``found``: the names to use when ``names`` is None."""
     if isinstance(names, (torch.Tensor, GradientEdge)):
         raise TypeError(
             "compare() was given a tensor as names. Give all graphs at once, as in "

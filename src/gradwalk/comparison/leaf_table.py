@@ -81,11 +81,7 @@ def _models(grads: Mapping[int, KeptGradient | None]) -> dict[int, FewModel | No
 def rows_shown(
     leaves: Sequence[Mapping[str, Any]], graphs: Mapping[str, nx.MultiDiGraph]
 ) -> list[dict[str, Any]]:
-    """Return the leaves of the table, in their order.
-
-    Returns all leaves; with too many, those that differ between graphs first. A leaf without a name
-    is called by its shape, "leaf (4, 3)". ``graphs``: label -> the compared graph.
-    """
+    """Return the leaves of the table; with too many, those that differ between graphs first."""
     ranked = sorted(range(len(leaves)), key=lambda i: (_is_alike(leaves[i]), i))
     return [
         {**leaves[i], "name": leaves[i]["name"] or _label(leaves[i], graphs)}

@@ -173,10 +173,7 @@ class LinkedPasses:
             subject.seek(wanted)
 
     def run(self, labels: Collection[str], gradient: Any, **asked: Any) -> None:
-        """Run the real backward of some of the graphs, and move to the end.
-
-        ``gradient``: what to start from, as for ``Tensor.backward``; or a mapping from labels.
-        """
+        """Run the real backward of some graphs to the end; ``gradient`` may be by label."""
         self.seek(0)
         shared = shared_tensors(self.subjects.values())
         done = False
@@ -206,10 +203,7 @@ class LinkedPasses:
         return [timeline.name for timeline in subject.grads.release_grads(lent)]
 
     def _where(self) -> int:
-        """Return the common step of the passes whose cursors are not at their end; else the end.
-
-        A pass that stopped with an error has its cursor at its start.
-        """
+        """Return the common step of the passes whose cursors are not at their end; else the end."""
         held = [
             (i, each.cursor)
             for i, each in enumerate(self.subjects.values())

@@ -287,11 +287,7 @@ def no_grad(
     run: RecordedRun | None,
     state: NodeState,
 ) -> str:
-    """Say why the ``.grad`` of a node's tensor is None.
-
-    ``tensor``: its tensor: a leaf, an intermediate tensor, or None when it is not at hand. ``run``:
-    the backward pass that is shown; None before the first.
-    """
+    """Say why the ``.grad`` of a node's tensor is None; ``tensor``: None when it is not at hand."""
     data = graph.nodes[node_id]
     name = data["name"] or ("this leaf" if data["kind"] == "leaf" else "this tensor")
     if data["kind"] == "op":

@@ -69,10 +69,7 @@ class LossGraph:
         return sorted(found, key=lambda cut: cut.cause not in first)
 
     def reconnecting(self, tensor: torch.Tensor) -> list[list[Cut]]:
-        """The sets of cuts of which each, once removed, lets a gradient reach a tensor.
-
-        Returns the smallest sets that are known; empty where none is.
-        """
+        """The smallest sets of cuts of which each, once removed, lets a gradient reach a tensor."""
         chains = [(cut, group) for group in self._behind if (cut := group.ends_at(tensor))]
         found: list[list[Cut]] = []
         for cut, group in chains:
@@ -123,10 +120,7 @@ class LossGraph:
 
     @functools.cached_property
     def unseen_leaf(self) -> int | None:
-        """A leaf that has no name and was not seen being made; None where there is none.
-
-        A Parameter that a module takes is mostly one of its own.
-        """
+        """A leaf without name, outside of modules, that was not seen being made; None for none."""
         for node in self._leaves.values():
             assert self.captured is not None
             leaf, annotations = leaf_tensor(self.captured.nodes[node]), self.captured.annotations
@@ -314,11 +308,7 @@ def _cuts_of_leaves(captured: Capture) -> list[Cut]:
 
 
 def read_loss(loss: Any, names: Names) -> LossGraph:
-    """Capture the graph of a loss, or use the one that an open widget has captured.
-
-    ``loss``: a tensor, ``GradientEdge`` or autograd ``Node``, any number, also in lists, tuples and
-    dicts; or one `Recording`.
-    """
+    """Capture the graph of a loss, or use the one that an open widget has captured."""
     given = values_in(loss)
     if len(given) == 1 and isinstance(given[0], Recording):
         recorded = given[0]._pass

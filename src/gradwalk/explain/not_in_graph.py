@@ -46,10 +46,7 @@ def cut_off(graph: LossGraph, tensor: torch.Tensor) -> CutOff | None:
 
 
 def about_cut_off(found: CutOff, names: Mapping[int, str], them: str, place: str = "") -> str:
-    """Say which cuts are in the way, and what to do where that is known; to follow a colon.
-
-    ``names``: ``id`` of each of these tensors -> its name.
-    """
+    """Say which cuts are in the way, and what to do where that is known; to follow a colon."""
     first, *others = found.sets
     causes = _causes_of(first)
     if not others and len(causes) == 1:

@@ -24,10 +24,7 @@ Rule = Callable[[str | None, Saved], Why | None]
 
 
 def blocked(node: Node, argument: str | None, saved: Saved) -> Why | None:
-    """Say why an operation passes only zeros to one of its inputs.
-
-    Returns the reason, the remedy and the factor, as in `Block`; None if nothing is known to block.
-    """
+    """Say why an operation passes only zeros to an input, as in `Block`; None if unknown."""
     name = op_name(node)
     if name in FLAT:
         return _STEPS
@@ -302,11 +299,7 @@ def blocks_before(captured: Capture, target: int) -> Blocks:
 def _walk(
     captured: Capture, within: Collection[int]
 ) -> tuple[set[int], list[tuple[Block, int]], bool]:
-    """Go from the outputs as far as nothing blocks, by some nodes only.
-
-    Returns the nodes that are reached; what blocks, with the input that it blocks; and whether
-    saved tensors on the way cannot be read.
-    """
+    """Return the nodes reached from the outputs, what blocks, and whether something is unread."""
     graph = captured.graph
     waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"] if root in within))
     reached = set(waiting)
@@ -387,10 +380,7 @@ def factors_of(captured: Capture, block: Block) -> list[int]:
 
 
 def is_margin(captured: Capture, node: int) -> bool:
-    """Return whether a node clamps a margin in a loss, such as a hinge or triplet loss.
-
-    If it blocks every gradient, every margin is kept, and nothing is wrong.
-    """
+    """Return whether a node clamps a margin in a loss: every margin is then kept if it blocks."""
     graph, nodes = captured.graph, captured.nodes
     if graph.nodes[node]["op"] not in _FLOORS or plain_value(nodes[node], "max") is not None:
         return False

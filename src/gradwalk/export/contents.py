@@ -121,11 +121,7 @@ def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED)
 
 
 def _details(subject: GraphSource, nodes: int, every: bool) -> list[list[StageModel]]:
-    """Collect the details of the first nodes, without moving the cursor.
-
-    Returns for each node its details at the start, then each change with its cursor. ``every``:
-    whether to read every cursor; otherwise the current one represents all.
-    """
+    """Return, per node, its details at the start, then each change with its cursor."""
     details = subject.details_reader()
     with subject.read_once():
         if every:

@@ -76,11 +76,7 @@ iframe {{ flex: 1; min-width: 0; border: 0; }}
 
 
 def page(shown: Snapshot, title: str | None, source: bool, shared: str | None = None) -> str:
-    """Return an interactive page that works offline.
-
-    ``title``: the title of the page; None for the size of the graph. ``shared``: the file name of
-    `shared_script`; None to include script and style sheet.
-    """
+    """Return an interactive page; ``shared``: the file of `shared_script`, None to include it."""
     graph = shown.subject.graph
     nodes, edges = len(graph), graph.number_of_edges()
     counts = f"{plural(nodes, 'node')}, {plural(edges, 'edge')}"
@@ -120,10 +116,7 @@ def page_of_several(
 
 
 def shared_script() -> tuple[str, str]:
-    """Return the name and the text of the script that the pages of one folder share.
-
-    The name changes with the text, so that pages of several releases can be in one folder.
-    """
+    """Return name and text of the script that pages of one folder and release share."""
     script = _ADD_STYLE % json.dumps(bundle("widget.css")) + bundle("page.js")
     return f"gradwalk-{hashlib.sha256(script.encode('utf-8')).hexdigest()[:12]}.js", script
 

@@ -24,13 +24,7 @@ def text_of(title: str, shown: Snapshot) -> str:
 
 
 def with_fallbacks(bundle: Any, title: str, shown: Snapshot) -> Any:
-    """Add a text and a picture to a mime bundle, for viewers without a kernel.
-
-    A notebook with a kernel shows the widget; GitHub and nbviewer show the picture, if
-    `gradwalk[export]` is installed and the graph has at most 300 nodes.
-
-    ``bundle``: kinds to contents, or a pair of this dict and metadata, or None.
-    """
+    """Add a text and a picture to a mime bundle, for viewers without a kernel such as GitHub."""
     data = bundle[0] if isinstance(bundle, tuple) else bundle
     if data is None:
         return bundle

@@ -95,11 +95,7 @@ def _is_graph(outputs: tuple[Any, ...]) -> TypeGuard[tuple[nx.MultiDiGraph]]:
 
 
 def graph_def(graph: nx.MultiDiGraph) -> GraphDef:
-    """Convert a captured graph to TensorFlow's graph format, which TensorBoard draws.
-
-    ``graph``: a graph from `gradwalk.capture`; the attribute ``namespace`` of a node, such as
-    "encoder/layers/0", is its scope.
-    """
+    """Convert a captured graph to TensorFlow's graph format; ``namespace`` becomes the scope."""
     _check_installed()
     from tensorboard.compat.proto import graph_pb2  # noqa: PLC0415
 

@@ -84,11 +84,7 @@ class PathCounts:
 
 
 def count_paths(graph: nx.MultiDiGraph, longest: int) -> PathCounts:
-    """Count the paths from the outputs of a captured graph; computed once for each graph.
-
-    The graph must not change any more. ``longest`` is the number of edges up to which a node is
-    near; it is the same in all calls.
-    """
+    """Count the paths from the outputs of a captured graph; computed once for each graph."""
     known = _known.get(graph)
     if known is None:
         roots = list(dict.fromkeys(graph.graph["roots"]))

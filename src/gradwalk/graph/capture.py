@@ -45,11 +45,7 @@ def _made_once(
     names: dict[OutputKey, str],
     roots: list[OutputKey],
 ) -> Callable[[], nx.MultiDiGraph]:
-    """Return a function that makes the graph of a walk, once: `record` may never need it.
-
-    Names of tensors may change until then, so they are read before. Shapes are those that torch
-    recorded in the forward pass.
-    """
+    """Return a function that makes the graph of a walk, once, with the names of now."""
     lock = threading.Lock()
     made: list[nx.MultiDiGraph] = []
     walked = [(ids, following)]

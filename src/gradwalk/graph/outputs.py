@@ -67,11 +67,7 @@ def values_in(given: Any) -> list[Any]:
 
 
 def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[str, str | None, Any]]:
-    """Yield each value that is not a container, with its place.
-
-    The place in the call, "argument 2[0]['loss']", is empty for the only argument; that by keys,
-    "heads[0]", is None outside of dicts.
-    """
+    """Yield each value that is not a container, and its place: in the call, and by keys."""
     for i, value in enumerate(given, 1):
         yield from _values_in("" if len(given) == 1 else f"argument {i}", None, value)
 

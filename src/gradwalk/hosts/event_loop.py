@@ -75,17 +75,11 @@ class MainThread:
     """
 
     def __init__(self) -> None:
-        """Store the event loop of the main thread, if it runs and this is the main thread.
-
-        A marimo app runs each session in another thread, whose messages arrive there.
-        """
+        """Store the event loop of the main thread, if it runs and this is the main thread."""
         self._loop = _running_loop() if _is_main() else None
 
     def call(self, action: Callable[[], None]) -> None:
-        """Call it: at once in the main thread or without its event loop, else after this cell.
-
-        It returns when the call has ended, so that the browser knows how long it runs.
-        """
+        """Call it: at once in the main thread or without its event loop, else after this cell."""
         loop = self._loop
         if _is_main() or loop is None or not loop.is_running():
             action()

@@ -93,11 +93,7 @@ def in_shared_words(
 
 
 def family(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Return a key that is equal for nodes that may match, if a graph is static.
-
-    It has the kind, and for an operation its function: ("op", "convolution"). An input tensor is an
-    "end": a leaf of one graph may be a constant of the other.
-    """
+    """Return a key equal for nodes that may match, if a graph is static: ("op", "convolution")."""
     if data["kind"] == "op":
         return "op", _function(data["op"])
     return ("end" if data["kind"] in ("leaf", "constant") else data["kind"]), ""

@@ -36,10 +36,7 @@ _DOUBT = (
 def value_model(
     captured: Annotated, node: int, drawn: Drawn, summarised: Summarise = summarise
 ) -> tuple[ValueModel | None, str | None]:
-    """Return the value of an autograd node, or None and a sentence why it is unknown.
-
-    The sentence can also say why a leaf's current value differs from the picture, ``drawn``.
-    """
+    """Return the value of an autograd node, or None; and what is unknown or has changed."""
     shown = drawn.values.get(node)
     leaf = leaf_tensor(captured.nodes[node])
     if leaf is not None:

@@ -247,11 +247,7 @@ def _arrived(found: DetailsModel, output_nr: int) -> TensorSummary | None:
 def arrived_norms(
     graph: nx.MultiDiGraph, run: RunModel | None, leaves: Sequence[RankLeafModel]
 ) -> list[JsonNumber | None]:
-    """Return the norm of each autograd node's incoming gradient, None without one.
-
-    With several outputs it is the largest; a norm that is not finite counts as the largest.
-    ``leaves`` has the norms of leaves.
-    """
+    """Return the (largest) norm of each autograd node's incoming gradients, None without one."""
 
     def height(norm: JsonNumber | None) -> float:
         return -1.0 if norm is None else math.inf if isinstance(norm, str) else norm

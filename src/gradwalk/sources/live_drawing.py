@@ -224,11 +224,7 @@ def _about_transforms(transforms: Sequence[str]) -> str:
 def _classes_of_modules(
     captured: Annotated, known: Mapping[str, str], inferred: Mapping[int, str]
 ) -> dict[str, str]:
-    """Return the class of each module with nodes, by namespace, where `watch` or a name tells it.
-
-    The outermost module is left out. ``known`` has the classes by the user's names, ``inferred``
-    the inferred namespaces of nodes, which replace their own.
-    """
+    """Return the class of each module with nodes, by namespace, where it is known."""
     drawn = captured.drawn
     spaces: Iterable[str | None] = inferred.values()
     if not inferred:

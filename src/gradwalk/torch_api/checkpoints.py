@@ -41,11 +41,7 @@ class CheckpointedPart:
 
 
 def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[CheckpointedPart]:
-    """Return the checkpointed parts that created some nodes, in no order.
-
-    Nothing runs, and nothing is unpacked. ``noted`` has, for the indices of watched nodes, the
-    result of `frame_here` at their creation. An enclosing part may have created none of the nodes.
-    """
+    """Return the checkpointed parts that created some nodes, in no order; nothing is unpacked."""
     frames: dict[int, Frame] = {}
     made: dict[int, set[int]] = {}
     reentrant: list[CheckpointedPart] = []

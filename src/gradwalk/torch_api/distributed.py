@@ -65,11 +65,7 @@ def is_sharded_by_fsdp2(kind: type) -> bool:
 def gathered_parameters(
     module: nn.Module,
 ) -> Iterator[tuple[nn.Module, str, torch.Tensor, Sharded]]:
-    """Yield the parameters that FSDP2 has gathered for one module, not for those below it.
-
-    Each comes with the module that it is a parameter of, and its name there; a shared parameter
-    comes once for each of its names.
-    """
+    """Yield module, name and parameter of what FSDP2 has gathered for one module."""
     if not is_sharded_by_fsdp2(type(module)):
         return
     state: Any = module._get_fsdp_state()  # type: ignore[operator]
@@ -131,11 +127,7 @@ def is_sink(node: Node) -> bool:
 
 
 def buckets_of(module: DistributedDataParallel) -> dict[int, Bucket]:
-    """Return each parameter's entry in the module's log, by ``id`` of the parameter.
-
-    torch writes the log when some forward passes begin, so it describes earlier passes. It is empty
-    without a log, or if its format is not as expected. No other process is asked.
-    """
+    """Return each parameter's entry in the module's log, by ``id``; empty without a log."""
     with contextlib.suppress(Exception):  # torch calls it a prototype
         log = module._get_ddp_logging_data()  # type: ignore[no-untyped-call]
         return _buckets(reduced(module), log)
@@ -168,10 +160,7 @@ def _buckets(parameters: Sequence[torch.Tensor], log: Mapping[str, Any]) -> dict
 
 
 def _from_the_last(parameters: Sequence[torch.Tensor], sizes: Sequence[int]) -> list[list[int]]:
-    """Places of the parameters of each bucket; none where their sizes do not tell.
-
-    The buckets that torch begins with have parameters of one kind in their order, the last first.
-    """
+    """Places of the parameters of each bucket; none where their sizes do not tell."""
     if len(Counter((each.dtype, each.device) for each in parameters)) != 1:
         return []
     place = len(parameters)
@@ -290,11 +279,7 @@ def placed(tensor: torch.Tensor | None) -> Placed | None:
 
 
 def ranks_with_the_same(tensor: torch.Tensor) -> list[int] | None:
-    """Return the ranks whose placement gives them the same part of a tensor and its gradient.
-
-    This rank is among them. None for a tensor that is not sharded, or whose gradient is placed
-    otherwise.
-    """
+    """Return the ranks with the same part of a sharded tensor and its gradient; None for others."""
     found, grad = placed(tensor), tensor.grad if tensor.is_leaf else None
     if found is None or (grad is not None and placed(grad) != found):
         return None

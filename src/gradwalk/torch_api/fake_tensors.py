@@ -146,10 +146,7 @@ class OperationMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def flops_of(func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> int:
-    """Return the floating-point operations of an ATen operation, as torch's flop counter does.
-
-    Only matrix products, convolutions and attention count: one multiplication and addition are 2.
-    """
+    """Return what torch's flop counter counts: products, convolutions and attention."""
     packet = func.overloadpacket
     formula = flop_registry.get(packet)
     if formula is not None:

@@ -175,11 +175,7 @@ def input_names(node: Node, following: NextFunctions) -> Sequence[str | None]:
 
 
 def input_numbers(node: Any) -> dict[int, int] | None:
-    """Map the arguments of a custom Function to its node's next functions, both by index.
-
-    Only tensors have a next function. The arguments that require grad have the same order in both.
-    None where their counts differ.
-    """
+    """Map a custom Function's arguments to next functions; None where the counts differ."""
     needed = [place for place, needs in enumerate(node.needs_input_grad) if needs]
     numbers = [nr for nr, (child, _) in enumerate(node.next_functions) if child is not None]
     return dict(zip(needed, numbers, strict=True)) if len(needed) == len(numbers) else None

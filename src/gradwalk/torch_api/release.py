@@ -35,10 +35,7 @@ _KEY = "gradwalk.below"
 
 
 def free_without_recursion(nodes: Collection[Node]) -> None:
-    """Make torch free a graph without deep recursion. Calling it twice is fine.
-
-    ``nodes`` are all nodes of the graph that have a Python wrapper.
-    """
+    """Make torch free a graph without deep recursion. Calling it twice is fine."""
     if len(nodes) <= _SHALLOW or not _wrappers_stay():
         return
     draw = random.Random(0).random  # not the user's generator

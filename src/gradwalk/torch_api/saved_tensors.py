@@ -64,11 +64,7 @@ def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Save
 
 
 def at_hand(node: Node, names: Container[str] | None = None) -> Mapping[str, torch.Tensor | None]:
-    """Return the saved tensors of a torch node by name, without the special cases.
-
-    None means an operand that was not needed. Freed, changed and packed tensors and lists are
-    omitted. The result may contain more than ``names``.
-    """
+    """Return the readable saved tensors of a torch node by name; None for an operand not needed."""
     return dict(_at_hand(node, names))
 
 
@@ -182,10 +178,7 @@ def _of_function(node: Any) -> Iterator[Saved]:
 
 @functools.cache
 def _tensors(cls: type) -> tuple[tuple[str, str, str], ...]:
-    """Return the name, packed attribute and unpacked attribute of each saved tensor of a class.
-
-    "weight" comes first, because its Python object exists already.
-    """
+    """Return the name, packed and unpacked attribute of each saved tensor; "weight" comes first."""
     if node_class(cls).is_function:
         return ()
     names = sorted(saved_tensors(cls), reverse=True)

@@ -74,10 +74,7 @@ def call_arguments(op: str) -> frozenset[str]:
 
 @functools.cache
 def argument_names(op: str, inputs: int) -> tuple[str | None, ...]:
-    """Return the forward argument of each of a node's next functions; None where unknown.
-
-    A list argument takes as many next functions as are left over: ``tensors[0]``, ``tensors[1]``.
-    """
+    """Return the forward argument of each of a node's next functions; None where unknown."""
     found = signature(op)
     if found is None:
         return (None,) * inputs

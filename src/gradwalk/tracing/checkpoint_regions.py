@@ -37,11 +37,7 @@ class Region:
 def find_regions(
     captured: Capture, parts: Sequence[CheckpointedPart], watched: Container[int]
 ) -> list[Region]:
-    """Return the checkpointed regions of a graph.
-
-    Returns the regions in program order, outer ones first. A region that backward has freed is
-    known only if it was watched.
-    """
+    """Return the checkpointed regions of a graph in program order, outer ones first."""
     if not parts:
         return []
     order = Order(captured)

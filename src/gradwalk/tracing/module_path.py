@@ -174,10 +174,7 @@ class ModuleStack:
 
 
 def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:
-    """Return the dotted names of every module below ``root`` by ``id``; shared ones have several.
-
-    Unlike ``named_modules(remove_duplicate=False)`` it terminates if a module contains itself.
-    """
+    """Return the dotted names of every module below ``root`` by ``id``, of shared ones all."""
     names: dict[int, list[str]] = {}
     waiting: list[tuple[str, nn.Module]] = [("", root)]
     for prefix, module in waiting:  # grows while we walk

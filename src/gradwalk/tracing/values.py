@@ -213,11 +213,7 @@ class Known:
 
 
 def value_of(captured: Annotated, node: int) -> Known | None:
-    """Return a node's forward value, of any size.
-
-    None if there are several outputs, or if the value may have changed. A leaf always gives its
-    tensor: see `used_leaf` for changes.
-    """
+    """Return a node's forward value, of any size; None if it has several, or may have changed."""
     leaf = leaf_tensor(captured.nodes[node])
     if leaf is not None:
         return Known(leaf, ITSELF)

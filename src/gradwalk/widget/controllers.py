@@ -35,10 +35,7 @@ class State(enum.IntEnum):
 
 
 class Controller(Generic[_W]):
-    """One concern of a widget. A subclass overrides the methods that it needs.
-
-    The widget owns its controllers. They hold it weakly, so that only the user keeps it alive.
-    """
+    """One concern of a widget, which it holds weakly. A subclass overrides what it needs."""
 
     name = ""  # what `GraphWidget` finds it by, if it asks for it
 

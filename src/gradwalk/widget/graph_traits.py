@@ -80,10 +80,7 @@ class Measurement:
 
 
 class GraphTraits(DrawingWidget[GraphSource]):
-    """The traits of `GraphWidget`, and the methods that the controllers of features answer.
-
-    Its controllers see the widget as this. `WidgetTraits` describes the traits.
-    """
+    """The traits of `GraphWidget`, and the methods that the controllers of features answer."""
 
     # The graph, and its place in a loop.
     model: GraphModel = OfPass(read_only=True).tag(**masked("model"))  # type: ignore[assignment]

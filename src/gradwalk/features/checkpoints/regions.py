@@ -45,11 +45,7 @@ class RegionBoxes:
 def boxes_of_regions(
     captured: Annotated, names: Names, inferred: Mapping[int, str], boxes: Mapping[int, str]
 ) -> RegionBoxes:
-    """Find a box for each region of a graph.
-
-    ``inferred``: node id -> namespace, where these are inferred; empty where they were watched.
-    ``boxes``: node id -> the box that it is in outside of modules.
-    """
+    """Find a box for each region; ``inferred``: node id -> namespace, empty if watched."""
     nodes = captured.drawn.nodes
     seen = {i: space for i, space in nodes(data="namespace") if space is not None}
     operations = [i for i, kind in nodes(data="kind") if kind == "op"]
@@ -210,11 +206,7 @@ def _by_part(nodes: Iterable[int], spaces: Mapping[int, str], common: str) -> Co
 def drawn_regions(
     captured: Annotated, names: Names, inferred: Mapping[int, str], boxes: Mapping[int, str]
 ) -> Regions:
-    """Describe the checkpointed regions of a graph; no part of the program runs.
-
-    ``inferred``: node id -> namespace, where these are inferred. ``boxes``: node id -> the box of a
-    node outside of modules.
-    """
+    """Describe the checkpointed regions of a graph; no part of the program runs."""
     found = boxes_of_regions(captured, names, inferred, boxes)
     models: list[CheckpointModel] = []
     for region, box in zip(found.regions, found.boxes, strict=True):
@@ -273,11 +265,7 @@ class NotKept:
 
 
 def not_kept(captured: Capture, region: Region) -> NotKept | None:
-    """Count the bytes that a region saves until backward.
-
-    Returns the bytes; None if unknown: for a reentrant region, after backward, and with a selective
-    checkpoint policy.
-    """
+    """Count the bytes that a region saves until backward; None if unknown."""
     frame = None if region.frame is None else region.frame()
     if frame is None or is_chosen(region):
         return None

@@ -284,10 +284,7 @@ def _aligned(
 def _numbered_alike(
     chosen: Mapping[int, int], numbers: Sequence[int], groups: Sequence[Group]
 ) -> list[list[int]]:
-    """Per operation the groups with its number, if both are counted from where most pairs are.
-
-    Tracing mostly makes the nodes that the program makes when it is not compiled.
-    """
+    """Per operation the groups with its number, if both are counted from where most pairs are."""
     apart = Counter((groups[j].inside, groups[j].number - numbers[i]) for i, j in chosen.items())
     usual: dict[int, int] = {}
     for (inside, by), _ in apart.most_common():

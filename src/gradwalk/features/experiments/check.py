@@ -311,10 +311,7 @@ class _Checker:
     def _compare(
         self, function: Callable[..., Any], inputs: list[torch.Tensor], *, whole: bool
     ) -> list[Jacobian] | None:
-        """Return None where gradcheck finds nothing; else all derivatives, to name the wrong ones.
-
-        gradcheck also refuses kinks, infinities and differences that are only rounding.
-        """
+        """Return None where gradcheck finds nothing; else all derivatives."""
         flat = torch.cat([each.detach().reshape(-1) for each in function(*inputs)])
         step = self.precision.steps[1]
         try:

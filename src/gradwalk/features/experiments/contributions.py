@@ -31,11 +31,7 @@ _LARGEST = 2**24  # the largest number of values read for one node
 
 
 def shares(recorded: RecordedPass, node: int) -> list[ShareModel]:
-    """Return the share of each edge in the incoming gradient of a node, the largest first.
-
-    Returns one share per edge. Empty for fewer than two edges, if a gradient was not kept, or if a
-    hook changed the sum.
-    """
+    """Return the share of each edge in a node's incoming gradient; empty if unknown."""
     graph, steps = recorded.graph, recorded.run.steps
     edges = [
         (consumer, edge["arg_nr"])

@@ -41,11 +41,7 @@ _KINDS = ("cut", "scale", "replace")
 
 
 def read_edit(given: Any) -> EditModel:
-    """Check one edit of the trait ``edits``, as far as possible without the graph.
-
-    ``given``: a dict with ``kind``, ``edge`` and, unless it is a cut, ``value``; if wanted with
-    ``name`` and ``off``.
-    """
+    """Check one edit of the trait ``edits``, as far as possible without the graph."""
     example = "{'kind': 'scale', 'edge': (2, 0), 'value': 0.5, 'name': 'half'}"
     if not isinstance(given, Mapping) or "kind" not in given or "edge" not in given:
         raise TypeError(f"edits was given {given!r}. Give a list of dicts such as {example}.")

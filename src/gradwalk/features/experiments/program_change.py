@@ -250,10 +250,7 @@ def _calls(
 
 
 def _is_undifferentiated(annotations: Mapping[int, Annotation], replay: Replay) -> bool:
-    """Whether detaching a tensor in the program changes nothing but this graph.
-
-    Everything was watched, nothing was changed in place, and no derivative was computed in between.
-    """
+    """Whether detaching a tensor in the program changes nothing but this graph."""
     operations = [i for i in range(len(replay.captured.nodes)) if not replay.is_leaf(i)]
     return (
         all(i in annotations for i in operations)

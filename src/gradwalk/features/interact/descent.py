@@ -115,11 +115,7 @@ def check_rate(lr: Any) -> None:
 
 
 def to_move(controls: Mapping[str, Any], ranged: Collection[str], names: Any) -> list[str]:
-    """Which arguments a step moves; see `Interact.descend`.
-
-    ``controls``: the controls of the leaves, by name. ``names``: the requested names, one or
-    several; None if none were requested.
-    """
+    """Which arguments a step moves; see `Interact.descend`."""
     moving = [name for name, control in controls.items() if not is_whole(control)]
     if names is None:
         return [name for name in moving if name in ranged] or moving

@@ -42,11 +42,7 @@ from .descent import LR, Descent, Difference, check_rate, differences, moved_by,
 def called(
     function: Callable[..., Any], arguments: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """Call a function, watched.
-
-    Returns its result, and the variables that its code saw at the end: its own, its module's, the
-    notebook's.
-    """
+    """Call a function, watched; return its result, and its variables at the end."""
     with _entered(function) as frames:
         with torch.enable_grad(), watch():
             result = function(**arguments)

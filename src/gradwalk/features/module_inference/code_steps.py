@@ -101,10 +101,7 @@ _IN_PLACE_ON_VIEW = ("CopySlices", "AsStrided")
 
 @functools.lru_cache(65_536)
 def cost(name: str, op: str) -> float | None:
-    """Return the cost of assuming that a function made a node.
-
-    Returns 0 where it makes such nodes, up to 1 where it may make any; None where it makes others.
-    """
+    """Return the cost, 0 to 1, of assuming that a function made a node; None: it cannot."""
     if name.startswith(ANYTHING):
         return 0.6
     if name in _LAYERS:

@@ -85,19 +85,12 @@ def _output(captured: Annotated) -> str | None:
 
 
 def infer_namespaces(captured: Capture, modules: Mapping[str, nn.Module]) -> dict[int, str]:
-    """The module that each node of a graph belongs to, without having seen the forward pass.
-
-    Returns node id -> "encoder/layers/0/linear1"; "" for what belongs to no module or to the
-    outermost one. Parameters are in the module that owns them, other leaves in none.
-    """
+    """Return node id -> "encoder/layers/0/linear1", without having seen the forward pass."""
     return _inferred(captured, _noted(captured, modules))
 
 
 def inferred_namespaces(captured: Annotated, names: Names) -> Callable[[], dict[int, str]]:
-    """Return a function that calls `infer_namespaces` once; it holds no module.
-
-    Its result is empty where modules were watched or none is known.
-    """
+    """Return a function that calls `infer_namespaces` once; it holds no module."""
     if not names.modules or any(seen.module for seen in captured.annotations.values()):
         return dict
     alive = {path: module for path, ref in names.modules.items() if (module := ref()) is not None}

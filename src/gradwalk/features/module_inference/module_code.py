@@ -52,11 +52,7 @@ class _Left(NamedTuple):
 def noted_modules(
     modules: Mapping[str, nn.Module], certain: Iterable[str]
 ) -> dict[str, NotedModule]:
-    """Note what the modules of some models do.
-
-    Returns the same paths, of all models that these are in; a model of which nothing is certain is
-    left out, for its code need not be read.
-    """
+    """Return the paths of all models, and note what their modules do where it is certain."""
     models = {path.partition(".")[0] for path in certain}
     noting = _Noting(modules)
     return {
@@ -162,10 +158,7 @@ class _Noting:
         return self._joined[key]
 
     def _method(self, path: str, ref: str, depth: int) -> Sequence[Step] | None:
-        """Return the steps of a submodule's method, if all submodules of ``ref`` have the same.
-
-        Returns None where that is not known, or no method is meant.
-        """
+        """Return the steps of a submodule's method, if all submodules of ``ref`` have the same."""
         owner, _, name = ref.rpartition(".")
         if depth >= DEEPEST or (name != "forward" and hasattr(nn.Module, name)):
             return None
@@ -221,10 +214,7 @@ def _defines_forward(kind: type[nn.Module]) -> bool:
 
 
 def _forward_of(module: nn.Module) -> str | None:
-    """The method that a module runs when it is called: some choose one as they are made.
-
-    Returns its name; None where there is none, or it is none of the module's class.
-    """
+    """The method that a module runs when it is called; None where its class has no such method."""
     if "forward" not in vars(module):
         return "forward" if _defines_forward(type(module)) else None
     try:
@@ -383,10 +373,7 @@ class ModuleCode:
 
     @remembered
     def costs(self, path: str, op: str) -> dict[int, float | None]:
-        """Return the cost of assuming that each step made a node, for steps that call functions.
-
-        Returns place of the step -> its cost, see `code_steps.cost`, in the order of the code.
-        """
+        """Return step -> the cost of assuming that it made a node, for calls of functions."""
         steps = enumerate(self.steps(path) or ())
         called = ((i, step.name) for i, step in steps if step.name is not None)
         return {i: cost(name, op) for i, name in called}

@@ -250,10 +250,7 @@ class CodeWalk:
     def _from_where(
         self, calls: Sequence[str], wanted: str | None, costs: _Costs, parameters: Sequence[str]
     ) -> tuple[int, int | None]:
-        """The innermost running module that goes on to some calls, and where in its code it does.
-
-        Returns -1 and None where none does.
-        """
+        """The innermost running module that goes on to some calls, and where; -1 for none."""
         running = self._running
         level = -1
         for frame, called in zip(running, calls, strict=False):
@@ -275,10 +272,7 @@ class CodeWalk:
         costs: _Costs,
         parameters: Sequence[str],
     ) -> int | None:
-        """The next place where a module calls another, or uses a parameter itself.
-
-        Returns None where it has to be called once more to come there.
-        """
+        """The next place where a module calls another or uses a parameter; None at its end."""
         steps = self._code.steps(frame.path)
         if not steps:
             return 0

@@ -156,10 +156,7 @@ class Aligned:
         return sorted(set(here) - self.pairs.keys()), sorted(set(there) - self._taken)
 
     def inputs(self, node: int) -> dict[int, int]:
-        """Return arg_nr -> the node of ``here`` that produces it, where both graphs agree.
-
-        Nodes in between that only one graph has, such as a cast, are skipped.
-        """
+        """Return arg_nr -> the node of ``here`` that produces it, where both graphs agree."""
         theirs = self._there[self.pairs[node]]
         return {
             nr: at[0]

@@ -30,11 +30,7 @@ _MOST_SCORES = 2**27
 
 
 def passed_on(replay: Replay, node: int, arrived: list[Gradient]) -> list[Gradient]:
-    """Return the outgoing gradients of a node; call it within `Replay.beside`.
-
-    Returns a gradient per next function, or None; at least in float32. ``arrived``: the incoming
-    gradient of each output, or None.
-    """
+    """Return the outgoing gradients of a node, at least in float32, within `Replay.beside`."""
     refuse(replay.captured, [node])
     unit = _unit(each for each in arrived if each is not None)
     given = [_like(replay, node, nr, each, unit) for nr, each in enumerate(arrived)]

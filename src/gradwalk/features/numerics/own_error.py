@@ -217,10 +217,7 @@ class Sweep:
             self._guessed.add(source)
 
     def _likely(self, node: int, inputs: Mapping[int, int]) -> dict[int, float]:
-        """Candidate sources of the error of a node's value -> the rounding error expected there.
-
-        They include the candidates of inputs whose values are unknown.
-        """
+        """Candidate sources of the error of a node's value -> the rounding error expected there."""
         graph = self.aligned.here.subject.graph
         found: dict[int, float] = {}
         for child in inputs.values():
@@ -238,11 +235,7 @@ class Sweep:
         return found
 
     def _source(self, node: int, likely: Mapping[int, float], error: float) -> int:
-        """Choose the source of an error in a node's value.
-
-        For more than rounding, first a candidate with differing arguments. Then one with a similar
-        backward error, and then the one with the largest expected rounding error.
-        """
+        """Choose the source of an error: by arguments, backward error, then expected rounding."""
         backward = {each: self._backward.get(each) or 0.0 for each in likely}
         worst = max(backward, key=backward.__getitem__, default=node)
         is_large = error > 10 * max(likely.values(), default=0.0)  # too large for rounding

@@ -30,11 +30,7 @@ Tolerance = tuple[float, float]
 def rows_inside(
     both: Aligned, tolerance: Callable[[str | None, str | None], Tolerance]
 ) -> tuple[list[NumericsRow], list[str]]:
-    """Compare the gradients of an eager run with those inside the compiled code of the other.
-
-    Returns a row per operation whose incoming gradient is known in both, in the order of the
-    forward pass; and sentences on why others are unknown.
-    """
+    """Return a row per operation known in both runs; and sentences on why others are not."""
     openings = [side.subject.all_open() for side in (both.here, both.there)]
     has_code = [opening is not None and bool(opening.inside) for opening in openings]
     if has_code == [True, False]:

@@ -176,10 +176,7 @@ def _of_parts(
 
 
 def _parts(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Yield parts of tensors of one shape, in double precision.
-
-    A dimension that all of them expand is read once: that changes no ratio of norms.
-    """
+    """Yield parts of tensors of one shape, in double precision; what is expanded once."""
     for dim, size in enumerate(tensors[0].shape):
         if size > 1 and all(each.stride(dim) == 0 for each in tensors):
             tensors = tuple(each.narrow(dim, 0, 1) for each in tensors)

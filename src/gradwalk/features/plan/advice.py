@@ -301,10 +301,7 @@ def _chosen(measured: Spans, calls: Mapping[str, ModuleRecord], budget: Bytes) -
 
 
 def _choices(spans: Sequence[Span]) -> torch.Tensor:
-    """Return the choices to compare: all of few blocks, else so many of each kind.
-
-    Of blocks alike the first are best: the memory that they free is free for longest.
-    """
+    """Return the choices to compare: all of few blocks, else so many of each kind."""
     if len(spans) <= _ALL_SUBSETS:
         every = [*itertools.product((0, 1), repeat=len(spans))]
         return torch.tensor(every).reshape(len(every), len(spans))

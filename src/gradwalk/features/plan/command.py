@@ -18,11 +18,7 @@ _DONE, _FAILED, _TOO_LARGE = 0, 1, 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the plan of a training step.
-
-    Returns 0; 1 if it could not be done, after a sentence on standard error; 2 if the step does not
-    fit the budget as it is written.
-    """
+    """Print the plan; return 0, 1 for an error, 2 if the step does not fit the budget."""
     given = _parser().parse_args(arguments)
     try:
         budget = None if given.budget is None else read_bytes(given.budget)

@@ -143,10 +143,7 @@ def read_number(text: str) -> float | None:
 
 
 def is_near(number: float, truth: float, dtype: str | None, text: str = "") -> bool:
-    """Whether an answer is right: as near as the dtype is exact, or the truth rounded.
-
-    ``text``: the answer as it was typed: one with three digits or more may be rounded to them.
-    """
+    """Whether an answer is right: as exact as the dtype, or rounded to three digits or more."""
     if math.isnan(truth) or math.isinf(truth):
         return math.isnan(number) if math.isnan(truth) else number == truth
     tolerance = _TOLERANCES.get(dtype or "", _TOLERANCE)

@@ -47,10 +47,7 @@ def _found(
 
 
 def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
-    """Find weights that should be equal on all ranks and differ.
-
-    They should be equal under DistributedDataParallel, by placement, or if gradients are averaged.
-    """
+    """Find weights that should be equal on all ranks, as under DDP, and differ."""
     apart = [leaf for leaf in leaves if leaf.is_under_ddp and differ(leaf, value_of)]
     if apart:
         message = (

@@ -33,11 +33,7 @@ def ranks_model(
     *,
     edges: Sequence[EdgeRanksModel],
 ) -> RanksModel:
-    """Return the gradient norms of each node on the ranks.
-
-    ``pairs``: rank -> node of the shown graph -> the same node of that rank's graph; a missing rank
-    has the same graph.
-    """
+    """Return each node's gradient norms; ``pairs``: rank -> shown node -> that rank's node."""
     numbers = [report["rank"] for report in ranks]
     size = max(1, math.ceil(len(ranks) / MOST_BARS))
     firsts = range(0, len(ranks), size)

@@ -110,10 +110,7 @@ class United:
         return _UnitedIds(nodes, at, own)
 
     def matched(self, other: nx.MultiDiGraph, received: Sequence[int]) -> dict[int, int]:
-        """Place -> the same node of another graph.
-
-        Among the remaining nodes, leaves with equal names are the same, and so are received inputs.
-        """
+        """Place -> the same node of another graph."""
         if not len(self._whole):
             return {}
         pairs = _of_same_names(match(self._whole, other).pairs, self._whole, other)
@@ -209,10 +206,7 @@ class United:
 def _of_same_names(
     pairs: Mapping[int, int], whole: nx.MultiDiGraph, other: nx.MultiDiGraph
 ) -> dict[int, int]:
-    """The pairs without leaves of other names, and without what takes these.
-
-    Two experts are alike by structure, and yet not the same parameters.
-    """
+    """The pairs without leaves of other names, and without what takes these."""
     leaves = [place for place in pairs if whole.nodes[place]["kind"] == "leaf"]
     names = {at: {whole.nodes[at]["name"], other.nodes[pairs[at]]["name"]} for at in leaves}
     renamed = [at for at, both in names.items() if len(both - {None}) > 1]
