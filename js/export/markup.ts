@@ -68,7 +68,7 @@ export class MarkupWriter {
     for (const [key, value] of Object.entries(rest)) text += ` ${key}="${attributeText(value)}"`;
     const inside =
       typeof content === "string"
-        ? escapeText(content)
+        ? escapeText(tag === "text" || tag === "tspan" ? inCommonLetters(content) : content)
         : content.map((one) => this.writePart(one, place, here)).join("");
     return inside === "" ? `${text}/>` : `${text}>${inside}</${tag}>`;
   }
@@ -117,6 +117,11 @@ function cssOf(look: Readonly<Record<string, string>>): string | null {
 /** Round to a hundredth of a pixel. */
 function attributeText(value: string | number): string {
   return typeof value === "number" ? String(Math.round(value * 100) / 100) : escapeText(value);
+}
+
+/** The sign of a norm as two bars: Arial lacks it, and some readers then draw the whole text in another font. */
+function inCommonLetters(text: string): string {
+  return text.replaceAll("\u2016", "||");
 }
 
 /** Escape user text for XML: no markup, no forbidden characters. */

@@ -33,6 +33,8 @@ const SIGNS: Readonly<Record<string, number>> = {
   "÷": 584,
   "²": 333,
   "³": 333,
+  // Files have two bars instead.
+  "‖": 560,
 };
 /** Chinese, Japanese, Korean, emoji. */
 const WIDE = 1250;
