@@ -193,7 +193,7 @@ describe("boxes", () => {
     const { all, one, choose, mouse } = await view(blocks(5));
     await choose(".gw-depth", "2");
     const bars = () =>
-      all(".gw-svg .gw-bar")
+      all(".gw-svg .gw-strip-bar")
         .map(({ dataset }) => dataset.group?.at(-1))
         .sort();
     const open = () =>
@@ -201,11 +201,11 @@ describe("boxes", () => {
         ({ dataset }) => /^net.block.(\d)$/.exec(dataset.path ?? "")?.[1] ?? [],
       );
     expect([bars().join(""), open()]).toEqual(["01234", []]);
-    await mouse("dblclick", '.gw-bar[data-group="net/block/1"] .gw-box');
+    await mouse("dblclick", '.gw-strip-bar[data-group="net/block/1"] .gw-box');
     expect([bars().join(""), open()]).toEqual(["234", ["1"]]);
     // One is in no box: all is seen as before.
     expect(one(".gw-crumbs").textContent).not.toContain("›");
-    await mouse("dblclick", '.gw-bar[data-group="net/block/2"] .gw-box');
+    await mouse("dblclick", '.gw-strip-bar[data-group="net/block/2"] .gw-box');
     expect([bars().join(""), open()]).toEqual(["0134", ["2"]]);
     await mouse("click", '.gw-group-frame[data-path="net/block/2"] .gw-frame-sign');
     expect([bars().join(""), open()]).toEqual(["01234", []]);
@@ -232,7 +232,7 @@ describe("plumbing", () => {
   it("is hidden in a large graph, whose modules are closed", async () => {
     const { boxes, all, one } = await view(blocks(80));
     expect(boxes()).toEqual([]);
-    expect(all(".gw-svg .gw-bar")).toHaveLength(80);
+    expect(all(".gw-svg .gw-strip-bar")).toHaveLength(80);
     const toggle = one('[aria-label="Hide views and transposes"]');
     expect(toggle.getAttribute("aria-pressed")).toBe("true");
   });
@@ -247,7 +247,7 @@ describe("a hidden node", () => {
     expect(one('.gw-group-frame[data-path="net/block/30"] .gw-frame-title').textContent).toBe(
       "block.30",
     );
-    expect(all('.gw-svg .gw-bar[data-group="net/block/30"]')).toEqual([]);
+    expect(all('.gw-svg .gw-strip-bar[data-group="net/block/30"]')).toEqual([]);
   });
 
   it("is shown at the same scale, where its box was, by a selection and by a finding", async () => {
@@ -268,7 +268,7 @@ describe("a hidden node", () => {
         { kind: "vanishing", severity: "warning", nodes, message: "It vanishes.", numbers: [] },
       ]);
       const path = `net/block/${block}`;
-      const bar = one(`.gw-svg .gw-bar[data-group="${path}"]`);
+      const bar = one(`.gw-svg .gw-strip-bar[data-group="${path}"]`);
       const [x, y] = numbersIn(bar.getAttribute("transform"));
       const before = cornerOf(bar.querySelector(".gw-box") as Element, x, y);
       how();

@@ -82,7 +82,7 @@ describe("the bars of a strip", () => {
       const marks = { ...NO_MARKS, progress };
       const [plain] = barParts(bar, { ...marks, tiles: uncoloured(found) });
       const [coloured] = barParts(bar, { ...marks, tiles: found });
-      expect(plain.attributes).toEqual({ ...coloured.attributes, class: "gw-bar-fill is-plain" });
+      expect(plain.attributes).toEqual({ ...coloured.attributes, class: "gw-strip-fill is-plain" });
       expect(coloured.attributes.class).toMatch(/is-c\d/);
     }
   });

@@ -70,7 +70,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
 const THIN = 6;
 
 function barClass({ shape: { width, height } }: SceneNode): string {
-  return Math.min(width, height) < THIN ? "gw-bar is-thin" : "gw-bar";
+  return Math.min(width, height) < THIN ? "gw-strip-bar is-thin" : "gw-strip-bar";
 }
 
 /** Whether it is the box of the selected module. */

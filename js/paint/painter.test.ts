@@ -29,7 +29,7 @@ it("has numbers near only, and bars as high at every scale", () => {
   const painter = new SvgPainter(layer);
   const heightsAt = (scale: number) => {
     painter.draw(scene, scene.nodes, scene.edges, marks, [], scale);
-    const fills = [...layer.querySelectorAll(".gw-bar-fill")];
+    const fills = [...layer.querySelectorAll(".gw-strip-fill")];
     return fills.map((fill) => Number(fill.getAttribute("height")));
   };
   const count = (name: string) => layer.querySelectorAll(name).length;
@@ -43,10 +43,10 @@ it("has numbers near only, and bars as high at every scale", () => {
     heights.forEach((height, i) => {
       expect(height / most).toBeCloseTo((shares[i] ?? 0) / largest, 1);
     });
-    expect(count(".gw-bar-number")).toBe(scale === 1 ? 5 : 0);
+    expect(count(".gw-strip-number")).toBe(scale === 1 ? 5 : 0);
     const written = scene.nodes.filter(({ shape }) => typeof shape.tile?.number === "number");
     expect(written.length).toBeGreaterThan(0);
     expect(count(".gw-tile-number")).toBe(scale === 1 ? written.length : 0);
-    expect(count(".gw-bar .gw-map-name")).toBe(0);
+    expect(count(".gw-strip-bar .gw-map-name")).toBe(0);
   }
 });

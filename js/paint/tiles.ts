@@ -45,10 +45,10 @@ export function barParts(node: SceneNode, marks: Marks, isMap = false): Part[] {
     : { x: -w / 2, y: -h / 2, width: filled, height: h };
   const rx = Math.min(4, w / 4, h / 4, filled / 2);
   const tint = tintOf(node, marks) || "is-plain";
-  const fill = part("rect", { class: `gw-bar-fill ${tint}`, ...place, rx });
+  const fill = part("rect", { class: `gw-strip-fill ${tint}`, ...place, rx });
   if (text === "") return [fill];
   const at = isUp
     ? { x: 0, y: 15 - node.shape.height / 2, "text-anchor": "middle" }
     : { x: node.shape.width / 2 - 5, y: 4.5, "text-anchor": "end" };
-  return [fill, part("text", { class: "gw-text gw-bar-number", ...at }, text)];
+  return [fill, part("text", { class: "gw-text gw-strip-number", ...at }, text)];
 }

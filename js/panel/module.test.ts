@@ -121,7 +121,7 @@ describe("a module in the panel", () => {
   it("is a block of a strip by a click on its bar, and is opened from the panel", async () => {
     const { one, click, depth, action, title, selected } = await view(fourBlocks());
     await depth("1");
-    await click('.gw-svg .gw-bar[data-group="net/2"] .gw-box');
+    await click('.gw-svg .gw-strip-bar[data-group="net/2"] .gw-box');
     expect([title(), selected()]).toEqual(["net.2", ["net/2"]]);
     await action("Open");
     expect(one('.gw-svg .gw-group-frame[data-path="net/2"] .gw-frame-title').textContent).toBe(
@@ -130,7 +130,7 @@ describe("a module in the panel", () => {
     expect(new Set(selected())).toEqual(new Set(["net/2"]));
     await action("Close");
     expect(one('.gw-svg .gw-group-frame[data-path="net/2"]')).toBeNull();
-    expect(one('.gw-svg .gw-bar[data-group="net/2"]')).not.toBeNull();
+    expect(one('.gw-svg .gw-strip-bar[data-group="net/2"]')).not.toBeNull();
   });
 
   it("leads to its nodes", async () => {

@@ -95,7 +95,7 @@ def start(page: Page, lab: Lab, name: str, layers: int, *cells: str) -> Locator:
 
 def boxes(widget: Locator) -> Locator:
     """The modules that are drawn closed, as tiles or as bars, on the SVG of a near view."""
-    return widget.locator(".gw-closed, .gw-bar.gw-node")
+    return widget.locator(".gw-closed, .gw-strip-bar.gw-node")
 
 
 def open_all(widget: Locator) -> None:
