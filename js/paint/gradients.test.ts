@@ -104,6 +104,27 @@ describe("gradients on edges", () => {
     }
   });
 
+  it("say at a closed box with the only output what it starts with", () => {
+    const graph = MODELS["x used three times"]();
+    const nodes = graph.nodes.map((node) => ({
+      ...node,
+      namespace: node.kind === "op" ? "net" : null,
+    }));
+    const texts = (roots: GraphModel["roots"]) => {
+      const boxed = { ...graph, nodes, roots };
+      const grouped = groupedGraph(boxed);
+      const folding = toDepth(grouped.tree, firstFolding(grouped.tree), 0);
+      const scene = foldedScene(grouped, folding, "right", estimate);
+      expect(scene.nodes.filter(({ group }) => group)).toHaveLength(1);
+      const { steps, run } = fakeRun(boxed, "fine" as never);
+      const labels = placeGradients(scene, recordingOf(boxed, steps, run), estimate);
+      return labels.filter(({ from }) => from === 0).map(({ text }) => text);
+    };
+    expect(texts(graph.roots)).toEqual(["starts with 1"]);
+    const other = graph.nodes.find(({ id, kind }) => kind === "op" && id !== graph.roots[0].node);
+    expect(texts([...graph.roots, { ...graph.roots[0], node: other?.id ?? 0 }])).toEqual([]);
+  });
+
   it("show all digits on hover", () => {
     const { run, labels } = placed(MODELS["x used three times"](), "down");
     for (const { edge, exact } of labels) {

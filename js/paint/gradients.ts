@@ -68,13 +68,18 @@ function* gradientsPlaced(
 class LabelPlacer {
   private obstacles: Obstacles | null = null;
   private labels: GradientLabel[] = [];
+  /** By the index of a drawn node, the number of seeds in it. */
+  private readonly seedsAt = new Map<number, number>();
 
   constructor(
     private readonly scene: Scene,
     private readonly recording: Recording,
     private readonly run: RunModel,
     private readonly measure: Measure,
-  ) {}
+  ) {
+    for (const index of run.seeds.flatMap(({ node }) => scene.drawn[node]))
+      this.seedsAt.set(index, (this.seedsAt.get(index) ?? 0) + 1);
+  }
 
   /** The labels since the last call. */
   take(): GradientLabel[] {
@@ -138,12 +143,15 @@ class LabelPlacer {
     );
   }
 
-  /** A gradient beside each copy of a node. */
+  /** A gradient beside each copy of a node; a seed, with no step before it, also beside a closed box. */
   beside(given: FewModel & { node: number }, word: string, from: number, along: number): void {
     const { scene } = this;
-    const drawn = scene.drawn[given.node].filter(
-      (index) => !scene.nodes[index].group && !scene.nodes[index].shape.card?.grad,
-    );
+    const isSeed = from === 0;
+    const drawn = scene.drawn[given.node].filter((index) => {
+      const { group, bar, shape } = scene.nodes[index];
+      const isFree = !group || (isSeed && !bar && this.seedsAt.get(index) === 1);
+      return isFree && !shape.card?.grad;
+    });
     if (drawn.length === 0) return;
     const texts = gradientTexts(given, word);
     const text = texts.find((one) => this.widthOf(one) <= WIDEST) ?? texts.at(-1);

@@ -109,7 +109,8 @@ function sizes(
 
 /**
  * The meaningful end of a path: "linear1", but "layers.0" if the last part is a number. A number alone takes its
- * parameters' prefix, "net.0", if the graph has it; an opened node's box takes the node's name.
+ * parameters' prefix, "net.0", if the graph has it; an opened node's box takes the node's name. A module that no
+ * variable holds, "(Tanh)", goes by its class.
  */
 export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): string {
   // A region's box is not part of its modules' names.
@@ -121,11 +122,13 @@ export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): str
       signOf(path, graph) ?? `${called === "CompiledFunction" ? "compiled code" : called}${number}`
     );
   }
-  if (!/^\d+$/.test(name)) return name;
-  if (parts.length > 1) return parts.slice(-2).join(".");
+  if (!/^\d+$/.test(name)) return name.replace(OF_CLASS, "$1");
+  if (parts.length > 1) return parts.slice(-2).join(".").replace(OF_CLASS, "$1");
   const root = graph && rootIn(graph);
   return root ? `${root}.${name}` : name;
 }
+
+const OF_CLASS = /^\((\w+(?: \d+)?)\)/;
 
 /** An opened node's box, by its number among several of its class. */
 const OF_NODE = /^(\w+)Backward( \d+)?$/;

@@ -81,3 +81,8 @@ it("modules in compiled code are called as elsewhere, and its box as its node", 
   expect(groupTitle("net/MaskedBackward 2")).toBe("Masked 2");
   expect(isModule("net/MaskedBackward 2")).toBe(false);
 });
+
+it("names a module that no variable holds by its class", () => {
+  expect(groupTitle("(CrossEntropyLoss)")).toBe("CrossEntropyLoss");
+  expect(groupTitle("(Sequential 2)/1")).toBe("Sequential 2.1");
+});
