@@ -8,6 +8,7 @@ import weakref
 
 import pytest
 import torch
+from annotation_of import annotation_of
 from engine import operations_behind
 from fresh import fresh
 from programs import PROGRAMS, MultiplyAdd, backward, leaf, outputs_of
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from gradwalk.tracing import records, weak_id_dict
-from gradwalk.tracing.annotations import annotation_of, cuts_of
+from gradwalk.tracing.annotations import cuts_of
 from gradwalk.tracing.watch import watch
 
 
@@ -173,7 +174,7 @@ def test_a_deep_chain_is_freed_without_a_crash(operations, then):
     code = (
         "import torch\n"
         "from gradwalk.tracing.watch import watch\n"
-        "from gradwalk.tracing.annotations import annotation_of\n"
+        "from annotation_of import annotation_of\n"
         "def run():\n"
         "    x = torch.ones(1, requires_grad=True)\n"
         "    with watch():\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from annotation_of import annotation_of
 from engine import operations_behind
 from programs import PROGRAMS, MultiplyAdd, leaf, outputs_of
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from torch.nn.modules import module as module_hooks
 from torch.overrides import _get_current_function_mode
 
 from gradwalk import capture
-from gradwalk.tracing.annotations import Annotation, annotation_of
+from gradwalk.tracing.annotations import Annotation
 from gradwalk.tracing.watch import watch
 
 

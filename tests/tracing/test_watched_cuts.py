@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from annotation_of import annotation_of
 from engine import operations_behind
 from programs import leaf
 from test_watch import line, seen
@@ -18,7 +19,7 @@ from torch.nn import functional as F
 import gradwalk
 from gradwalk.torch_api.nodes import sequence_nr
 from gradwalk.tracing import extra_nodes, records
-from gradwalk.tracing.annotations import annotation_of, cuts_of
+from gradwalk.tracing.annotations import cuts_of
 from gradwalk.tracing.watch import watch
 
 CUTS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import torch
+from annotation_of import annotation_of
 from engine import operations_behind
 from programs import leaf
 from test_watch import seen
 from torch import Tensor, nn
 
 from gradwalk import GraphWidget
-from gradwalk.tracing.annotations import annotation_of
 from gradwalk.tracing.watch import watch
 
 
@@ -28,9 +28,9 @@ class Twice(nn.Module):
         return self.pair(x) * 2
 
 
-def paths(output: Tensor) -> list[tuple[str, str | None, int]]:
+def paths(output: Tensor) -> list[tuple[str, str | None]]:
     found = [(node.name(), annotation_of(node)) for node in operations_behind(output)]
-    return [(name, a.module, a.module_call) for name, a in reversed(found)]
+    return [(name, a.module) for name, a in reversed(found)]
 
 
 def test_module_paths_of_nested_and_reused_modules():
@@ -41,12 +41,12 @@ def test_module_paths_of_nested_and_reused_modules():
     elementwise = ("Add", "Tanh", "Sigmoid", "Mul")
     found = [each for each in paths(y) if each[0].removesuffix("Backward0") in elementwise]
     assert found == [
-        ("AddBackward0", None, 0),
-        ("TanhBackward0", "block.0.1", 0),
-        ("TanhBackward0", "block.0.1", 1),
-        ("SigmoidBackward0", "pair.0", 0),
-        ("SigmoidBackward0", "pair.2", 0),
-        ("MulBackward0", "", 0),
+        ("AddBackward0", None),
+        ("TanhBackward0", "block.0.1"),
+        ("TanhBackward0", "block.0.1"),
+        ("SigmoidBackward0", "pair.0"),
+        ("SigmoidBackward0", "pair.2"),
+        ("MulBackward0", ""),
     ]
     assert seen(y).module_root == "Twice"
 

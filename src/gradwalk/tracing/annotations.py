@@ -21,7 +21,7 @@ from ..torch_api.saved_tensors import read_saved
 from . import weak_id_dict
 from .cuts import Constant, Cut, Origin, UnrecordedSource
 from .double_backward import differentiates
-from .records import LeafSnapshot, Record, find_record, living_records, records_in, threads_of
+from .records import LeafSnapshot, Record, living_records, records_in
 from .source_line import SourceLine
 
 
@@ -33,7 +33,6 @@ class Annotation(NamedTuple):
     # empty in the outermost module itself, None outside of any.
     module: str | None
     module_root: str | None  # the class name of the outermost running module
-    module_call: int  # how often the module had been called before within that forward pass
     # (path, class name) of the running modules, from the outermost in.
     modules: tuple[tuple[str, str], ...]
     # The function: "torch.nn.functional.linear", "mul" for a method or an operator, the class name
@@ -57,17 +56,6 @@ class Annotation(NamedTuple):
     def cuts(self) -> tuple[Cut, ...]:
         """Where gradient was lost on the way to an operand."""
         return tuple(cut for constant in self.constants for cut in constant.cuts)
-
-
-def annotation_of(node: Node, outputs: Iterable[torch.Tensor] = ()) -> Annotation | None:
-    """Return the annotation of an autograd node.
-
-    Returns the annotation; None for leaves and for nodes that no watched call made. ``outputs``:
-    tensors whose graph contains the node. They matter only if several threads were watched: each
-    thread numbers its nodes from 0.
-    """
-    record = find_record(node, threads_of(outputs))
-    return None if record is None else _annotation(record, node)
 
 
 def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int, Annotation]:
@@ -100,7 +88,6 @@ def _annotation(record: Record, node: Node) -> Annotation:
         source=record.source,
         module=module.path if module else None,
         module_root=module.root if module else None,
-        module_call=module.call if module else 0,
         modules=module.running if module else (),
         forward=forward_name(record.function),
         inplace=record.inplace,

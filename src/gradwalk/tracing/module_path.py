@@ -23,7 +23,6 @@ class ModuleCall:
     # outermost module itself. A module outside it has its class name, in parentheses.
     path: str
     root: str  # the class name of the outermost module
-    call: int  # how many earlier calls had this name within this call of the outermost module
     # (path, class name) of the running modules from the outermost in, this one last.
     running: tuple[tuple[str, str], ...]
     outermost: weakref.ref[nn.Module]  # the outermost module, while it lives
@@ -116,7 +115,7 @@ class ModuleStack:
             self._root, self._names = module, None
             self._calls = {}
             self._add_parameters(module)
-            call = ModuleCall("", name, 0, (("", name),), weakref.ref(module))
+            call = ModuleCall("", name, (("", name),), weakref.ref(module))
         else:
             call = self._below(self._running[-1][1], module)
         self._running.append((id(module), call))
@@ -167,10 +166,9 @@ class ModuleStack:
         # The names of a shared module are used in turn: Sequential(a, relu, b, relu).
         earlier = self._calls.get((id(module), prefix), 0)
         self._calls[id(module), prefix] = earlier + 1
-        call, which = divmod(earlier, len(names))
-        path = names[which]
+        path = names[earlier % len(names)]
         running = (*parent.running, (path, type(module).__name__))
-        return ModuleCall(path, parent.root, call, running, parent.outermost)
+        return ModuleCall(path, parent.root, running, parent.outermost)
 
 
 def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import more_architectures  # noqa: F401  (enters its nets)
 import pytest
 import torch
+from annotation_of import annotation_of
 from architectures import ARCHITECTURES
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -36,7 +37,6 @@ from gradwalk.features.module_inference.infer_modules import MOST_OUTSIDE, infer
 from gradwalk.graph.capture import Capture, capture_nodes
 from gradwalk.graph.names import modules_by_path, read_names
 from gradwalk.graph.outputs import read_outputs
-from gradwalk.tracing.annotations import annotation_of
 from gradwalk.tracing.watch import watch
 
 
