@@ -6,13 +6,14 @@ import { MOST_CARDS } from "../scene/card";
 import type { SceneNode } from "../scene/scene";
 import { recordingOf } from "../steps/recording";
 import { fakeRun, SITUATIONS } from "../testing/fake_run";
+import { placeGradients } from "../testing/gradients";
 import { graphs, MODELS } from "../testing/graphs";
 import { sceneOf } from "../testing/scenes";
 import { boardNumber } from "../text/gradient";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { asAdded, totalWord } from "./gradient_label";
-import { GradientLayer, placeGradients, visibleGradients } from "./gradients";
+import { GradientLayer, visibleGradients } from "./gradients";
 import { gradientParts } from "./label_parts";
 import { type Marks, NO_MARKS } from "./marks";
 

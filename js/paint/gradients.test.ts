@@ -9,12 +9,13 @@ import { extentOf } from "../scene/obstacles";
 import { passedIn, recordingOf } from "../steps/recording";
 import { chipFaults } from "../testing/chips";
 import { fakeRun, SITUATIONS } from "../testing/fake_run";
+import { placeGradients } from "../testing/gradients";
 import { graphs, MODELS } from "../testing/graphs";
 import { plainSceneOf, sceneOf } from "../testing/scenes";
 import { exactText } from "../text/gradient";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
-import { FEW_EDGES, placeGradients, visibleGradients } from "./gradients";
+import { FEW_EDGES, visibleGradients } from "./gradients";
 
 function placed(
   graph: GraphModel,

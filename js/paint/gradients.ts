@@ -34,17 +34,11 @@ const MIDDLE_FIRST = [0.5, 0.42, 0.58, 0.34, 0.66, 0.25, 0.75];
 /** Room around a node for a ring, px. */
 const RING = 7;
 
-/** Place every gradient of a run, clear of boxes and other texts. */
-export function placeGradients(
-  scene: Scene,
-  recording: Recording,
-  measure: Measure,
-): GradientLabel[] {
-  return [...gradientsPlaced(scene, recording, measure)].flat();
-}
-
-/** The same in three parts, as needed: in cells and at seeds; on edges and beside leaves; local derivatives. */
-function* gradientsPlaced(
+/**
+ * Place every gradient of a run, clear of boxes and other texts, in three parts as needed: in cells and at seeds; on
+ * edges and beside leaves; local derivatives.
+ */
+export function* gradientsPlaced(
   scene: Scene,
   recording: Recording,
   measure: Measure,

@@ -1,11 +1,11 @@
 import { asDirection } from "../layout/direction";
-import { placeGradients } from "../paint/gradients";
 import { bestDirection, firstScene } from "../pipeline/first_view";
 import { shownGraph } from "../scene/shown_graph";
 import { recordingOf } from "../steps/recording";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel, RunModel, StepModel } from "../wire";
 import { chipFaults } from "./chips";
+import { placeGradients } from "./gradients";
 
 /** A graph with its pass, as Python sends them. */
 interface Given {

@@ -58,7 +58,7 @@ def inferred_for(captured: Capture, net: nn.Module) -> dict[int, str]:
 
 
 def is_wrong(inferred: str, watched: str) -> bool:
-    """Whether a node stands in a module that neither ran it nor is around the one that did."""
+    """Whether a node is in a module that neither ran it nor is around the one that did."""
     return bool(inferred) and not f"{watched}/".startswith(f"{inferred}/")
 
 
@@ -169,7 +169,7 @@ def test_a_condition_on_the_modules_attributes_tells_which_code_ran():
         captured, watched = captured_and_watched(net, (torch.randn(2, 3),))
         assert ("gate" in watched.values()) is gated
         assert inferred_for(captured, net).items() >= watched.items()
-    # Those of one class are told apart by what the condition asks.
+    # Those of one class are distinguished by what the condition asks.
     both = nn.Sequential(Either(gated=True), Either(gated=False), Either(gated=True))
     captured, watched = captured_and_watched(both, (torch.randn(2, 3),))
     assert {"0/gate", "1/act", "2/gate"} <= set(watched.values())
