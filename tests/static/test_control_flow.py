@@ -7,11 +7,9 @@ import operator
 import pytest
 import torch
 from torch import nn
-from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as mapped
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import export
 from torch.fx import Graph, GraphModule
 
@@ -235,24 +233,6 @@ def test_what_would_grow_without_end_stays_closed(depth):
     assert bool(closed) == (depth > 10)
 
 
-@pytest.mark.parametrize("depth", [1, 20, 21, pytest.param(100, marks=pytest.mark.full)])
-def test_so_deep_a_nest_is_entered(depth):
-    body = body_of(1)
-    for _ in range(depth):
-        outer, root = Graph(), nn.Module()
-        x = outer.placeholder("x")
-        root.inner = body
-        taken = (False, outer.get_attr("inner"), x)
-        run = outer.call_function(torch.ops.higher_order.wrap_with_set_grad_enabled, taken)
-        outer.output((outer.call_function(operator.getitem, (run, 0)),))
-        body = GraphModule(root, outer)
-    graph = capture(body)
-    ops = [op for _, op in graph.nodes(data="op")]
-    assert ops.count("wrap_with_set_grad_enabled") == min(depth, control_flow.DEEPEST + 1)
-    assert ("aten.sin.default" in ops) == (depth <= control_flow.DEEPEST)
-    assert ("subgraph" in ops) == (depth > control_flow.DEEPEST)
-
-
 def test_what_does_not_tell_what_its_graphs_take_stays_closed():
     graph = Graph()
     x = graph.placeholder("x")
@@ -266,34 +246,6 @@ def test_what_does_not_tell_what_its_graphs_take_stays_closed():
     widget = GraphWidget(program)
     (widget.selected,) = (n["id"] for n in widget.model["nodes"] if n["op"] == "subgraph")
     assert "It calls aten.sin.default." in widget.details["about"]
-
-
-@pytest.mark.parametrize("with_more", [False, True])
-def test_what_an_associative_scan_combines_is_tied_to_what_is_scanned(with_more):
-    class Scanned(torch.nn.Module):
-        def forward(self, x, y, z):
-            def combine(one, other):
-                product = one[0] * other[0]
-                return (product * z if with_more else product), one[1] * other[0] + other[1]
-
-            a, b = associative_scan(combine, (x, y), dim=0, combine_mode="pointwise")
-            return a.sum() + b.sum()
-
-    # torch exports the call for accelerators alone, of which none is needed to write it down.
-    with FakeTensorMode():
-        given = [torch.empty(*shape, device="cuda") for shape in ((4, 3), (4, 3), (3,))]
-        program = torch.export.export(Scanned(), tuple(given), strict=False)
-    graph = capture(program)
-    inside = {
-        node: data
-        for node, data in graph.nodes(data=True)
-        if (data["namespace"] or "").endswith("torch.associative_scan: combine")
-    }
-    ops = sorted(data["op"] for data in inside.values())
-    assert ops == ["aten.add.Tensor"] + ["aten.mul.Tensor"] * (3 if with_more else 2)
-    outside = {other for node in inside for other in graph.successors(node)} - inside.keys()
-    taken = ["aten.movedim.int"] * 2 + ["placeholder"] * with_more
-    assert sorted(graph.nodes[node]["op"] for node in outside) == taken
 
 
 def test_each_step_of_a_scan_is_entered():

@@ -1,4 +1,4 @@
-"""Enter the graphs that control flow runs (``cond``, ``while_loop``, ``map``, scans).
+"""Enter the graphs that control flow runs (``cond``, ``while_loop``, ``map``, ``scan``).
 
 A control flow call takes graphs, its *bodies*, followed by their inputs. In an entered graph, the
 inputs of a body are connected to the call's arguments.
@@ -16,18 +16,13 @@ from torch.fx import Graph, GraphModule, Node
 MOST_ENTERED = 20_000
 """The most body nodes that are drawn; a graph that runs several times counts each time."""
 
-DEEPEST = 20  # the deepest nesting that is entered: a node's key is the path of boxes around it
-
 _WORDS = {
     "cond": ("if true", "if false"),
     "while_loop": ("condition", "body"),
     "map_impl": ("body",),
     "scan": ("step",),
-    "associative_scan": ("combine",),
 }
 """The names of a call's bodies, in order."""
-
-_PAIRWISE = "associative_scan"
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ def enter(graph: Graph, module: GraphModule) -> Entered:
     entered = Entered()
     seen: set[Graph] = {graph}
     names: dict[str, int] = {}
-    room, depth = MOST_ENTERED, {graph: 0}
+    room = MOST_ENTERED
     # The stack of work: the rest of a graph, and a call that follows its bodies.
     waiting: list[Iterator[tuple[Node, GraphModule]]] = [_each(graph, module)]
     while waiting:
@@ -72,7 +67,7 @@ def enter(graph: Graph, module: GraphModule) -> Entered:
             continue
         bodies = [] if node in entered.bodies else _bodies(node, of, names)
         size = sum(len(body.graph.nodes) for body in bodies)
-        if not bodies or size > room or depth[node.graph] == DEEPEST:
+        if not bodies or size > room:
             entered.nodes.append((node, of))
             continue
         room -= size
@@ -83,7 +78,6 @@ def enter(graph: Graph, module: GraphModule) -> Entered:
             entered.outer.get(each, each) if isinstance(each, Node) else each for each in inputs
         ]
         for body in bodies:
-            depth[body.graph] = depth[node.graph] + 1
             entered.outer.update(zip(_placeholders(body.graph), given, strict=True))
             entered.within.update((each, (node, body)) for each in body.graph.nodes)
         waiting.append(iter([(node, of)]))
@@ -133,7 +127,7 @@ def _bodies(call: Node, module: GraphModule, names: dict[str, int]) -> list[Body
     takes = len(_inputs(call, module))
     if not found or any(len(_placeholders(body.graph)) != takes for _, body in found):
         return []
-    op = _name(call)
+    op = str(getattr(call.target, "__name__", call.target))
     number = names[op] = names.get(op, 0) + 1
     words = _WORDS.get(op, ())
     called = f"torch.{op.removesuffix('_impl')}{f' {number}' if number > 1 else ''}"
@@ -157,14 +151,8 @@ def _inputs(call: Node, module: GraphModule) -> list[Any]:
     for value in call.args[last + 1 :]:
         if isinstance(value, str):  # torch's name for a graph that runs several times
             continue
-        values = value if isinstance(value, (list, tuple)) else [value]
-        # Its graph combines two elements of the scanned tensor, the first argument.
-        found += [*values, *values] if _name(call) == _PAIRWISE and not found else values
+        found += value if isinstance(value, (list, tuple)) else [value]
     return found
-
-
-def _name(call: Node) -> str:
-    return str(getattr(call.target, "__name__", call.target))
 
 
 def _own(body: Body, seen: set[Graph]) -> Body:
