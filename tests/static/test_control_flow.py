@@ -105,7 +105,7 @@ RUNS = {
 
 
 def call(node, came):
-    """What a call gives of what its edges lead to."""
+    """The result of a call for the values at its edges."""
     if node.target is operator.getitem:
         return came[0][node.args[1]]
     taken = iter(came)
@@ -114,7 +114,7 @@ def call(node, came):
 
 
 def run_as_drawn(program, inputs):
-    """What the drawn graph gives when each node works on what its edges lead to."""
+    """The results of the drawn graph, each node run on the values at its edges."""
     captured = capture_static(program)
     graph, nodes = captured.graph, captured.fx_nodes
     is_rows = any(op == "map_impl" for _, op in graph.nodes(data="op"))
