@@ -306,6 +306,7 @@ class GraphView {
     write(this.shell.note, state?.note ?? "");
     this.side.updateLegend();
     this.playback.update();
+    this.showColours();
   }
 
   private colour(): void {

@@ -150,11 +150,11 @@ function byGradient(scene: Scene, norms: GradientNorms): Colouring {
 }
 
 /** The legend of the closed boxes, which have their own scale. */
-export function tilesLegend({ tiles, whose, scale }: TileGrads): ColourLegend | null {
+export function tilesLegend({ tiles, areHeld, whose, scale }: TileGrads): ColourLegend | null {
   if (tiles.size === 0) return null;
   const tints = Array.from(tiles.values(), ({ tint }) => tint);
   const entries = offScale(tints, "all zeros");
-  const title = `\u2016grad\u2016 of the ${whose}`;
+  const title = `\u2016${areHeld ? ".grad" : "grad"}\u2016 of the ${whose}`;
   return { title, isNamed: true, ticks: logTicks(scale, normText), entries };
 }
 

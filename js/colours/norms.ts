@@ -1,8 +1,7 @@
 import { deepest, toDepth, wholeFolding } from "../fold/folding";
 import { foldedPlan, type GroupedGraph } from "../fold/grouped_graph";
 import { perObject, remembered } from "../maps";
-import { normOf, parametersGradient, parametersIn } from "../scene/parameters";
-import type { Recording } from "../steps/recording";
+import { type Gradients, normOf, parametersGradient, parametersIn } from "../scene/parameters";
 import type { GraphModel, RunModel } from "../wire";
 
 /** Per graph, the parameters of each box that some folding shows; with hidden plumbing, and without. */
@@ -13,11 +12,11 @@ const boxesBy = perObject((grouped: GroupedGraph) =>
 /** The gradient norms of all boxes that some folding shows, so that the scale of a pass is the same in each. */
 export function passNorms(
   grouped: GroupedGraph,
-  recording: Recording,
+  gradients: Gradients,
   hidesPlumbing: boolean,
 ): number[] {
   const boxes = boxesBy(grouped)(hidesPlumbing);
-  return boxes.map((leaves) => parametersGradient(leaves, recording).norm);
+  return boxes.map((leaves) => parametersGradient(leaves, gradients).norm);
 }
 
 /** The parameters of the innermost boxes, with what these absorb, and of all modules around them. */

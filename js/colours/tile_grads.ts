@@ -3,6 +3,8 @@ import type { TileGrad } from "../paint/marks";
 import { membersOf } from "../scene/members";
 import { isStep } from "../scene/module_class";
 import {
+  type Gradients,
+  isRecording,
   normOf,
   type ParametersGradient,
   parametersGradient,
@@ -21,6 +23,8 @@ import { type LogScale, logScale, stepOn } from "./scale";
 export interface TileGrads {
   /** By the index of a closed box or a bar. */
   tiles: ReadonlyMap<number, TileGrad>;
+  /** Whether they are what `.grad` holds now, rather than a pass. */
+  areHeld: boolean;
   /** Whose gradients: "parameters", "steps", or "parameters and steps". */
   whose: string;
   scale: LogScale | null;
@@ -35,29 +39,31 @@ interface Known extends Pick<ParametersGradient, "norm" | "from"> {
 
 /**
  * The gradient norm of the parameters in each closed box and each bar of a strip, taken as one vector; for the steps of
- * a loop, which share their parameters, of their results. All share one colour scale, also with the boxes that are not
- * shown now: `pass` has the norms of all.
+ * a loop, which share their parameters, of their results, unless no pass was recorded. All share one colour scale, also
+ * with the boxes that are not shown now: `pass` has the norms of all.
  */
 export function tileGrads(
   graph: GraphModel,
   scene: Scene,
-  recording: Recording,
+  gradients: Gradients,
   measure: Measure,
   pass: readonly number[] = [],
 ): TileGrads {
   const isParameter = parametersIn(graph);
   const known: Known[] = [];
-  const resultsOf = stepResults(graph, scene, recording);
+  const recording = isRecording(gradients) ? gradients : null;
+  const resultsOf = recording ? stepResults(graph, scene, recording) : new Map<number, number[]>();
   for (const node of scene.nodes) {
+    if (!recording && isStepBar(node)) continue;
     const results = resultsOf.get(node.index);
-    if (results) {
+    if (recording && results) {
       const gradient = resultsGradient(results, recording);
       if (!Number.isNaN(gradient.norm)) known.push({ node, whose: "results", ...gradient });
       continue;
     }
     const leaves = leavesOf(node, isParameter);
     if (leaves.length === 0) continue;
-    const { norm, from, reached } = parametersGradient(leaves, recording);
+    const { norm, from, reached } = parametersGradient(leaves, gradients);
     const all = leaves.length;
     const whose = reached === all ? counted(all, "parameter") : `${reached} of ${all} parameters`;
     if (!Number.isNaN(norm)) known.push({ node, norm, from, whose });
@@ -68,7 +74,7 @@ export function tileGrads(
   for (const { node, norm, from, whose } of known) {
     const text = normText(norm);
     const tint = tintOfNorm(norm, scale);
-    const words = `gradient norm of its ${whose}: ${text}`;
+    const words = `${recording ? "gradient norm" : "norm of .grad"} of its ${whose}: ${text}`;
     tiles.set(node.index, { text, from, tint, words });
   }
   for (const strip of listsBy(known, ({ node }) => node.bar?.strip).values()) {
@@ -79,7 +85,11 @@ export function tileGrads(
     });
   }
   const kinds = [known.length > steps && "parameters", steps > 0 && "steps"];
-  return { tiles, whose: kinds.filter(Boolean).join(" and "), scale };
+  return { tiles, areHeld: !recording, whose: kinds.filter(Boolean).join(" and "), scale };
+}
+
+function isStepBar({ bar, group }: SceneNode): boolean {
+  return bar !== undefined && group !== undefined && isStep(group.paths[0]);
 }
 
 /**
@@ -92,7 +102,7 @@ function stepResults(
   { nodes: drawn }: Scene,
   { step }: Recording,
 ): Map<number, readonly number[]> {
-  const bars = drawn.filter(({ bar, group }) => bar && group && isStep(group.paths[0]));
+  const bars = drawn.filter(isStepBar);
   if (bars.length === 0) return new Map();
   const barOf = new Int32Array(nodes.length).fill(-1);
   /** Per bar, its operations in forward order: backward runs them the other way round. */

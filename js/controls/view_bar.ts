@@ -11,8 +11,8 @@ import { deepest, depthOf, setPlumbing, setRepeats, toDepth } from "../fold/fold
 import type { Drawing } from "../interact/drawing";
 import type { FoldController } from "../interact/fold_controller";
 import { whileSame } from "../maps";
+import type { Gradients } from "../scene/parameters";
 import type { Scene } from "../scene/scene";
-import type { Recording } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
 import type { GraphModel } from "../wire";
@@ -248,21 +248,23 @@ function colourSources(
   measure: Measure,
 ): () => ColourSources {
   const normsOf = whileSame(gradientNorms);
-  const tilesOf = whileSame((graph: GraphModel, scene: Scene, recording: Recording) => {
+  const tilesOf = whileSame((graph: GraphModel, scene: Scene, gradients: Gradients) => {
     const { drawnGraph, folding } = folds;
     const hides = folding?.hidesPlumbing ?? false;
-    const pass = drawnGraph ? passNorms(drawnGraph, recording, hides) : [];
-    return tileGrads(graph, scene, recording, measure, pass);
+    const pass = drawnGraph ? passNorms(drawnGraph, gradients, hides) : [];
+    return tileGrads(graph, scene, gradients, measure, pass);
   });
   return () => {
     const { graph = null, tree = null } = folds.drawnGraph ?? {};
     const { scene, progress } = drawing;
+    const { held } = drawing.seen;
     const { recording } = progress ?? {};
+    const gradients = progress ? (recording?.run ? recording : null) : held.size > 0 ? held : null;
     return {
       get: (trait) => channel.get(trait),
       graph,
       tree,
-      tiles: graph && scene && recording?.run ? tilesOf(graph, scene, recording) : null,
+      tiles: graph && scene && gradients ? tilesOf(graph, scene, gradients) : null,
       norms: graph && recording?.run ? normsOf(graph, recording.run) : null,
     };
   };

@@ -84,14 +84,9 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   );
   const seen = marksOf(autograd, options);
   const recording = seen.progress?.recording;
-  const grads = recording?.run
-    ? tileGrads(
-        graph,
-        scene,
-        recording,
-        tableMeasure,
-        passNorms(groupedGraph(graph), recording, true),
-      )
+  const known = recording ? (recording.run ? recording : null) : seen.held;
+  const grads = known
+    ? tileGrads(graph, scene, known, tableMeasure, passNorms(groupedGraph(graph), known, true))
     : null;
   const added = STILL_MARKS.map((marks) => marks(graph, scene, recording ?? null));
   const { tint, bars, legend } = colours(graph, scene, grads, options);

@@ -410,6 +410,11 @@ export class Drawing {
     return this.marks.progress;
   }
 
+  /** The signs of passes that were not recorded. */
+  get seen(): Pick<Marks, "ran" | "held"> {
+    return this.marks;
+  }
+
   get hasFocus(): boolean {
     return focusIn(this.canvas) === this.canvas;
   }

@@ -4,7 +4,7 @@ import { flowedAt, isOver, runningAt } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
 import { phaseOf, phaseOfEdge, runsIn } from "./phases";
-import { tintOf } from "./tiles";
+import { tileAt, tintOf } from "./tiles";
 
 /** Whether the edge touches the hovered or selected node, in any copy. */
 function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
@@ -48,6 +48,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [copies > 1, "gw-copy"],
     [phase !== null, PHASE_CLASS[phase ?? "reached"]],
     [node.bar !== undefined, barClass(node)],
+    [node.bar !== undefined && !tileAt(node, marks), "is-unknown"],
     [node.group !== undefined && !node.bar, "gw-closed"],
     [node.shape.tile?.isLayer === true, "gw-single"],
     [node.shape.sign !== undefined, "gw-sign"],

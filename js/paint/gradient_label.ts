@@ -33,6 +33,8 @@ export interface GradientLabel extends Place {
   added?: string;
   /** Whether it waits there for its node to run. */
   arrived?: boolean;
+  /** Whether it explains a missing number. */
+  note?: boolean;
   /** Whether it appears only while its node runs: beside a box with its own number. */
   passing?: boolean;
 }

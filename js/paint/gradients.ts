@@ -21,6 +21,7 @@ import type { Measure } from "../text/measure";
 import type { FewModel, RunModel } from "../wire";
 import { asAdded, fewOf, type GradientLabel, totalWord } from "./gradient_label";
 import { type Marks, NO_MARKS } from "./marks";
+import { stripNotes } from "./strip_notes";
 
 /** The most edges with all gradients written; in larger graphs only those at the running node. */
 export const FEW_EDGES = 40;
@@ -288,7 +289,7 @@ export class GradientLayer {
       this.labels = progress ? [] : heldLabels(scene, held, this.measure);
       if (progress) this.placed = gradientsPlaced(scene, progress.recording, this.measure);
     }
-    if (!progress) return this.labels;
+    if (!progress) return [...this.labels, ...stripNotes(scene, marks, this.measure)];
     for (const wanted = partsSeen(scene, progress, marks); this.parts < wanted; this.parts++)
       this.labels = this.labels.concat(this.placed.next().value ?? []);
     return visibleGradients(this.labels, scene, progress, marks);

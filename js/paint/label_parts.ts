@@ -20,6 +20,7 @@ export function gradientClass({
   none,
   arrived,
   local,
+  note,
 }: GradientLabel): string {
   return [
     "gw-gradient",
@@ -30,6 +31,7 @@ export function gradientClass({
     none && "is-none",
     arrived && "is-arrived",
     local && "is-local",
+    note && "is-note",
   ]
     .filter(Boolean)
     .join(" ");

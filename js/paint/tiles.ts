@@ -26,10 +26,10 @@ export function tileParts({ shape: { tile } }: SceneNode, norm: string | null): 
 const NUMBER = 20;
 /** Half of the outline stays visible. */
 const INSET = 0.6;
-/** The least visible height of a nonzero gradient. */
-const LEAST = 1.5;
+/** The least visible height of a nonzero gradient, px. */
+const LEAST = 3;
 
-/** A bar's filled part, and its number unless seen from afar. */
+/** A bar's filled part with a line along its end, and its number unless seen from afar. */
 export function barParts(node: SceneNode, marks: Marks, isMap = false): Part[] {
   const grad = tileAt(node, marks);
   if (!node.bar || !(grad || node.bar.isAgain)) return [];
@@ -46,9 +46,12 @@ export function barParts(node: SceneNode, marks: Marks, isMap = false): Part[] {
   const rx = Math.min(4, w / 4, h / 4, filled / 2);
   const tint = tintOf(node, marks) || "is-plain";
   const fill = part("rect", { class: `gw-strip-fill ${tint}`, ...place, rx });
-  if (text === "") return [fill];
+  // The ends of the scale are near the ground of one theme.
+  const end = isUp ? `M${-w / 2},${h / 2 - filled}h${w}` : `M${filled - w / 2},${-h / 2}v${h}`;
+  const parts = grad ? [fill, part("path", { class: "gw-strip-end", d: end })] : [fill];
+  if (text === "") return parts;
   const at = isUp
     ? { x: 0, y: 15 - node.shape.height / 2, "text-anchor": "middle" }
     : { x: node.shape.width / 2 - 5, y: 4.5, "text-anchor": "end" };
-  return [fill, part("text", { class: "gw-text gw-strip-number", ...at }, text)];
+  return [...parts, part("text", { class: "gw-text gw-strip-number", ...at }, text)];
 }

@@ -6,7 +6,7 @@ import { openGroup } from "../fold/folding";
 import type { Drawing } from "../interact/drawing";
 import type { FoldController } from "../interact/fold_controller";
 import { regionOf } from "../scene/checkpoints";
-import { isModule } from "../scene/module_class";
+import { isModule, isStep } from "../scene/module_class";
 import { counted, formatBytes, formatCount, formatNumber } from "../text/number";
 import { formatShape, oneLine } from "../text/shorten";
 import type { GraphModel } from "../wire";
@@ -68,7 +68,8 @@ export function moduleView(
       ),
     ]),
     sentence(regionOf(graph, paths[0])?.about ?? null),
-    factList(rowsOf(facts)),
+    sentence(facts.isUnrecorded ? UNRECORDED : null),
+    factList(rowsOf(facts, isStep(paths[0]))),
     list(
       "Operations",
       operations.reduce((sum, [, times]) => sum + times, 0),
@@ -85,11 +86,17 @@ export function moduleView(
 
 type Item = (Node | string)[];
 
-function rowsOf({ parameters, numbers, own, bytes, gradients }: ModuleFacts): [string, string][] {
+const UNRECORDED =
+  "This widget has recorded no backward pass, so the gradients in and out are unknown. Make the widget before backward().";
+
+function rowsOf(facts: ModuleFacts, isOneStep: boolean): [string, string][] {
+  const { parameters, numbers, own, bytes, gradients, held } = facts;
   const rows: [string, string][] = [
     ["parameters", `${counted(parameters.length, "tensor")}, ${counted(numbers, "element")}`],
   ];
   if (bytes > 0) rows.push(["memory", `${formatBytes(bytes)} held, ${formatBytes(own)} by itself`]);
+  const shared = isOneStep ? ", of parameters that all steps share" : "";
+  if (!Number.isNaN(held)) rows.push([".grad now", `${normsText([held])}${shared}`]);
   if (!gradients) return rows;
   const { arrived, passedOn, stored, dead, notFinite } = gradients;
   rows.push(
@@ -139,7 +146,8 @@ export class ModuleSelection {
     const box = scene.nodes.find(({ group }) => group?.paths.includes(path));
     const recording = progress?.recording ?? null;
     const memory = channel.get("_memory") ?? null;
-    if (!this.madeOf.isNew(path, scene, drawn, recording, memory)) return this.made;
+    const { ran, held } = drawing.seen;
+    if (!this.madeOf.isNew(path, scene, drawn, recording, memory, ran, held)) return this.made;
     const { paths } = this;
     const { graph, tree } = drawn;
     const run = recording?.run ?? null;
@@ -152,7 +160,7 @@ export class ModuleSelection {
           ? ["Open", () => folds.open(box)]
           : ["Open", () => folds.change((folding) => openGroup(tree, folding, path))],
     ];
-    this.made = { paths, facts: moduleFacts(graph, paths, memory, pass), actions };
+    this.made = { paths, facts: moduleFacts(graph, paths, memory, pass, drawing.seen), actions };
     return this.made;
   }
 }

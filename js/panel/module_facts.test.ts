@@ -116,6 +116,7 @@ describe("moduleFacts", () => {
     expect(facts?.passedOn).toEqual([Number.POSITIVE_INFINITY]);
     expect([facts?.dead, facts?.notFinite, facts?.stored]).toEqual([1, 1, 1]); // x is drawn in it
     expect(moduleFacts(graph, ["net/1"], null, pass).gradients?.stored).toBe(0);
+    expect(moduleFacts(graph, ["net/1"], null, pass).isUnrecorded).toBe(false);
   });
 
   it("shares the memory of any graph out: what modules hold adds up to all of it", () => {

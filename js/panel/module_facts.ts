@@ -1,7 +1,8 @@
 import type { GradientNorms } from "../colours/norms";
 import { namespacesOf } from "../fold/tree";
+import { type Marks, NO_MARKS } from "../paint/marks";
 import { classOf } from "../scene/module_class";
-import { parametersIn, sizeOf } from "../scene/parameters";
+import { parametersGradient, parametersIn, sizeOf } from "../scene/parameters";
 import { isWork } from "../scene/shown_graph";
 import type { Recording } from "../steps/recording";
 import type { GraphModel, MemoryModel } from "../wire";
@@ -24,7 +25,14 @@ export interface ModuleFacts {
   own: number;
   bytes: number;
   gradients: ModuleGradients | null;
+  /** Without a recorded pass, the norm of what all of its parameters' `.grad` hold now; NaN if unknown. */
+  held: number;
+  /** Whether a pass ran that was not recorded. */
+  isUnrecorded: boolean;
 }
+
+/** The signs of passes that were not recorded. */
+type Seen = Pick<Marks, "ran" | "held">;
 
 /** A module's gradients in a pass. NaN norms are Infinity. */
 interface ModuleGradients {
@@ -44,6 +52,7 @@ export function moduleFacts(
   paths: readonly string[],
   memory: MemoryModel | null = null,
   pass: { recording: Recording; norms: GradientNorms } | null = null,
+  { ran, held }: Seen = NO_MARKS,
 ): ModuleFacts {
   const { nodes, edges } = graph;
   const spaces = namespacesOf(graph);
@@ -95,6 +104,8 @@ export function moduleFacts(
     outputs: [...outputs],
     own: bytesOf((id) => paths.includes(spaces[id])),
     bytes: bytesOf((id) => inside[id]),
+    held: pass ? Number.NaN : parametersGradient([...parameters], held).norm,
+    isUnrecorded: !pass && (ran || held.size > 0),
     gradients: pass && {
       arrived,
       passedOn,

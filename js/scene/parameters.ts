@@ -1,5 +1,5 @@
 import type { Recording } from "../steps/recording";
-import type { GraphModel, JsonNumber } from "../wire";
+import type { FewModel, GraphModel, JsonNumber } from "../wire";
 
 /** Test for a parameter: a leaf, and if leaves have dotted names, one with a dot. */
 export function parametersIn({ nodes }: Pick<GraphModel, "nodes">): (id: number) => boolean {
@@ -51,7 +51,15 @@ export function moduleParameters(
   return { leaves, numbers };
 }
 
-/** The gradient of some parameters in one pass. */
+/** The gradients of a recorded pass; without one, the `.grad` that leaves hold now. */
+export type Gradients = Recording | Held;
+export type Held = ReadonlyMap<number, FewModel>;
+
+export function isRecording(gradients: Gradients): gradients is Recording {
+  return "steps" in gradients;
+}
+
+/** The gradient of some parameters. */
 export interface ParametersGradient {
   /** The norm of all as one vector, as in `clip_grad_norm_`; NaN if unknown, Infinity for NaN or Inf in it. */
   norm: number;
@@ -61,18 +69,23 @@ export interface ParametersGradient {
   reached: number;
 }
 
-/** The gradient of these leaves as one vector. */
+/** The gradient of these leaves as one vector. Their `.grad` is unknown if one is unknown. */
 export function parametersGradient(
   leaves: readonly number[],
-  recording: Recording,
+  gradients: Gradients,
 ): ParametersGradient {
+  if (!isRecording(gradients)) {
+    const norms = leaves.map((id) => normOf(gradients.get(id)?.norm ?? null));
+    const norm = norms.length > 0 ? Math.hypot(...norms) : Number.NaN;
+    return { norm, from: 0, reached: leaves.length };
+  }
   let norm = 0;
   let from = 0;
   let reached = 0;
   for (const id of leaves) {
-    if (recording.step[id] === 0) continue;
-    norm = Math.hypot(norm, arrivedAt(recording, id));
-    from = Math.max(from, recording.step[id]);
+    if (gradients.step[id] === 0) continue;
+    norm = Math.hypot(norm, arrivedAt(gradients, id));
+    from = Math.max(from, gradients.step[id]);
     reached++;
   }
   return { norm: reached === 0 ? Number.NaN : norm, from, reached };

@@ -32,6 +32,8 @@ const TEXTS: [string, readonly string[]][] = [
 const MARKS: [string, readonly string[]][] = [
   ["grad", [...SURFACES, "grad-soft", "op", "root", "leaf"]],
   ["track", ["ground"]],
+  // The end of a bar.
+  ["dim", ["op"]],
   ["edge", ["stage"]],
   ["op-rule", ["stage", "op"]],
   ["leaf-rule", ["stage"]],

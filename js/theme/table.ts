@@ -137,6 +137,9 @@ export const TABLE: readonly Row[] = [
   [area("alarm-soft", "alarm"), "gw-gradient.is-alarming rect"],
   [fill("alarm"), "gw-gradient.is-alarming text"],
 
+  [area("stage", "rule", 1), "gw-gradient.is-note rect"],
+  [fill("text"), "gw-gradient.is-note text"],
+
   // Boxes: an operation is a rectangle, a leaf a pill, an output has two outlines and a flag
   [area("op", "op-rule", 1.2), "gw-box"],
   [area("leaf", "leaf-rule"), "gw-leaf gw-box"],
@@ -316,6 +319,8 @@ export const TABLE: readonly Row[] = [
   [{ ...fill("dim"), "font-weight": "400" }, "gw-strip-bar gw-text-title"],
   [fill("dim"), "gw-strip-bar gw-text-fine"],
   [area("op", "op-rule", 1), "gw-strip-bar gw-box"],
+  // Without a number it is a closed box, not an empty bar.
+  [area("closed", "frame-rule", 1), "gw-strip-bar.is-unknown gw-box"],
   [{ ...fill("stage"), ...BROKEN }, "gw-strip-bar.is-unreached gw-box"],
   [area("rule", "none"), "gw-strip-bar.is-thin gw-box"],
   [stroke("grad", 1.4), "gw-strip-bar.is-ready gw-box"],
@@ -325,6 +330,7 @@ export const TABLE: readonly Row[] = [
   [stroke("accent", 2.5), "gw-strip-bar.is-selected gw-box"],
   [{ ...fill("tint"), stroke: "none" }, "gw-strip-fill"],
   [fill("rule"), "gw-strip-fill.is-plain"],
+  [line("dim", 1.2), "gw-strip-end"],
   [{ ...fill("text"), ...fontOf("name") }, "gw-strip-number"],
   [{ ...fill("dim"), stroke: "none" }, "gw-frame-fact"],
   [{ ...fill("accent") }, "gw-frame-fact.gw-text-title"],
