@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { localChannel, type Traits } from "./channel";
 import { Builder } from "./demo/build_graph";
-import { nextFrame, testPage } from "./testing/browser";
+import { fakeBrowser, nextFrame, testPage } from "./testing/browser";
 import { fakeRun } from "./testing/fake_run";
 import { freshTraits } from "./testing/traits";
 import { createView } from "./view";
@@ -212,6 +212,39 @@ describe("boxes", () => {
     await mouse("click", '[aria-label="Fold repeats"]');
     expect(bars()).toEqual([]);
     expect(all(".gw-svg .gw-closed")).toHaveLength(5);
+  });
+});
+
+describe("the scale", () => {
+  const scaleOf = (layer: Element) => numbersIn(layer.getAttribute("transform"))[2];
+
+  it("stays when a block of a strip opens, even if the whole picture was in view", async () => {
+    fakeBrowser(700, 500);
+    const { one, press, choose, node, mouse } = await view(blocks(24));
+    await choose(".gw-depth", "2");
+    const before = scaleOf(one(".gw-layer"));
+    await mouse("click", '.gw-strip-bar[data-group="net/block/20"] .gw-box');
+    await press("+");
+    expect(node("h20")).not.toBeNull();
+    expect(scaleOf(one(".gw-layer"))).toBe(before);
+  });
+
+  it("fits another depth if the whole picture was in view, else stays", async () => {
+    fakeBrowser(700, 500);
+    const { one, mouse, choose } = await view(blocks(24));
+    const fitted = () => {
+      one('[aria-label^="Fit"]').click();
+      return nextFrame();
+    };
+    await choose(".gw-depth", "all");
+    const open = scaleOf(one(".gw-layer"));
+    await choose(".gw-depth", "0");
+    expect(scaleOf(one(".gw-layer"))).toBeGreaterThan(open);
+    await fitted();
+    for (let i = 0; i < 8; i++) await mouse("click", '[aria-label^="Zoom in"]');
+    const near = scaleOf(one(".gw-layer"));
+    await choose(".gw-depth", "all");
+    expect(scaleOf(one(".gw-layer"))).toBe(near);
   });
 });
 

@@ -291,7 +291,7 @@ function createFoldingControls(folds: FoldController) {
   const depths = choice({ class: "gw-depth", "aria-label": label, title: label }, (value) => {
     const { grouped } = folds;
     const depth = value === "all" ? Number.POSITIVE_INFINITY : Number(value);
-    if (grouped) folds.change((folding) => toDepth(grouped.tree, folding, depth), "first");
+    if (grouped) folds.change((folding) => toDepth(grouped.tree, folding, depth), true);
   });
   const modules = element("label", "gw-menu-choice", [element("span", {}, "Modules"), depths]);
   const plumbing = toggle(

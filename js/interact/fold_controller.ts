@@ -192,10 +192,8 @@ export class FoldController {
     const { viewport } = this.drawing;
     const [path] = group.paths;
     const block = openedBlock(grouped, folding, path, direction, this.measure, room, this.cache);
-    // A reader who saw the whole strip sees the whole picture again.
-    const isFitted = block !== null && viewport.isWhole;
     this.fold(block ?? openGroup(grouped.tree, folding, path), {
-      ...(!isFitted && { hold: holdCorner(node, path) }),
+      hold: holdCorner(node, path),
       done: (after) => {
         const box = boxAround(after, path, group.members);
         if (box) viewport.lookAt(box, how);
@@ -276,11 +274,12 @@ export class FoldController {
     if (drawn === wanted) this.drawn = this.wanted;
   }
 
-  /** Change the folding; the middle of the view stays, or a first view is shown. */
-  change(transition: (folding: Folding) => Folding, view: "hold" | "first" = "hold"): void {
+  /** Change the folding; the scale and the middle of the view stay. With `fits`, a picture seen whole stays whole. */
+  change(transition: (folding: Folding) => Folding, fits = false): void {
     if (!this.folding) return;
-    const hold: HoldIn = (after) => holdMiddle(this.drawing, after);
-    this.fold(transition(this.folding), view === "hold" ? { hold } : {});
+    const { drawing } = this;
+    const hold: HoldIn = (after) => holdMiddle(drawing, after);
+    this.fold(transition(this.folding), fits && drawing.viewport.isWhole ? {} : { hold });
   }
 
   /** Note what is open and seen; returns the function that goes back, unless another graph is shown by then. */
