@@ -80,7 +80,7 @@ export function cutOutside(): GraphModel {
       { kind: "outside", label: "features", name: "features", shape: [3], inferred },
       {
         kind: "cut",
-        label: "a detached alias of features",
+        label: "detached features",
         shape: [3],
         value: "[1, 2, 3]",
         inferred,

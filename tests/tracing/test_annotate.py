@@ -150,6 +150,28 @@ def test_the_source_may_be_gone():
         h = w * (x * 2).detach()
     graph = capture(h, names={"w": w})
     assert graph.nodes[only(graph, "outside")]["op"] == "gone"
+    assert graph.nodes[only(graph, "outside")]["made_by"] == "×"
+
+
+def test_a_source_without_a_name_is_called_by_what_made_it():
+    w, x = torch.tensor([1.0, 2.0], requires_grad=True), leaf(3.0)
+    with watch():
+        h = (w - w.max().detach()) * (x * w).detach().sum() * (w + 1).max().item()
+    widget = GraphWidget(h.sum(), names={"w": w, "x": x})
+    nodes = [each for each in widget.model["nodes"] if each["kind"] == "outside"]
+    found = {each["label"]: each["value"] for each in nodes}
+    assert found == {"max(w)": 2.0, "result of ×": [3.0, 6.0], "result of max": 3.0}
+    sentences = []
+    for node in (each["id"] for each in widget.model["nodes"] if each["kind"] == "cut"):
+        widget.selected = node
+        sentences.append(widget.details["about"])
+    assert sum("took the values of max(w) without" in each for each in sentences) == 1
+    assert sum("took the values of the result of × without" in each for each in sentences) == 1
+    (largest,) = [each["id"] for each in nodes if each["label"] == "max(w)"]
+    widget.selected = largest
+    value = widget.details["value"]
+    assert (value["values"], value["dtype"]) == (2.0, "torch.float32")
+    assert value["origin"] == "Copied by watch() when the operation ran."
 
 
 def test_what_was_computed_after_a_cut_says_so():
@@ -266,6 +288,32 @@ def test_without_watching_a_detached_alias_is_inferred(in_graph):
     (source,) = graph.successors(only(graph, "cut"))
     assert graph.nodes[source]["name"] == "x"
     assert graph.nodes[source]["kind"] == ("leaf" if in_graph else "outside")
+
+
+def test_without_watching_a_detached_intermediate_is_inferred():
+    w, x = leaf(2.0), leaf(3.0)
+    fake = x * 2
+    graph = inferred(w * fake.detach(), w=w, fake=fake)
+    assert graph.nodes[only(graph, "cut")]["op"] == "detached fake"
+    outside = graph.nodes[only(graph, "outside")]
+    assert (outside["name"], outside["op"]) == ("fake", "MulBackward0")
+
+
+def test_what_a_function_returns_unchanged_is_no_source_of_its_input():
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return None, grad
+
+    w, c = leaf(2.0), torch.tensor([3.0])
+    same = Same.apply(c, w)
+    assert same.data_ptr() == c.data_ptr()
+    graph = inferred(w * c, w=w, c=c, same=same)
+    assert "cut" not in kinds(graph)
 
 
 def test_equal_numbers_in_other_memory_are_no_alias():

@@ -214,7 +214,7 @@ def test_no_changed_leaf_is_said_to_hold_what_went_in(use: str, change: str, is_
         drawn = leaf_of(widget)
         assert drawn["changed"] is not False
         assert drawn["value"] == (w.tolist() if drawn["changed"] is None else None)
-        # What was saved and not freed knows it.
+        # A tensor that is saved and not freed shows the change.
         assert not (use.startswith("saved") and not is_run) or drawn["changed"]
         widget.selected = drawn["id"]
         assert "changed in place" in widget.details["value_note"]
@@ -420,19 +420,25 @@ def test_long_chains() -> None:
     assert values(make())[0] == 5_000.0
 
 
-def test_a_tensor_outside_the_graph_has_its_value_unless_it_changed_in_place():
+def test_a_tensor_outside_the_graph_has_its_value_unless_it_changed_before_the_cut():
     def outside(widget: GraphWidget) -> object:
         (node,) = [each for each in widget.model["nodes"] if each["kind"] == "outside"]
         return node["value"]
 
     w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(0.5)
-    for change, value in ((False, 1.0), (True, None)):
+    for before, factor, after, value in (
+        (1, 1, 2, 1.0),
+        (2, 1, 1, None),
+        (1, 3, 1, None),  # then the operand is not what detach() gave
+    ):
         with watch():
             features = w * x
-            loss = features.detach() * 3 + w
-        if change:
             with torch.no_grad():
-                features.mul_(2)
+                features.mul_(before)
+            taken = features.detach()
+            loss = w * (taken if factor == 1 else taken * factor)
+        with torch.no_grad():
+            features.mul_(after)
         widget = GraphWidget(loss)
         assert outside(widget) == value
         widget.close()

@@ -24,8 +24,18 @@ def label(data: dict[str, Any]) -> str:
     if data["kind"] == "constant":
         return str(data["name"] or data.get("value") or data["op"])
     if data["kind"] == "outside":
-        return str(data["name"] or "unnamed tensor")
+        return str(data["name"] or _nameless(data))
     return str(data["name"] or data["op"])
+
+
+def _nameless(data: dict[str, Any]) -> str:
+    """Return a word for a tensor outside the graph by how it was made."""
+    if data["is_leaf"]:
+        return "leaf"
+    made = data["made_by"]
+    if made is None:
+        return "unnamed tensor"
+    return str(made) if made.endswith(")") else f"result of {made}"
 
 
 def short_value(values: Any) -> str | None:

@@ -46,7 +46,7 @@ from ..torch_api.summary import Summaries, Summarise
 from ..tracing.annotate import Annotated
 from ..tracing.extra_nodes import Extra
 from ..tracing.source_line import NO_FILE, SourceLine, shown_file
-from ..tracing.values import ITSELF, Drawn
+from ..tracing.values import Drawn
 from .blank import blank_details
 from .neighbours import (
     MOST_LISTED,
@@ -58,7 +58,7 @@ from .neighbours import (
     outputs_of,
     passed_on,
 )
-from .value import value_model, with_origin
+from .value import value_model, value_of_extra
 
 _MOST_LINES = 60
 
@@ -391,12 +391,12 @@ def _extra_details(
 ) -> DetailsModel:
     """Describe a constant, a cut or an outside tensor; ``drawn`` has its numbers in the picture."""
     graph, extra = captured.drawn, captured.extra(node)
-    tensor, constant = extra.tensor, extra.constant
+    constant = extra.constant
     origin = constant.origin if constant is not None else None
     return {
         **blank_details(graph, node, _about_extra(graph, node, extra), no_flow(graph.nodes[node])),
         "consumers": consumers_of(graph, node)[0],
-        "value": None if tensor is None else with_origin(tensor, ITSELF, drawn, summarised),
+        "value": value_of_extra(extra, graph.nodes[node], drawn, summarised),
         "state": "not reached",
         "source": line_model(origin.where) if origin is not None else None,
         "inferred": extra.inferred,
@@ -410,9 +410,16 @@ def _about_extra(graph: nx.MultiDiGraph, node: int, extra: Extra) -> str:
         return about_outside(data)
     if extra.kind == "cut":
         assert extra.constant is not None
-        sources = [label(graph.nodes[source]) for source in extra.sources]
+        sources = [_in_sentence(graph.nodes[source]) for source in extra.sources]
         return about_cut(data, extra.constant.cuts, sources)
     return about_constant(data, extra.constant)
+
+
+def _in_sentence(data: dict[str, Any]) -> str:
+    """Return the label of a cut's source for a sentence: "x", "max(x)", "the result of +"."""
+    text = label(data)
+    is_words = data["kind"] == "outside" and data["name"] is None and not text.endswith(")")
+    return f"the {text}" if is_words else text
 
 
 def _cuts(graph: nx.MultiDiGraph, extra: Extra) -> list[CutModel]:

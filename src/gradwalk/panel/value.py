@@ -13,7 +13,8 @@ from ..torch_api.nodes import at_first_use, leaf_tensor
 from ..torch_api.reading import dtype_of, version_of
 from ..torch_api.summary import Summarise, plain_values, summarise
 from ..tracing.annotate import Annotated
-from ..tracing.values import ITSELF, Drawn, used_leaf, value_of
+from ..tracing.extra_nodes import Extra
+from ..tracing.values import COPIED, ITSELF, Drawn, used_leaf, value_of
 
 _DRAWN = "Read when this graph was captured."
 _CHANGED = "It has been changed since{then}."
@@ -110,11 +111,26 @@ def _why_unknown(captured: Annotated, node: int) -> str:
     )
 
 
+def value_of_extra(
+    extra: Extra, data: dict[str, Any], drawn: Values | None, summarised: Summarise = summarise
+) -> ValueModel | None:
+    """Return the value of a constant, a cut or an outside tensor with the attributes ``data``."""
+    if extra.tensor is not None:
+        return with_origin(extra.tensor, ITSELF, drawn, summarised)
+    if drawn is None or not (data["dtype"] or "").startswith("torch."):
+        return None  # a Python number is its own label
+    origin = _COPIED_LEAF if extra.kind != "outside" else COPIED
+    return with_origin(_of_numbers(data, drawn), origin, drawn, summarised)
+
+
 def as_tensor(captured: Annotated, node: int, value: Any) -> torch.Tensor:
     """Convert numbers from ``tolist()`` or a picture to a tensor; return a tensor unchanged."""
     if isinstance(value, torch.Tensor):
         return value
-    data = captured.graph.nodes[node]
+    return _of_numbers(captured.graph.nodes[node], value)
+
+
+def _of_numbers(data: dict[str, Any], value: Any) -> torch.Tensor:
     dtype = dtype_of(data["dtype"])
     return torch.tensor(_numbers(value, dtype.is_complex), dtype=dtype).reshape(data["shape"])
 

@@ -114,7 +114,8 @@ def capture(
         and ``inplace``, and edges a ``kind``. After the autograd nodes come others: of kind
         "constant", an operand that needs no grad (with ``value``, its numbers as text if it is
         small); "cut", one that lost its gradient on the way (``how``: "detach", "no_grad", ...);
-        and "outside", the tensor of another graph that a cut began at. Edges of kind "constant"
+        and "outside", the tensor of another graph that a cut began at (``made_by``: what made it,
+        "max(x)" or "×"; None if unknown). Edges of kind "constant"
         lead to the first two, and edges of kind "cut" from a cut to its source; all others are of
         kind "gradient". The new ones may have an ``arg_nr`` of None.
 

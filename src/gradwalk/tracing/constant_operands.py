@@ -48,9 +48,10 @@ def inferred_operands(
     """Yield operands of unwatched nodes that need no grad, as far as the nodes saved them.
 
     They are the saved tensors that are an argument of the forward call. One that shares its memory
-    with a leaf, of the graph or among the names, has a cut of the kind `ALIAS`.
+    with a leaf of the graph, or with one of the ``names`` that needs grad, has a cut of the kind
+    `ALIAS`.
     """
-    leaves = functools.cache(lambda: _leaves_by_storage(captured, names))
+    sources = functools.cache(lambda: _sources_by_storage(captured, names))
     for i, node in enumerate(captured.nodes):
         if not _keeps_operands(type(node)):
             continue
@@ -62,7 +63,7 @@ def inferred_operands(
                 continue
             nr = numbers.get(saved.name)
             if not any(_is_same(saved, nr, other) for other in seen):
-                yield ConstantOperand(i, _inferred(saved, nr, leaves), inferred=True)
+                yield ConstantOperand(i, _inferred(saved, nr, sources), inferred=True)
 
 
 @functools.cache
@@ -81,14 +82,14 @@ def _is_same(saved: Saved, arg_nr: int | None, seen: Constant) -> bool:
 
 
 def _inferred(
-    saved: Saved, arg_nr: int | None, leaves: Callable[[], dict[int, torch.Tensor]]
+    saved: Saved, arg_nr: int | None, sources: Callable[[], dict[int, torch.Tensor]]
 ) -> Constant:
     tensor: torch.Tensor = saved.value
-    storage, leaf = storage_of(tensor), None
-    # Most have their own memory, so no leaf is searched. Ask first: torch also counts the Python
+    storage, source = storage_of(tensor), None
+    # Most have their own memory, so no source is searched. Ask first: torch also counts the Python
     # object of a storage, which reading creates.
     if storage is not None and storage_uses(storage) > 1:
-        leaf = leaves().get(storage)
+        source = sources().get(storage)
     values = None
     try:
         # A tensor changed in place since is not what the operation took.
@@ -104,8 +105,8 @@ def _inferred(
         values=values,
         tensor=TensorRef(tensor),
         origin=_UNKNOWN_ORIGIN
-        if leaf is None
-        else Origin(None, (alias_of(leaf),), direct=leaf.numel() == tensor.numel()),
+        if source is None
+        else Origin(None, (alias_of(source),), direct=source.numel() == tensor.numel()),
         argument=saved.name,
         arg_nr=arg_nr,
     )
@@ -114,13 +115,20 @@ def _inferred(
 _UNKNOWN_ORIGIN = Origin(None, ())
 
 
-def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tensor]:
-    """Return leaves that need grad by their storage; leaves of the graph come first."""
+def _sources_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tensor]:
+    """Return tensors that need grad by their storage; leaves of the graph come first."""
     tensors = {id(leaf): leaf for _, leaf in captured.leaves()}
-    for key, (_, reference) in names.known.items():
-        other = None if key in tensors else reference()
+    references = [reference for _, reference in names.known.values()]
+    # A Function may return its input, which then shares memory with a result that needs grad.
+    references += [
+        reference
+        for (node, _), reference in names.tensors.items()
+        if not node_class(type(node)).is_function
+    ]
+    for reference in references:
+        other = reference()
         if other is not None:
-            tensors[key] = other
+            tensors.setdefault(id(other), other)
     found: dict[int, torch.Tensor] = {}
     for tensor in tensors.values():
         if tensor.requires_grad and (storage := storage_of(tensor)) is not None:

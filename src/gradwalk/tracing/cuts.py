@@ -26,9 +26,15 @@ _NAMED = {
     "no derivative": "{} by an operation without a derivative",
     "integer cast": "{} by way of integers",
     "integer result": "{} by way of integers",
-    ALIAS: "a detached alias of {}",
+    ALIAS: "detached {}",
 }
-_NAMELESS = {"detach": "detach()", "data": ".data", "item": "item()", "numpy": "numpy()"}
+_NAMELESS = {
+    "detach": "detach()",
+    "data": ".data",
+    "item": "item()",
+    "numpy": "numpy()",
+    ALIAS: "detached tensor",
+}
 
 
 def how_made(hows: Sequence[str], names: Sequence[str | None], *, direct: bool) -> str:
@@ -57,6 +63,17 @@ _MOST_PLACES = 32  # of the cuts of one tensor
 Cause = tuple[str, "SourceLine | None"]  # how gradient was lost, and the user's line
 
 
+class Made(NamedTuple):
+    """The call that made a tensor, remembered after the tensor is gone."""
+
+    function: str  # its bare name: "max"
+    leaf: TensorRef | None  # its operand, if that is a leaf and it has no other
+    dtype: str | None  # of the tensor; None if the call gave several
+    # The numbers of the tensor if it has few: as ``tolist()`` gives them on the CPU, a copy on
+    # another device; None for others.
+    value: Any
+
+
 @dataclass(frozen=True)
 class Cut:
     """A call that took a tensor that needs grad and gave a result that needs none."""
@@ -73,6 +90,7 @@ class Cut:
     # The `gradwalk.tracing.records.Record` of the call that made the input, while its graph lives;
     # `find_source` reads it.
     made_by: weakref.ref[Any] | None
+    made: Made | None = field(compare=False)  # the call that made the input, if it was watched
     output_nr: int  # which output of its node the input is
     # The recorded leaves that the input was computed from, also through earlier cuts. They outlive
     # the graph between.
@@ -208,16 +226,19 @@ class Constant(NamedTuple):
         return self.origin.cuts if self.origin else ()
 
 
-def alias_of(leaf: torch.Tensor, where: SourceLine | None = None) -> Cut:
-    """Return the cut between a leaf and an inferred detached alias of it."""
+def alias_of(tensor: torch.Tensor, where: SourceLine | None = None) -> Cut:
+    """Return the cut between a tensor that needs grad and an inferred detached alias of it."""
+    leaves = frozenset([TensorRef(tensor)] if tensor.is_leaf else [])
     return Cut(
         how=ALIAS,
         where=where,
         region=None,
-        shape=tuple(leaf.shape),
-        source=TensorRef(leaf),
+        shape=tuple(tensor.shape),
+        source=TensorRef(tensor),
         made_by=None,
+        made=None,
         output_nr=0,
-        leaves=frozenset({TensorRef(leaf)}),
-        direct=frozenset({TensorRef(leaf)}),
+        leaves=leaves,
+        direct=leaves,
+        complete=tensor.is_leaf,
     )

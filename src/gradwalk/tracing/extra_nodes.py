@@ -14,8 +14,10 @@ from ..graph.adjacency import collector_paused, copied
 from ..graph.capture import Capture, as_text, is_plain_shape
 from ..graph.labels import short_value
 from ..graph.names import Names
+from ..graph.symbols import symbol_of
 from ..lazily import nx
 from ..torch_api.nodes import Edge, op_name, sequence_nr
+from ..torch_api.reading import version_of
 from .annotations import Annotation
 from .constant_operands import ConstantOperand
 from .cuts import ALIAS, Constant, Cut, how_made
@@ -34,6 +36,7 @@ class Extra(NamedTuple):
     source: TensorRef | None  # the outside tensor, while it lives; None for an operand
     inferred: bool  # whether it was inferred rather than watched
     sources: tuple[int, ...] = ()  # for a cut, the node where each of the constant's cuts started
+    value: Any = None  # of an outside tensor, the numbers that `watch` copied; see `Made`
 
     @property
     def tensor(self) -> torch.Tensor | None:
@@ -207,18 +210,32 @@ class _Builder:
             return self._known[key]
         grad_fn = tensor.grad_fn if tensor is not None else None
         is_leaf = tensor is not None and tensor.is_leaf
+        dtype = None if cut.made is None else cut.made.dtype
         data = _blank(
             kind="outside",
             op="AccumulateGrad" if is_leaf else (op_name(grad_fn) if grad_fn else "gone"),
             name=self._names.name_of(tensor) if tensor is not None else None,
             shape=cut.shape,
-            dtype=None if tensor is None else str(tensor.dtype),
+            dtype=dtype if tensor is None else str(tensor.dtype),
             device=None if tensor is None else str(tensor.device),
         )
         data.update(requires_grad=True, is_leaf=is_leaf, inferred=cut.how == ALIAS)
-        made = self._append(data, Extra("outside", None, cut.source, cut.how == ALIAS))
+        data["made_by"] = self._call(cut, grad_fn)
+        value = _value_before(cut, operand.constant)
+        extra = Extra("outside", None, cut.source, cut.how == ALIAS, value=value)
+        made = self._append(data, extra)
         self._known[key] = made
         return made
+
+    def _call(self, cut: Cut, grad_fn: Node | None) -> str | None:
+        """Return what made the source of a cut: "×", or "max(x)" if it took one named leaf."""
+        made = cut.made
+        if made is None:
+            return None if grad_fn is None else symbol_of(op_name(grad_fn))
+        sign = symbol_of(made.function)
+        leaf = made.leaf() if made.leaf is not None else None
+        name = self._names.name_of(leaf) if leaf is not None else None
+        return f"{sign}({name})" if name is not None and sign[-1].isalpha() else sign
 
     def _came_before(self, source: int, node: int) -> bool:
         # A tensor changed in place later has another node now, perhaps this very one.
@@ -242,6 +259,16 @@ class _Builder:
         self.added.append(data)
         self.extras.append(extra)
         return self.first + len(self.added) - 1
+
+
+def _value_before(cut: Cut, constant: Constant) -> Any:
+    """Return the numbers of a cut's source; None if they are unknown or changed before the cut."""
+    value, source = None if cut.made is None else cut.made.value, cut.source()
+    if constant.origin is not None and constant.origin.direct and constant.values is not None:
+        may_differ = repr(constant.values) != repr(value)
+    else:
+        may_differ = source is not None and version_of(source) > 0
+    return None if may_differ else value
 
 
 def _blank(

@@ -201,7 +201,7 @@ _RESULTS = ("result", "output")  # torch's names for an operation's own saved ou
 _ADDED_TO = {"AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0"}  # for +=, -=, *=, /=
 
 ITSELF = "The tensor itself, as it is now."
-_COPIED = "Copied by watch() when the operation ran."
+COPIED = "Copied by watch() when the operation ran."
 
 
 @dataclass(frozen=True)
@@ -258,6 +258,8 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
     for node, extra in enumerate(captured.extras, captured.first_extra):
         if extra.constant is not None and extra.constant.values is not None:
             found[node] = as_json(extra.constant.values)
+        elif extra.value is not None:
+            _put(found, node, extra.value)
         elif extra.constant is None and (tensor := extra.tensor) is not None:
             _from_outside(tensor, node, found)
     return Drawn(found, changed, {node: _version(leaf) for node, leaf in leaves.items()}, had_run)
@@ -335,7 +337,7 @@ def _put(found: dict[int, Values], node: int, value: Any) -> None:
 
 def _copied(captured: Annotated, node: int) -> Known | None:
     seen = captured.annotations.get(node)
-    return None if seen is None or seen.value is None else Known(seen.value, _COPIED)
+    return None if seen is None or seen.value is None else Known(seen.value, COPIED)
 
 
 def _held(captured: Annotated, node: int) -> Known | None:

@@ -23,7 +23,7 @@ from ..torch_api.modes import is_tracing, pop_mode, push_mode, top_mode, unseen,
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
 from . import failed_call, records, weak_id_dict
-from .cuts import Change, Constant, Cut, Origin, UnrecordedSource, merge_cuts
+from .cuts import Change, Constant, Cut, Made, Origin, UnrecordedSource, merge_cuts
 from .double_backward import DerivativeCall, differentiates, gives_constants, note_derivatives
 from .module_path import ModuleStack, TensorRef
 from .operands import (
@@ -280,6 +280,7 @@ class Session:
             shape=shape_of(source),
             source=self.modules.reference(source),
             made_by=weakref.ref(made_by) if made_by is not None else None,
+            made=_made(made_by) if made_by is not None else None,
             output_nr=source.output_nr,
             leaves=leaves,
             direct=direct,
@@ -390,6 +391,13 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
+
+
+def _made(record: Record) -> Made:
+    is_only = len(record.needed_grad) == len(record.leaves) == 1
+    leaf = record.leaves[0].tensor if is_only else None
+    dtype = None if record.output is None else as_text(record.output[1])
+    return Made(function_name(record.function), leaf, dtype, record.value)
 
 
 def _note_output(record: Record, output: torch.Tensor) -> None:
