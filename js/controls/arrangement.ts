@@ -18,6 +18,7 @@ const MOST_OF_MODEL = 680;
 /** The same where a lower picture is illegible. */
 const TALLEST = 860;
 const LEAST_PANEL = 220;
+const DEFAULT_PANEL = 324;
 
 /**
  * The drawing with the details panel over its right side, or below it in a narrow cell. Both can be resized. The drawing
@@ -115,8 +116,7 @@ export class Arrangement {
 
   /** The width of a panel over the picture. */
   private get across(): number {
-    const { panelWidth, root } = this;
-    return Number.isNaN(panelWidth) ? defaultPanel(root?.clientWidth ?? 0) : panelWidth;
+    return Number.isNaN(this.panelWidth) ? DEFAULT_PANEL : this.panelWidth;
   }
 
   /** Set the sizes that depend on the cell's width and the reader's choices. */
@@ -129,6 +129,7 @@ export class Arrangement {
     root.classList.toggle("has-panel-below", !isOver);
     panel.hidden = !panelOpen;
     this.width.element.hidden = !panelOpen || !isOver;
+    drawing.viewport.spare = isOver ? this.across : 0;
     drawing.viewport.cover = panelOpen && isOver ? this.across : 0;
     this.body.style.setProperty("--gw-cover", `${drawing.viewport.cover}px`);
     panel.style.width = isOver ? `${this.across}px` : "";
@@ -157,8 +158,4 @@ function defaultHeight(scene: Scene | null, width: number): number {
     least,
     Math.min(high(readable), Math.max(most, Math.min(TALLEST, high(LEGIBLE)))),
   );
-}
-
-function defaultPanel(width: number): number {
-  return Math.round(Math.max(270, Math.min(360, width * 0.36)));
 }

@@ -7,15 +7,7 @@ import { Minimap } from "../paint/minimap";
 import { Painting, stageElement } from "../paint/painting";
 import { boxOf, nearestCopy } from "../scene/find";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
-import {
-  fitView,
-  type Hold,
-  heldView,
-  isWhole,
-  type Size,
-  seenBox,
-  type View,
-} from "../scene/views";
+import { type Hold, heldView, isWhole, type Size, seenBox, type View } from "../scene/views";
 import type { Progress } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
@@ -155,7 +147,7 @@ export class Drawing {
     this.take(scene, scene.drawn[id]?.[0] ?? null);
     const held = heldView(view, hold);
     const isLost = wasWhole && !isWhole(scene, held, stage);
-    viewport.put(scene, isLost ? fitView(scene, stage) : held);
+    viewport.put(scene, isLost ? viewport.whole(scene) : held);
     this.paint();
     glide(this.canvas, { scene: before, view }, scene, viewport.view, was);
     vanish(this.overlay, ghosts, view, viewport.view);

@@ -2,7 +2,7 @@
 import { expect, it, vi } from "vitest";
 import { svgElement } from "../dom/element";
 import type { Scene } from "../scene/scene";
-import { testPage } from "../testing/browser";
+import { eventually, testPage } from "../testing/browser";
 import { Viewport } from "./viewport";
 
 testPage();
@@ -39,6 +39,41 @@ it("brings a node out from under what covers it, at the same scale", () => {
   made.reveal(1);
   expect(made.view.k).toBe(before.k);
   expect(made.view.k * 890 + made.view.x).toBeLessThanOrEqual(1000 - 360);
+});
+
+it("moves a whole picture aside for a panel, at the same scale, and back", async () => {
+  const made = viewport();
+  made.spare = 100;
+  made.look({ k: 0.6, x: 230, y: 110 }, true);
+  const right = () => made.aim.k * SCENE.width + made.aim.x;
+  made.cover = 360;
+  expect([made.aim.k, right()]).toEqual([0.6, 1000 - 360 - 16]);
+  expect(made.aim.y).toBe(110);
+  await eventually(() => expect(made.isUntouched).toBe(true));
+  made.cover = 400;
+  expect(right()).toBe(1000 - 400 - 16);
+  made.cover = 0;
+  expect(made.aim.x).toBe(230);
+  made.cover = 360;
+  made.look({ k: 0.6, x: 50, y: 20 }, false);
+  made.cover = 0;
+  expect(made.aim).toEqual({ k: 0.6, x: 50, y: 20 }); // the reader has moved it
+});
+
+it("leaves room for a panel from the start where all letters are legible then", () => {
+  const made = viewport();
+  const scaleBeside = (spare: number) => {
+    made.spare = spare;
+    made.first(SCENE);
+    return made.view.k;
+  };
+  expect(scaleBeside(200)).toBeCloseTo((1000 - 200 - 32) / 900);
+  expect(made.view.x).toBeCloseTo((1000 - made.view.k * 900) / 2); // in the middle all the same
+  const [middle] = [made.view.x];
+  made.cover = 200;
+  expect(made.aim.x).toBeLessThan(middle);
+  made.cover = 0;
+  expect(scaleBeside(360)).toBeCloseTo((1000 - 32) / 900);
 });
 
 it("zooms about a node in sight, else about the middle of what nothing covers", () => {

@@ -4,12 +4,14 @@ import type { Box } from "../scene/grid";
 import { foldedAt } from "../scene/members";
 import type { Scene, SceneNode } from "../scene/scene";
 import {
+  besideView,
   boxView,
   centreView,
   contains,
   firstView,
-  fitView,
+  fitBeside,
   inSight,
+  isSameView,
   isWhole,
   LARGEST_FIT,
   LARGEST_FULL,
@@ -23,8 +25,11 @@ import { Camera, type CameraEvents } from "./camera";
 /** The visible part of a scene: its first view, and later moves. */
 export class Viewport {
   stage: Size = { width: 0, height: 0 };
-  /** The width at the right that something else covers, px. Setting it moves nothing. */
-  cover = 0;
+  /** The width of a panel that may open over the right side, px. */
+  spare = 0;
+  private covered = 0;
+  /** The views before and after the picture moved aside. */
+  private aside: { from: View; to: View } | null = null;
   /** The largest scale of the whole picture. */
   private largest = LARGEST_FIT;
   /** The covered width when the first view was made. */
@@ -56,6 +61,18 @@ export class Viewport {
     return this.framed;
   }
 
+  /** The width at the right that a panel covers, px. */
+  get cover(): number {
+    return this.covered;
+  }
+
+  /** Cover the right side. A picture that is seen whole moves aside for it, and back. */
+  set cover(width: number) {
+    if (width === this.covered) return;
+    this.covered = width;
+    this.whenQuiet(() => this.moveAside());
+  }
+
   /** The uncovered part of the stage, from its left. */
   get sight(): Size {
     const { width, height } = this.stage;
@@ -63,7 +80,7 @@ export class Viewport {
   }
 
   get isUntouched(): boolean {
-    return this.view === this.home;
+    return this.home !== null && isSameView(this.origin(this.view), this.home);
   }
 
   /** Whether the whole picture is visible. */
@@ -84,15 +101,40 @@ export class Viewport {
     this.framed = width > 0;
     if (!this.framed) return false;
     this.homeCover = Math.min(this.homeCover, this.cover);
-    this.put(scene, firstView(scene, { width: width - this.homeCover, height }, this.largest));
+    const room = { width: width - this.homeCover, height };
+    this.put(scene, firstView(scene, room, this.spare - this.homeCover, this.largest));
     this.home = this.view;
+    this.moveAside(false);
     return true;
   }
 
   put(scene: Scene, view: View): void {
     this.scene = scene;
+    this.aside = null;
     this.camera.resize(scene, this.stage);
     this.camera.go(view, false);
+  }
+
+  /** A view of all of a scene. */
+  whole(scene: Scene): View {
+    return fitBeside(scene, this.sight, this.spare - this.cover, this.largest);
+  }
+
+  /** Move a whole picture out from under what covers it, or back, at the same scale. */
+  private moveAside(animate = true): void {
+    const { scene, sight, stage } = this;
+    if (!scene || !this.framed) return;
+    const { aim } = this.camera;
+    const from = this.origin(aim);
+    const to = isWhole(scene, from, stage) ? besideView(from, scene, sight) : from;
+    this.aside = to === from ? null : { from, to };
+    if (!isSameView(to, aim)) this.camera.go(to, animate);
+  }
+
+  /** The view before the picture moved aside, unless the reader has moved it since. */
+  private origin(view: View): View {
+    const { aside } = this;
+    return aside && isSameView(aside.to, view) ? aside.from : view;
   }
 
   /** Replace the scene by one with the same size and places; nothing moves. */
@@ -111,20 +153,17 @@ export class Viewport {
     if (!this.framed || (this.isUntouched && !isScrollBar))
       return this.goHome(scene) ? "first" : null;
     const [dx, dy] = [(stage.width - before.width) / 2, (stage.height - before.height) / 2];
-    const wasWhole = isWhole(scene, view, before) && !isScrollBar;
+    const { k, x, y } = this.origin(view);
+    const wasWhole = isWhole(scene, { k, x, y }, before) && !isScrollBar;
     const wasHome = this.isUntouched;
-    this.put(
-      scene,
-      wasWhole
-        ? fitView(scene, stage, this.largest)
-        : { k: view.k, x: view.x + dx, y: view.y + dy },
-    );
+    this.put(scene, wasWhole ? this.whole(scene) : { k, x: x + dx, y: y + dy });
     if (wasHome) this.home = this.view;
+    this.moveAside(false);
     return "moved";
   }
 
   fit(animate = true): void {
-    if (this.scene) this.camera.go(fitView(this.scene, this.sight, this.largest), animate);
+    if (this.scene) this.camera.go(this.whole(this.scene), animate);
   }
 
   /** Fit the picture to a full screen, or to the page again. */

@@ -6,6 +6,8 @@ import { openGroup } from "../fold/folding";
 import type { Drawing } from "../interact/drawing";
 import type { FoldController } from "../interact/fold_controller";
 import { regionOf } from "../scene/checkpoints";
+import { boxOf } from "../scene/find";
+import type { Box } from "../scene/grid";
 import { isModule, isStep } from "../scene/module_class";
 import { counted, formatBytes, formatCount, formatNumber } from "../text/number";
 import { formatShape, oneLine } from "../text/shorten";
@@ -118,6 +120,13 @@ function normsText(norms: readonly number[]): string {
   return least === most ? `norm ${least}` : `norms ${least} to ${most}`;
 }
 
+/** The size of the part of a frame's title that shows which module it is, px. */
+const TITLE = { width: 120, height: 28 };
+
+function titleOf({ left, top, right }: Box): Box {
+  return { left, top, right: Math.min(right, left + TITLE.width), bottom: top + TITLE.height };
+}
+
 /** The selected module of a view. Python only knows selected nodes. */
 export class ModuleSelection {
   private paths: readonly string[] | null = null;
@@ -134,6 +143,19 @@ export class ModuleSelection {
     if (paths === this.paths) return;
     this.paths = paths;
     this.drawing.mark({ module: paths });
+  }
+
+  /** Bring the box, or the title of its frame, into view if it is hidden. */
+  reveal(): void {
+    const { viewport } = this.drawing;
+    viewport.whenQuiet(() => {
+      const [path] = this.paths ?? [];
+      const { nodes = [], frames = [] } = this.drawing.scene ?? {};
+      const box = nodes.find(({ group }) => path !== undefined && group?.paths.includes(path));
+      const frame = frames.find((one) => one.path === path);
+      if (box) viewport.revealBox(boxOf(box));
+      else if (frame) viewport.revealBox(titleOf(frame));
+    });
   }
 
   /** The selected module as drawn, the same object while nothing changes; null for none. */

@@ -55,6 +55,26 @@ export function fitView(scene: Size, stage: Size, largest = LARGEST_FIT): View {
   };
 }
 
+/** Show everything in the middle, with `spare` px free beside it where all letters are legible then. */
+export function fitBeside(scene: Size, stage: Size, spare: number, largest = LARGEST_FIT): View {
+  const { width, height } = stage;
+  const fit = fitView(scene, { width: width - Math.max(0, spare), height }, largest);
+  return fit.k >= LEGIBLE
+    ? { ...fit, x: (width - fit.k * scene.width) / 2 }
+    : fitView(scene, stage, largest);
+}
+
+/** Move a scene to the left at the same scale, so that a narrower stage shows all of it; the same view if it cannot. */
+export function besideView(view: View, scene: Size, { width }: Size): View {
+  const free = width - view.k * scene.width;
+  const x = Math.min(view.x, free - Math.min(MARGIN, free / 2));
+  return free < 0 || x === view.x ? view : { ...view, x };
+}
+
+export function isSameView(a: View, b: View): boolean {
+  return a.k === b.k && Math.hypot(a.x - b.x, a.y - b.y) < 1;
+}
+
 /** Whether a view shows all of the scene. */
 export function isWhole({ width, height }: Size, { k, x, y }: View, stage: Size): boolean {
   return x >= 0 && y >= 0 && x + k * width <= stage.width && y + k * height <= stage.height;
@@ -64,8 +84,8 @@ export function isWhole({ width, height }: Size, { k, x, y }: View, stage: Size)
  * The first view: everything if it is readable or was folded to be, else the end with the outputs; for a static graph,
  * with the inputs.
  */
-export function firstView(scene: Scene, stage: Size, largest = LARGEST_FIT): View {
-  const fit = fitView(scene, stage, largest);
+export function firstView(scene: Scene, stage: Size, spare = 0, largest = LARGEST_FIT): View {
+  const fit = fitBeside(scene, stage, spare, largest);
   // A folding is chosen to be readable as a whole, and so is a board.
   if (fit.k >= READABLE || !scene.isStatic) return fit;
   const k = FIRST_SCALE;

@@ -77,7 +77,8 @@ export class Playback {
     if (isOnItsWay !== hasKey || progress?.recording !== before?.recording) events.recorded();
     events.moved();
     const running = progress && runningAt(progress.recording, progress.cursor);
-    if (before && progress && running !== null) drawing.viewport.follow(running);
+    // A pass that was over when it came moves nothing.
+    if ((before || isOnItsWay) && running !== null) drawing.viewport.follow(running);
   }
 
   /** Whether a call is in the same closed box as its node. */

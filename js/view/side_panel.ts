@@ -63,6 +63,7 @@ export class SidePanel {
     this.modules.select(module);
     if (this.channel.get("selected") === id) this.update();
     else this.channel.set("selected", id);
+    this.modules.reveal();
   }
 
   /** Show the legend and the keys instead of the selection, or hide them. */

@@ -91,9 +91,13 @@ def test_selecting_and_playing_keep_the_scale(
             assert edges(panel)[1] >= edges(stage)[3]
         wait_until_at_rest(page)
         assert scale(page) == before
+        if name == "small" and width == 1400:  # all of it
+            eventually(lambda: all(is_beside(one, panel) for one in nodes.all()))
     page.get_by_label("Close the details panel").click()
     page.get_by_label("Play", exact=True).click()
     expect(page.locator(".gw-bar-text")).to_contain_text("step 3 of")
+    if width == 1400:
+        eventually(partial(is_beside, page.locator(".gw-svg .gw-node.is-running"), panel))
     page.get_by_label("Pause", exact=True).click()
     assert scale(page) == before
     page.context.close()
