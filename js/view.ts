@@ -78,8 +78,8 @@ class GraphView {
       drawable: () => this.picture.drawable,
       show: goTo,
       recorded: () => {
-        this.side.updateLegend();
         this.showColours();
+        this.side.updateLegend();
       },
       moved: () => {
         this.each((part) => part.stepped?.());
@@ -304,9 +304,9 @@ class GraphView {
     const state = this.channel.get("state");
     this.picture.drawing.mark(seenMarks(state));
     write(this.shell.note, state?.note ?? "");
-    this.side.updateLegend();
     this.playback.update();
     this.showColours();
+    this.side.updateLegend();
   }
 
   private colour(): void {

@@ -52,6 +52,15 @@ it("explains the cells that are drawn, and no others", () => {
   ]);
 });
 
+it("explains the blocks of strips that are drawn, and no others", () => {
+  const none = { bars: false, unknown: false, again: false };
+  const met = (strips: typeof none) => told({ strips }).filter((entry) => entry.includes("block"));
+  expect(met(none)).toEqual([]);
+  expect(met({ ...none, bars: true })).toEqual([expect.stringContaining("a bar for each")]);
+  expect(met({ ...none, unknown: true })).toEqual([expect.stringContaining("not known")]);
+  expect(met({ ...none, again: true })).toEqual([expect.stringContaining("runs forward again")]);
+});
+
 it("names nodes of the drawn kinds only", () => {
   const nodes = ["operation", "leaf that requires grad", "output"];
   const met = (...kinds: NodeModel["kind"][]) =>

@@ -8,6 +8,7 @@ import { markPart } from "../paint/label_parts";
 import type { Widths } from "../paint/marks";
 import { FREED_MARK, GRADIENT_MARK } from "../paint/node_parts";
 import { makePart, type Part, part } from "../paint/parts";
+import { AGAIN } from "../scene/checkpoints";
 import { foldedIn } from "../scene/members";
 import type { Recording } from "../steps/recording";
 import type { GraphModel, NodeModel, StateModel } from "../wire";
@@ -32,6 +33,7 @@ interface LegendOptions {
   ran: boolean;
   unreached: boolean;
   freed: boolean;
+  strips?: Drawing["strips"];
   /** Whether there are strips over ranks, and nodes that some ranks lack. */
   ranks?: { strips: boolean; only: boolean };
   /** The pass that is stepped through; null for none. */
@@ -63,6 +65,7 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
         part("circle", { class: "gw-stub-mark", cx: 7, cy: 0, r: 3.5 }),
       ]),
     ...(folded ? foldedEntries(folded) : []),
+    ...(options.strips ? stripEntries(options.strips) : []),
     ...(kinds ? quietEntries(kinds, isStatic === true) : []),
     ...(recording ? stepEntries(recording) : []),
     !recording &&
@@ -133,7 +136,7 @@ function cellEntries(labels: readonly GradientLabel[]): Entry[] {
 
 /** A drawn graph, and what was seen of its backward. */
 interface Drawn {
-  drawing: Pick<Drawing, "scene" | "progress" | "gradients" | "widths">;
+  drawing: Pick<Drawing, "scene" | "progress" | "gradients" | "widths" | "strips">;
   graph: GraphModel;
   /** The number of its autograd nodes. */
   autograd: number;
@@ -160,6 +163,11 @@ export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
     copies: nodes.some(({ copies }) => copies > 1),
     pending: scenes[0] && pendingClass(scenes[0]),
     folded: foldedIn(scenes),
+    strips: {
+      bars: all.some(({ drawing }) => drawing.strips.bars),
+      unknown: all.some(({ drawing }) => drawing.strips.unknown),
+      again: all.some(({ drawing }) => drawing.strips.again),
+    },
     ran: all.some(ran),
     unreached: all.some((one) => ran(one) && (one.state?.reached ?? []).length < one.autograd),
     freed: all.some(({ state }) => (state?.freed ?? []).length > 0),
@@ -216,6 +224,25 @@ function foldedEntries(folded: NonNullable<LegendOptions["folded"]>): Entry[] {
           part("text", { y: 4.6 }, "1"),
         ]),
       ]),
+  ];
+}
+
+/** The blocks of strips: bars, without bars, and those that are recomputed. */
+function stripEntries({ bars, unknown, again }: Drawing["strips"]): Entry[] {
+  const block = (x: number, share: number) => {
+    const [top, height] = [7 - 14 * share, 14 * share];
+    return part("g", { class: share > 0 ? "gw-strip-bar" : "gw-strip-bar is-unknown" }, [
+      part("rect", { class: "gw-box", x, y: -7, width: 7, height: 14, rx: 2 }),
+      part("rect", { class: "gw-strip-fill is-c5", x, y: top, width: 7, height, rx: 2 }),
+      ...(share > 0 ? [part("path", { class: "gw-strip-end", d: `M${x},${top}h7` })] : []),
+    ]);
+  };
+  const blocks = (...shares: number[]) => shares.map((share, i) => block(9 * i - 12.5, share));
+  return [
+    bars &&
+      entry("a bar for each block: the larger its number, the higher", 28, blocks(0.4, 0.6, 0.9)),
+    unknown && entry("block whose gradient is not known (yet)", 28, blocks(0, 0, 0)),
+    again && entry("block that runs forward again in backward", 14, AGAIN),
   ];
 }
 

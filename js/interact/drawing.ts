@@ -398,6 +398,18 @@ export class Drawing {
     return this.marks.widths;
   }
 
+  /** Whether there are strips with bars, with blocks of unknown gradient, and with blocks that run forward again. */
+  get strips(): Record<"bars" | "unknown" | "again", boolean> {
+    const { scene, marks } = this;
+    const drawn = scene?.nodes.filter(({ bar }) => bar) ?? [];
+    const isKnown = ({ index }: SceneNode) => marks.tiles?.has(index) === true;
+    return {
+      bars: drawn.some(isKnown),
+      unknown: drawn.some((node) => !isKnown(node)),
+      again: drawn.some(({ bar }) => bar?.isAgain),
+    };
+  }
+
   get progress(): Progress | null {
     return this.marks.progress;
   }

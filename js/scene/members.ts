@@ -51,7 +51,7 @@ export function foldedIn(scenes: readonly Scene[]) {
   const isSeen = (kind: "count" | "folded") =>
     signs.some((sign) => sign.kind === kind && !sign.isShy);
   return {
-    boxes: scenes.some(({ nodes }) => nodes.some(({ group }) => group)),
+    boxes: scenes.some(({ nodes }) => nodes.some(({ group, bar }) => group && !bar)),
     merged: isSeen("count"),
     plumbing: isSeen("folded"),
     portals: scenes.some(({ edges }) => edges.some(({ portal }) => portal !== undefined)),
