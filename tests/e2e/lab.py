@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -133,9 +134,11 @@ def _is_the_hosts(text: str) -> bool:
 
 
 def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """A port below those that the system gives to others until the server has taken it."""
+    while True:
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", random.SystemRandom().randrange(10_000, 30_000)))
+            return int(sock.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -290,17 +293,31 @@ def eventually(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+# Longer than a picture waits for the second click of a double click before it moves.
+_REST_MS = 400
+
+
 def wait_until_at_rest(page: Page) -> None:
-    """Wait until no drawing moves any more: ten frames all alike."""
+    """Wait until every drawing is where, and as, it stays: nothing moves, scrolls or fades."""
     page.wait_for_function(
-        """async () => {
+        """async (rest) => {
+          const roots = [...document.querySelectorAll('.gradwalk')];
           const parts = '.gradwalk .gw-layer, .gradwalk .gw-svg .gw-node';
-          const places = () => [...document.querySelectorAll(parts)]
-            .map((part) => part.getAttribute('transform')).join();
+          const places = () => JSON.stringify([
+            roots.map((root) => root.getBoundingClientRect()),
+            Array.from(document.querySelectorAll(parts), (part) => part.getAttribute('transform')),
+          ]);
           const before = places();
-          for (let frame = 0; frame < 10; frame++) await new Promise(requestAnimationFrame);
-          return places() === before;
-        }"""
+          const until = performance.now() + rest;
+          for (let frame = 0; frame < 10 || performance.now() < until; frame++) {
+            await new Promise(requestAnimationFrame);
+            if (places() !== before) return false;
+          }
+          return roots.flatMap((root) => root.getAnimations({ subtree: true })).every(
+            (each) => each.playState !== 'running'
+              || each.effect.getComputedTiming().endTime === Infinity);
+        }""",
+        arg=_REST_MS,
     )
 
 
@@ -327,62 +344,51 @@ def run_command(page: Page, command: str, arguments: dict[str, Any] | None = Non
     )
 
 
-def wait_until_idle(page: Page) -> None:
-    """Wait until every cell has run."""
-    page.wait_for_function(
-        """() => {
-          const panel = window.jupyterapp.shell.currentWidget;
-          const cells = panel.content.model.cells;
-          const code = [...Array(cells.length).keys()].map((i) => cells.get(i))
-            .filter((cell) => cell.type === 'code' && cell.sharedModel.getSource().trim());
-          return panel.sessionContext.session?.kernel?.status === 'idle'
-            && code.every((cell) => cell.executionCount !== null
-               && cell.executionState !== 'running');
-        }""",
-        timeout=2 * PATIENCE_MS,
-    )
-
-
 def run_all(page: Page) -> None:
     """Run every cell and wait for the last."""
-    run_command(page, "notebook:run-all-cells")
-    wait_until_idle(page)
+    _run(page, "notebook:run-all-cells", 2 * PATIENCE_MS)
 
 
 def run_cell(page: Page, index: int) -> None:
     """Run one cell, as a click into it and Shift+Enter would, and wait for it."""
-    # A kernel that is about to tell of an error drops what was asked of it meanwhile.
-    page.wait_for_function(
-        "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status"
-        " === 'idle'"
-    )
-    before = _count(page, index)
+    wait_until_heard(page)
     page.evaluate(
         """(index) => {
           const notebook = window.jupyterapp.shell.currentWidget.content;
           notebook.activeCellIndex = index;
           notebook.deselectAll();
-          window.jupyterapp.commands.execute('notebook:run-cell');
         }""",
         index,
     )
+    _run(page, "notebook:run-cell", PATIENCE_MS)
+
+
+def wait_until_heard(page: Page) -> None:
+    """Wait until Python has handled what the widgets' users did.
+
+    A widget sends a position with the next frame. ipywidgets holds back the second of two changes
+    until the first is handled, and the kernel may handle them in another thread than a cell.
+    """
     page.wait_for_function(
-        """([index, before]) => {
-          const panel = window.jupyterapp.shell.currentWidget;
-          const { executionCount, executionState } = panel.content.model.cells.get(index);
-          return executionCount !== null && executionCount !== before
-            && executionState !== 'running'
-            && panel.sessionContext.session.kernel.status === 'idle';
-        }""",
-        arg=[index, before],
+        """async () => {
+          await new Promise(requestAnimationFrame);
+          const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session ?? {};
+          return kernel?.status === 'idle' && [...kernel._futures.values()]
+            .every(({ msg }) => !msg.header.msg_type.startsWith('comm_'));
+        }"""
     )
 
 
-def _count(page: Page, index: int) -> Any:
-    return page.evaluate(
-        "(i) => window.jupyterapp.shell.currentWidget.content.model.cells.get(i).executionCount",
-        index,
+def _run(page: Page, command: str, patience_ms: int) -> None:
+    """Run a command that runs cells; it ends when all that they wrote is here."""
+    ended = page.evaluate(
+        """([command, patience]) => Promise.race([
+          window.jupyterapp.commands.execute(command).then(() => true),
+          new Promise((done) => setTimeout(done, patience, false)),
+        ])""",
+        [command, patience_ms],
     )
+    assert ended, f"{command} did not end within {patience_ms // 1000} s"
 
 
 def output_text(page: Page, index: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bar import at_step, bar, drawn, press, prints, widget
-from lab import Lab, Watched, open_notebook, run_cell
+from lab import Lab, Watched, open_notebook, run_cell, wait_until_at_rest
 from playwright.sync_api import expect
 
 PROGRAM = """\
@@ -31,6 +31,7 @@ def test_a_double_click_opens_compiled_code_in_place(watched: Watched, lab: Lab)
     compiled = picture.locator(".gw-node").filter(has_text="compiled:")
     output = picture.locator(".gw-node").filter(has_text="SumBackward0")
     expect(compiled).to_be_visible()
+    wait_until_at_rest(page)
     before = drawn(page, ".gw-node").count()
     compiled.click()
     expect(picture.locator(".gw-panel")).to_contain_text("A double click, or expand()")
@@ -49,7 +50,8 @@ def test_a_double_click_opens_compiled_code_in_place(watched: Watched, lab: Lab)
     press(page, "To the end")
     expect(panel).to_contain_text("Known by running the backward program once more")
     prints(page, 3, "True aten.tanh_backward.default")
-    # The sign in the head of the box closes it again.
+    # The sign in the head of the box closes it again; the picture may have moved away from it.
+    picture.get_by_role("button", name=re.compile("^Fit")).first.click()
     picture.locator(".gw-frame-sign").first.click()
     expect(frame).to_have_count(0)
     expect(drawn(page, ".gw-node")).to_have_count(before)

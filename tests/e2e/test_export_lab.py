@@ -13,7 +13,7 @@ import resvg_py
 import torch
 from lab import WIDGET, Lab, Watched, open_notebook, run_all, set_theme
 from PIL import Image, ImageFilter
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from gradwalk import GraphWidget
 
@@ -124,6 +124,7 @@ def test_it_has_the_theme_that_is_on_and_all_that_is_out_of_view(
     for _ in range(6):
         page.get_by_role("button", name="Zoom in").click()
     set_theme(page, "JupyterLab Dark")
+    expect(page.locator(WIDGET)).to_have_attribute("data-theme", "dark")
     _, dark = saved(page, "SVG")
     assert rendered(light.decode()).getpixel((2, 2)) == (251, 251, 252)
     assert rendered(dark.decode()).getpixel((2, 2)) == (19, 21, 24)

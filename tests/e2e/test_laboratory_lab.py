@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bar import prints, widget
-from lab import Lab, Watched, eventually, open_notebook, output_text, run_cell
+from lab import Lab, Watched, eventually, open_notebook, output_text, run_cell, wait_until_at_rest
 from playwright.sync_api import Page, expect
 
 NEURON = """\
@@ -54,6 +54,7 @@ def place(page: Page) -> list[str | None]:
 
 def test_a_dragged_slider_is_followed_and_nothing_moves(watched: Watched, lab: Lab) -> None:
     page = begun(watched, lab, "slider", NEURON, SAME, 'print(box.controls["w"].value)')
+    wait_until_at_rest(page)
     before = place(page)
     handle = page.locator(".jupyter-widgets.widget-slider .noUi-handle").first
     box = handle.bounding_box()

@@ -6,8 +6,18 @@ import json
 import re
 
 import pytest
-from lab import WIDGET, Lab, Watched, open_notebook, open_view_tools, output_text, run_all, run_cell
-from playwright.sync_api import Page
+from lab import (
+    WIDGET,
+    Lab,
+    Watched,
+    open_notebook,
+    open_view_tools,
+    output_text,
+    run_all,
+    run_cell,
+    wait_until_at_rest,
+)
+from playwright.sync_api import Page, expect
 
 MODEL = """
 import json
@@ -82,7 +92,7 @@ def test_every_number_is_the_models_own(watched: Watched, lab: Lab, how: str) ->
     lab.write("modules.ipynb", MODEL, SHOW[how], "widget.backward()", TOLD)
     open_notebook(lab, page, "modules.ipynb")
     run_all(page)
-    page.wait_for_selector(f"{WIDGET} .gw-counts:not(:empty)")
+    expect(page.locator(f"{WIDGET} .gw-bar-text")).to_contain_text("backward done")
     page.locator(WIDGET).scroll_into_view_if_needed()
     run_cell(page, 3)
     told = json.loads(output_text(page, 3))
@@ -93,6 +103,7 @@ def test_every_number_is_the_models_own(watched: Watched, lab: Lab, how: str) ->
     for path in ("encoder", "encoder/layers", "encoder/layers/0", "mlp"):
         page.get_by_role("button", name="Fit the graph").click()  # what is out of view is not drawn
         page.wait_for_selector(box(path), state="attached")
+        wait_until_at_rest(page)
         for other in [str(each.get_attribute("data-group")) for each in page.locator(box()).all()]:
             if other not in seen:
                 select(page, other)

@@ -92,6 +92,7 @@ def test_it_zooms(page: Page) -> None:
 def test_axe_finds_nothing(page: Page) -> None:
     page.locator("[data-kind=leaf]").click()
     page.get_by_label("One step", exact=True).click()
+    wait_until_at_rest(page)  # a colour that fades in has less contrast
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")["violations"]
     assert [(v["id"], v["nodes"]) for v in found] == []
@@ -188,6 +189,7 @@ def test_a_still_picture_looks_as_the_widget_does(
     page.goto((tmp_path / "page.html").as_uri())
     expect(page.locator(".gw-node").first).to_be_visible()
     still.goto((tmp_path / "still.svg").as_uri())
+    wait_until_at_rest(page)
     there = page.evaluate(LOOKS, ".gw-nodes > g, .gw-edges > g, .gw-gradients > g")
     here = still.evaluate(LOOKS, "svg > g > g")
     context.close()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lab import wait_until_at_rest
 from planned_steps import Decoder, next_tokens, tokens
 from playwright.sync_api import Browser, Page, expect
 
@@ -45,6 +46,7 @@ def test_the_curve_begins_at_the_peak_and_leads_to_its_node(page: Page, planned:
     expect(words).to_contain_text("forward")
     chart.press("End")
     expect(words).to_contain_text("backward")
+    wait_until_at_rest(page)
     box = chart.bounding_box()
     page.mouse.move(box["x"] + 2, box["y"] + 10)
     expect(words).to_contain_text("forward")
@@ -59,6 +61,7 @@ def test_boxes_are_coloured_by_flops_and_by_memory(page: Page) -> None:
 
 
 def test_the_curve_is_accessible(page: Page) -> None:
+    wait_until_at_rest(page)
     page.evaluate(AXE.read_text())  # the page's own policy forbids other scripts
     found = page.evaluate("axe.run('.gw-plan')")
     assert found["violations"] == []

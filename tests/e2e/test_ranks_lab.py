@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from bar import drawn, prints, widget
-from lab import Lab, Watched, eventually, open_notebook, output_text, run_cell
+from lab import (
+    Lab,
+    Watched,
+    eventually,
+    open_notebook,
+    output_text,
+    run_cell,
+    wait_until_at_rest,
+)
 from playwright.sync_api import Page, expect
 
 # One process says that it is each rank in turn; the files are those that real ones would write.
@@ -65,9 +73,10 @@ def test_another_rank_is_picked_by_keyboard_and_shows_its_own_numbers(
     expect(choice).to_have_value("0")
     # A bar for each rank, on each node.
     nodes = drawn(page, ".gw-node[data-kind=leaf], .gw-node[data-kind=op]")
-    assert drawn(page, ".gw-rank-bar").count() == 3 * nodes.count()
+    expect(drawn(page, ".gw-rank-bar")).to_have_count(3 * nodes.count())
     nodes.filter(has_text="net.bias").click()
     expect(widget(page).locator(".gw-panel")).to_contain_text("3 ranks")
+    wait_until_at_rest(page)
     before = place(page)
 
     choice.focus()
@@ -80,6 +89,7 @@ def test_another_rank_is_picked_by_keyboard_and_shows_its_own_numbers(
     expect(widget(page).locator(".gw-bar-text")).to_contain_text("rank 2")
     expect(widget(page).locator(".gw-panel .gw-title")).to_have_text("net.bias")
     expect(widget(page).locator(".is-ranks [aria-current]")).to_contain_text("2")
+    wait_until_at_rest(page)
     assert place(page) == before
     prints(page, 2, "2")
 

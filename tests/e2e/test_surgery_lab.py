@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 from bar import prints, widget
-from lab import Lab, Watched, eventually, open_notebook, output_text, run_cell, set_theme
+from lab import (
+    Lab,
+    Watched,
+    eventually,
+    open_notebook,
+    output_text,
+    run_cell,
+    set_theme,
+    wait_until_at_rest,
+)
 from playwright.sync_api import Locator, Page, expect
 
 AXE = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
@@ -83,6 +92,7 @@ def axe_finds_nothing(page: Page) -> None:
         set_theme(page, theme)
         expect(widget(page)).to_have_attribute("data-theme", re.compile(theme.split()[1].lower()))
         widget(page).scroll_into_view_if_needed()  # JupyterLab hides what has scrolled away
+        wait_until_at_rest(page)
         found = page.evaluate("axe.run({ include: [['.gradwalk']] })")
         assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
         assert len(found["passes"]) > 10
@@ -90,6 +100,7 @@ def axe_finds_nothing(page: Page) -> None:
 
 def click_line(page: Page, place: int) -> None:
     """Click the middle of an edge, by its place among the graph's edges."""
+    wait_until_at_rest(page)
     line = widget(page).locator(".gw-canvas .gw-edge").nth(place).locator(".gw-line").first
     x, y = line.evaluate(
         """(path) => {
@@ -248,6 +259,7 @@ def test_each_number_of_a_tensor_is_set_with_mouse_and_keys(
     grids = drawing.locator(".gw-number-input-grid")
     expect(grids).to_have_count(2)
     drawing.scroll_into_view_if_needed()
+    wait_until_at_rest(page)
     # A grid is within the box of its leaf, and so over nothing else.
     for grid in grids.all():
         name = grid.get_attribute("aria-label")
