@@ -43,6 +43,15 @@ it("turns back when it is sent elsewhere on its way", async () => {
   await eventually(() => expect(camera.view).toEqual({ k: 1, x: 0, y: -10 }));
 });
 
+it("zooms twice when it is asked again on its way", async () => {
+  const camera = standing();
+  camera.zoomBy(1.5, [100, 50]);
+  camera.zoomBy(1.5, [100, 50]);
+  const end = { k: 2.25, x: 100 - 225, y: 50 - 112.5 };
+  expect(camera.aim).toEqual(end);
+  await eventually(() => expect(camera.view).toEqual(end));
+});
+
 it("zooms in where a finger taps twice, as where a mouse clicks twice", async () => {
   for (const kind of ["dblclick", "taps"]) {
     const svg = svgElement("svg", {}) as SVGSVGElement;

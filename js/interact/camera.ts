@@ -112,9 +112,10 @@ export class Camera {
     [cx, cy]: [number, number] = [this.stage.width / 2, this.stage.height / 2],
   ): void {
     const [least, largest] = this.behaviour.scaleExtent();
-    const k = Math.max(least, Math.min(largest, this.view.k * factor));
-    const ratio = k / this.view.k;
-    this.go({ k, x: cx - (cx - this.view.x) * ratio, y: cy - (cy - this.view.y) * ratio });
+    const { aim } = this; // two quick presses zoom twice
+    const k = Math.max(least, Math.min(largest, aim.k * factor));
+    const ratio = k / aim.k;
+    this.go({ k, x: cx - (cx - aim.x) * ratio, y: cy - (cy - aim.y) * ratio });
   }
 
   destroy(): void {

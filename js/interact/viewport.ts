@@ -188,7 +188,7 @@ export class Viewport {
 
   /** Zoom about a node if it is in sight, else about the middle. */
   zoomBy(factor: number, id: number | null = null): void {
-    const { scene, sight, view } = this;
+    const { scene, sight, aim: view } = this;
     const index = id === null ? null : nearestCopy(scene, id, view, sight);
     const node = scene?.nodes[index ?? -1];
     const at = node && { left: node.x, top: node.y, right: node.x, bottom: node.y };
