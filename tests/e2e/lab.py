@@ -44,7 +44,7 @@ QUIET: Settings = {
     }
 }
 
-# What a kernel that other tests have used is made to forget. The history of inputs stays, so that
+# Code that makes a used kernel forget. The history of inputs stays, so that
 # no cell's number comes twice.
 FORGET = """\
 __import__("ipywidgets").Widget.close_all()
@@ -62,7 +62,7 @@ class Lab:
     Attributes:
         url: Where it listens, on this machine only.
         folder: The notebooks it serves.
-        token: What a request must carry.
+        token: The password of each request.
     """
 
     url: str
@@ -147,7 +147,7 @@ def running_lab(folder: Path, settings: Settings | None = None) -> Iterator[Lab]
 
     Args:
         folder: The notebooks to serve.
-        settings: What a person would set in menus, by the plugins whose settings they are.
+        settings: The choices of a person in menus, by the plugin they belong to.
     """
     private = folder.parent / f"{folder.name}-jupyter"
     for name in ("config", "data", "runtime", "ipython", "workspaces", "settings"):
@@ -392,7 +392,7 @@ def _run(page: Page, command: str, patience_ms: int) -> None:
 
 
 def output_text(page: Page, index: int) -> str:
-    """What a cell printed, gave or failed with, as text; it need not be on the page yet."""
+    """The output or error of a cell, as text; it need not be on the page yet."""
     text = page.evaluate(
         """(index) => {
           const { outputs } = window.jupyterapp.shell.currentWidget.content.model.cells.get(index);

@@ -56,7 +56,7 @@ def says(page: Page, leaf: str, cells: slice, words: list[str]) -> None:
 
 
 def row(page: Page, leaf: str) -> list[str]:
-    """What the table says of a leaf, without its name."""
+    """The table's words for a leaf, without its name."""
     found = page.locator(".gw-leaves tbody tr").filter(
         has=page.get_by_role("button", name=f"Select {leaf}", exact=True)
     )

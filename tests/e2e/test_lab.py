@@ -1,4 +1,4 @@
-"""What a person sees and does in JupyterLab, in a real browser."""
+"""Reading and using a graph in JupyterLab, in a real browser."""
 
 from __future__ import annotations
 

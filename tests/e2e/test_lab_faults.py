@@ -35,7 +35,7 @@ behave = fail"""
 
 
 def interrupt(page: Page, began: Path) -> None:
-    """Press Lab's square button once a file tells of a start; wait until the kernel is free."""
+    """Press Lab's square button once a file shows that it runs; wait until the kernel is free."""
     status = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
     eventually(began.exists)
     run_command(page, "kernelmenu:interrupt")

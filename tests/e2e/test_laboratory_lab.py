@@ -41,7 +41,7 @@ def begun(watched: Watched, lab: Lab, name: str, *cells: str) -> Page:
 
 
 def value_of(page: Page, name: str) -> float:
-    """The number that stands in the card of a leaf."""
+    """The number in the card of a leaf."""
     card = widget(page).locator(".gw-node", has=page.get_by_text(name, exact=True)).first
     texts = [text.replace("\u2212", "-") for text in card.locator("text").all_text_contents()]
     return next(float(text) for text in texts if re.fullmatch(r"-?[\d.]+", text))

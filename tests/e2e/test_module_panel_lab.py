@@ -71,7 +71,7 @@ print(json.dumps({"numbers": numbers(), "memory": widget._memory,
 
 
 def facts(page: Page) -> dict[str, str]:
-    """What the panel's list says, by its words."""
+    """The entries of the panel's list, by their words."""
     rows = page.locator(f"{WIDGET} .gw-panel .gw-facts > div")
     return {
         str(row.locator("dt").text_content()): str(row.locator("dd").text_content())
