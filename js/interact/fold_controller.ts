@@ -80,6 +80,8 @@ export class FoldController {
   private wanted: Shown | null = null;
   private drawn: Shown | null = null;
   private work: Work | null = null;
+  /** Per node of the requested graph, its id in the drawn one; null if no update is pending. */
+  private was: Was | null = null;
   /** The node to move to in the next picture. */
   private goal: { node: number; centre: boolean } | null = null;
   private cache: ContentCache = new Map();
@@ -131,6 +133,7 @@ export class FoldController {
       this.cache = new Map();
       this.goal = null;
       this.drawn = null;
+      this.was = null;
     }
     const start = () => {
       const grouped = isSame ? wanted.grouped : groupedGraph(graph);
@@ -158,24 +161,29 @@ export class FoldController {
   /** Draw the updated graph as folded. `was` is null if only numbers changed: then nothing is laid out. */
   follow(graph: GraphModel, origin: GraphModel, source: GraphSource, was: Was | null): void {
     const { wanted, drawn, drawing } = this;
-    if (!wanted || !drawing.scene || this.work || wanted !== drawn) {
+    const before = drawing.scene;
+    if (!wanted || !drawn || !before || wanted.direction !== drawn.direction) {
       this.forget();
       this.show(graph, wanted?.direction ?? "left", origin, source, wanted?.room);
       return;
     }
     if (was === null) {
       const grouped = { ...wanted.grouped, graph };
-      this.wanted = this.drawn = { ...wanted, grouped, origin, source };
-      drawing.renew(graph, renewed(drawing.scene, graph, this.measure));
+      const isDrawn = drawn.grouped === wanted.grouped;
+      this.wanted = { ...wanted, grouped, origin, source };
+      if (wanted === drawn) this.drawn = this.wanted;
+      else if (isDrawn) this.drawn = { ...drawn, grouped, origin, source };
+      if (isDrawn) drawing.renew(graph, renewed(before, graph, this.measure));
       return;
     }
     this.cache = new Map();
     const grouped = groupedGraph(graph);
     const held = renumbered(wanted.folding, was);
     const folding = openInside(grouped, wanted.grouped.tree, held);
-    const next = { ...wanted, grouped, origin, source, folding };
-    const before = drawing.scene;
-    this.draw(next, { hold: (after) => holdMost(before, after, was), was });
+    const pending = this.was;
+    const since = pending ? was.map((id) => (id === null ? null : pending[id])) : was;
+    const hold: HoldIn = (after) => holdMost(before, after, since);
+    this.draw({ ...wanted, grouped, origin, source, folding }, { hold, was: since });
   }
 
   /** Whether anything can fold: modules, or much plumbing. */
@@ -299,6 +307,7 @@ export class FoldController {
     window.clearTimeout(this.timer);
     this.maker.cancel();
     this.goal = null;
+    this.was = null;
     this.wanted = this.drawn ?? this.wanted;
     this.idle();
     this.events.gaveUp(this.drawn);
@@ -324,6 +333,7 @@ export class FoldController {
     const { grouped, folding, direction, room } = next;
     window.clearTimeout(this.timer);
     this.wanted = next;
+    this.was = change.was ?? this.was;
     const nodes = visibleCount(grouped, folding);
     if (nodes <= MOST_AT_ONCE && grouped.graph.nodes.length <= LARGE_GRAPH) {
       this.maker.forget();
@@ -333,14 +343,21 @@ export class FoldController {
     this.working({ nodes, doing: "layout", blocks: false });
     this.events.changed();
     const order = { folding, direction, room };
-    const { was: _, ...large } = change;
     this.maker.make(next.source, order, {
       doing: (doing) => this.working({ nodes, doing, blocks: false }),
-      made: (scene) => this.place(this.wanted ?? next, scene, large),
+      made: (scene) => {
+        const now = this.wanted ?? next;
+        const { graph } = now.grouped;
+        const isSame = graph === grouped.graph;
+        this.place(now, isSame ? scene : renewed(scene, graph, this.measure), change);
+      },
       failed: (error) => this.fail(error),
       unavailable: () => {
         this.working({ nodes, doing: "layout", blocks: true });
-        this.timer = window.setTimeout(() => this.drawHere(next, large), PAINTED_MS);
+        this.timer = window.setTimeout(
+          () => this.drawHere(this.wanted ?? next, change),
+          PAINTED_MS,
+        );
       },
     });
   }
@@ -356,8 +373,8 @@ export class FoldController {
     }
   }
 
-  private place(next: Shown, scene: Scene, { hold = () => null, done, was }: Change): void {
-    const { drawing, drawn, goal } = this;
+  private place(next: Shown, scene: Scene, { hold = () => null, done }: Change): void {
+    const { drawing, drawn, goal, was } = this;
     const isOther = drawn?.grouped !== next.grouped || drawn.direction !== next.direction;
     const isFirst = isOther && !was;
     // Before drawing: a later resize would draw it twice.
@@ -367,6 +384,7 @@ export class FoldController {
     else drawing.replace(scene, hold(scene));
     this.wanted = next;
     this.drawn = next;
+    this.was = null;
     this.goal = null;
     this.idle();
     this.events.changed();
@@ -376,6 +394,7 @@ export class FoldController {
 
   private fail(error: unknown): void {
     this.wanted = this.drawn ?? this.wanted;
+    this.was = null;
     this.goal = null;
     this.idle();
     this.events.failed(error);
