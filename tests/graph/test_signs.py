@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 import torch
 from programs import PROGRAMS
+from torch import nn
 from torch.nn import functional as F
 
 from gradwalk import GraphWidget, watch
@@ -132,7 +133,7 @@ def _tensors(outputs) -> list[torch.Tensor]:
 
 
 def _said(sign: str, given: float) -> float:
-    """What a sign makes of a number, read the way a person reads it."""
+    """Apply a sign to a number, as a person reads it."""
     powers = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
     exponent = re.fullmatch(r"\( \)([⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", sign)
     if exponent:
@@ -209,6 +210,31 @@ def test_what_was_changed_since_is_not_said(x):
     y = x * factor
     factor += 1
     assert signs(y)[0] == "×"
+
+
+@pytest.mark.parametrize(
+    ("op", "sign"),
+    {
+        "SelectBackwardBackward0": "[ ] ∂",
+        "TanhBackwardBackward0": "tanh ∂",
+        "SoftmaxBackwardDataBackward0": "softmax ∂",
+        "aten._softmax_backward_data.default": "softmax ∂",
+        "aten.mm.default": "@",
+        "SumBackwardAutogradNestedTensor0": "Σ",
+        "CudnnConvolutionBackward0": "conv",
+        "ThnnFusedLstmCellBackward0": "lstm cell",
+        "NativeBatchNormLegitBackward1": "batch norm",
+        "aten._unsafe_view.default": "view",
+        "ToMkldnnBackward0": "to mkldnn",
+    }.items(),
+)
+def test_a_sign_names_neither_a_backend_nor_torchs_words_for_a_derivative(op, sign):
+    assert symbol_of(op) == sign
+
+
+def test_a_fused_recurrent_layer_is_called_by_its_kind():
+    layer = nn.LSTM(2, 3)
+    assert "lstm" in signs(layer(torch.ones(4, 1, 2))[0].sum())
 
 
 def test_names_without_words_stay():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
 import weakref
@@ -13,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from programs import PROGRAMS, outputs_of
 from torch import nn
+from torch.nn import functional as F
 
 from gradwalk import GraphWidget, capture, watch
 from gradwalk.graph.capture import capture_nodes
@@ -193,6 +195,19 @@ def test_several_cuts_of_one_operand_are_one_node_with_a_line_to_each_source():
     graph = capture(h, names={"a": a, "b": b, "w": w})
     targets = {graph.nodes[node]["name"] for node in graph.successors(only(graph, "cut"))}
     assert targets == {"a", "b"}
+
+
+def test_a_constant_without_a_name_is_called_by_the_argument_that_it_is_taken_as():
+    def labels(output: torch.Tensor) -> set[str]:
+        with contextlib.closing(GraphWidget(output, names={})) as widget:
+            return {each["label"] for each in widget.model["nodes"] if each["kind"] == "constant"}
+
+    x, c = torch.ones(2, requires_grad=True), torch.ones(2)
+    entropy = F.binary_cross_entropy_with_logits
+    for block in (contextlib.nullcontext, watch):
+        with block():
+            losses = entropy(x, c), entropy(x, c) + (x * c).sum(), (x * torch.ones(20, 2)).sum()
+        assert [labels(loss) for loss in losses] == [{"target"}, {"[1, 1]"}, {"constant"}]
 
 
 def test_one_tensor_is_one_node_however_often_it_is_used():

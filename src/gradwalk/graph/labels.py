@@ -20,9 +20,9 @@ def described(graph: nx.MultiDiGraph, node: int) -> str:
 
 
 def label(data: dict[str, Any]) -> str:
-    """Return a node's text: its name if it has one, else its op, or a constant's value."""
+    """Return a node's text: its name if it has one, else its op, or a constant's role or value."""
     if data["kind"] == "constant":
-        return str(data["name"] or data.get("value") or data["op"])
+        return str(data["name"] or data.get("role") or data.get("value") or data["op"])
     if data["kind"] == "outside":
         return str(data["name"] or _nameless(data))
     return str(data["name"] or data["op"])

@@ -32,6 +32,7 @@ _SIGNS = {
     "sum": "Σ",
     "prod": "Π",
     "mm": "@",
+    "matmul": "@",
     "bmm": "@",
     "mv": "@",
     "dot": "@",
@@ -45,19 +46,21 @@ _SIGNS = {
     "index": "[ ]",
     "cat": "cat",
     "tocopy": "cast",
-    "unsafeview": "view",
+    "tomkldnn": "to mkldnn",
     "reshapealias": "reshape",
     "constantpadnd": "pad",
     "addcmul": "+ ×",
     "addcdiv": "+ ÷",
-    "nativelayernorm": "layer norm",
-    "nativebatchnorm": "batch norm",
-    "cudnnbatchnorm": "batch norm",
-    "nativegroupnorm": "group norm",
-    "nativedropout": "dropout",
+    "copyslices": "[ ] =",
+    "indexput": "[ ] =",
+    "getitem": "[ ]",
+    "im2col": "unfold",
+    "col2im": "fold",
+    "batchnormwithupdate": "batch norm",
+    "batchnormnoupdate": "batch norm",
     "mseloss": "mse",
-    "nllloss": "nll",
-    "nllloss2d": "nll",
+    "nllloss": "−log likelihood",
+    "nllloss2d": "−log likelihood",
     "l1loss": "l1",
     "convolution": "conv",
     "maxpool2dwithindices": "max pool",
@@ -85,12 +88,10 @@ _LONG = {
     "scaleddotproductfusedattentionoverrideable": "attention",
     "upsamplenearest2d": "upsample",
     "upsamplebilinear2d": "upsample",
-    "nativelayernormbackward": "layer norm ∂",
     "transformerencoderlayerfwd": "encoder",
     "embeddingbag": "embed bag",
     "linalgvectornorm": "norm",
-    "linalgsolveex": "solve",
-    "linalginvex": "inverse",
+    "inv": "inverse",
     "logsumexp": "log Σ exp",
     "totorchtensor": "to local",
     "fromtorchtensor": "from local",
@@ -99,13 +100,18 @@ _LONG = {
 }
 """Symbols of operations whose names are too long for a node."""
 
+_RNNS = {0: "rnn", 1: "rnn", 2: "lstm", 3: "gru"}  # by torch's number of the mode
 _FACTORS = ("alpha", "beta", "value")  # torch's names for the factors of an operation
 
 _OPERATORS = {"+", "−", "×", "÷", "( ) −"}
 """Symbols of two operands, one of which the symbol may contain."""
 
-_BACKWARD = re.compile(r"Backward\d*$")
-_OF_BACKWARD = re.compile(r"_backward(_data)?(?=\.)")
+_BACKWARD = re.compile(r"Backward(Autograd\w+?)?\d*$")
+# Which code of torch runs says nothing about what it computes.
+_OF_BACKENDS = frozenset(
+    {"cudnn", "miopen", "mkldnn", "nnpack", "mps", "thnn", "native", "fused", "slow", "unsafe"}
+    | {"special", "linalg", "ex", "impl", "interface", "kernel", "legit", "overrideable"}
+)
 # Digits belong to the word before them: "log 2" would be another function than log2.
 _WORDS = re.compile(
     r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)(?:\d+(?:[A-Z](?![a-z])|[a-z]*))?|\d+"
@@ -115,27 +121,43 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 @functools.cache
 def symbol_of(op: str) -> str:
-    """Return the symbol of an operation, or a word or two, by the name of its class."""
+    """Return the symbol of an operation, or a word or two, by the name of its class.
+
+    Example:
+        >>> symbol_of("MulBackward0"), symbol_of("CudnnConvolutionBackward0")
+        ('×', 'conv')
+        >>> symbol_of("GeluBackwardBackward0"), symbol_of("aten.gelu_backward.default")
+        ('gelu ∂', 'gelu ∂')
+    """
     if op.startswith("aten."):
         words = op.split(".")[1].strip("_").split("_")
     else:
         words = [word.lower() for word in _WORDS.findall(_BACKWARD.sub("", op))]
+    if words[-1:] == ["data"]:  # softmax_backward_data
+        del words[-1]
+    plain = [word for word in words if word not in _OF_BACKENDS] or words
+    if plain[1:] and plain[-1] == "backward":
+        return f"{_sign_of_words(plain[:-1])} ∂"
+    return _known_sign(words) or _sign_of_words(plain) or op
+
+
+def _sign_of_words(words: list[str]) -> str:
+    return _known_sign(words) or " ".join(words)
+
+
+def _known_sign(words: list[str]) -> str | None:
     joined = "".join(words)
-    return _SIGNS.get(joined) or _LONG.get(joined) or " ".join(words) or op
+    return _SIGNS.get(joined) or _LONG.get(joined)
 
 
 def symbol_of_call(op: str, *, recomputed: bool = False) -> str:
     """Return the symbol of a call inside compiled code, of backward or a recomputed forward.
 
     Example:
-        >>> symbol_of_call("aten.gelu_backward.default"), symbol_of_call("aten.mm.default")
-        ('gelu ∂', '@')
         >>> symbol_of_call("aten.t.default", recomputed=True)
         '↻ ( )ᵀ'
     """
-    forward = _OF_BACKWARD.sub("", op)
-    sign = symbol_of(op) if forward == op else f"{symbol_of(forward)} ∂"
-    return f"↻ {sign}" if recomputed else sign
+    return f"↻ {symbol_of(op)}" if recomputed else symbol_of(op)
 
 
 def node_symbols(
@@ -179,11 +201,9 @@ def _sign_at(
     if data["kind"] != "op" or data["op"] == COMPILED or _is_custom(grad_fn):
         return _sign_of_code(data, grad_fn), None
     sign = symbol_of(data["op"])
-    if sign == "conv":
-        kernel = _kernel(graph, node)
-        return (f"{sign}{kernel}{_step(grad_fn)}" if kernel else sign), None
-    if sign in ("max pool", "avg pool"):
-        return f"{sign}{_window(grad_fn)}", None
+    layer = _sign_of_layer(sign, graph, node, grad_fn)
+    if layer is not None:
+        return layer, None
     if graph.graph.get("static", False):
         return sign, None
     if sign == "( )ⁿ":
@@ -199,6 +219,20 @@ def _sign_at(
     if sign == "( ) −":  # the second operand is the one with a gradient
         return f"{number} −", constant
     return (f"{number} {sign}" if is_first else f"{sign} {number}"), constant
+
+
+def _sign_of_layer(
+    sign: str, graph: nx.MultiDiGraph, node: int, grad_fn: Node | None
+) -> str | None:
+    """Return the symbol of a layer with its sizes or kind; None for other operations."""
+    if sign == "conv":
+        kernel = _kernel(graph, node)
+        return f"{sign}{kernel}{_step(grad_fn)}" if kernel else sign
+    if sign in ("max pool", "avg pool"):
+        return f"{sign}{_window(grad_fn)}"
+    if sign in ("rnn", "rnn layer"):
+        return _RNNS.get(plain_value(grad_fn, "mode"), sign)
+    return None
 
 
 def _is_custom(grad_fn: Node | None) -> bool:

@@ -113,11 +113,11 @@ def capture(
         module, "encoder/layers/0/linear1"; "" for the outermost), ``call`` (the forward function)
         and ``inplace``, and edges a ``kind``. After the autograd nodes come others: of kind
         "constant", an operand that needs no grad (with ``value``, its numbers as text if it is
-        small); "cut", one that lost its gradient on the way (``how``: "detach", "no_grad", ...);
-        and "outside", the tensor of another graph that a cut began at (``made_by``: what made it,
-        "max(x)" or "×"; None if unknown). Edges of kind "constant"
-        lead to the first two, and edges of kind "cut" from a cut to its source; all others are of
-        kind "gradient". The new ones may have an ``arg_nr`` of None.
+        small, and ``role``, the argument that it is taken as); "cut", one that lost its gradient
+        on the way (``how``: "detach", "no_grad", ...); and "outside", the tensor of another graph
+        that a cut began at (``made_by``: what made it, "max(x)" or "×"; None if unknown). Edges of
+        kind "constant" lead to the first two, and edges of kind "cut" from a cut to its source; all
+        others are of kind "gradient". The new ones may have an ``arg_nr`` of None.
 
         With ``opened``, nodes of kind "call" follow: the calls of the backward programs, or the
         operations that ran, each with ``inside`` (its node's id), ``op`` ("aten.mm.default"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
@@ -145,6 +146,9 @@ class _Builder:
             "kind": "constant",
         }
         self.edges.append((operand.node, node, edge))
+        data = self.added[node - self.first]
+        role = _role(constant.argument, self._captured.attributes[operand.node]["op"])
+        data["role"] = role if data.get("role", role) == role else None
 
     def _operand(self, operand: ConstantOperand) -> int:
         constant = operand.constant
@@ -259,6 +263,19 @@ class _Builder:
         self.added.append(data)
         self.extras.append(extra)
         return self.first + len(self.added) - 1
+
+
+_MEANS_NOTHING = re.compile(r"self|other|tensors?\d?|(mat|vec|batch)\d?")
+
+
+_WORD = re.compile(r"[a-z]{2}")  # operands of signs have no roles
+
+
+def _role(argument: str | None, op: str) -> str | None:
+    """Return the argument that an operation takes a constant as; None if the word says little."""
+    name = (argument or "").partition("[")[0].strip("_")
+    is_said = name.isidentifier() and not _MEANS_NOTHING.fullmatch(name)
+    return name if is_said and _WORD.search(symbol_of(op)) else None
 
 
 def _value_before(cut: Cut, constant: Constant) -> Any:
