@@ -97,20 +97,27 @@ it("leaves one finger to the page until the graph has been tapped", () => {
   expect(drag()).toBe(-2960);
 });
 
-it("zooms by a fifth with each notch of a wheel, with Ctrl and without", () => {
+it("zooms about the pointer by a fifth with each notch of a wheel; without Ctrl only on a full screen", () => {
   const svg = svgElement("svg", {}) as SVGSVGElement;
   document.body.append(svg);
   const camera = standing(svg);
-  camera.resize({ width: 500, height: 4000 }, { width: 500, height: 400 });
-  const turn = (deltaY: number, ctrlKey: boolean) => {
-    const before = camera.view.k;
-    svg.dispatchEvent(new WheelEvent("wheel", { deltaY, ctrlKey, clientX: 250, clientY: 200 }));
-    return camera.view.k / before;
+  const canvas = document.activeElement as HTMLElement;
+  const turn = (deltaY: number, keys: WheelEventInit = {}) => {
+    const { k, x, y } = camera.view;
+    const at = { clientX: 250, clientY: 200, cancelable: true };
+    const event = new WheelEvent("wheel", { deltaY, ...at, ...keys });
+    svg.dispatchEvent(event);
+    const now = camera.view;
+    expect(now.k * ((250 - x) / k) + now.x).toBeCloseTo(250);
+    expect(now.k * ((200 - y) / k) + now.y).toBeCloseTo(200);
+    expect(event.defaultPrevented).toBe(now.k !== k); // what does not zoom scrolls the page
+    return now.k / k;
   };
-  expect(turn(-100, true)).toBeCloseTo(1.2);
-  expect(turn(-400, true)).toBeCloseTo(1.2);
-  expect(turn(100, true)).toBeCloseTo(1 / 1.2);
-  const plain = turn(-120, false);
-  expect(plain).toBeGreaterThan(1.1);
-  expect(plain).toBeLessThanOrEqual(1.2001);
+  for (const keys of [{ ctrlKey: true }, { metaKey: true }]) {
+    expect(turn(-400, keys)).toBeCloseTo(1.2);
+    expect(turn(400, keys)).toBeCloseTo(1 / 1.2);
+  }
+  expect(turn(-120)).toBe(1);
+  canvas.classList.add("is-full");
+  expect(turn(-120)).toBeCloseTo(2 ** 0.24);
 });

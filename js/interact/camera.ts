@@ -48,8 +48,8 @@ export class Camera {
       .constrain((transform) => asTransform(keepInView(transform, this.scene, this.stage)))
       .filter((event: MouseEvent | WheelEvent | TouchEvent) => {
         if (event.type === "wheel") {
-          // Readers scroll pages more often than they zoom drawings.
-          const mine = event.ctrlKey || event.metaKey || focusIn(canvas) === canvas;
+          // Readers scroll pages more often than they zoom drawings. A full screen has no page to scroll.
+          const mine = event.ctrlKey || event.metaKey || canvas.closest(".is-full") !== null;
           if (!mine) this.events.wheelIgnored();
           return mine;
         }

@@ -52,7 +52,7 @@ export class WheelHint {
   readonly element = element(
     "div",
     { class: "gw-wheel-hint", "aria-hidden": "true" },
-    `${isMac() ? "⌘" : "Ctrl"} + scroll to zoom, or click the graph first`,
+    `${isMac() ? "⌘" : "Ctrl"} + scroll to zoom`,
   );
   private timer = 0;
 
