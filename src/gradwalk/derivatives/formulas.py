@@ -2,7 +2,8 @@
 
 A derivative without a row in the tables is translated from torch's own C++, if Python can call
 every function in it and the node keeps a value for every name: pooling, padding, upsampling, the
-special functions, in-place twins, kernels of other devices. Else gradwalk only shows the C++.
+special functions, in-place twins, kernels of other devices. Else gradwalk only shows the C++, as of
+decompositions of matrices.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def translated(op: str, argument: str, case: Case) -> str | None:
     """
     found = signature(op)
     text = found.formulas.get(argument) if found else None
-    if found is None or not text:
+    if found is None or not text or op == "ConvolutionBackwardBackward0":  # not for every gradient
         return None
     text = _branch(text, case)
     if _ZEROS.fullmatch(text):
