@@ -82,6 +82,8 @@ SHAPES: Table = {
     "UnbindBackward0": {"self": "torch.stack(grads, dim)"},
     "RepeatBackward0": {"self": _unrepeated},
     "RollBackward0": {"self": _rolled_back},
+    "ViewAsRealBackward0": {"self": "torch.view_as_complex(grad.contiguous())"},
+    "ViewAsComplexBackward0": {"self": "torch.view_as_real(grad.resolve_conj())"},
     "ChannelShuffleBackward0": {"self": "torch.channel_shuffle(grad, grad.shape[1] // groups)"},
     "ConstantPadNdBackward0": {
         "self": lambda case: (
