@@ -60,14 +60,13 @@ export function paneScenes(
   options: PaneOptions = {},
 ): PaneScene[] {
   const grouped = groupedGraph(united.slots);
-  const at = (levels: number) => {
-    const plan = foldedTo(grouped, united, levels, options);
-    return scenesOf(united, plan, direction, measure, room, options);
-  };
+  const scenesOf = (plan: Plan) =>
+    planScenes(united, plan, { ...options, direction, measure, room });
+  const at = (levels: number) => scenesOf(foldedTo(grouped, united, levels, options));
   const most = deepest(grouped.tree);
   const whole = areCards(united) ? boardPlan(united.slots, planOf(grouped)) : planOf(grouped);
   const isSmall = united.slots.nodes.length <= MOST_CARDS;
-  let best = isSmall ? scenesOf(united, whole, direction, measure, room, options) : at(most);
+  let best = isSmall ? scenesOf(whole) : at(most);
   if (!room || (best[0]?.scene.nodes.length ?? 0) > MOST_TRIED) return best;
   // Fewer levels until the names are legible.
   const scale = ([first]: PaneScene[]) => (first ? fitView(first.scene, room).k : 0);
@@ -78,13 +77,17 @@ export function paneScenes(
   return best;
 }
 
-function scenesOf(
+interface PlanOptions extends PaneOptions {
+  direction: Direction;
+  measure: Measure;
+  room: Size | undefined;
+}
+
+/** The parts of a plan of all graphs. */
+function planScenes(
   united: United,
   together: Plan,
-  direction: Direction,
-  measure: Measure,
-  room: Size | undefined,
-  { signs = new Map() }: PaneOptions,
+  { direction, measure, room, signs = new Map() }: PlanOptions,
 ): PaneScene[] {
   const { slots, panes } = united;
   const isBoard = panes.every(({ graph }) => !graph.static);

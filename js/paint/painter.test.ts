@@ -28,7 +28,8 @@ it("has numbers near only, and bars as high at every scale", () => {
   const layer = svgElement("g", "");
   const painter = new SvgPainter(layer);
   const heightsAt = (scale: number) => {
-    painter.draw(scene, scene.nodes, scene.edges, marks, [], scale);
+    const { nodes, edges } = scene;
+    painter.draw({ scene, nodes, edges, marks, gradients: [], scale });
     const fills = [...layer.querySelectorAll(".gw-strip-fill")];
     return fills.map((fill) => Number(fill.getAttribute("height")));
   };

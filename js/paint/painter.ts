@@ -15,6 +15,15 @@ import { changeParts, makePart, type Part } from "./parts";
 
 type Group = Selection<SVGGElement, unknown, null, undefined>;
 
+interface DrawnScene {
+  scene: Scene;
+  nodes: readonly SceneNode[];
+  edges: readonly SceneEdge[];
+  marks: Marks;
+  gradients: readonly GradientLabel[];
+  scale: number;
+}
+
 /** Draw given nodes and edges of a scene as SVG. */
 export class SvgPainter {
   private readonly edges: Group;
@@ -33,14 +42,7 @@ export class SvgPainter {
     this.gradients = root.append("g").attr("class", "gw-gradients");
   }
 
-  draw(
-    scene: Scene,
-    nodes: readonly SceneNode[],
-    edges: readonly SceneEdge[],
-    marks: Marks,
-    gradients: readonly GradientLabel[],
-    scale: number,
-  ): void {
+  draw({ scene, nodes, edges, marks, gradients, scale }: DrawnScene): void {
     const isMap = scale < mapScale(scene);
     const near = neighbours(scene, marks);
     const heading = flow(scene.direction);

@@ -184,7 +184,7 @@ export class Painting {
         }
       : highlighted(scene, marks);
     const gradients = view.k < mapScale(scene) ? [] : this.gradients.at(scene, marks);
-    this.elements.draw(scene, nodes, edges, marks, gradients, view.k);
+    this.elements.draw({ scene, nodes, edges, marks, gradients, scale: view.k });
     if (isNear) this.frames.draw(scene, around, view.k, marks.module);
     else this.frames.clear();
     this.beacons.show(scene, marks);
