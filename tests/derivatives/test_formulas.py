@@ -32,7 +32,7 @@ def random_grads(node):
 
 
 def torchs(node, grads):
-    """What the engine itself passes to each next function of a node."""
+    """The gradients that the engine itself passes to each next function of a node."""
     edges = list(dict.fromkeys(edge for edge in node.next_functions if edge[0] is not None))
     outputs = [GradientEdge(node, nr) for nr in range(len(grads))]
     found = torch.autograd.grad(

@@ -42,7 +42,7 @@ def real_grads(outputs, nodes):
 
 
 def torchs(node, grads):
-    """What a node passes to each next function, brought to its shape and dtype as the engine does.
+    """The gradients that a node passes to each next function, brought to its shape and dtype as the engine does.
 
     The engine itself would add what comes along other paths.
     """
@@ -68,7 +68,7 @@ def fitted(grad, like):
 
 
 class Tally:
-    """What is known of the nodes of one class."""
+    """The results for the nodes of one class."""
 
     def __init__(self):
         self.nodes = Counter()
@@ -161,7 +161,7 @@ def leaf_of(node):
 
 
 def gradients(outputs):
-    """The gradients of leaves that have a graph themselves: that of the double backward."""
+    """The gradients of leaves that have a graph themselves: the graph of the double backward."""
     leaves = [leaf for node in operations_behind(*outputs) if (leaf := leaf_of(node)) is not None]
     try:
         ones = [torch.ones_like(each).requires_grad_() for each in outputs]
