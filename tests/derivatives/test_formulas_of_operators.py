@@ -42,7 +42,7 @@ def real_grads(outputs, nodes):
 
 
 def torchs(node, grads):
-    """The gradients that a node passes to each next function, brought to its shape and dtype as the engine does.
+    """The gradients of next functions, in their shapes and dtypes as the engine makes them.
 
     The engine itself would add what comes along other paths.
     """
