@@ -105,6 +105,7 @@ class TakesSnapshots(Protocol):
 
 
 _S = TypeVar("_S", bound="ReadOnlySource")
+_Call = Callable[[], None]
 
 
 class GraphSource(Protocol):
@@ -153,89 +154,41 @@ class GraphSource(Protocol):
     @property
     def on_rank(self) -> Callable[[int], GraphSource] | None: ...  # the graph of a loaded rank
 
-    def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
-        """Watch what runs through the graph from now on; bound methods are held weakly.
-
-        ``changed``: called when a pass that someone else started has ended. ``begun``: called when
-        any pass has begun, before a leaf's ``.grad`` has changed.
-        """
-
-    def read_now(self) -> None:
-        """Read what the program may change or free from now on."""
-
-    def poll(self) -> bool:
-        """Show a pass that has ended; return whether there was one since the last call."""
-
-    def state(self) -> StateModel:
-        """Return what is known about the backward passes so far."""
-
-    def transport(self) -> TransportModel:
-        """Return whether moving the cursor changes ``.grad``, and if not, why."""
-
-    def reopened(self) -> TransportModel:
-        """Return the `transport` of a copy that is opened from a file."""
-
-    def memory(self) -> MemoryModel:
-        """Return the bytes that the nodes hold for backward."""
-
-    def findings(self, request: DiagnosisRequest | None = None) -> list[Finding]:
-        """Return what may be wrong with the graph."""
-
-    def details(self, node: int, cursor: int | None = None) -> DetailsModel:
-        """Return the contents of the panel for a drawn node, at the cursor or another one."""
-
-    def details_reader(self) -> Callable[[int, int | None], DetailsModel]:
-        """Return `details` for many nodes: it caches what they share, so use it for one call."""
-
-    def read_once(self) -> AbstractContextManager[None]:
-        """Within it each saved tensor is read once, and kept until the end."""
-
-    def changes(self, node: int) -> list[int]:
-        """Return the cursors at which the details of a node may change, from 0."""
-
-    def backward(self, **options: Any) -> None:
-        """Run the real backward with the options of `run_backward`; `poll` then finds it.
-
-        Raises:
-            RuntimeError: It cannot run, and why.
-            Exception: The error that the pass raises.
-        """
-
-    def seek(self, cursor: int) -> None:
-        """Move the cursor, and with it every ``.grad`` that the pass owns."""
-
-    def find(self, node: int | str) -> int:
-        """Return the step after which a node has run; raise ValueError if it did not run."""
-
-    def leaf(self, node: int) -> torch.Tensor | None:
-        """Return the leaf tensor behind a node of ``drawn``, while it lives."""
-
-    def accumulated(self) -> list[torch.Tensor]:
-        """Return the tensors whose ``.grad`` backward adds to."""
-
-    def paused(self) -> AbstractContextManager[None]:
-        """Within it nothing is recorded: a pass of another graph runs."""
-
-    def to_networkx(self) -> nx.MultiDiGraph:
-        """Return a copy of the graph, as `gradwalk.capture` gives it."""
-
-    def rank(self) -> RankModel | None:
-        """Return this process's report for the other ranks; None without other ranks."""
-
-    def expand(self, node: int) -> None:
-        """Show the inside of a node; raise ValueError if it has none that can be shown."""
-
-    def all_open(self) -> Opening | None:
-        """Return a copy with all compiled code open, where possible; None without autograd."""
-
-    def collapse(self, node: int) -> None:
-        """Hide the inside again; raise ValueError if the node has none."""
-
-    def clone(self) -> GraphSource:
-        """Return the same graph for another widget, which closes it."""
-
-    def close(self) -> None:
-        """Remove every hook, and drop what was recorded."""
+    # Watch what runs through the graph. ``changed``: called when a pass that someone else started
+    # has ended. ``begun``: called when any pass has begun, before a leaf's ``.grad`` has changed.
+    # Bound methods are held weakly.
+    def follow(self, changed: _Call, begun: _Call | None = None) -> None: ...
+    def read_now(self) -> None: ...  # reads what the program may change or free from now on
+    def poll(self) -> bool: ...  # shows a pass that has ended; whether there was a new one
+    def state(self) -> StateModel: ...  # what is known about the backward passes so far
+    def transport(self) -> TransportModel: ...  # whether the cursor moves ``.grad``; else why not
+    def reopened(self) -> TransportModel: ...  # the same of a copy that is opened from a file
+    def memory(self) -> MemoryModel: ...  # the bytes that the nodes hold for backward
+    def findings(self, request: DiagnosisRequest | None = None) -> list[Finding]: ...
+    # The contents of the panel for a drawn node, at the cursor or another one.
+    def details(self, node: int, cursor: int | None = None) -> DetailsModel: ...
+    # The same for many nodes: it caches what they share, so use it for one call.
+    def details_reader(self) -> Callable[[int, int | None], DetailsModel]: ...
+    # Within it each saved tensor is read once, and kept until the end.
+    def read_once(self) -> AbstractContextManager[None]: ...
+    def changes(self, node: int) -> list[int]: ...  # cursors at which details may change, from 0
+    # Runs the real backward with the options of `run_backward`; `poll` then finds it. Raises a
+    # RuntimeError that says why it cannot run, and any error that the pass raises.
+    def backward(self, **options: Any) -> None: ...
+    def seek(self, cursor: int) -> None: ...  # moves the cursor, and every ``.grad`` of the pass
+    # The step after which a node has run; raises ValueError if it did not run.
+    def find(self, node: int | str) -> int: ...
+    def leaf(self, node: int) -> torch.Tensor | None: ...  # behind a node of ``drawn``
+    def accumulated(self) -> list[torch.Tensor]: ...  # those whose ``.grad`` backward adds to
+    def paused(self) -> AbstractContextManager[None]: ...  # within it nothing is recorded
+    def to_networkx(self) -> nx.MultiDiGraph: ...  # a copy, as `gradwalk.capture` gives it
+    def rank(self) -> RankModel | None: ...  # this process's report for the other ranks
+    # Show and hide the inside of a node; ValueError if it has none that can be shown.
+    def expand(self, node: int) -> None: ...
+    def collapse(self, node: int) -> None: ...
+    def all_open(self) -> Opening | None: ...  # a copy with all compiled code open
+    def clone(self) -> GraphSource: ...  # the same graph for another widget, which closes it
+    def close(self) -> None: ...  # removes every hook, and drops what was recorded
 
 
 _NOTHING_BEHIND = (
