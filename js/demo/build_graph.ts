@@ -41,7 +41,7 @@ export class Builder {
         ...PLAIN_NODE,
         kind: "leaf",
         op: "AccumulateGrad",
-        label: name ?? "AccumulateGrad",
+        label: name ?? "leaf",
         name,
         shape,
       }) - 1

@@ -300,8 +300,8 @@ function heading(
   module?: string | null,
 ): HTMLElement {
   const node = graph.nodes[id];
-  const isConstant = node?.kind === "constant" && node.label !== node.op;
-  const name = known ?? node?.name ?? (isConstant ? node.label : null);
+  const isSaid = (node?.kind === "constant" || node?.kind === "leaf") && node.label !== node.op;
+  const name = known ?? node?.name ?? (isSaid ? node.label : null);
   const op = node?.op ?? "";
   return element("div", "gw-heading", [
     element("h2", "gw-title", name ?? op),

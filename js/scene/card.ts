@@ -65,7 +65,7 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const { width: least, header, row, pad } = SIZES.full;
   const sign = leaf ? "" : (words.sign ?? "");
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
-  const under = leaf ? (words.name ?? "leaf") : words.title;
+  const under = leaf ? (words.name ?? (name === "leaf" ? "" : "leaf")) : words.title;
   // A word needs more time to read than a sign.
   const signed: Style = sign.length > LONGEST_SIGN && /[a-z]{2}/i.test(sign) ? "card" : "sign";
   const signWidth = sign === "" ? 0 : measure(sign, signed) + 8;

@@ -42,7 +42,7 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
           id,
           kind: leaf ? "leaf" : "op",
           op: leaf ? "AccumulateGrad" : `Op${id}Backward0`,
-          label: name ?? "AccumulateGrad",
+          label: name ?? "leaf",
           name,
           shape,
           no_grad_inputs: leaf ? [] : noGrad,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import dataclasses
 import gc
 import weakref
 from unittest import mock
@@ -25,6 +27,7 @@ from gradwalk import (
     watch,
     what_if,
 )
+from gradwalk.graph.held_by import attributes_in
 from gradwalk.graph.names import names_among, read_names
 
 
@@ -142,7 +145,7 @@ class Unnameable(nn.Module):
 
 
 class Renamed(nn.Module):
-    """A class that tells of its parameters in words of its own, as FSDP's first version."""
+    """A class that names its parameters itself, as FSDP's first version."""
 
     def __init__(self):
         super().__init__()
@@ -154,7 +157,7 @@ class Renamed(nn.Module):
 
 
 class Listed(nn.Module):
-    """A class that tells of its modules otherwise."""
+    """A class that names its modules itself."""
 
     def __init__(self):
         super().__init__()
@@ -196,7 +199,7 @@ def test_modules_and_what_they_hold_are_called_as_torch_calls_them(make, prefix)
 
 
 class Unbound:
-    """What a proxy without its object does to isinstance."""
+    """Raise as the isinstance() of a proxy without its object."""
 
     @property
     def __class__(self):
@@ -373,3 +376,90 @@ def test_a_stacklevel_beyond_the_stack_reads_the_outermost_frame():
     assert "quokka" in names_in(GraphWidget(quokka * 2, stacklevel=0))  # as warnings.warn does
     with pytest.raises(TypeError, match=r"stacklevel='2', of type str\. Give 1 for"):
         GraphWidget(quokka * 2, stacklevel="2")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 1)
+
+    def forward(self, x):
+        return self.layer(x).sum()
+
+
+class Trainer:
+    def __init__(self):
+        self.model = Net()
+        self.heads = [nn.Linear(1, 1)]
+        self.scale = torch.ones((), requires_grad=True)
+
+    def names(self):
+        loss = self.model(torch.ones(1, 2)) * self.scale
+        return names_in(GraphWidget(loss))
+
+
+def test_attributes_of_an_object_name_tensors_and_modules():
+    trainer = Trainer()
+    run = Run(trainer)
+    out = trainer.heads[0](trainer.model(torch.ones(1, 2))[None])
+    found = set(names_in(GraphWidget(out * trainer.scale)))
+    assert found >= {
+        "trainer.model.layer.weight",
+        "trainer.scale",
+        "trainer.heads[0].weight",
+    }
+    assert "self.model.layer.bias" in trainer.names()
+    model = trainer.model
+    assert "model.layer.weight" in names_in(GraphWidget(model(torch.ones(1, 2))))
+    del trainer, model
+    loss = run.trainer.model(torch.ones(1, 2))
+    assert "run.trainer.model.layer.weight" in names_in(GraphWidget(loss))
+
+
+@dataclasses.dataclass
+class Run:
+    trainer: Trainer
+
+
+def test_the_closure_of_a_function_names_what_it_holds():
+    def make():
+        model = Net()
+        return lambda: model(torch.ones(1, 2))
+
+    step, other = make(), make()
+    assert "model.layer.weight" in names_in(GraphWidget(step()))
+    assert "model.layer.weight" not in names_in(GraphWidget(other()))  # the name is taken
+
+
+def test_looking_at_attributes_runs_no_code_of_the_users_and_is_bounded():
+    class Lazy:
+        def __init__(self):
+            self.rows = [self] * 5_000
+            self.w = torch.ones((), requires_grad=True)
+
+        def __getattribute__(self, name):
+            raise AssertionError(name)
+
+        @property
+        def model(self):
+            raise AssertionError
+
+    lazy = object.__new__(Lazy)
+    w = torch.ones((), requires_grad=True)
+    held = {"w": w, "again": lazy, "rows": [lazy] * 5_000}
+    object.__getattribute__(lazy, "__dict__").update(held)
+    found = names_among({"lazy": lazy})
+    assert found.name_of(w) == "lazy.w"
+    many = {f"v{i}": argparse.Namespace(**{f"a{j}": j for j in range(900)}) for i in range(900)}
+    assert sum(1 for _ in attributes_in(many.items())) <= 10_000
+
+
+def test_a_parameter_that_nothing_in_reach_holds_says_that_it_is_one():
+    def loss():
+        return Net()(torch.ones(1, 2)) * torch.ones((), requires_grad=True)
+
+    with contextlib.closing(GraphWidget(loss())) as widget:
+        leaves = [each for each in widget.model["nodes"] if each["kind"] == "leaf"]
+        assert sorted(each["label"] for each in leaves) == ["leaf", "parameter", "parameter"]
+        widget.selected = leaves[0]["id"]
+        assert widget.details["about"].endswith("names=model gives it one.")

@@ -92,7 +92,7 @@ def rows_shown(
 def _label(row: Mapping[str, Any], graphs: Mapping[str, nx.MultiDiGraph]) -> str:
     found = ((graphs[name], cell["node"]) for name, cell in row["graphs"].items())
     data = next(graph.nodes[node] for graph, node in found if node is not None)
-    words = {"AccumulateGrad": "leaf"}.get(label(data), label(data))
+    words = label(data)
     is_bare = words in {"leaf", "constant"} and data["shape"]
     return f"{words} {tuple(data['shape'])}" if is_bare else words
 

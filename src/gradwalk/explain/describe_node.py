@@ -146,6 +146,7 @@ _NOTHING_SEEN = (
 WAITS = "At this step of backward it waits: not all its gradients have arrived."
 READY = "At this step of backward all its gradients have arrived, but it has not run yet."
 
+_HOW_TO_NAME = " It has no name here: names={'w': w} or names=model gives it one."
 _MOST_TIED = 4  # names
 _MOST_DERIVATIVES = 4
 
@@ -159,7 +160,7 @@ def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = Non
             f"{name} is a leaf: a tensor the program made, not the result of a recorded operation. "
             "Its AccumulateGrad node adds every gradient that arrives to "
             f"{grad}, which keeps adding up over several backward passes until zero_grad() clears "
-            "it."
+            f"it.{'' if data['name'] else _HOW_TO_NAME}"
         )
     if is_compiled(node):
         return _about_compiled(node)

@@ -20,11 +20,13 @@ def described(graph: nx.MultiDiGraph, node: int) -> str:
 
 
 def label(data: dict[str, Any]) -> str:
-    """Return a node's text: its name if it has one, else its op, or a constant's role or value."""
+    """Return a node's text: its name if it has one, else its op or role, or a constant's value."""
     if data["kind"] == "constant":
         return str(data["name"] or data.get("role") or data.get("value") or data["op"])
     if data["kind"] == "outside":
         return str(data["name"] or _nameless(data))
+    if data["op"] == "AccumulateGrad":
+        return str(data["name"] or "leaf")
     return str(data["name"] or data["op"])
 
 

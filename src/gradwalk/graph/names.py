@@ -24,6 +24,7 @@ from ..torch_api.distributed import (
 from ..torch_api.nodes import Edge, gradient_edge
 from ..torch_api.reading import own_buffers, own_parameters, submodules
 from .arguments import read_int
+from .held_by import attributes_in, items_in
 
 OUTSIDE = "()"  # the path of operations outside all modules
 
@@ -77,11 +78,6 @@ def innermost(paths: set[str]) -> str:
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
 _HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
 _LEFT_OVER = frozenset({"p", "param", "parameter"})  # by `for p in model.parameters()`
-
-# A container with more items than this is data, not a handful of named tensors.
-_MOST_ITEMS = 1000
-
-_NAMED = (torch.Tensor, torch.nn.Module)
 
 _STACKLEVEL = "Give 1 for the variables of the caller, 2 for the variables of the caller's caller."
 
@@ -226,11 +222,11 @@ def caller_names(names: Any, caller: str, stacklevel: int, without: Any = None) 
 
 
 def names_among(variables: Mapping[str, Any]) -> Names:
-    """Find names among variables: of tensors, modules, and flat containers of them.
+    """Find names among variables: of tensors and modules, in flat containers and in attributes.
 
-    A variable's own name takes precedence over a place in a module or a container: ``w`` is named
-    ``w`` even if it is also ``params[0]``. A variable that a loop over
-    parameters leaves behind comes after the modules.
+    A variable's own name takes precedence over a place in a module, an object or a container: ``w``
+    is named ``w`` even if it is also ``params[0]``. A variable that a loop over parameters leaves
+    behind comes after the modules.
     """
     found, as_written = Names(), this_host().as_written
     own = [
@@ -239,9 +235,10 @@ def names_among(variables: Mapping[str, Any]) -> Names:
         if not _HISTORY.fullmatch(name)
     ]
     own.sort(key=lambda item: item[0].startswith("_"))  # stable: public names first
-    items = [item for name, value in own for item in _items(name, value)]
+    items = [item for name, value in own for item in items_in(name, value)]
     left_over = [item for item in own if item[0] in _LEFT_OVER]
-    for places in ([item for item in own if item[0] not in _LEFT_OVER], left_over, items):
+    named = [item for item in own if item[0] not in _LEFT_OVER]
+    for places in (named, list(attributes_in(own)), left_over, items):
         for kind in (torch.Tensor, torch.nn.Module):
             for place, value in _of_kind(kind, places):
                 with contextlib.suppress(Exception):
@@ -264,17 +261,6 @@ def _add(found: Names, place: str, value: torch.Tensor | torch.nn.Module) -> Non
         found.add(place, value)
     else:
         _add_module(found, place, value)
-
-
-def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if type(value) in (list, tuple) and len(value) <= _MOST_ITEMS:
-        yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
-    elif type(value) is dict and len(value) <= _MOST_ITEMS:
-        for key, item in list(value.items()):
-            # The repr of a key may raise, and the repr of a tensor is slow.
-            with contextlib.suppress(Exception):
-                if isinstance(item, _NAMED) and not isinstance(key, _NAMED):
-                    yield f"{name}[{key!r}]", item
 
 
 def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:

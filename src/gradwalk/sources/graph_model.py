@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torch.nn import Parameter
 
 from ..backward.kept_gradients import KeptGradient, norms
 from ..backward.leaf_grads import GradTimeline, Moment
@@ -27,6 +29,7 @@ from ..schema.graph import (
 from ..schema.graph_json import drawing_order
 from ..schema.json_values import json_number
 from ..schema.values import Values
+from ..torch_api.nodes import leaf_tensor
 from ..torch_api.summary import plain_values
 
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ def graph_model(
             "op": data["op"],
             "sign": signs[node],
             "said_by": said_by.get(node),
-            "label": label(data),
+            "label": _label(data, behind[node] if node < len(behind) else None),
             "name": data["name"],
             "shape": None if data["shape"] is None else list(data["shape"]),
             "no_grad_inputs": data["no_grad_inputs"],
@@ -92,6 +95,11 @@ def graph_model(
         "ranks": None,
         "plan": None,
     }
+
+
+def _label(data: dict[str, Any], behind: Node | None) -> str:
+    leaf = None if behind is None or data["name"] is not None else leaf_tensor(behind)
+    return "parameter" if isinstance(leaf, Parameter) else label(data)
 
 
 def _edges(graph: nx.MultiDiGraph) -> list[EdgeModel]:

@@ -137,7 +137,8 @@ class GraphWidget(GraphTraits):
                 nodes, any number, also in lists, tuples and dicts (named by key). Or one static
                 graph: what ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
             names (TensorNames, optional): What to call tensors: a mapping from names to tensors or
-                modules, or one module. By default names are looked up among the caller's variables.
+                modules, or one module. By default names are looked up among the caller's variables,
+                their items and attributes, and the closures of functions.
             direction (str, optional): Which way gradients flow in the drawing: "down", "right",
                 "up" or "left"; "auto" chooses the one that shows most. None is "auto"; for a static
                 graph "up", so that its data flows down.

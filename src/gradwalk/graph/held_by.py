@@ -1,0 +1,90 @@
+"""The values that a program's variables hold: items of containers, attributes, closures.
+
+Only what is already there is read: no property, no ``__getattr__`` and no user's ``__dict__`` runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+Place = tuple[str, Any]
+"""Where a value is, as Python code ("trainer.model"), and the value."""
+
+NAMED = (torch.Tensor, torch.nn.Module)
+"""What gets a name."""
+
+# A container with more items than this is data, not a handful of named tensors.
+_MOST_ITEMS = 1000
+_MOST_READ = 10_000  # attributes, of all objects together
+# Objects of these packages hold the notebook, the graph, or torch's own state (GradScaler).
+_MACHINERY = frozenset({"torch", "gradwalk", "IPython", "ipykernel", "ipywidgets", "traitlets"})
+_NO_OBJECTS = (*NAMED, ModuleType, type)
+
+
+def items_in(name: str, value: Any) -> Iterator[Place]:
+    """Yield the items of a list, a tuple or a dict, and their places."""
+    if type(value) in (list, tuple) and len(value) <= _MOST_ITEMS:
+        yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
+    elif type(value) is dict and len(value) <= _MOST_ITEMS:
+        for key, item in list(value.items()):
+            # The repr of a key may raise, and the repr of a tensor is slow.
+            with contextlib.suppress(Exception):
+                if isinstance(item, NAMED) and not isinstance(key, NAMED):
+                    yield f"{name}[{key!r}]", item
+
+
+def attributes_in(variables: Iterable[Place]) -> Iterator[Place]:
+    """Yield the places within one or two attributes of variables: "self.model", "run.state.net".
+
+    The variables in a function's closure keep their names, each name once. Containers are
+    read in the first attribute only.
+    """
+    left = _MOST_READ
+    nearest, seen = list(variables), set[int]()
+    names = {name for name, _ in nearest}
+    for is_first in (True, False):
+        further: list[Place] = []
+        for name, value in nearest:
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            for place, each in _attributes(name, value):
+                left -= 1
+                if left < 0:
+                    return
+                if place in names:
+                    continue
+                names.add(place)
+                yield place, each
+                if is_first:
+                    yield from items_in(place, each)
+                    further.append((place, each))
+        nearest = further
+
+
+def _attributes(name: str, value: Any) -> list[Place]:
+    kind = type(value)
+    if kind is FunctionType:
+        return _closure(value)
+    if issubclass(kind, _NO_OBJECTS) or kind.__module__.partition(".")[0] in _MACHINERY:
+        return []
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except Exception:  # it has none
+        return []
+    if type(held) is not dict or len(held) > _MOST_ITEMS:
+        return []
+    return [(f"{name}.{key}", each) for key, each in held.items() if type(key) is str]
+
+
+def _closure(function: FunctionType) -> list[Place]:
+    found: list[Place] = []
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # a variable that has no value yet
+            found.append((name, cell.cell_contents))
+    return found
