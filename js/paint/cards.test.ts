@@ -244,6 +244,24 @@ describe("a card", () => {
     expect(signed.filter((one) => !one)).toHaveLength(1);
   });
 
+  it("leaves room between the words and the number of a row, which then has fewer digits", () => {
+    const graph = MODELS["x used three times"]();
+    const { scene, steps, run } = placed(graph);
+    const node = scene.nodes.find(({ rows }) => rows);
+    const values = run.values.map(() => 0.00976712);
+    const recording = recordingOf(graph, steps, { ...run, values });
+    const label = (words: string) => {
+      if (node?.rows) node.rows = node.rows.map(() => words);
+      const rows = placeGradients(scene, recording, estimate).filter(({ cell }) => cell === "row");
+      return rows.find(({ text }) => text.startsWith("+")) ?? rows[0];
+    };
+    expect(label("w × 2").text).toBe("+ 0.009767");
+    const { text, width } = label("w × 0.084");
+    expect(["+ 0.00977", "+ 0.0098"]).toContain(text); // as wide as the font draws them
+    const taken = estimate("w × 0.084", "cell") + estimate(text, "digits");
+    expect(taken).toBeLessThan(width - 2 * 8 - 6);
+  });
+
   it("is for small graphs, and for leaves and outputs of large ones", () => {
     const graph = MODELS["RNN, 40 steps"]();
     const { scene } = placed(graph);

@@ -1,6 +1,6 @@
 import type { Place } from "../scene/grid";
 import type { CardSize } from "../scene/node_shape";
-import { boardValues, normOf } from "../text/gradient";
+import { boardNumber, boardValues, normOf } from "../text/gradient";
 import type { FewModel, JsonNumber } from "../wire";
 
 /** A gradient on an edge, or beside a node. */
@@ -55,6 +55,14 @@ export function fewOf({ values, norm }: FewModel): string[] {
     ...(values === null ? [] : [boardValues(values)]),
     ...(norm === null || isOne ? [] : [normOf(norm), normOf(shortened(norm))]),
   ];
+}
+
+/** The texts of a single number with fewer digits, best first; none of other gradients. */
+export function roundedOf({ values }: FewModel): string[] {
+  if (typeof values !== "number") return [];
+  // The largest number rounds to infinity.
+  const rounded = [3, 2].map((digits) => Number(values.toPrecision(digits)));
+  return rounded.filter(Number.isFinite).map(boardNumber);
 }
 
 /** With fewer digits: "1.7e−5". */

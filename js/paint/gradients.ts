@@ -19,7 +19,7 @@ import {
 import { boardNumber, exactly, exactText, gradientTexts, isAlarming } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { FewModel, RunModel } from "../wire";
-import { asAdded, fewOf, type GradientLabel, totalWord } from "./gradient_label";
+import { asAdded, fewOf, type GradientLabel, roundedOf, totalWord } from "./gradient_label";
 import { type Marks, NO_MARKS } from "./marks";
 import { stripNotes } from "./strip_notes";
 
@@ -28,6 +28,9 @@ export const FEW_EDGES = 40;
 const WIDEST = 128;
 /** The share of a row for its number. */
 const ROW_SHARE = 0.55;
+/** A row's margin, and the least room between its words and its number, px. */
+const ROW_RIM = 8;
+const ROW_GAP = 7;
 /** Positions of a gradient along its edge, best first; near the node that receives it. */
 const PLACES = [0.72, 0.62, 0.8, 0.52, 0.42, 0.32, 0.22];
 /** Positions of a local derivative. */
@@ -181,15 +184,17 @@ class LabelPlacer {
 
   private rowLabel(
     i: number,
-    { x, y, id }: SceneNode,
+    { x, y, id, rows = [] }: SceneNode,
     place: number,
     row: Pick<Place, "y" | "width" | "height">,
   ): GradientLabel {
     const { run, measure } = this;
     const index = run.edges[i];
-    const few = fewOf(passedIn(run, i))
+    const beside = row.width - 2 * ROW_RIM - ROW_GAP - measure(rows[place] ?? "", "cell");
+    const texts = [...fewOf(passedIn(run, i)), ...roundedOf(passedIn(run, i))]
       .map((text) => (place > 0 ? asAdded(text) : text))
-      .find((text) => measure(text, "digits") < row.width * ROW_SHARE);
+      .filter((text) => measure(text, "digits") < row.width * ROW_SHARE);
+    const few = texts.find((text) => measure(text, "digits") <= beside) ?? texts.at(-1);
     return {
       ...{ x, y: y + row.y, width: row.width, height: row.height },
       ...{ key: `row ${index}`, text: few ?? "", edge: index, nodes: [id], cell: "row" },
