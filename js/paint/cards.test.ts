@@ -256,9 +256,9 @@ describe("a card", () => {
       return rows.find(({ text }) => text.startsWith("+")) ?? rows[0];
     };
     expect(label("w × 2").text).toBe("+ 0.009767");
-    const { text, width } = label("w × 0.084");
+    const { text, width } = label("w × 0.8");
     expect(["+ 0.00977", "+ 0.0098"]).toContain(text); // as wide as the font draws them
-    const taken = estimate("w × 0.084", "cell") + estimate(text, "digits");
+    const taken = estimate("w × 0.8", "cell") + estimate(text, "digits");
     expect(taken).toBeLessThan(width - 2 * 8 - 6);
   });
 
