@@ -1170,6 +1170,7 @@ export interface SavedNode extends SavedEveryNode {
   namespace?: string | null;
   call?: string | null;
   how?: string | null;
+  role?: string | null;
   value?: string | null;
   inplace?: boolean;
   inferred?: boolean;
