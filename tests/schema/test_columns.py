@@ -46,15 +46,6 @@ def test_any_value_round_trips(value):
     assert decode(memoryview(encode(value))) == value
 
 
-@given(values, tables(leaves), tables(values))
-def test_shared_values_are_encoded_like_separate_ones(value, plain, rows):
-    shared = [plain, plain[:2], [*plain, *rows], rows, rows[1:], [value, *plain], [*plain, value]]
-    whole = {"one": shared, "other": [*shared, value], "of": [{"of": each} for each in shared]}
-    apart = json.loads(json.dumps(whole))
-    assert encode(whole) == encode(apart)
-    assert decode(encode(whole)) == apart
-
-
 @given(st.integers(), st.lists(st.integers(), max_size=20))
 def test_numbered_records_round_trip(first, rest):
     counting = [{"id": first + i, "each": number} for i, number in enumerate(rest)]
@@ -75,7 +66,7 @@ def test_values_outside_json_are_refused():
 
 
 def decoded(widget: GraphWidget, *traits: str) -> dict:
-    """What the browser has of them."""
+    """The traits as the browser has them."""
     return {
         trait: None if sent is None else decode(sent)
         for trait, sent in widget.get_state(traits).items()

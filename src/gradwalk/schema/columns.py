@@ -13,26 +13,15 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Callable
 from itertools import accumulate, pairwise
-from types import NoneType
 from typing import Any
 
 _GZIP = 31  # zlib's code for a gzip header and trailer, without a timestamp
 _NESTED = {list, dict}
 _CHUNK = 2**20
-_quoted = json.encoder.encode_basestring_ascii
 _dumps = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _EXACT = 2**53  # JavaScript's integers are exact below it
 _RECORD = 4  # a record takes the memory of this many values
-
-_SCALARS: dict[type, Callable[[Any], str]] = {
-    str: _quoted,
-    int: int.__repr__,
-    float: lambda number: float.__repr__(number) if math.isfinite(number) else _dumps(number),
-    bool: lambda flag: "true" if flag else "false",
-    NoneType: lambda _: "null",
-}
 
 
 class TooLargeError(ValueError):
@@ -42,7 +31,8 @@ class TooLargeError(ValueError):
 def encode(value: Any) -> bytes:
     """Encode plain JSON values; numbers are finite, and no name is empty."""
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
-    return packer.compress(_Writer().of(value).encode("ascii")) + packer.flush()
+    nested = _in_columns(value) if type(value) in _NESTED else value
+    return packer.compress(_dumps(nested).encode("ascii")) + packer.flush()
 
 
 def decode(
@@ -88,106 +78,38 @@ def whole_length(data: bytes | memoryview) -> int:
     return len(data) - len(unpacker.unused_data)
 
 
-class _Names(dict[str, str]):
-    def __missing__(self, name: str) -> str:
-        text = self[name] = f"{_quoted(name)}:"
-        return text
+def _in_columns(value: Any) -> Any:
+    """Return a dict or list with its records as columns at every depth."""
+    if type(value) is dict:
+        return {
+            name: _in_columns(inner) if type(inner) in _NESTED else inner
+            for name, inner in value.items()
+        }
+    kinds = {*map(type, value)}
+    if not kinds & _NESTED:
+        return value
+    if kinds == {dict} and len(value) > 1 and value[0] and len({*map(tuple, value)}) == 1:
+        return {"": _table(value)}
+    return [_in_columns(each) if type(each) in _NESTED else each for each in value]
 
 
-class _Writer:
-    """Writes values as JSON, with records as columns at every depth.
-
-    The details of nodes share many objects, such as summaries of one tensor. Each is written once
-    and its text reused.
-    """
-
-    def __init__(self) -> None:
-        self._names = _Names()
-        self._lists: dict[int, str] = {}  # by id, for lists without records
-        self._rows: dict[int, list[str]] = {}  # by id, for records without records
-        self._seen: set[int] = set()
-
-    def of(self, value: Any) -> str:
-        """Return the JSON of a value, which must live as long as this writer."""
-        kind = type(value)
-        if kind in _SCALARS:
-            return _SCALARS[kind](value)
-        if kind is dict:
-            names, scalars = self._names, _SCALARS
-            fields = [
-                names[name] + (scalars[kind](inner) if kind in scalars else self.of(inner))
-                for name, inner in value.items()
-                for kind in (type(inner),)
-            ]
-            return f"{{{','.join(fields)}}}"
-        if kind is not list:
-            return _dumps(value)
-        known = self._lists.get(id(value))
-        if known is not None:
-            return known
-        if not _leads_to_record(value):
-            text = _dumps(value)
-            if "{" not in text:
-                self._lists[id(value)] = text
-                return text
-        return self._list(value)
-
-    def _list(self, value: list[Any]) -> str:
-        """Return the JSON of a list, which may be a temporary column."""
-        kinds = {*map(type, value)}
-        if not kinds & _NESTED:
-            return _dumps(value)
-        if kinds == {dict} and len(value) > 1 and len({*map(tuple, value)}) == 1 and value[0]:
-            return self._table(value)
-        return f"[{','.join([*map(self.of, value)])}]"
-
-    def _table(self, rows: list[dict[str, Any]]) -> str:
-        """Return the JSON of records with the same fields."""
-        start, *others = rows[0]
-        first = [row[start] for row in rows]
-        counted = type(first[0]) is int and first == [*range(first[0], first[0] + len(rows))]
-        ids = [*map(id, rows)]
-        texts = None if self._seen.isdisjoint(ids) else self._known(rows, ids)
-        self._seen.update(ids)
-        if texts is None:
-            columns = [self._list(first)]
-            columns += [self._list([row[name] for row in rows]) for name in others]
-        else:
-            columns = [f"[{','.join(column)}]" for column in zip(*texts, strict=True)]
-        if others and counted:
-            columns[0] = str(first[0])
-        for i, name in enumerate(others, 1):
-            columns[i] = _shorter(columns[i], rows, name)
-        named = [self._names[name] + text for name, text in zip(rows[0], columns, strict=True)]
-        return f'{{"":{{{",".join(named)}}}}}'
-
-    def _known(self, rows: list[dict[str, Any]], ids: list[int]) -> list[list[str]] | None:
-        """Return the JSON of the fields of records; None where one contains a record."""
-        known = self._rows
-        for row, key in zip(rows, ids, strict=True):
-            if key not in known:
-                if dict in map(type, row.values()):
-                    return None
-                known[key] = [*map(self.of, row.values())]
-        return [known[key] for key in ids]
+def _table(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the columns of records with the same fields."""
+    start, *others = rows[0]
+    first = [row[start] for row in rows]
+    is_counted = type(first[0]) is int and first == [*range(first[0], first[0] + len(rows))]
+    return {
+        start: first[0] if others and is_counted else _in_columns(first),
+        **{name: _shorter([row[name] for row in rows]) for name in others},
+    }
 
 
-def _shorter(text: str, rows: list[dict[str, Any]], name: str) -> str:
-    """Return the JSON of a column, as differences if that is shorter."""
-    if type(rows[0][name]) is not int:
-        return text
-    column = [row[name] for row in rows]
+def _shorter(column: list[Any]) -> Any:
+    """Return a column, as differences if that is shorter."""
     if {*map(type, column)} != {int} or not -_EXACT < min(column) <= max(column) < _EXACT:
-        return text
-    changes = (after - before for before, after in pairwise(column))
-    return min(text, f'{{"+":{_dumps([column[0], *changes])}}}', key=len)
-
-
-def _leads_to_record(value: Any) -> bool:
-    """Whether following the first entries of nested lists leads to a record."""
-    while type(value) is list and value:
-        value = value[0]
-    return type(value) is dict
+        return _in_columns(column)
+    changes = {"+": [column[0], *(after - before for before, after in pairwise(column))]}
+    return min(column, changes, key=lambda each: len(_dumps(each)))
 
 
 class _Rows:
