@@ -1,7 +1,11 @@
 import { expect, it } from "vitest";
 import { transformer } from "../demo/deep_models";
+import { translator } from "../testing/translator";
 import { uNet } from "../testing/u_net";
-import { groupedGraph } from "./grouped_graph";
+import { reusedModules } from "./containers";
+import { firstFolding } from "./folding";
+import { foldedPlan, groupedGraph } from "./grouped_graph";
+import { groupTree } from "./tree";
 
 it("has no box for lists whose modules do not run one after the other", () => {
   const { tree } = groupedGraph(uNet(3));
@@ -17,4 +21,22 @@ it("keeps the box of a list whose modules do", () => {
   const { tree } = groupedGraph(graph);
   const paths = new Set(graph.nodes.flatMap(({ namespace }) => namespace ?? []));
   for (const path of paths) expect(path === "" || tree.byPath.has(path)).toBe(true);
+});
+
+it("has no box for a module without parameters that is called in several places", () => {
+  const nodes = ["twice", "", "twice", "chain", "chain", "once", "owner", "", "owner"];
+  const tree = groupTree(nodes);
+  const leaves = tree.path.map((path) => (path === "owner" ? [1] : []));
+  const source = nodes.slice(1).map((_, v) => v);
+  const graph = { source, target: source.map((v) => v + 1), tree };
+  expect([...reusedModules(graph, () => true, leaves)]).toEqual(["twice"]);
+});
+
+it("names the calls of such a module after it", () => {
+  const grouped = groupedGraph(translator(6));
+  expect(grouped.tree.byPath.has("encoder/dropout")).toBe(false);
+  const open = new Set(["encoder", "decoder"]);
+  const { nodes } = foldedPlan(grouped, { ...firstFolding(grouped.tree), open });
+  const calls = nodes.filter(({ module }) => module === "encoder/dropout");
+  expect(calls.map(({ group }) => group)).toEqual([null, null]);
 });

@@ -4,7 +4,7 @@ import { isModule } from "../scene/module_class";
 import type { GroupedEdges, GroupTree } from "./tree";
 
 /** Classes of containers, which no program calls; `watch()` sees no class of one. */
-const LISTS = /^(ModuleList|ModuleDict)$/;
+export const LISTS = /^(ModuleList|ModuleDict)$/;
 /** A container with more modules stays, because they would not fit. */
 const MOST_MODULES = 24;
 /** The most containers of a graph that are looked at. */
@@ -32,6 +32,33 @@ export function scatteredContainers(
   const order = topological(whole);
   const scattered = lists.filter((list) => isEntered(whole, tree, order, list));
   return new Set([...scattered, ...paired(graph, lists)].map((g) => tree.path[g]));
+}
+
+/**
+ * The modules without parameters whose operations use nothing of each other: a dropout or an activation that is called in
+ * several places. One box for them would tie those places together. Paths.
+ */
+export function reusedModules(
+  { source, target, tree }: GroupedEdges,
+  isOperation: (node: number) => boolean,
+  leaves: readonly (readonly number[])[],
+): Set<string> {
+  const { groupOf, children, path } = tree;
+  const calls = new Int32Array(path.length);
+  groupOf.forEach((g, v) => {
+    if (isOperation(v)) calls[g]++;
+  });
+  for (let e = 0; e < source.length; e++) {
+    const g = groupOf[source[e]];
+    if (g === groupOf[target[e]] && isOperation(target[e])) calls[g] = 0;
+  }
+  const isReused = (g: number) =>
+    g > 0 &&
+    calls[g] > 1 &&
+    leaves[g].length === 0 &&
+    children.start[g] === children.start[g + 1] &&
+    isModule(path[g]);
+  return new Set(path.filter((_, g) => isReused(g)));
 }
 
 /** Whether a tensor leaves a group and comes back into it; `order` has users before operands. */

@@ -4,7 +4,7 @@ import { type ModuleParameters, moduleParameters } from "../scene/parameters";
 import type { Plan } from "../scene/plan";
 import { isWork } from "../scene/shown_graph";
 import type { GraphModel } from "../wire";
-import { scatteredContainers } from "./containers";
+import { reusedModules, scatteredContainers } from "./containers";
 import { type Folding, LARGEST_WHOLE, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
 import { closedBoxes, isPlumbing, type ReduceInput, reduce, type Visible } from "./reduce";
@@ -27,6 +27,8 @@ export interface GroupedGraph {
   /** Per group, its class, null if unknown. User text. */
   kind: readonly (string | null)[];
   parameters: ModuleParameters;
+  /** Paths of modules that have no box, because each of their operations is in another place. */
+  reused: ReadonlySet<string>;
   /** Runs of similar groups; computed on first use. */
   readonly runs: readonly (readonly number[])[];
 }
@@ -43,8 +45,11 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
     path.map((one) => classAt.get(withoutSteps(one)) ?? null);
   const namespaceOf = namespacesOf(graph);
   const whole = groupTree(namespaceOf);
-  const scattered = scatteredContainers({ source, target, tree: whole }, kindsOf(whole));
-  const tree = scattered.size > 0 ? groupTree(namespaceOf, scattered) : whole;
+  const edges = { source, target, tree: whole };
+  const { leaves } = moduleParameters(graph, whole);
+  const reused = reusedModules(edges, (v) => isWork(graph.nodes[v]), leaves);
+  const dissolved = new Set([...scatteredContainers(edges, kindsOf(whole)), ...reused]);
+  const tree = dissolved.size > 0 ? groupTree(namespaceOf, dissolved) : whole;
   const plumbing = Uint8Array.from(graph.nodes, (node) =>
     isWork(node) && node.name === null && !outputs.has(node.id) && isPlumbing(node.op) ? 1 : 0,
   );
@@ -64,8 +69,10 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
     operations,
     kind,
     parameters,
+    reused,
     get runs() {
-      runs ??= repeatedBlocks({ source, target, tree, op }, { kind, ...parameters });
+      const shape = graph.nodes.map((node) => String(node.shape));
+      runs ??= repeatedBlocks({ source, target, tree, op }, { kind, shape, ...parameters });
       return runs;
     },
     role: Uint8Array.from(graph.nodes, ({ id, kind, op }) =>

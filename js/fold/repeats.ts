@@ -4,8 +4,8 @@ import { type GroupedEdges, type GroupTree, lastPart } from "./tree";
 
 /** The fewest blocks of a strip; fewer are clear one by one, like the two or three of a ResNet stage. */
 const LEAST_BLOCKS = 4;
-/** Blocks of one class are alike up to this difference in size: T5's first block has an extra small table. */
-const ABOUT_AS_LARGE = 0.02;
+/** The most that one of two alike blocks has in addition, as a share of it: T5's first block has a small table. */
+const MOST_EXTRA = 0.25;
 /** Container classes: two of them may compute different things. */
 const HOLDERS = /^(Sequential|ModuleList|ModuleDict)$/;
 
@@ -19,8 +19,11 @@ interface Operations extends GroupedEdges {
 interface Kinds {
   /** Its class, null if unknown. */
   kind: ArrayLike<string | null>;
-  /** The number of its parameters' elements. */
+  /** Its parameters, and the number of their elements. */
+  leaves: readonly (readonly number[])[];
   numbers: ArrayLike<number>;
+  /** Per graph node, its shape as a word. */
+  shape: ArrayLike<string>;
 }
 
 interface Block {
@@ -30,7 +33,7 @@ interface Block {
 
 /**
  * Find repeated blocks: numbered sibling groups ("layers/0", "layers/1", ...) with parameters, each wired to the next,
- * that are alike. Alike means the same class and about the same size. Without a known class, list items must have the
+ * that are alike. Alike means the same class and parameters, of which one may have a few more. Without a known class, list items must have the
  * same size, operations and wiring. The steps of a loop are always alike. Linear in the graph per level of groups. Returns lists of at least `LEAST_BLOCKS`
  * groups, in the order of their numbers.
  */
@@ -52,12 +55,13 @@ export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
     const isAlike = (a: number, b: number) => {
       if (isStep(tree.path[a])) return true;
       const kind = kinds.kind[a];
-      const [less, more] = [kinds.numbers[a], kinds.numbers[b]].sort((x, y) => x - y);
-      if (less === 0 || kind !== kinds.kind[b]) return false;
-      if (kind !== null && !HOLDERS.test(kind)) return more - less <= ABOUT_AS_LARGE * more;
+      const { numbers } = kinds;
+      if (Math.min(numbers[a], numbers[b]) === 0 || kind !== kinds.kind[b]) return false;
+      if (kind !== null && !HOLDERS.test(kind))
+        return hasAllOf(kinds, a, b) || hasAllOf(kinds, b, a);
       if (!isCounted(tree.path[a])) return false;
       structure ??= structures(graph, closed);
-      return more === less && structure[a] === structure[b];
+      return numbers[a] === numbers[b] && structure[a] === structure[b];
     };
     const follows = (last: Block, next: Block) =>
       next.number === last.number + 1 &&
@@ -67,8 +71,20 @@ export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
   });
 }
 
+/** Whether a group has all parameters of another, by their shapes, and only a few more. */
+function hasAllOf({ leaves, numbers, shape }: Kinds, more: number, less: number): boolean {
+  if (numbers[more] - numbers[less] > MOST_EXTRA * numbers[more]) return false;
+  const left = new Map<string, number>();
+  for (const id of leaves[more]) left.set(shape[id], (left.get(shape[id]) ?? 0) + 1);
+  return leaves[less].every((id) => {
+    const count = left.get(shape[id]) ?? 0;
+    left.set(shape[id], count - 1);
+    return count > 0;
+  });
+}
+
 /** Whether a group is a list item, "layers/7"; "layer3" is a name of its own. */
-function isCounted(path: string): boolean {
+export function isCounted(path: string): boolean {
   return /^\d+$/.test(lastPart(path));
 }
 

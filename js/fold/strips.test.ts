@@ -1,9 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { Builder } from "../demo/build_graph";
 import { transformer } from "../demo/deep_models";
 import { foldedScene } from "../pipeline";
 import type { Plan } from "../scene/plan";
 import { residualNet } from "../testing/residual";
+import { translator } from "../testing/translator";
 import { estimate } from "../text/measure";
 import { firstFolding, openBlock, setPlumbing, toDepth } from "./folding";
 import { foldedPlan, groupedGraph } from "./grouped_graph";
@@ -28,19 +30,22 @@ function stack(activations: string[]) {
 function runs(
   nodes: string[],
   edges: [number, number][],
-  known: { kind?: (path: string) => string | null; numbers?: (path: string) => number } = {},
+  known: { kind?: (path: string) => string | null; sizes?: (path: string) => number[] } = {},
 ): number[] {
   const tree = groupTree(nodes.map((node) => node.split(":")[0]));
-  const { kind = () => null, numbers = () => 1 } = known;
+  const { kind = () => null, sizes = () => [1] } = known;
   const graph = {
     source: edges.map(([a]) => a),
     target: edges.map(([, b]) => b),
     tree,
     op: nodes.map((node) => node.split(":")[1]),
   };
+  const shape: string[] = [];
   const found = repeatedBlocks(graph, {
     kind: tree.path.map(kind),
-    numbers: tree.path.map(numbers),
+    leaves: tree.path.map((path) => sizes(path).map((size) => shape.push(`${size}`) - 1)),
+    numbers: tree.path.map((path) => sizes(path).reduce((sum, size) => sum + size, 0)),
+    shape,
   });
   return found.map((run) => run.length);
 }
@@ -55,14 +60,14 @@ describe("the steps of a loop", () => {
 
   it("are repeated blocks, without parameters of their own", () => {
     const { nodes, edges } = steps("cell/step", 50);
-    expect(runs(nodes, edges, { numbers: () => 0 })).toEqual([50]);
+    expect(runs(nodes, edges, { sizes: () => [] })).toEqual([50]);
     const second = steps("loop 2 step", 8);
-    expect(runs(second.nodes, second.edges, { numbers: () => 0 })).toEqual([8]);
+    expect(runs(second.nodes, second.edges, { sizes: () => [] })).toEqual([8]);
   });
 
   it("need an order in time", () => {
     const { nodes } = steps("step", 50);
-    expect(runs(nodes, [], { numbers: () => 0 })).toEqual([]);
+    expect(runs(nodes, [], { sizes: () => [] })).toEqual([]);
   });
 });
 
@@ -78,6 +83,81 @@ it("has the name of its group only where no frame has it", () => {
   const around = plan.frames.map(({ path }) => path.split("/").at(-1));
   expect(tree.path[run[0]]).toContain(`${alone}/`);
   for (const title of titlesIn(plan)) expect(around).not.toContain(title);
+});
+
+it("names the one block that has more parameters than the others", () => {
+  const grouped = groupedGraph(translator(6));
+  const plan = foldedPlan(grouped, toDepth(grouped.tree, firstFolding(grouped.tree), 2));
+  const strips = plan.nodes.flatMap(({ strip }) => strip ?? []);
+  expect(strips.map(({ blocks }) => blocks.length)).toEqual([6, 6]);
+  for (const { larger } of strips) expect(larger).toEqual({ name: "0", by: 16 });
+  expect(strips.map(({ each }) => each).sort()).toEqual([128, 192]);
+});
+
+describe("the parameters of a loop and of the module around it", () => {
+  /** A loop in a module, after a product outside of the loop. */
+  const loop = (loopWeights: number, names: (name: string) => string | null) => {
+    const g = new Builder();
+    g.namespace = "net/rnn";
+    const input = g.leaf(names("rnn.input"), [3]);
+    let h = g.op("MmBackward0", [3], { self: g.leaf("x", [3]), mat2: input });
+    const weights = Array.from({ length: loopWeights }, (_, i) => g.leaf(names(`rnn.w${i}`), [2]));
+    for (let step = 0; step < 5; step++) {
+      g.namespace = `net/rnn/step ${step}`;
+      for (const weight of weights) h = g.op("MulBackward0", [3], { self: h, other: weight });
+    }
+    g.namespace = "net/rnn";
+    const graph = g.graph([g.op("SumBackward0", [], { self: h }), "loss"]);
+    const grouped = groupedGraph(graph);
+    const open = new Set(["net", "net/rnn"]);
+    const plan = foldedPlan(grouped, { ...firstFolding(grouped.tree), open });
+    const strip = plan.nodes.find(({ strip }) => strip)?.strip;
+    const leaves = plan.nodes.flatMap(({ id }) => (graph.nodes[id].kind === "leaf" ? id : []));
+    return { strip, frames: plan.frames, leaves };
+  };
+
+  it("are counted in heads if they are many, each where it is used", () => {
+    for (const names of [(name: string) => name, () => null]) {
+      const { strip, frames, leaves } = loop(4, names);
+      expect(strip?.shared).toBe(8);
+      const inFrames = frames.map(({ path, counted }) => [path, counted]);
+      expect(inFrames).toEqual([
+        ["net", 0],
+        ["net/rnn", 8 + 3],
+      ]);
+      expect(leaves.length).toBe(1);
+    }
+  });
+
+  it("are drawn if they are few, or variables of the program", () => {
+    expect(loop(3, (name) => name)).toMatchObject({ leaves: { length: 5 } });
+    expect(loop(4, (name) => name.replace(".", "_"))).toMatchObject({ leaves: { length: 6 } });
+  });
+});
+
+describe("an open list", () => {
+  const framesOf = (blocks: number, open: string[]) => {
+    const grouped = groupedGraph(translator(blocks));
+    const { frames, nodes } = foldedPlan(grouped, {
+      ...firstFolding(grouped.tree),
+      open: new Set(open),
+    });
+    return { paths: frames.map(({ path }) => path), frames, nodes };
+  };
+  const half = ["encoder", "encoder/block"];
+
+  it("has no frame where all in it have its name in their titles", () => {
+    expect(framesOf(2, half).paths).toEqual(["encoder"]);
+    const { paths, frames } = framesOf(2, [...half, "encoder/block/1"]);
+    expect(paths.sort()).toEqual(["encoder", "encoder/block/1"]);
+    const [inner] = frames.filter(({ path }) => path === "encoder/block/1");
+    expect(frames[inner.parent].path).toBe("encoder");
+  });
+
+  it("has one around a strip beside something else", () => {
+    const { paths } = framesOf(9, [...half, "encoder/block/4"]);
+    expect(paths).toContain("encoder/block");
+  });
 });
 
 describe("repeated blocks", () => {
@@ -100,13 +180,20 @@ describe("repeated blocks", () => {
     ).toEqual([4, 4]);
   });
 
-  it("of one class may differ a little: in operations, and in a small table", () => {
+  it("of one class may differ a little: in operations, and in small tables", () => {
     const { nodes, edges } = stack([..."rrgrrr"]);
     const kind = (path: string) => (/\/\d$/.test(path) ? "T5Block" : null);
     expect(runs(nodes, edges, { kind })).toEqual([6]);
-    const numbers = (extra: number) => (path: string) => (/\/0$/.test(path) ? 1000 + extra : 1000);
-    expect(runs(nodes, edges, { kind, numbers: numbers(15) })).toEqual([6]);
-    expect(runs(nodes, edges, { kind, numbers: numbers(500) })).toEqual([5]);
+    const first =
+      (own: number[], others = [900, 100]) =>
+      (path: string) =>
+        /\/0$/.test(path) ? own : others;
+    expect(runs(nodes, edges, { kind, sizes: first([900, 100, 15]) })).toEqual([6]);
+    expect(runs(nodes, edges, { kind, sizes: first([100, 200, 900]) })).toEqual([6]);
+    expect(runs(nodes, edges, { kind, sizes: first([900, 100, 500]) })).toEqual([5]);
+    // As many elements in other shapes are another block.
+    expect(runs(nodes, edges, { kind, sizes: first([990, 10]) })).toEqual([5]);
+    expect(runs(nodes, edges, { kind, sizes: first([100, 100], [100, 99]) })).toEqual([5]);
     // Two sequences of layers may compute different things.
     expect(runs(nodes, edges, { kind: () => "Sequential" })).toEqual([]);
   });
@@ -120,7 +207,7 @@ describe("repeated blocks", () => {
 
   it("have parameters, and lead straight to each other", () => {
     const { nodes, edges } = alike(6);
-    expect(runs(nodes, edges, { numbers: () => 0 })).toEqual([]);
+    expect(runs(nodes, edges, { sizes: () => [] })).toEqual([]);
     const between = edges.map(([a, b]): [number, number] =>
       a > 0 && nodes[a].includes("down") ? [nodes.length, b] : [a, b],
     );

@@ -1,10 +1,13 @@
 import { valueAt } from "../maps";
 import { againWords } from "../scene/checkpoints";
-import { isBody, isStep } from "../scene/module_class";
+import { isBody, isModule, isStep, titleOf } from "../scene/module_class";
 import { type ModuleParameters, parametersIn, sizeOf } from "../scene/parameters";
 import type { ClosedGroup, Plan, PlanEdge, PlanNode, Strip } from "../scene/plan";
+import { isWork } from "../scene/shown_graph";
 import type { GraphModel } from "../wire";
+import { LISTS } from "./containers";
 import { closedBoxes, type Visible } from "./reduce";
+import { isCounted } from "./repeats";
 import { type GroupTree, lastPart } from "./tree";
 
 /** The inputs of a plan with strips, besides the visible graph. */
@@ -13,11 +16,17 @@ interface Modules {
   tree: GroupTree;
   /** Per group, its class, null if unknown. */
   kind: readonly (string | null)[];
+  /** Per group, its number of operations. */
+  operations: ArrayLike<number>;
   parameters: ModuleParameters;
+  /** Paths of modules without a box. */
+  reused: ReadonlySet<string>;
 }
 
-/** More parameters that only one strip uses are counted in its head instead of drawn. */
+/** More parameters of strips and of the modules around them are counted in heads instead of drawn. */
 const MOST_LEAVES = 4;
+/** The share of a graph that is most of it. */
+const MOST_OF = 0.75;
 /** The most modules of a step to name. */
 const MOST_NAMES = 3;
 /** Fewer closed blocks in a row are boxes. */
@@ -63,11 +72,8 @@ export function planOf(
   keep: ReadonlySet<number> = new Set(),
 ): Plan {
   const { graph, tree } = grouped;
-  const { items, itemOf, lines } = itemsIn(
-    visible,
-    strips,
-    sharedLeaves(graph, visible, strips, keep),
-  );
+  const counted = countedLeaves(grouped, visible, strips, keep);
+  const { items, itemOf, lines } = itemsIn(visible, strips, counted);
   const members: number[][] = visible.nodes.map(() => []);
   visible.nodeOf.forEach((at, v) => {
     if (at >= 0) members[at].push(v);
@@ -85,10 +91,11 @@ export function planOf(
   const isAlone = items.map(
     ({ run }, i) => run.length > 0 && containers[i] > 0 && inside[containers[i]] === 1,
   );
-  const boxes = boxesAround(
-    containers.map((g, i) => (isAlone[i] ? tree.parent[g] : g)),
-    tree,
+  const outer = containers.map((g, i) => (isAlone[i] ? tree.parent[g] : g));
+  const closed = items.map(({ v, run }, i) =>
+    run.length === 0 ? visible.nodes[v].group : isAlone[i] ? containers[i] : -1,
   );
+  const boxes = boxesAround(outer, tree, plainLists(grouped, outer, closed));
   const nodes = items.map((item, i): PlanNode => {
     const frame = boxes.box[i];
     if (item.run.length > 0) {
@@ -103,12 +110,14 @@ export function planOf(
     const { node, group, also } = visible.nodes[item.v];
     if (group >= 0) return { id: node, group: closedGroup(group, item.v), frame };
     const said = members[item.v].filter((id) => id !== node && !also?.includes(id));
+    const module = graph.nodes[node].namespace ?? "";
     return {
       id: node,
       group: null,
       frame,
       ...(said.length > 0 && { said }),
       ...(also && { also }),
+      ...(isWork(graph.nodes[node]) && grouped.reused.has(module) && { module }),
     };
   });
   const edgeOf = new Int32Array(graph.edges.length).fill(-1);
@@ -120,7 +129,13 @@ export function planOf(
   const frames = Array.from(boxes.group, (g, i) => ({
     path: tree.path[g],
     parent: boxes.boxParent[i],
+    counted: 0,
   }));
+  for (const v of [...counted.byStrip.flat(), ...counted.besides]) {
+    const { node, container } = visible.nodes[v];
+    const frame = boxes.around[container];
+    if (frame >= 0) frames[frame].counted += sizeOf(graph.nodes[node].shape);
+  }
   const nodeOf = visible.nodeOf.map((at) => (at < 0 ? -1 : itemOf[at]));
   return { nodes, frames, nodeOf, edges, edgeOf };
 }
@@ -129,9 +144,9 @@ export function planOf(
 function itemsIn(
   { nodes, edges }: Visible,
   strips: readonly (readonly number[])[],
-  shared: readonly (readonly number[])[],
+  { byStrip, besides }: Counted,
 ) {
-  const isShared = new Set(shared.flat());
+  const isCounted = new Set([...byStrip.flat(), ...besides]);
   /** Per block of a strip, its strip and its number there. */
   const spots = new Map(
     strips.flatMap((run, strip) => run.map((g, block) => [g, { strip, block }] as const)),
@@ -143,16 +158,16 @@ function itemsIn(
     const spot = spotOf(v);
     const add = (run: readonly number[], shared: readonly number[]) =>
       items.push({ v, run, blocks: [], links: new Map(), shared }) - 1;
-    if (isShared.has(v)) return -1;
+    if (isCounted.has(v)) return -1;
     if (!spot) return add([], []);
-    const item = valueAt(itemOfStrip, spot.strip, (strip) => add(strips[strip], shared[strip]));
+    const item = valueAt(itemOfStrip, spot.strip, (strip) => add(strips[strip], byStrip[strip]));
     items[item].blocks[spot.block] = v;
     return item;
   });
   const lines: Line[] = [];
   const merged = new Map<string, Line>();
   for (const edge of edges) {
-    if (isShared.has(edge.target)) continue;
+    if (isCounted.has(edge.target)) continue;
     const [from, to] = [spotOf(edge.source), spotOf(edge.target)];
     const [source, target] = [itemOf[edge.source], itemOf[edge.target]];
     if (from && to && from.strip === to.strip) {
@@ -171,25 +186,40 @@ function itemsIn(
   return { items, itemOf, lines: lines.sort((a, b) => a.edges[0] - b.edges[0]) };
 }
 
-/** Per strip, the parameters of modules that only it uses, if they are many; visible nodes. */
-function sharedLeaves(
-  graph: GraphModel,
+/** Parameters that are counted in heads; visible nodes. */
+interface Counted {
+  /** Per strip, those that only it uses. */
+  byStrip: readonly (readonly number[])[];
+  /** Others of the modules around strips. */
+  besides: readonly number[];
+}
+
+/** The parameters to count in the heads of strips and of the frames around them, if a picture has many. */
+function countedLeaves(
+  { graph, tree }: Modules,
   { nodes, edges }: Visible,
   strips: readonly (readonly number[])[],
   keep: ReadonlySet<number>,
-): number[][] {
-  const found: number[][] = strips.map(() => []);
-  if (found.length === 0) return found;
+): Counted {
+  const byStrip: number[][] = strips.map(() => []);
+  const besides: number[] = [];
   const stripOf = new Map(strips.flatMap((run, strip) => run.map((g) => [g, strip] as const)));
+  const around = new Set(strips.map(([first]) => tree.parent[first]));
   const users: Set<number>[] = nodes.map(() => new Set());
   for (const { source, target } of edges) users[target].add(stripOf.get(nodes[source].group) ?? -1);
   const isParameter = parametersIn(graph);
-  nodes.forEach(({ node, group }, v) => {
+  nodes.forEach(({ node, group, container }, v) => {
+    const { name } = graph.nodes[node];
+    const isVariable = name !== null && !name.includes(".");
+    if (group >= 0 || keep.has(node) || !isParameter(node) || isVariable) return;
     const [strip] = users[v];
-    if (group >= 0 || users[v].size !== 1 || strip < 0 || keep.has(node)) return;
-    if (isParameter(node) && graph.nodes[node].name?.includes(".")) found[strip].push(v);
+    if (users[v].size === 1 && strip >= 0) byStrip[strip].push(v);
+    else if (container > 0 && around.has(container)) besides.push(v);
   });
-  return found.map((leaves) => (leaves.length > MOST_LEAVES ? leaves : []));
+  const count = besides.length + byStrip.flat().length;
+  return count > MOST_LEAVES
+    ? { byStrip, besides }
+    : { byStrip: strips.map(() => []), besides: [] };
 }
 
 /** The modules that a step calls, by name, from the inputs on; null if there are none, or many. */
@@ -220,11 +250,14 @@ function stripNode(
   const [first] = run;
   const again = run.map((g) => againWords(graph, tree.path[g]));
   const areSteps = isStep(tree.path[first]);
+  const nameOf = (g: number) => /\d+$/.exec(tree.path[g])?.[0] ?? "";
   // The steps of a loop share their parameters.
-  const isEven = !areSteps && run.every((g) => numbers[g] === numbers[first]);
+  const least = run.reduce((least, g) => Math.min(least, numbers[g]), Infinity);
+  const [larger, ...others] = run.filter((g) => numbers[g] > least);
+  const isEven = !areSteps && others.length === 0;
   const [name, last] = [lastPart(tree.path[first]), lastPart(tree.path[run[run.length - 1]])];
   // A frame around it has the name of the group.
-  const around = where.isAlone ? lastPart(tree.path[tree.parent[first]]) : "";
+  const around = where.isAlone ? titleOf(tree.path[tree.parent[first]]) : "";
   const own = name.replace(/^loop \d+ |\s*\d+$/g, "");
   // A loop that is all of a module has the module's name.
   const stem = areSteps && where.isAlone ? "" : own;
@@ -239,11 +272,12 @@ function stripNode(
       ...where,
       title: stem || around || `${name} … ${last}`,
       kind: kind[first] ?? (areSteps ? modulesIn(tree, first) : null),
-      each: isEven ? numbers[first] : null,
+      each: isEven ? least : null,
+      larger: isEven && larger ? { name: nameOf(larger), by: numbers[larger] - least } : null,
       again: again.every((words) => words === again[0]) ? again[0] : null,
       blocks: blocks.map((block, i) => ({
         ...block,
-        name: /\d+$/.exec(tree.path[run[i]])?.[0] ?? "",
+        name: nameOf(run[i]),
         isAgain: again[i] !== null,
       })),
       links: [...links.values()],
@@ -261,35 +295,65 @@ interface Boxes {
   boxParent: Int32Array;
   /** Per visible node, the box that it lies in; -1 for none. */
   box: Int32Array;
+  /** Per group, its box, or the innermost one around it; -1 for none. */
+  around: Int32Array;
+}
+
+/**
+ * The open lists of modules that need no frame, 1 for each: all that they show are boxes and frames with the list's name
+ * in their titles. A list that runs as a whole keeps its frame unless most of the graph is in it. `containers` are the
+ * items' open groups, and `closed` their closed ones.
+ */
+function plainLists(
+  { tree, kind, operations }: Modules,
+  containers: readonly number[],
+  closed: readonly number[],
+): Uint8Array {
+  const { path, parent } = tree;
+  const isList = (g: number) =>
+    isModule(path[g]) &&
+    (kind[g] === null ||
+      LISTS.test(kind[g]) ||
+      (kind[g] === "Sequential" && operations[g] >= MOST_OF * operations[0]));
+  const isPlain = new Uint8Array(path.length);
+  // A graph that is shown whole is small enough for all frames.
+  if (closed.every((g) => g < 0)) return isPlain;
+  for (let g = 1; g < path.length; g++) isPlain[g] = Number(isList(g));
+  containers.forEach((container, i) => {
+    // A closed box, or nothing with a title.
+    let inner = closed[i];
+    for (let g = container; g > 0; g = parent[g]) {
+      if (inner < 0 || !isCounted(path[inner])) isPlain[g] = 0;
+      inner = hasFrame(g, tree) ? g : -1;
+    }
+  });
+  return isPlain;
 }
 
 /** Find the boxes around nodes, parents first. `containers` are the nodes' open groups. */
-export function boxesAround(containers: readonly number[], tree: GroupTree): Boxes {
+export function boxesAround(
+  containers: readonly number[],
+  tree: GroupTree,
+  isPlain: ArrayLike<number> = [],
+): Boxes {
   const shows = new Uint8Array(tree.path.length);
   for (const container of containers) {
     for (let g = container; g > 0 && !shows[g]; g = tree.parent[g])
-      if (hasFrame(g, tree)) shows[g] = 1;
+      if (hasFrame(g, tree) && !isPlain[g]) shows[g] = 1;
   }
-  const boxOf = new Int32Array(tree.path.length).fill(-1);
   const group = Int32Array.from(shows.keys()).filter((g) => shows[g] === 1);
-  group.forEach((g, b) => {
-    boxOf[g] = b;
-  });
+  const around = new Int32Array(tree.path.length).fill(-1);
+  let count = 0;
+  for (let g = 1; g < shows.length; g++) around[g] = shows[g] ? count++ : around[tree.parent[g]];
   return {
     group,
-    boxParent: group.map((g) => boxOf[tree.parent[g]]),
-    box: Int32Array.from(containers, (container) => boxOf[drawnAround(container, tree)]),
+    boxParent: group.map((g) => around[tree.parent[g]]),
+    box: Int32Array.from(containers, (container) => around[container]),
+    around,
   };
 }
 
 /** A single node's group has a frame only if the frame shows when it runs. */
 function hasFrame(group: number, { size, path }: GroupTree): boolean {
   return size[group] > 1 || isBody(path[group]);
-}
-
-/** The innermost group with a box around a group's content. */
-function drawnAround(group: number, tree: GroupTree): number {
-  let g = group;
-  while (g > 0 && !hasFrame(g, tree)) g = tree.parent[g];
-  return g;
 }

@@ -4,7 +4,7 @@ import { counted } from "../text/number";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 import { againWords } from "./checkpoints";
-import { classOf, isModule } from "./module_class";
+import { classOf, isModule, titleOf } from "./module_class";
 import { type NodeWords, valueText } from "./node_words";
 import { sizeOf } from "./parameters";
 import type { ClosedGroup } from "./plan";
@@ -108,7 +108,7 @@ function sizes(
 }
 
 /**
- * The meaningful end of a path: "linear1", but "layers.0" if the last part is a number. A number alone takes its
+ * The meaningful end of a path: "linear1", but "layers.0" if the last part is a number. A number without a name takes its
  * parameters' prefix, "net.0", if the graph has it; an opened node's box takes the node's name. A module that no
  * variable holds, "(Tanh)", goes by its class.
  */
@@ -122,8 +122,8 @@ export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): str
       signOf(path, graph) ?? `${called === "CompiledFunction" ? "compiled code" : called}${number}`
     );
   }
-  if (!/^\d+$/.test(name)) return name.replace(OF_CLASS, "$1");
-  if (parts.length > 1) return parts.slice(-2).join(".").replace(OF_CLASS, "$1");
+  if (parts.length > 1 || !/^\d+$/.test(name))
+    return titleOf(parts.join("/")).replace(OF_CLASS, "$1");
   const root = graph && rootIn(graph);
   return root ? `${root}.${name}` : name;
 }

@@ -24,7 +24,7 @@ interface Facts {
 export function factsOf(graph: GraphModel, plan: Plan): Facts[] {
   const { nodes, edges, frames, nodeOf } = plan;
   const placeOf = (id: number) => nodeOf?.[id] ?? id;
-  const numbers = frames.map(() => 0);
+  const numbers = frames.map(({ counted }) => counted);
   const given = frames.map(() => new Set<number>());
   const isParameter = parametersIn(graph);
   for (const { id, group, frame } of nodes) {

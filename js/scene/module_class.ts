@@ -32,3 +32,9 @@ export function withoutSteps(path: string): string {
     .filter((part) => !isStep(part))
     .join("/");
 }
+
+/** The end of a module's path from its last name on: "layers.0.1" of "net/layers/0/1". */
+export function titleOf(path: string): string {
+  const [end = path] = /[^/]+(\/\d+)*$/.exec(path) ?? [];
+  return end.replaceAll("/", ".");
+}

@@ -23,7 +23,7 @@ export interface PlanNode {
   frame: number;
   /** Drawn instead: repeated blocks, side by side. */
   strip?: Strip;
-  /** Path of a module with only this operation, if no frame shows it. */
+  /** Path of its module, if that has no box or frame: it has only this operation, or is called in several places. */
   module?: string;
   /** Constants in its sign, which are not drawn. */
   said?: readonly number[];
@@ -49,6 +49,8 @@ export interface Strip {
   kind: string | null;
   /** The elements of each one's parameters; null if they differ. */
   each: number | null;
+  /** The one block that has more than `each`. */
+  larger: { name: string; by: number } | null;
   /** The elements of the parameters that all of them use and that are not drawn. */
   shared?: number;
   /** Set if all run forward again in backward and save the same amount. */
@@ -86,6 +88,8 @@ interface PlanFrame {
   path: string;
   /** Index of its parent in `frames`; -1 for none. */
   parent: number;
+  /** The elements of its parameters that are not drawn. */
+  counted: number;
 }
 
 /** One node per graph node, one line per edge. */

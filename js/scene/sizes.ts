@@ -36,6 +36,8 @@ export interface Planned {
   card: CardSize | null;
   /** Whether it is drawn as on a board: with cards or, if there are too many, with signs. */
   isBoard: boolean;
+  /** Whether a leaf with several uses is drawn once per use, even as a card. */
+  copies?: boolean;
 }
 
 /** A picture with known sizes, before its layout. */
@@ -81,11 +83,12 @@ export function timesDrawn({
   graph,
   plan,
   card,
-}: Pick<Planned, "graph" | "plan" | "card">): Int32Array {
+  copies,
+}: Pick<Planned, "graph" | "plan" | "card" | "copies">): Int32Array {
   const { nodes, edges } = plan;
   const uses = new Int32Array(nodes.length);
   for (const edge of edges) uses[edge.target]++;
-  const most = card ? MOST_USES_ON_BOARD : MOST_USES_OF_ONE;
+  const most = card && !copies ? MOST_USES_ON_BOARD : MOST_USES_OF_ONE;
   return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > most ? used : 1));
 }
 
@@ -115,7 +118,10 @@ export function shapesOf(
   /** Leaves and outputs among signs are cards. */
   const cards = card ?? (isBoard ? "near" : null);
   return plan.nodes.map((node, i) => {
-    const { id, group, strip } = node;
+    const { id, strip, module } = node;
+    // An operation of a module that is called in several places looks like a box of it.
+    const group =
+      node.group ?? (hasBoxes && module ? { paths: [module], members: [id], leaves: [] } : null);
     if (strip) return stripShape(strip, isHorizontal(direction), measure, room);
     const { sign } = graph.nodes[id];
     if ((hasBoxes || asSigns) && !group && flags[i].length === 0 && ROUND.test(sign ?? "")) {
@@ -134,7 +140,7 @@ export function shapesOf(
           ),
           shares: shares[i],
         };
-    if (node.module !== undefined) words.name ??= nameFrom(graph, node.module, words.sign);
+    if (module && !group) words.name ??= nameFrom(graph, module, words.sign);
     const isSign =
       asSigns && !group && isWork(graph.nodes[id]) && !words.flag && (card || !over.has(id));
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
@@ -151,7 +157,7 @@ export function shapesOf(
       { width: Math.max(width, wide), height },
       group || isSign ? null : cards,
     );
-    return isSign ? { ...shape, sign: "plain" } : shape;
+    return isSign || group !== node.group ? { ...shape, sign: "plain" } : shape;
   });
 }
 

@@ -128,7 +128,7 @@ export function placeStrip(
 
 /** The words above the bars: their name, count, class and size. */
 function headOf(
-  { path, isAlone, title, kind, each, again, blocks, shared }: Strip,
+  { path, isAlone, title, kind, each, larger, again, blocks, shared }: Strip,
   width: number,
   measure: Measure,
 ): Pick<SceneFrame, "path" | "title" | "facts" | "isFixed"> {
@@ -141,7 +141,8 @@ function headOf(
   at += measure(count, "title") + 12;
   const sizes = [...(again === null ? [] : [again]), ...(each === null ? [] : [shortCount(each)])];
   const known = shared === undefined ? "" : `${shortCount(shared)} params`;
-  const size = sizes.length === 0 ? known : `${sizes.join(" · ")} each`;
+  const more = larger ? `, ${larger.name} has ${shortCount(larger.by)} more` : "";
+  const size = sizes.length === 0 ? known : `${sizes.join(" · ")} each${more}`;
   const right = width - PAD - (size === "" ? 0 : measure(size, "cell"));
   if (kind !== null) {
     const text = shortenMiddle(oneLine(kind), right - at - 12, (part) => measure(part, "cell"));

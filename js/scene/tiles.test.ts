@@ -178,7 +178,8 @@ describe("lines between tiles", () => {
 
 describe("an open group", () => {
   it("shows its output shape and its number of parameters", () => {
-    const graph = residualNet(["identity", "identity"]);
+    const modules = { namespaces: ["blocks"], classes: [0], names: ["Stage"] };
+    const graph = { ...residualNet(["identity", "identity"]), modules };
     const scene = tiles(graph);
     const size = (shape: readonly number[] | null) => (shape ?? []).reduce((a, b) => a * b, 1);
     for (const { path, facts } of scene.frames) {
