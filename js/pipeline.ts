@@ -8,6 +8,7 @@ import { isBody, isStep } from "./scene/module_class";
 import type { CardSize, NodeShape } from "./scene/node_shape";
 import { place } from "./scene/place";
 import type { Plan } from "./scene/plan";
+import { hasRails } from "./scene/portals";
 import type { Scene } from "./scene/scene";
 import { isWork } from "./scene/shown_graph";
 import { cardIn, type Planned, sized, WINDOW } from "./scene/sizes";
@@ -31,6 +32,8 @@ interface SceneOptions {
   shapes?: readonly NodeShape[];
   /** Whether small graphs are drawn as cards, or how. */
   cards?: boolean | Level;
+  /** Whether a leaf with several uses on a board is drawn once per use. */
+  copies?: boolean;
 }
 
 /** How much a board shows: the next level is taken where the one before is illegible. */
@@ -58,14 +61,10 @@ export function makeScene(
 ): Scene {
   const { cards = true, room } = options;
   const card = cards === true ? cardIn(graph, plan) : cards === "signs" ? null : cards || null;
-  if (card && cards === true && room && !plan.nodes.some(({ group }) => group)) {
-    const last = room.derivatives ? "near" : "signs";
-    for (const level of LEVELS.slice(LEVELS.indexOf(card))) {
-      const scene = makeScene(graph, plan, direction, measure, { ...options, cards: level });
-      const within = level === "full" ? room : tallRoom(room);
-      if (level === last || fitView(scene, within).k >= LEGIBLE) return scene;
-    }
-  }
+  if (card && cards === true && room && !plan.nodes.some(({ group }) => group))
+    return bestLevel(card, room, (shown) =>
+      makeScene(graph, plan, direction, measure, { ...options, ...shown }),
+    );
   // As signs alone where there are too many for cards.
   const isBoard = card !== null || ((cards === true || cards === "signs") && !graph.static);
   const planned: Planned = {
@@ -74,12 +73,38 @@ export function makeScene(
     direction,
     card,
     isBoard,
+    copies: options.copies ?? false,
   };
   const withSizes = sized(planned, measure, options);
   const placed = place(withSizes, measure, options);
   const scene = drawn(withSizes, placed, measure, room ?? WINDOW);
   placeLinks(scene, graph, measure);
   return scene;
+}
+
+/**
+ * The scene of a board at the first level that is legible. Leaves are drawn once per use if long lines run side by side
+ * otherwise.
+ */
+function bestLevel(
+  card: CardSize,
+  room: Room,
+  make: (shown: Pick<SceneOptions, "cards" | "copies">) => Scene,
+): Scene {
+  const last = room.derivatives ? "near" : "signs";
+  for (let at = LEVELS.indexOf(card); ; at++) {
+    const cards = LEVELS[at];
+    const within = cards === "full" ? room : tallRoom(room);
+    const isLegible = (scene: Scene) => fitView(scene, within).k >= LEGIBLE;
+    const scene = make({ cards });
+    if (!isLegible(scene)) {
+      if (cards === last) return scene;
+      continue;
+    }
+    const copied =
+      cards !== "signs" && hasRails(scene, room) ? make({ cards, copies: true }) : scene;
+    return isLegible(copied) && !hasRails(copied, room) ? copied : scene;
+  }
 }
 
 /** The plan of a board. Its arrows have no labels: the tooltip names the operand. */

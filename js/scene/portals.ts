@@ -3,53 +3,65 @@ import type { Hanging } from "../layout/types";
 import { jump, straight } from "./curve";
 import type { Placement } from "./dock";
 import type { Plan } from "./plan";
-import type { Sized } from "./sizes";
+import type { Scene } from "./scene";
+import { isLeaf, type Sized } from "./sizes";
+import type { Size } from "./views";
 
 /** More long lines than this become portals. */
 const MOST_LONG = 2;
+/** A straight run of a line of this share of the room is a rail. */
+const RAIL = 0.25;
+/** Rails nearer to each other are side by side, px. */
+const BESIDE = 30;
 /** From a border to the middle of a portal, and between portals, px. */
 const STUB = 18;
 const BETWEEN = 20;
 /** The room for a portal beside a box, px. */
 const PORTAL_ROOM = STUB + 10;
 
-/**
- * The long lines of a picture without those of `portals`, if there are more than two. The line to a producer's first
- * user stays, and so does a user's only line.
- */
+/** The long lines of a picture that may become portals, with those that are; those alone if it has only a few more. */
 export function longLines(
   placed: Placement,
   sized: Sized,
   length: number,
   portals: readonly number[],
-): number[] {
-  const { edges } = sized.plan;
+): readonly number[] {
   const known = new Set(portals);
-  const long = [...edges.keys()].filter((e) => !known.has(e) && lengthOf(placed.route(e)) > length);
-  const producers = new Set(long.map((e) => edges[e].target));
+  const isLong = (e: number) => !known.has(e) && lengthOf(placed.route(e)) > length;
+  const long = [...sized.plan.edges.keys()].filter(isLong);
   const most = portals.length > 0 ? 0 : MOST_LONG;
-  return producers.size > most ? liftable(sized, [...portals, ...long]) : [...portals];
+  return long.length > most ? liftable(sized, [...portals, ...long]) : portals;
 }
 
-/** Those edges without which each of their ends still has another line. */
-export function liftable({ plan, times }: Sized, wanted: readonly number[]): number[] {
-  const { edges } = plan;
-  const uses = new Int32Array(times.length);
-  const operands = new Int32Array(times.length);
-  for (const { source, target } of edges) {
+/**
+ * Those edges without which another way still leads from their producer to their user, so that the order of the data
+ * stays. A leaf has no place in that order; its first user keeps its line.
+ */
+export function liftable({ graph, plan, times }: Sized, wanted: readonly number[]): number[] {
+  const { nodes, edges } = plan;
+  const lines: Set<number>[] = nodes.map(() => new Set());
+  const uses = new Int32Array(nodes.length);
+  edges.forEach(({ source, target }, e) => {
+    lines[source].add(e);
     uses[target]++;
-    operands[source]++;
-  }
+  });
+  const isReached = (from: number, to: number) => {
+    const seen = new Set([from]);
+    for (const v of seen) for (const e of lines[v]) seen.add(edges[e].target);
+    return seen.has(to);
+  };
   // The last users first, so that the first one keeps its line.
   const depth = depths(plan);
   return [...wanted]
     .sort((a, b) => depth[edges[a].source] - depth[edges[b].source])
     .filter((e) => {
       const { source, target } = edges[e];
-      if (uses[target] < 2 || operands[source] < 2 || times[target] > 1) return false;
-      uses[target]--;
-      operands[source]--;
-      return true;
+      if (times[target] > 1) return false;
+      lines[source].delete(e);
+      const isLifted = isLeaf(graph, nodes[target]) ? uses[target] > 1 : isReached(source, target);
+      if (isLifted) uses[target]--;
+      else lines[source].add(e);
+      return isLifted;
     });
 }
 
@@ -69,6 +81,35 @@ function depths({ nodes, edges }: Plan): Int32Array {
       if (--waiting[to] === 0) ready.push(to);
     }
   return depth;
+}
+
+/** Whether more than two lines run side by side for long. */
+export function hasRails({ edges, direction }: Scene, room: Size): boolean {
+  const horizontal = isHorizontal(direction);
+  const [along, across] = horizontal ? [0, 1] : [1, 0];
+  const least = RAIL * (horizontal ? room.width : room.height);
+  const rails: { at: number; low: number; high: number }[] = [];
+  for (const { curve } of edges) {
+    for (let start = 0, i = 6; i < curve.length; i += 6) {
+      const at = curve[start + across];
+      const isEnd = i + 6 >= curve.length || Math.abs(curve[i + 6 + across] - at) > 1;
+      if (Math.abs(curve[i + across] - at) > 1) start = i;
+      else if (isEnd) {
+        const ends = [curve[start + along], curve[i + along]];
+        const [low, high] = [Math.min(...ends), Math.max(...ends)];
+        // Lines of one producer share a rail.
+        const isKnown = rails.some((one) => one.at === at && one.low < high && one.high > low);
+        if (high - low >= least && !isKnown) rails.push({ at, low, high });
+      }
+    }
+  }
+  rails.sort((a, b) => a.at - b.at);
+  return rails.some(({ low, high }, i) => {
+    let count = 1;
+    for (let j = i + 1; j < rails.length && rails[j].at - rails[j - 1].at <= BESIDE; j++)
+      if (rails[j].low < high && rails[j].high > low) count++;
+    return count > MOST_LONG;
+  });
 }
 
 function lengthOf(route: readonly (readonly [number, number])[]): number {
