@@ -135,7 +135,7 @@ describe("boxes", () => {
     await press("Home");
     await press("ArrowDown");
     const words = one("[aria-live=polite].gw-visually-hidden").textContent;
-    expect(words).toContain("net.block.1, module of 4 nodes, 1 leaf");
+    expect(words).toContain("net.block.1, module of 4 nodes, 1 leaf, output (4,)");
     await mouse("click", ".gw-svg .gw-closed .gw-box");
     expect(channel.get("selected")).toBeNull();
   });

@@ -14,7 +14,7 @@ import { describeState } from "../steps/words";
 import { exactly, exactText } from "../text/gradient";
 import { counted } from "../text/number";
 import { formatShape, oneLine } from "../text/shorten";
-import type { GraphModel, NodeModel } from "../wire";
+import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 
 /** A node's words: lines of the tooltip, and text for a screen reader. */
 export interface Description {
@@ -81,8 +81,16 @@ export function describeEdge(graph: GraphModel, edge: SceneEdge, marks: Marks): 
   else if (end.kind === "cut") lines.push(NO_FLOW);
   else if (end.argument !== null && parts.length === 1)
     lines.push(`${end.argument} of ${oneLine(graph.nodes[end.source].op)}`);
+  if (parts.every((e) => graph.edges[e].target === end.target) || count === 1)
+    lines.push(...shapeLine(graph, end));
   if (marks.progress && count === 1) lines.push(...flowLine(marks.progress, last));
   return { title, lines };
+}
+
+/** The shape of an edge's tensor, which a short arrow has no room for; none where it is not known. */
+function shapeLine({ nodes }: GraphModel, { target, output_nr }: EdgeModel): string[] {
+  const { shape } = nodes[target];
+  return shape === null || output_nr !== 0 ? [] : [`shape ${formatShape(shape)}`];
 }
 
 function calledIn({ nodes }: GraphModel, id: number): string {
@@ -187,6 +195,20 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
   return { title, lines: [...said, ...lines] };
 }
 
+/** The shape of a box' output, if that is one tensor. */
+function outputLine({ nodes, edges, roots }: GraphModel, members: readonly number[]): string[] {
+  const inside = new Set(members);
+  const used = edges.filter(({ source, target, kind }) => {
+    return kind === "gradient" && inside.has(target) && !inside.has(source);
+  });
+  const own = roots.filter(({ node }) => inside.has(node));
+  const made = new Set([...used.map(({ target }) => target), ...own.map(({ node }) => node)]);
+  const [output] = made;
+  const isOne = made.size === 1 && [...used, ...own].every(({ output_nr }) => output_nr === 0);
+  const shape = isOne ? nodes[output].shape : null;
+  return shape === null ? [] : [`output ${formatShape(shape)}`];
+}
+
 /** A closed box' words. */
 function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Description {
   const { paths, members } = group;
@@ -202,6 +224,7 @@ function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Descr
   const common = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_NAMED);
   const lines = [
     `${what} of ${counted(members.length, "node")}, ${counted(leaves, "leaf", "leaves")}`,
+    ...outputLine(graph, members),
     ...common.map(([op, count]) => `${count} × ${oneLine(op)}`),
   ];
   if (counts.size > MOST_NAMED) lines.push(`and ${counts.size - MOST_NAMED} other operations`);

@@ -6,6 +6,7 @@ import { fakeRun, SITUATIONS } from "../testing/fake_run";
 import { MODELS } from "../testing/graphs";
 import { plainSceneOf } from "../testing/scenes";
 import { exactText } from "../text/gradient";
+import { formatShape } from "../text/shorten";
 import { describeEdge } from "./describe";
 import { edgeAt } from "./hit";
 
@@ -20,6 +21,16 @@ it("finds an arrow by a place on it, and none far from all", () => {
     expect(found).not.toBeNull();
   }
   expect(edgeAt(scene, -1e5, -1e5, 1)).toBeNull();
+});
+
+it("says the shape of an arrow's tensor, which short arrows have no room for", () => {
+  for (const edge of scene.edges) {
+    const { target, output_nr } = graph.edges[edge.index];
+    const { shape } = graph.nodes[target];
+    const known = shape !== null && output_nr === 0 ? [`shape ${formatShape(shape)}`] : [];
+    const { lines } = describeEdge(graph, edge, NO_MARKS);
+    expect(lines.filter((line) => line.startsWith("shape"))).toEqual(known);
+  }
 });
 
 it("shows the gradient of an arrow with all digits, once it has flowed", () => {

@@ -9,7 +9,7 @@ import { tensorsIn } from "./shown_graph";
 
 /** Where along an arrow its shape is written, best first. */
 const PLACES = [0.5, 0.42, 0.58, 0.34, 0.66];
-/** A longer shape is left to the tooltip, px. */
+/** A longer shape is left to the tooltip, which every arrow has, px. */
 const WIDEST = 120;
 /** An arrow that reaches this far both ways goes to another row, px. */
 const OTHER_ROW = 60;
