@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import chain
 from typing import Annotated, Any, Literal, Union
 
 from .values import Nested, SomeOf, Whole, Written
@@ -20,15 +18,7 @@ _PLAIN = (bool, int, float, str)
 
 _Sizes = Mapping[str, int]
 _Check = Callable[[Any, _Sizes], None]
-_CheckMany = Callable[[Sequence[Any], _Sizes], None]
-
-
-@dataclass(frozen=True)
-class _Checker:
-    one: _Check  # raises `_Wrong` for a value of another type, with the path within it
-    # Raises it if any of several values is wrong, without a path. It is faster: it checks records
-    # by column, and only the extremes of a column of numbers.
-    many: _CheckMany
+"""Raises `_Wrong` for a value of another type, with the path within it."""
 
 
 class _Wrong(ValueError):  # noqa: N818  only ever seen as the ValueError of `check`
@@ -66,55 +56,29 @@ def check(value: Any, expected: Any, where: str, sizes: _Sizes | None = None) ->
     list that `gradwalk.schema.values.Whole` names; indices of other lists are not checked.
     """
     try:
-        _checker(expected).one(value, sizes or {})
+        _checker(expected)(value, sizes or {})
     except _Wrong as wrong:
         raise ValueError(f"{where}{''.join(reversed(wrong.path))} {wrong}") from None
 
 
 @cache
-def _checker(expected: Any) -> _Checker:
+def _checker(expected: Any) -> _Check:
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if typing.is_typeddict(expected):
-        fields = _Fields(expected)
-        return _Checker(fields.one, fields.many)
+        return _record_check(expected)
     if origin is Annotated:
-        return _annotated_checker(inner[0], inner[1])
+        return _annotated_check(inner[0], inner[1])
     if origin is Literal:
-        return _by_extremes(_literal_check(inner))
+        return _literal_check(inner)
     if origin in {Union, types.UnionType}:
-        return _union_checker(inner)
+        return _union_check(inner)
     if origin is list:
-        return _list_checker(inner[0])
+        return _list_check(inner[0])
     if origin is dict:
-        return _dict_checker(inner[1])
+        return _dict_check(inner[1])
     if expected not in {bool, int, float, str, types.NoneType}:
         raise TypeError(f"{expected} is not a type that can be checked")
-    return _by_extremes(_plain_check(expected))
-
-
-def _by_extremes(check_one: _Check) -> _Checker:
-    """Return a checker of plain values, which are all right if their `_extremes` are."""
-
-    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
-        for value in _extremes(values):
-            check_one(value, sizes)
-
-    return _Checker(check_one, check_many)
-
-
-def _extremes(values: Sequence[Any]) -> Iterator[Any]:
-    """Yield the extremes of integers, one float, each text once, and everything else."""
-    kinds = {*map(type, values)}
-    for kind in kinds:
-        found = values if len(kinds) == 1 else [each for each in values if type(each) is kind]
-        if kind is int:
-            yield from (min(found), max(found))
-        elif kind is str:
-            yield from {*found}
-        elif kind in {bool, float, types.NoneType}:
-            yield found[0]
-        else:
-            yield from found
+    return _plain_check(expected)
 
 
 def _plain_check(kind: type) -> _Check:
@@ -135,7 +99,7 @@ def _literal_check(values: tuple[Any, ...]) -> _Check:
     return check_literal
 
 
-def _union_checker(choices: tuple[Any, ...]) -> _Checker:
+def _union_check(choices: tuple[Any, ...]) -> _Check:
     *first, last = (_checker(each) for each in choices if each is not types.NoneType)
     is_optional = types.NoneType in choices
     # The type of a number or text selects its choice.
@@ -146,61 +110,39 @@ def _union_checker(choices: tuple[Any, ...]) -> _Checker:
             return
         known = plain.get(type(value))
         if known is not None:
-            known.one(value, sizes)
+            known(value, sizes)
             return
         for each in first:
             try:
-                each.one(value, sizes)
+                each(value, sizes)
             except _Wrong:
                 continue
             return
-        last.one(value, sizes)
+        last(value, sizes)
 
-    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
-        if is_optional:
-            values = [each for each in values if each is not None]
-        if first:
-            for value in _extremes(values):
-                check_union(value, sizes)
-        else:
-            last.many(values, sizes)
-
-    return _Checker(check_union, check_many)
+    return check_union
 
 
-def _list_checker(inner: Any) -> _Checker:
-    of_each = _checker(inner)
+def _list_check(inner: Any) -> _Check:
+    check_each = _checker(inner)
 
     def check_list(value: Any, sizes: _Sizes) -> None:
         if type(value) is not list:
             raise _Wrong(f"is {_shown(value)} rather than a list")
+        done = 0
         try:
-            of_each.many(value, sizes)
-        except _Wrong:
-            _one_by_one(value, of_each.one, sizes)
+            for each in value:
+                check_each(each, sizes)
+                done += 1
+        except _Wrong as wrong:
+            wrong.path.append(f"[{done}]")
+            raise
 
-    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
-        if {*map(type, values)} - {list}:
-            raise _Wrong("is not a list")
-        of_each.many([*chain.from_iterable(values)], sizes)
-
-    return _Checker(check_list, check_many)
+    return check_list
 
 
-def _one_by_one(values: Sequence[Any], check_one: _Check, sizes: _Sizes) -> None:
-    """Check each value, to report the index of a wrong one."""
-    done = 0
-    try:
-        for each in values:
-            check_one(each, sizes)
-            done += 1
-    except _Wrong as wrong:
-        wrong.path.append(f"[{done}]")
-        raise
-
-
-def _dict_checker(inner: Any) -> _Checker:
-    of_each = _checker(inner)
+def _dict_check(inner: Any) -> _Check:
+    check_each = _checker(inner)
 
     def check_dict(value: Any, sizes: _Sizes) -> None:
         if type(value) is not dict:
@@ -208,18 +150,13 @@ def _dict_checker(inner: Any) -> _Checker:
         done = 0
         try:
             for each in value.values():
-                of_each.one(each, sizes)
+                check_each(each, sizes)
                 done += 1
         except _Wrong as wrong:
             wrong.path.append(f".{_shortened(repr([*value][done])[1:-1])}")
             raise
 
-    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
-        if {*map(type, values)} - {dict}:
-            raise _Wrong("is not a record")
-        of_each.many([each for value in values for each in value.values()], sizes)
-
-    return _Checker(check_dict, check_many)
+    return check_dict
 
 
 def fill_in(record: dict[str, Any], expected: Any) -> None:
@@ -249,63 +186,35 @@ def _default(kind: Any) -> type | None:
     return list if origin is list else bool if kind is bool else None
 
 
-class _Fields:
-    """The `_Checker` of a TypedDict, or of a part of one."""
+def _record_check(expected: Any, *, is_partial: bool = False) -> _Check:
+    """Return the check of a TypedDict, or of a part of one."""
+    hints = typing.get_type_hints(expected, include_extras=True)
+    fields = {name: _checker(kind) for name, kind in hints.items()}
 
-    def __init__(self, expected: Any, is_partial: bool = False) -> None:
-        hints = typing.get_type_hints(expected, include_extras=True)
-        self._expected = None if is_partial else expected
-        self._fields = {name: _checker(kind) for name, kind in hints.items()}
-        required = () if is_partial else expected.__required_keys__
-        self._needed = {name for name in required if name not in _defaults(expected)}
-
-    def one(self, value: Any, sizes: _Sizes) -> None:
+    def check_record(value: Any, sizes: _Sizes) -> None:
         if type(value) is not dict:
             raise _Wrong(f"is {_shown(value)} rather than a record")
-        for name in self._needed:
-            if name not in value:
-                raise _Wrong(f"lacks {name!r}")
+        if not is_partial:
+            fill_in(value, expected)
+        for name in value.keys() - fields.keys():
+            del value[name]
         name = ""
         try:
             for name, inner in value.items():
-                if name in self._fields:
-                    self._fields[name].one(inner, sizes)
+                fields[name](inner, sizes)
         except _Wrong as wrong:
             wrong.path.append(f".{name}")
             raise
-        self._complete(value)
 
-    def many(self, values: Sequence[Any], sizes: _Sizes) -> None:
-        if {*map(type, values)} - {dict}:
-            raise _Wrong("is not a record")
-        is_complete = True
-        unknown = sum(map(len, values))
-        for name, of_each in self._fields.items():
-            column = [value[name] for value in values if name in value]
-            if len(column) < len(values):
-                if name in self._needed:
-                    raise _Wrong(f"lacks {name!r}")
-                is_complete = False
-            of_each.many(column, sizes)
-            unknown -= len(column)
-        if unknown or not is_complete:
-            for value in values:
-                self._complete(value)
-
-    def _complete(self, value: dict[str, Any]) -> None:
-        for name in value.keys() - self._fields.keys():
-            del value[name]
-        if self._expected is not None:
-            fill_in(value, self._expected)
+    return check_record
 
 
-def _annotated_checker(plain: Any, mark: Any) -> _Checker:
+def _annotated_check(plain: Any, mark: Any) -> _Check:
     if isinstance(mark, SomeOf):
-        part = _Fields(mark.whole, is_partial=True)
-        return _Checker(part.one, part.many)
+        return _record_check(mark.whole, is_partial=True)
     if isinstance(mark, Nested):
-        return _by_extremes(_nested_check(mark.kinds))
-    check_kind = _checker(plain).one
+        return _nested_check(mark.kinds)
+    check_kind = _checker(plain)
     if isinstance(mark, Whole):
         place_in = mark.place_in
 
@@ -316,7 +225,7 @@ def _annotated_checker(plain: Any, mark: Any) -> _Checker:
                 among = f" {limit} {place_in}" if limit < _LARGEST else " numbers from 0"
                 raise _Wrong(f"is {value}, which is none of the{among}")
 
-        return _by_extremes(check_whole)
+        return check_whole
     assert isinstance(mark, Written)
     read = mark.number
 
@@ -328,7 +237,7 @@ def _annotated_checker(plain: Any, mark: Any) -> _Checker:
             except ValueError:
                 raise _Wrong(f"is {_shown(value)}, which is not a number") from None
 
-    return _by_extremes(check_written)
+    return check_written
 
 
 def _nested_check(kinds: frozenset[type]) -> _Check:
