@@ -29,6 +29,19 @@ function sidesOf({ x, y, shape: { width, height } }: SceneNode) {
 }
 
 describe("a card", () => {
+  it("says unknown for one missing number, and scalar if the graph has none", () => {
+    const graph = MODELS["h = w * x + b"]();
+    const texts = (nodes: GraphModel["nodes"]) =>
+      sceneOf({ ...graph, nodes }, "left").nodes.flatMap(({ shape }) =>
+        shape.texts.map(({ text }) => text),
+      );
+    const empty = graph.nodes.map((node) => ({ ...node, value: null, shape: [] }));
+    expect(texts(empty)).toContain("scalar");
+    expect(texts(empty)).not.toContain("unknown");
+    const known = empty.map((node, i) => (i === 0 ? { ...node, value: 3 } : node));
+    expect(texts(known)).toContain("unknown");
+  });
+
   it("holds its words and its numbers", () => {
     fc.assert(
       fc.property(graphs, fc.constantFrom(...DIRECTIONS), (graph, direction) => {

@@ -345,9 +345,9 @@ export const UNKNOWN = "unknown";
 const SCALAR = formatShape([]);
 
 /** The text of a value: the number, else the shape. */
-function shownValue({ value, shape }: NodeWords, style: Style): [string, Style] {
+function shownValue({ value, shape, onlyShapes }: NodeWords, style: Style): [string, Style] {
   if (value !== null && value !== undefined) return [value, style];
-  return [shape === SCALAR ? UNKNOWN : (shape ?? "?"), "shape"];
+  return [shape === SCALAR && !onlyShapes ? UNKNOWN : (shape ?? "?"), "shape"];
 }
 
 function text(

@@ -1,4 +1,4 @@
-import { valueAt } from "../maps";
+import { perObject, valueAt } from "../maps";
 import { boardRows, boardValues, compactValues } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import { formatShape, oneLine, shortenList, shortenMiddle } from "../text/shorten";
@@ -25,6 +25,8 @@ export interface NodeWords {
   /** A matrix, row by row. */
   rows?: readonly string[] | null;
   isNumber?: boolean;
+  /** Whether its graph has shapes but no numbers. */
+  onlyShapes?: boolean;
   /** The room for number inputs, which replace the written numbers. */
   numberInputs?: InputRoom | null;
   /** The number of contributions to its gradient. */
@@ -207,6 +209,11 @@ const GENERIC = /^(self|other|input|tensors?\d?|(mat|vec|batch)\d?)$/;
 export function argumentOf(input: NoGradInput): string {
   return input.argument === null ? `input ${input.arg_nr}` : oneLine(input.argument);
 }
+
+/** Whether neither a leaf nor an operation has a number, as in a plan on fake tensors. */
+export const hasNoValues = perObject(({ nodes }: Pick<GraphModel, "nodes">) =>
+  nodes.every((node) => node.value === null || !isAutograd(node)),
+);
 
 const NAMES_ROOM = 32;
 

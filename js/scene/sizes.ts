@@ -6,7 +6,7 @@ import { boxWords, groupTitle } from "./box_words";
 import { cardSize } from "./card";
 import { isMarked } from "./checkpoints";
 import type { CardSize, NodeShape } from "./node_shape";
-import { flagsOf, wordsOf } from "./node_words";
+import { flagsOf, hasNoValues, wordsOf } from "./node_words";
 import { parametersIn } from "./parameters";
 import type { Plan, PlanNode } from "./plan";
 import { onlyOn, overRanks, roomForRanks } from "./rank_strip";
@@ -139,6 +139,7 @@ export function shapesOf(
             isMarked(graph, graph.nodes[id]),
           ),
           shares: shares[i],
+          onlyShapes: hasNoValues(graph),
         };
     if (module && !group) words.name ??= nameFrom(graph, module, words.sign);
     const isSign =

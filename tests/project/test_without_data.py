@@ -426,3 +426,16 @@ def test_sizes_that_are_symbols_get_no_guard(tmp_path):
     compare(loss(), loss()).backward()
     record(loss(), names=net)
     assert [str(each.expr) for each in environment.guards] == before
+
+
+@pytest.mark.parametrize("kind", ["fake", "meta"])
+def test_a_scalar_without_numbers_is_called_by_its_shape(kind):
+    device = "meta" if kind == "meta" else "cpu"
+    with FakeTensorMode() if kind == "fake" else contextlib.nullcontext():
+        w = torch.ones(3, requires_grad=True, device=device)
+        with contextlib.closing(GraphWidget((w * 2).sum())) as widget:
+            assert ">scalar<" in widget.to_svg()
+            assert ">unknown<" not in widget.to_svg()
+            widget.selected = 1
+            note = widget.details["value_note"]
+            assert note.startswith(f"The leaves of this graph are {kind} tensors")

@@ -10,7 +10,7 @@ from ..graph.labels import short_value
 from ..schema.details import TensorSummary, ValueModel
 from ..schema.values import Values
 from ..torch_api.nodes import at_first_use, leaf_tensor
-from ..torch_api.reading import dtype_of, version_of
+from ..torch_api.reading import dtype_of, kind_without_data, version_of
 from ..torch_api.summary import Summarise, plain_values, summarise
 from ..tracing.annotate import Annotated
 from ..tracing.extra_nodes import Extra
@@ -105,6 +105,10 @@ def _why_unknown(captured: Annotated, node: int) -> str:
         return (
             "The tensor may have been changed in place since, so the operation's result is unknown."
         )
+    _, leaf = next(captured.leaves(), (0, None))
+    kind = None if leaf is None else kind_without_data(leaf)
+    if kind is not None:
+        return f"The leaves of this graph are {kind} tensors, so torch computed no numbers."
     return (
         "No variable, output or saved tensor that can be read here is known to hold what this "
         "operation gave. A variable would, and for up to 16 numbers gradwalk.watch() copies it."
