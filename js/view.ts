@@ -68,8 +68,7 @@ class GraphView {
       goTo,
       toggleHelp: () => this.side.toggleHelp(),
     });
-    this.side = new SidePanel(shell, channel, drawing, folds, this.parts, this.following, {
-      drawable: () => this.picture.drawable,
+    this.side = new SidePanel(shell, channel, this.picture, this.parts, this.following, {
       running: () => this.playback.running,
       turned: () => this.redraw(),
       helped: (shows) => this.controls.toolbar.set("help", shows),

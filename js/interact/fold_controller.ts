@@ -197,9 +197,10 @@ export class FoldController {
     const { group } = node;
     if (!wanted || !group) return;
     const { grouped, folding, direction, room } = wanted;
+    const { measure, cache } = this;
     const { viewport } = this.drawing;
     const [path] = group.paths;
-    const block = openedBlock(grouped, folding, path, direction, this.measure, room, this.cache);
+    const block = openedBlock(grouped, folding, path, { direction, measure, room, cache });
     this.fold(block ?? openGroup(grouped.tree, folding, path), {
       hold: holdCorner(node, path),
       done: (after) => {

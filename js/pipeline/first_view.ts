@@ -55,10 +55,9 @@ export function fittingFolding(
     return { k: fitView(scene, room).k, area: scene.width * scene.height };
   };
   if (graph.nodes.length <= MOST_CARDS) {
-    const whole = wholeFolding(tree);
     const isSmall = graph.nodes.length <= FEW_THINGS;
     const within = isSmall || isLoop(grouped) ? tallRoom(room) : room;
-    if (boardScale(grouped, whole, direction, measure, room, within) >= LEGIBLE) return whole;
+    if (boardScale(grouped, direction, measure, room, within) >= LEGIBLE) return wholeFolding(tree);
   }
   const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
   const isWithin = withinBlocks(grouped);
@@ -158,15 +157,20 @@ function withinBlocks({ tree, runs }: GroupedGraph): Uint8Array {
   return isWithin;
 }
 
+/** How a folding is drawn. */
+interface Drawn {
+  direction: Direction;
+  measure: Measure;
+  room: Room;
+  cache?: ContentCache;
+}
+
 /** Open a block of a strip with as many levels as are readable, at least one; null if it is none. */
 export function openedBlock(
   grouped: GroupedGraph,
   folding: Folding,
   path: string,
-  direction: Direction,
-  measure: Measure,
-  room: Room,
-  cache: ContentCache = new Map(),
+  { direction, measure, room, cache = new Map() }: Drawn,
 ): Folding | null {
   const { tree } = grouped;
   const g = tree.byPath.get(path) ?? 0;
@@ -205,12 +209,12 @@ function isLoop({ tree }: GroupedGraph): boolean {
 /** The scale at which a whole graph, laid out as cards for one room, fits within another. */
 function boardScale(
   grouped: GroupedGraph,
-  whole: Folding,
   direction: Direction,
   measure: Measure,
   room: Room,
   within: Room,
 ): number {
+  const whole = wholeFolding(grouped.tree);
   const cards = isLoop(grouped) || "near";
   const scene = foldedScene(grouped, whole, direction, measure, { room, cards });
   return fitView(scene, within).k;
@@ -221,9 +225,8 @@ export function bestDirection(graph: GraphModel, room: Room, measure: Measure): 
   if (graph.static) return "up"; // its data flows down
   if (graph.nodes.length > MOST_CARDS) return "left";
   const grouped = groupedGraph(graph);
-  const whole = wholeFolding(grouped.tree);
   const scale = (direction: Direction) =>
-    boardScale(grouped, whole, direction, measure, room, tallRoom(room));
+    boardScale(grouped, direction, measure, room, tallRoom(room));
   const left = scale("left");
   return left >= LEGIBLE || left * PREFERRED >= scale("down") ? "left" : "down";
 }

@@ -72,7 +72,12 @@ function sceneNodes(
     if (strip) {
       const depth = frame < 0 ? 0 : frames[frame].depth + 1;
       const next = nodes.length;
-      const row = placeStrip(strip, place, next, horizontal, isReversed, depth, measure, window);
+      const row = placeStrip(
+        strip,
+        { at: place, number: next, horizontal, isReversed, depth },
+        measure,
+        window,
+      );
       for (const bar of row.bars) {
         const fine = fineTexts(graph, bar, bar.shape, bar.bar?.room);
         nodes.push({ ...bar, index: nodes.length, ...(fine.length > 0 && { fine }) });

@@ -115,15 +115,21 @@ export function withoutDocked(
   return { kept, at, lines: [...edges.keys()].filter((e) => !lines.has(e)) };
 }
 
+/** Docked nodes and their places. */
+interface Docked {
+  docks: readonly Dock[];
+  shapes: readonly NodeShape[];
+  horizontal: boolean;
+  /** From a docked node to its user, px. */
+  gap: number;
+}
+
 /** The whole picture, from the layout and the docked nodes. */
 export function withDocked(
   placed: Layout,
   { nodes, edges }: Plan,
   { kept, lines }: ReturnType<typeof withoutDocked>,
-  docks: readonly Dock[],
-  shapes: readonly NodeShape[],
-  horizontal: boolean,
-  gap: number,
+  { docks, shapes, horizontal, gap }: Docked,
 ): Placement {
   const n = nodes.length;
   const copies = placed.owner.length - kept.length;

@@ -78,21 +78,21 @@ function cardsIn(sized: Sized, measure: Measure, options: PlaceOptions): Placeme
   const { graph, plan, shapes, times, card } = sized;
   const docks = docksOf(graph, plan, shapes, times);
   const { room } = options;
-  if (!room) return laidOut(sized, docks, measure, options);
+  if (!room) return laidOut(sized, measure, options, { docks });
   const scale = (placed: Placement) => scaleIn(room, placed, sized.direction);
-  let best = laidOut(sized, docks, measure, options, { long: Infinity, wrapsBoxes: false });
+  const row = { long: Infinity, wrapsBoxes: false };
+  let best = laidOut(sized, measure, options, { docks, wrap: row });
   // Without wrapping if that is easy to read or has large cards; else the largest wrapping.
   if (card === "full" || scale(best) >= LEGIBLE) return best;
   if (!room.derivatives) {
-    const dense = { long: Infinity, wrapsBoxes: false, rankGap: DENSE };
-    best = laidOut(sized, docks, measure, options, dense);
+    best = laidOut(sized, measure, options, { docks, wrap: { ...row, rankGap: DENSE } });
     if (scale(best) >= LEGIBLE) return best;
   }
   const [long, high] = lengths(room, sized.direction);
   const attempt = (docked: readonly Dock[], wrapsBoxes: boolean) => {
     for (const times of WRAPS) {
       const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsBoxes };
-      const wrapped = laidOut(sized, docked, measure, options, wrap);
+      const wrapped = laidOut(sized, measure, options, { docks: docked, wrap });
       if (scale(wrapped) > WORTH * scale(best)) best = wrapped;
     }
   };
@@ -131,7 +131,7 @@ function inRows(
 ): Placement {
   const { room } = options;
   const laid = (wrap?: Partial<LayoutOptions>) =>
-    laidOut(sized, [], measure, options, wrap, portals, { edges: portals });
+    laidOut(sized, measure, options, { wrap, lifted: portals, portals: { edges: portals } });
   let best = laid();
   if (!room || sized.plan.nodes.length > MOST_TILES) return best;
   const scale = (placed: Placement) => scaleIn(room, placed, sized.direction);
@@ -153,8 +153,8 @@ function bentIn(
 ): Placement | null {
   const { plan, shapes, direction } = sized;
   if (!isHorizontal(direction)) return null;
-  const row = { long: Number.POSITIVE_INFINITY, wrapsBoxes: false };
-  const flat = laidOut(sized, [], measure, options, row);
+  const wrap = { long: Number.POSITIVE_INFINITY, wrapsBoxes: false };
+  const flat = laidOut(sized, measure, options, { wrap });
   const flatSizes = extentsOf(flat, shapes, true);
   let bend = bendOf(flat, plan, flatSizes);
   if (!bend) return null;
@@ -167,7 +167,7 @@ function bentIn(
     // Outside the channel between the halves.
     const portals = { edges, isBefore: bend.isLast.map((last) => 1 - last) };
     const lifted = [...bend.skips, ...edges];
-    const laid = laidOut(sized, [], measure, options, row, lifted, portals);
+    const laid = laidOut(sized, measure, options, { wrap, lifted, portals });
     const sizes = extentsOf(laid, shapes, true, portalRoom(sized, portals));
     const placed = bent(laid, plan, bend, sizes);
     if (!placed) return null;
@@ -197,24 +197,30 @@ function lengths({ width, height }: Size, direction: Direction): [number, number
   return isHorizontal(direction) ? [width, height] : [height, width];
 }
 
+/** The parts of a picture that are not laid out like the others. */
+interface Apart {
+  docks?: readonly Dock[];
+  wrap?: Partial<LayoutOptions> | undefined;
+  /** Edges without a line in the layout. */
+  lifted?: readonly number[];
+  portals?: Portals;
+}
+
 function laidOut(
   sized: Sized,
-  docks: readonly Dock[],
   measure: Measure,
   { room, cache }: PlaceOptions,
-  wrap: Partial<LayoutOptions> = {},
-  lifted: readonly number[] = [],
-  portals: Portals = { edges: [] },
+  { docks = [], wrap = {}, lifted = [], portals = { edges: [] } }: Apart,
 ): Placement {
   const { graph, plan, shapes, times, direction, card } = sized;
   const horizontal = isHorizontal(direction);
   const { frames } = plan;
   const isWhole = plan.nodes.every(({ group }) => group === null);
-  const dockGap = card ? CARD_GAPS[card].dock : 0;
+  const gap = card ? CARD_GAPS[card].dock : 0;
   const stay = withoutDocked(plan, docks, new Set(lifted));
   const nodes = stay.kept.map((v) => plan.nodes[v]);
   const edges = stay.lines.map((e) => plan.edges[e]);
-  const around = hangingOf(docks, shapes, horizontal, dockGap);
+  const around = hangingOf(docks, shapes, horizontal, gap);
   for (const [side, sizes] of Object.entries(portalRoom(sized, portals)))
     sizes.forEach((size: number, v: number) => {
       const all = around[side as keyof typeof around];
@@ -250,7 +256,7 @@ function laidOut(
     ...wrap,
   };
   const whole = (placed: Layout) =>
-    withDocked(placed, plan, stay, docks, shapes, horizontal, dockGap);
+    withDocked(placed, plan, stay, { docks, shapes, horizontal, gap });
   // Nothing opens in a picture without boxes, so it may take all the effort.
   if (frames.length === 0 && isWhole) return whole(layout(input, gaps));
   const boxes = {

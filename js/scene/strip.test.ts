@@ -113,7 +113,11 @@ describe("an open block", () => {
     for (const direction of DIRECTIONS) {
       for (const block of [0, 3, 5]) {
         const path = `encoder/layers/${block}`;
-        const folding = openedBlock(grouped, closed, path, direction, tableMeasure, ROOM);
+        const folding = openedBlock(grouped, closed, path, {
+          direction,
+          measure: tableMeasure,
+          room: ROOM,
+        });
         if (!folding) throw new Error(`${path} is in no strip.`);
         const scene = foldedScene(grouped, folding, direction, tableMeasure, { room: ROOM });
         const frame = scene.frames.find((one) => one.path === path);

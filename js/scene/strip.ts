@@ -78,21 +78,30 @@ interface PlacedStrip {
   frame: SceneFrame;
 }
 
-/** Put a strip's bars at its place; `isReversed` if data flows to the left, or up. */
+/** A strip's place in a picture. */
+interface StripPlace {
+  at: Pick<SceneNode, "x" | "y" | "rank" | "shape">;
+  /** Its number among the strips. */
+  number: number;
+  horizontal: boolean;
+  /** Whether data flows to the left, or up. */
+  isReversed: boolean;
+  /** The number of frames around it. */
+  depth: number;
+}
+
+/** Put a strip's bars at its place. */
 export function placeStrip(
   strip: Strip,
-  at: Pick<SceneNode, "x" | "y" | "rank" | "shape">,
-  number: number,
-  horizontal: boolean,
-  isReversed: boolean,
-  depth: number,
+  { at, number, horizontal, depth, ...flow }: StripPlace,
   measure: Measure,
   room: Size,
 ): PlacedStrip {
   const { blocks, links } = strip;
   const { pitch } = measuresOf(strip, horizontal, room);
   // Blocks may run in reverse numerical order.
-  if (links.length > 0 && links[0].source < links[0].target) isReversed = !isReversed;
+  const isTurned = links.length > 0 && links[0].source < links[0].target;
+  const isReversed = flow.isReversed !== isTurned;
   const { width, height } = at.shape;
   const [left, top] = [at.x - width / 2, at.y - height / 2];
   const thick = FILLED * pitch;

@@ -4,17 +4,14 @@ import { choices } from "../controls/choices";
 import { createHelp } from "../controls/help";
 import { drawingEntries } from "../controls/legend";
 import type { Shell } from "../controls/shell";
-import type { Drawing } from "../interact/drawing";
-import type { FoldController } from "../interact/fold_controller";
 import { ModuleSelection } from "../panel/module";
 import { Panel } from "../panel/panel";
 import type { DirectionChoice } from "../wire";
-import type { Drawable } from "./drawable";
 import type { Following } from "./live_graph";
+import type { Picture } from "./picture";
 import type { ViewPart } from "./view_part";
 
 interface SidePanelEvents {
-  drawable(): Drawable | null;
   /** The node that runs now. */
   running(): number | null;
   turned(): void;
@@ -35,12 +32,12 @@ export class SidePanel {
   constructor(
     { legend, note }: Pick<Shell<Traits>, "legend" | "note">,
     private readonly channel: Channel,
-    private readonly drawing: Drawing,
-    folds: FoldController,
+    private readonly picture: Pick<Picture, "drawing" | "folds" | "drawable">,
     private readonly parts: readonly ViewPart[],
     following: Following,
     private readonly events: SidePanelEvents,
   ) {
+    const { drawing, folds } = picture;
     this.modules = new ModuleSelection(drawing, folds, channel);
     this.help = createHelp(legend, note, (direction) => {
       choices.direction = direction;
@@ -86,7 +83,8 @@ export class SidePanel {
   }
 
   private panelEvents(): ConstructorParameters<typeof Panel>[0] {
-    const { drawing, parts } = this;
+    const { parts } = this;
+    const { drawing } = this.picture;
     const goTo = (id: number | null, module: readonly string[] | null) => {
       this.select(id, module);
       this.panel.focus();
@@ -106,12 +104,12 @@ export class SidePanel {
 
   private writeLegend(legend: HTMLElement): void {
     const { channel } = this;
-    const drawable = this.events.drawable();
+    const drawable = this.picture.drawable;
     // A hidden legend is not written.
     if (!drawable || !this.showsHelp) return;
     const shown = drawable.shown(channel.get("constants"));
     const of = {
-      drawing: this.drawing,
+      drawing: this.picture.drawing,
       autograd: drawable.size.nodes,
       state: channel.get("state"),
     };
@@ -120,7 +118,7 @@ export class SidePanel {
 
   private show(): void {
     const { channel, arrangement, panel, modules, showsHelp } = this;
-    const drawable = this.events.drawable();
+    const drawable = this.picture.drawable;
     if (!drawable) return;
     const running = this.events.running();
     const isAsked =
@@ -130,7 +128,7 @@ export class SidePanel {
     const shows = isAsked || follows;
     // A hidden panel is not written, since keeping its place forces a layout.
     if (shows || arrangement.hasPanel) {
-      const { progress } = this.drawing;
+      const { progress } = this.picture.drawing;
       panel.update(drawable.graph, node, channel.get("details"), progress, modules.current);
     }
     arrangement.setPanel(shows);
