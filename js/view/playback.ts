@@ -77,8 +77,11 @@ export class Playback {
     if (isOnItsWay !== hasKey || progress?.recording !== before?.recording) events.recorded();
     events.moved();
     const running = progress && runningAt(progress.recording, progress.cursor);
-    // A pass that was over when it came moves nothing.
-    if ((before || isOnItsWay) && running !== null) drawing.viewport.follow(running);
+    // A pass that runs elsewhere to its end moves nothing.
+    const isStep =
+      progress?.recording === before?.recording &&
+      Math.abs((progress?.cursor ?? 0) - (before?.cursor ?? 0)) === 1;
+    if (running !== null && (isOnItsWay || isStep)) drawing.viewport.follow(running);
   }
 
   /** Whether a call is in the same closed box as its node. */
