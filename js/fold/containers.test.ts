@@ -24,12 +24,11 @@ it("keeps the box of a list whose modules do", () => {
 });
 
 it("has no box for a module without parameters that is called in several places", () => {
-  const nodes = ["twice", "", "twice", "chain", "chain", "once", "owner", "", "owner"];
-  const tree = groupTree(nodes);
-  const leaves = tree.path.map((path) => (path === "owner" ? [1] : []));
-  const source = nodes.slice(1).map((_, v) => v);
-  const graph = { source, target: source.map((v) => v + 1), tree };
-  expect([...reusedModules(graph, () => true, leaves)]).toEqual(["twice"]);
+  const paths = ["twice", "", "twice", "chain", "chain", "once", "", "owner", "", "owner", ""];
+  const nodes = paths.map((_, v) => ({ kind: v === 10 ? ("leaf" as const) : ("op" as const) }));
+  const source = paths.slice(1).map((_, v) => v);
+  const graph = { source, target: source.map((v) => v + 1), tree: groupTree(paths) };
+  expect([...reusedModules(graph, nodes)]).toEqual(["twice"]);
 });
 
 it("names the calls of such a module after it", () => {

@@ -1,6 +1,8 @@
 import { type Graph, makeGraph } from "../layout/graph";
 import { topological } from "../layout/rank";
 import { isModule } from "../scene/module_class";
+import { isWork } from "../scene/shown_graph";
+import type { NodeModel } from "../wire";
 import type { GroupedEdges, GroupTree } from "./tree";
 
 /** Classes of containers, which no program calls; `watch()` sees no class of one. */
@@ -40,24 +42,20 @@ export function scatteredContainers(
  */
 export function reusedModules(
   { source, target, tree }: GroupedEdges,
-  isOperation: (node: number) => boolean,
-  leaves: readonly (readonly number[])[],
+  nodes: readonly Pick<NodeModel, "kind">[],
 ): Set<string> {
   const { groupOf, children, path } = tree;
   const calls = new Int32Array(path.length);
-  groupOf.forEach((g, v) => {
-    if (isOperation(v)) calls[g]++;
+  nodes.forEach(({ kind }, v) => {
+    if (isWork({ kind })) calls[groupOf[v]]++;
   });
   for (let e = 0; e < source.length; e++) {
     const g = groupOf[source[e]];
-    if (g === groupOf[target[e]] && isOperation(target[e])) calls[g] = 0;
+    const { kind } = nodes[target[e]];
+    if (kind === "leaf" || (g === groupOf[target[e]] && isWork({ kind }))) calls[g] = 0;
   }
   const isReused = (g: number) =>
-    g > 0 &&
-    calls[g] > 1 &&
-    leaves[g].length === 0 &&
-    children.start[g] === children.start[g + 1] &&
-    isModule(path[g]);
+    g > 0 && calls[g] > 1 && children.start[g] === children.start[g + 1] && isModule(path[g]);
   return new Set(path.filter((_, g) => isReused(g)));
 }
 

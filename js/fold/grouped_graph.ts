@@ -46,8 +46,7 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
   const namespaceOf = namespacesOf(graph);
   const whole = groupTree(namespaceOf);
   const edges = { source, target, tree: whole };
-  const { leaves } = moduleParameters(graph, whole);
-  const reused = reusedModules(edges, (v) => isWork(graph.nodes[v]), leaves);
+  const reused = reusedModules(edges, graph.nodes);
   const dissolved = new Set([...scatteredContainers(edges, kindsOf(whole)), ...reused]);
   const tree = dissolved.size > 0 ? groupTree(namespaceOf, dissolved) : whole;
   const plumbing = Uint8Array.from(graph.nodes, (node) =>
@@ -71,8 +70,8 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
     parameters,
     reused,
     get runs() {
-      const shape = graph.nodes.map((node) => String(node.shape));
-      runs ??= repeatedBlocks({ source, target, tree, op }, { kind, shape, ...parameters });
+      const shapeOf = (leaf: number) => String(graph.nodes[leaf].shape);
+      runs ??= repeatedBlocks({ source, target, tree, op }, { kind, shapeOf, ...parameters });
       return runs;
     },
     role: Uint8Array.from(graph.nodes, ({ id, kind, op }) =>

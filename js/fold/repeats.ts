@@ -22,8 +22,8 @@ interface Kinds {
   /** Its parameters, and the number of their elements. */
   leaves: readonly (readonly number[])[];
   numbers: ArrayLike<number>;
-  /** Per graph node, its shape as a word. */
-  shape: ArrayLike<string>;
+  /** A parameter's shape as a word. */
+  shapeOf: (leaf: number) => string;
 }
 
 interface Block {
@@ -72,15 +72,17 @@ export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
 }
 
 /** Whether a group has all parameters of another, by their shapes, and only a few more. */
-function hasAllOf({ leaves, numbers, shape }: Kinds, more: number, less: number): boolean {
+function hasAllOf({ leaves, numbers, shapeOf }: Kinds, more: number, less: number): boolean {
   if (numbers[more] - numbers[less] > MOST_EXTRA * numbers[more]) return false;
   const left = new Map<string, number>();
-  for (const id of leaves[more]) left.set(shape[id], (left.get(shape[id]) ?? 0) + 1);
-  return leaves[less].every((id) => {
-    const count = left.get(shape[id]) ?? 0;
-    left.set(shape[id], count - 1);
-    return count > 0;
-  });
+  const take = (id: number, change: number) => {
+    const shape = shapeOf(id);
+    const count = (left.get(shape) ?? 0) + change;
+    left.set(shape, count);
+    return count;
+  };
+  for (const id of leaves[more]) take(id, 1);
+  return leaves[less].every((id) => take(id, -1) >= 0);
 }
 
 /** Whether a group is a list item, "layers/7"; "layer3" is a name of its own. */

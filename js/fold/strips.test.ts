@@ -45,7 +45,7 @@ function runs(
     kind: tree.path.map(kind),
     leaves: tree.path.map((path) => sizes(path).map((size) => shape.push(`${size}`) - 1)),
     numbers: tree.path.map((path) => sizes(path).reduce((sum, size) => sum + size, 0)),
-    shape,
+    shapeOf: (leaf) => shape[leaf],
   });
   return found.map((run) => run.length);
 }

@@ -308,22 +308,23 @@ function plainLists(
   { tree, kind, operations }: Modules,
   containers: readonly number[],
   closed: readonly number[],
-): Uint8Array {
+): Int8Array {
   const { path, parent } = tree;
   const isList = (g: number) =>
     isModule(path[g]) &&
     (kind[g] === null ||
       LISTS.test(kind[g]) ||
       (kind[g] === "Sequential" && operations[g] >= MOST_OF * operations[0]));
-  const isPlain = new Uint8Array(path.length);
+  /** 1 for these lists, -1 for other groups with content. */
+  const isPlain = new Int8Array(path.length);
   // A graph that is shown whole is small enough for all frames.
   if (closed.every((g) => g < 0)) return isPlain;
-  for (let g = 1; g < path.length; g++) isPlain[g] = Number(isList(g));
   containers.forEach((container, i) => {
     // A closed box, or nothing with a title.
     let inner = closed[i];
     for (let g = container; g > 0; g = parent[g]) {
-      if (inner < 0 || !isCounted(path[inner])) isPlain[g] = 0;
+      const isTitled = inner >= 0 && isCounted(path[inner]);
+      if (isPlain[g] >= 0) isPlain[g] = isTitled && (isPlain[g] === 1 || isList(g)) ? 1 : -1;
       inner = hasFrame(g, tree) ? g : -1;
     }
   });
@@ -339,7 +340,7 @@ export function boxesAround(
   const shows = new Uint8Array(tree.path.length);
   for (const container of containers) {
     for (let g = container; g > 0 && !shows[g]; g = tree.parent[g])
-      if (hasFrame(g, tree) && !isPlain[g]) shows[g] = 1;
+      if (hasFrame(g, tree) && isPlain[g] !== 1) shows[g] = 1;
   }
   const group = Int32Array.from(shows.keys()).filter((g) => shows[g] === 1);
   const around = new Int32Array(tree.path.length).fill(-1);
