@@ -271,27 +271,3 @@ def test_what_summaries_hold_is_bounded(monkeypatch):
         alive.append(weakref.ref(tensor))
     del tensor
     assert sum(each() is not None for each in alive) <= 10
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.complex64])
-def test_views_of_one_memory_have_their_statistics_in_common(dtype, monkeypatch):
-    torch.manual_seed(0)
-    x = (torch.randn(3, 7, 40) * 5).to(dtype)
-    views = [x, x.permute(2, 0, 1), x.flatten(), x.transpose(0, 2)]
-    others = [x[1:], x[..., ::2], x.unfold(2, 3, 1), x[:1].expand(3, 7, 40)]
-    others += [x.mH.resolve_conj(), x.conj()] if dtype.is_complex else [x.mT.clone()]
-    summaries = Summaries()
-    for tensor in [*views, *others] * 2:
-        assert summaries.of(tensor) == summarise(tensor)
-    read = []
-    numbers = summary_module._fill_numbers
-    monkeypatch.setattr(
-        summary_module, "_fill_numbers", lambda *of: read.append(of) or numbers(*of)
-    )
-    summaries = Summaries()
-    for tensor in views:
-        summaries.of(tensor)
-    assert len(read) == 1
-    x.mul_(2)
-    for tensor in views:
-        assert summaries.of(tensor)["norm"] == summarise(tensor)["norm"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -128,9 +128,6 @@ def as_json(values: Any) -> Values:
 
 MOST_VALUES = 64
 
-_STATISTICS: tuple[Literal["min", "max", "mean", "norm", "nan", "inf", "zeros", "note"], ...]
-_STATISTICS = ("min", "max", "mean", "norm", "nan", "inf", "zeros", "note")
-
 _MOST_HELD = 2**28  # bytes of the tensors whose summaries are remembered
 
 _LARGEST_UNPACKED = 16 * PART  # sparse numbers that are copied to be looked at
@@ -210,7 +207,6 @@ class Summaries:
 
     def __init__(self) -> None:
         self._known: dict[Any, TensorSummary] = {}
-        self._by_memory: dict[Any, TensorSummary] = {}  # of views with the same statistics
         # By id, each with its version then: the tensors that it holds.
         self._held: dict[int, tuple[torch.Tensor, int, TensorSummary]] = {}
         self._bytes_left = _MOST_HELD
@@ -223,30 +219,13 @@ class Summaries:
         key = same_numbers(tensor)
         found = self._known.get(key)
         if found is None:
-            memory = _same_memory(tensor, key)
-            other = self._by_memory.get(memory)
-            found = summarise(tensor) if other is None else _with_statistics(tensor, other)
-            if key is None:
-                return found
-            size = tensor.untyped_storage().nbytes() if other is None else 0  # it is held already
-            if size > self._bytes_left:
+            found = summarise(tensor)
+            if key is None or (size := tensor.untyped_storage().nbytes()) > self._bytes_left:
                 return found
             self._bytes_left -= size
             self._known[key] = found
-            if memory is not None:
-                self._by_memory[memory] = found
         self._held[id(tensor)] = tensor, tensor._version, found
         return found.copy()
-
-
-def _with_statistics(tensor: torch.Tensor, other: TensorSummary) -> TensorSummary:
-    """Summarise a plain tensor with readable memory."""
-    with torch.no_grad():
-        summary = without_values(tensor)
-        _fill_values(summary, torch.Tensor.detach(tensor))
-    for name in _STATISTICS:
-        summary[name] = other[name]
-    return summary
 
 
 def without_values(tensor: torch.Tensor) -> TensorSummary:
@@ -299,7 +278,10 @@ def _fill(summary: TensorSummary, tensor: torch.Tensor) -> None:
         tensor = tensor.to_dense()
     if tensor._is_zerotensor():
         tensor = zeros_like(tensor)
-    _fill_values(summary, tensor)
+    shown, indices = evenly_spread(tensor, MOST_VALUES)
+    summary["truncated"] = indices is not None
+    summary["indices"] = indices
+    summary["values"] = as_nested_list(shown)
     _fill_statistics(summary, tensor)
 
 
@@ -344,20 +326,13 @@ def _fill_stored(summary: TensorSummary, tensor: torch.Tensor, kind: str) -> Non
     _fill_statistics(summary, stored)
 
 
-def _fill_values(summary: TensorSummary, tensor: torch.Tensor) -> None:
-    shown, indices = evenly_spread(tensor, MOST_VALUES)
-    summary["truncated"] = indices is not None
-    summary["indices"] = indices
-    summary["values"] = as_nested_list(shown)
-
-
 def _fill_statistics(summary: TensorSummary, tensor: torch.Tensor) -> None:
     if tensor.dim() == 0:
         # A Python number that torch saved as a tensor keeps a mark with which mean() returns
         # garbage (seen in 2.13); with a dimension it loses the mark.
         tensor = tensor.reshape(1)
     once, repeats = distinct(tensor)
-    _fill_numbers(summary, parts(_in_memory_order(once)), repeats)
+    _fill_numbers(summary, parts(once), repeats)
 
 
 def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repeats: int) -> None:
@@ -429,29 +404,3 @@ class _PartStatistics:
 def _one(join: Callable[[torch.Tensor], torch.Tensor], values: list[torch.Tensor]) -> torch.Tensor:
     """Join the values of all parts; return the value of a single part unchanged."""
     return values[0] if len(values) == 1 else join(torch.stack(values))
-
-
-def _same_memory(tensor: torch.Tensor, numbers: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-    """Return a key that is equal for tensors with the same numbers in any order, as transposes."""
-    if numbers is None or not _fills_memory(tensor):
-        return None
-    *place, _, _, is_conj, is_neg = numbers
-    return *place, tensor.numel(), is_conj, is_neg
-
-
-def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a dense tensor's numbers in memory order, without a copy; itself if it has gaps."""
-    if tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg() or not _fills_memory(tensor):
-        return tensor
-    return tensor.as_strided((tensor.numel(),), (1,))
-
-
-def _fills_memory(tensor: torch.Tensor) -> bool:
-    """Whether a dense tensor has each number of a contiguous block of memory once."""
-    following = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size != 1:
-            if stride != following:
-                return False
-            following *= size
-    return True
