@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -337,70 +337,47 @@ def _fill_statistics(summary: TensorSummary, tensor: torch.Tensor) -> None:
 
 def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repeats: int) -> None:
     """Compute the statistics of numbers in parts, each repeated equally often in a tensor."""
-    count = 0
-    found: list[_PartStatistics] = []
-    for part in numbers:
-        found.append(_PartStatistics(part))
-        count += part.numel()
+    found = [_statistics(part) for part in numbers]
     if not found:
         return
-    if len(found) == 1 and found[0].norm.is_cpu:
-        _fill_from(summary, found[0], count, repeats)
-        return
-    counts = torch.stack([each.counts() for each in found]).sum(0) * repeats
-    summary["nan"], summary["inf"], summary["zeros"] = counts.tolist()
-    ends = [torch.stack(each.ends) for each in found if each.ends is not None]
-    if ends:
-        low, high = torch.stack(torch.cat(ends).aminmax()).tolist()
-        summary["min"], summary["max"] = json_number(low), json_number(high)
-    norm = _one(torch.linalg.vector_norm, [each.norm for each in found])
-    summary["norm"] = json_number(float(norm) * math.sqrt(repeats))
-    if count:
-        sums = [each.total for each in found]
-        summary["mean"] = as_json((_one(torch.sum, sums) / count).item())
+    nan = sum(part.nan for part in found)
+    summary["nan"] = nan * repeats
+    summary["inf"] = sum(part.inf for part in found) * repeats
+    summary["zeros"] = sum(part.zeros for part in found) * repeats
+    if lows := [part.low for part in found if part.low is not None]:
+        highs = [part.high for part in found if part.high is not None]
+        summary["min"] = json_number(math.nan if nan else min(lows))
+        summary["max"] = json_number(math.nan if nan else max(highs))
+    norm = math.nan if nan else math.hypot(*(part.norm for part in found))
+    summary["norm"] = json_number(norm * math.sqrt(repeats))
+    if count := sum(part.size for part in found):
+        summary["mean"] = as_json(sum(part.total for part in found) / count)
 
 
-def _fill_from(summary: TensorSummary, only: _PartStatistics, count: int, repeats: int) -> None:
-    """Fill in the statistics of a single part, the common case."""
-    nan, inf = (0, 0) if only.odd is None else only.odd.tolist()
-    summary["nan"], summary["inf"] = nan * repeats, inf * repeats
-    summary["zeros"] = (count - int(only.others)) * repeats
-    if only.ends is not None:
-        low, high = only.ends
-        summary["min"], summary["max"] = json_number(low.item()), json_number(high.item())
-    summary["norm"] = json_number(only.norm.item() * math.sqrt(repeats))
-    if count:
-        summary["mean"] = as_json((only.total / count).item())
+class _PartStatistics(NamedTuple):
+    """Statistics of a part of a tensor."""
+
+    size: int
+    nan: int
+    inf: int
+    zeros: int
+    low: float | None  # the smallest number; None where numbers have no order
+    high: float | None
+    norm: float
+    total: complex
 
 
-class _PartStatistics:
-    """Statistics of a part of a tensor, left on its device."""
-
-    def __init__(self, given: torch.Tensor) -> None:
-        numbers = readable(given)
-        # What float32 has is the same in float64, which takes twice as long to read.
-        narrow = given if given.dtype is torch.float32 else numbers
-        ordered = not numbers.is_complex() and numbers.dtype != torch.bool
-        # Its smallest and its largest number, where numbers are ordered.
-        self.ends = narrow.aminmax() if ordered and numbers.numel() else None
-        self.others = narrow.count_nonzero()  # how many of them are not zero
-        if not (numbers.is_floating_point() or numbers.is_complex()):
-            numbers = numbers.to(torch.float64)
-        self.norm = torch.linalg.vector_norm(numbers)
-        self.total = numbers.sum()
-        # How many are NaN, and how many infinite; None where it is known that none is.
-        self.odd = None
-        if not numbers.is_cpu or not math.isfinite(self.norm.item()):  # elsewhere it would wait
-            self.odd = torch.stack([numbers.isnan().sum(), numbers.isinf().sum()])
-        self._count = numbers.numel()
-
-    def counts(self) -> torch.Tensor:
-        """Return the counts of NaN, infinite and zero values."""
-        zeros = (self._count - self.others).reshape(1)
-        odd = zeros.new_zeros(2) if self.odd is None else self.odd
-        return torch.cat([odd, zeros])
-
-
-def _one(join: Callable[[torch.Tensor], torch.Tensor], values: list[torch.Tensor]) -> torch.Tensor:
-    """Join the values of all parts; return the value of a single part unchanged."""
-    return values[0] if len(values) == 1 else join(torch.stack(values))
+def _statistics(given: torch.Tensor) -> _PartStatistics:
+    numbers = readable(given)
+    # What float32 has is the same in float64, which takes twice as long to read.
+    narrow = given if given.dtype is torch.float32 else numbers
+    is_ordered = not numbers.is_complex() and numbers.dtype != torch.bool and numbers.numel()
+    low, high = (each.item() for each in narrow.aminmax()) if is_ordered else (None, None)
+    zeros = numbers.numel() - int(narrow.count_nonzero())
+    if not (numbers.is_floating_point() or numbers.is_complex()):
+        numbers = numbers.to(torch.float64)
+    norm = torch.linalg.vector_norm(numbers).item()
+    nan = inf = 0
+    if not math.isfinite(norm):
+        nan, inf = int(numbers.isnan().sum()), int(numbers.isinf().sum())
+    return _PartStatistics(numbers.numel(), nan, inf, zeros, low, high, norm, numbers.sum().item())
