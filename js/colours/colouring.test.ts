@@ -129,8 +129,6 @@ describe("colours", () => {
     const memory = {
       nodes: [1, 2, 3],
       bytes: [1024, 512, 512],
-      namespaces: [],
-      namespace_bytes: [],
       total: 2048,
       unknown: 0,
     };
@@ -149,7 +147,7 @@ describe("colours", () => {
   it("keep their scale of memory when a box opens", () => {
     const memory = {
       ...{ nodes: [1, 2, 3], bytes: [1024, 512, 2048] },
-      ...{ namespaces: [], namespace_bytes: [], total: 3584, unknown: 0 },
+      ...{ total: 3584, unknown: 0 },
     };
     const [closed, open] = [picture(["first"]), picture()].map(({ scene, sources }) => ({
       scene,
@@ -172,7 +170,7 @@ describe("colours", () => {
       "gradient norms from 0.2500 to 8.0",
     ]);
     const memory = { nodes: [1, 2, 3], bytes: [512, 1024, 2048] };
-    const rest = { namespaces: [], namespace_bytes: [], total: 3584, unknown: 0 };
+    const rest = { total: 3584, unknown: 0 };
     expect(words("memory", { memory: { ...memory, ...rest } })).toEqual([
       "holds 0 bytes for backward",
       "holds 512 bytes for backward",

@@ -69,20 +69,14 @@ export function detailsOf(
 export function memoryOf({ nodes }: GraphModel): MemoryModel {
   const held = nodes
     .filter(({ op }) => !/^(Accumulate|View|UnsafeView|T|Transpose|Expand|Add|Sum|Mean)/.test(op))
-    .map(({ id, shape, namespace }) => {
+    .map(({ id, shape }) => {
       const size = (shape ?? []).reduce((product, one) => product * one, 4);
-      return { id, size, namespace: namespace ?? "" };
+      return { id, size };
     });
-  const sizeOf = (some: typeof held) => some.reduce((sum, { size }) => sum + size, 0);
-  const namespaces = [...new Set(held.map(({ namespace }) => namespace))];
   return {
     nodes: held.map(({ id }) => id),
     bytes: held.map(({ size }) => size),
-    namespaces,
-    namespace_bytes: namespaces.map((path) =>
-      sizeOf(held.filter(({ namespace }) => namespace === path)),
-    ),
-    total: sizeOf(held),
+    total: held.reduce((sum, { size }) => sum + size, 0),
     unknown: 0,
   };
 }

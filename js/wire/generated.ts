@@ -830,14 +830,11 @@ export interface NumberModel {
   value: RealNumber;
 }
 
-/** The bytes held for backward; nodes and namespaces without any are omitted. */
+/** The bytes held for backward; nodes without any are omitted. */
 export interface MemoryModel {
   nodes: AutogradNodeId[];
   /** One per entry of `nodes`. */
   bytes: Count[];
-  namespaces: string[];
-  /** One per entry of `namespaces`, for the nodes directly in it. */
-  namespace_bytes: Count[];
   total: Count;
   /** Number of tensors of unknown size. */
   unknown: Count;
@@ -1171,6 +1168,7 @@ export interface SavedNode extends SavedEveryNode {
   call?: string | null;
   how?: string | null;
   role?: string | null;
+  made_by?: string | null;
   value?: string | null;
   inplace?: boolean;
   inferred?: boolean;

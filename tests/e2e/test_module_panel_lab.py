@@ -139,20 +139,17 @@ def check(page: Page, told: dict, path: str, how: str) -> None:
     assert shown[".grad"] == f"reached {count} of {count} parameter{'s' * (count != 1)}"
     if how != "inferred":
         return
-    memory = told["memory"]
-    within = [
-        size
-        for space, size in zip(memory["namespaces"], memory["namespace_bytes"], strict=True)
-        if f"{space}/".startswith(f"{path.replace('.', '/')}/")
-    ]
+    spaces, memory = told["spaces"], told["memory"]
+
+    def inside(node: int) -> bool:
+        return f"{spaces[node]}/".startswith(f"{path.replace('.', '/')}/")
+
+    held = zip(memory["nodes"], memory["bytes"], strict=True)
+    within = [size for node, size in held if inside(node)]
     if sum(within) == 0:
         assert "memory" not in shown
     else:
         assert bytes_in(shown["memory"]) == pytest.approx(sum(within), rel=5e-3)
-    spaces = told["spaces"]
-
-    def inside(node: int) -> bool:
-        return f"{spaces[node]}/".startswith(f"{path.replace('.', '/')}/")
 
     norms = [
         norm for source, target, norm in told["norms"] if inside(target) and not inside(source)

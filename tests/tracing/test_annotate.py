@@ -16,8 +16,9 @@ from programs import PROGRAMS, outputs_of
 from torch import nn
 from torch.nn import functional as F
 
-from gradwalk import GraphWidget, capture, watch
+from gradwalk import GraphWidget, capture, load, save, watch
 from gradwalk.graph.capture import capture_nodes
+from gradwalk.graph.labels import label
 from gradwalk.graph.names import Names, names_among, read_names
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.tracing.annotate import annotate
@@ -195,6 +196,16 @@ def test_several_cuts_of_one_operand_are_one_node_with_a_line_to_each_source():
     graph = capture(h, names={"a": a, "b": b, "w": w})
     targets = {graph.nodes[node]["name"] for node in graph.successors(only(graph, "cut"))}
     assert targets == {"a", "b"}
+
+
+def test_the_labels_of_a_loaded_graph_are_those_of_the_saved_one(tmp_path):
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    with watch():
+        h = (w * w.max().detach()).sum()
+    save(h, tmp_path / "graph.json", names={"w": w})
+    with contextlib.closing(load(tmp_path / "graph.json")) as widget:
+        graph = widget.to_networkx()
+        assert label(graph.nodes[only(graph, "outside")]) == "max(w)"
 
 
 def test_a_constant_without_a_name_is_called_by_the_argument_that_it_is_taken_as():

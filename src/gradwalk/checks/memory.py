@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -33,21 +33,17 @@ class Memory:
     # Node id -> bytes. Memory that several nodes keep counts for the one that ran first, because
     # backward reaches it last and frees it there.
     nodes: dict[int, int]
-    namespaces: dict[str, int]  # namespace -> bytes of the nodes directly in it
     total: int  # all bytes
     # How many tensors are of unknown size: a saved-tensor hook has packed them, and unpacking may
     # run the forward again; or their layout has no one memory to measure.
     unknown: int
 
 
-def saved_memory(captured: Capture, namespaces: Mapping[int, str] | None = None) -> Memory:
+def saved_memory(captured: Capture) -> Memory:
     """Count the bytes that a graph holds for backward, each memory once.
 
     Memory that the program holds too is not counted: parameters, buffers, inputs and results in
     variables. Nothing that a hook packed is unpacked.
-
-    ``namespaces``: node id -> namespace, as `infer_namespaces` gives it; without it everything is
-    in the namespace "".
     """
     kept = _Kept()
     graph = captured.graph
@@ -57,10 +53,7 @@ def saved_memory(captured: Capture, namespaces: Mapping[int, str] | None = None)
     nodes: dict[int, int] = defaultdict(int)
     for node, size in kept.held():
         nodes[node] += size
-    by_namespace: dict[str, int] = defaultdict(int)
-    for node, size in nodes.items():
-        by_namespace[namespaces.get(node, "") if namespaces else ""] += size
-    return Memory(dict(nodes), dict(by_namespace), sum(nodes.values()), kept.unknown)
+    return Memory(dict(nodes), sum(nodes.values()), kept.unknown)
 
 
 def freed_bytes(nodes: Iterable[Node], results: Iterable[torch.Tensor]) -> int:
@@ -75,14 +68,11 @@ def freed_bytes(nodes: Iterable[Node], results: Iterable[torch.Tensor]) -> int:
 
 
 def memory_model(memory: Memory) -> MemoryModel:
-    """The wire model: nodes and namespaces that hold nothing are left out."""
+    """The wire model: nodes that hold nothing are left out."""
     nodes = {node: size for node, size in sorted(memory.nodes.items()) if size}
-    namespaces = {name: size for name, size in sorted(memory.namespaces.items()) if size}
     return {
         "nodes": list(nodes),
         "bytes": list(nodes.values()),
-        "namespaces": list(namespaces),
-        "namespace_bytes": list(namespaces.values()),
         "total": memory.total,
         "unknown": memory.unknown,
     }

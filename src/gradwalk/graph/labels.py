@@ -34,7 +34,7 @@ def _nameless(data: dict[str, Any]) -> str:
     """Return a word for a tensor outside the graph by how it was made."""
     if data["is_leaf"]:
         return "leaf"
-    made = data["made_by"]
+    made = data.get("made_by")
     if made is None:
         return "unnamed tensor"
     return str(made) if made.endswith(")") else f"result of {made}"

@@ -15,7 +15,7 @@ from .validate import check, check_version, fill_in
 from .values import CheckpointPlace, Count, DirectionChoice, NodeId
 
 FORMAT = "gradwalk"
-VERSION = 14
+VERSION = 15
 """The version of the file format. Raise it with every change of the fields.
 
 A file opens when its version is from OLDEST_VERSION to this one. Unknown fields are ignored. A
@@ -76,6 +76,7 @@ class SavedNode(SavedEveryNode, total=False):
     call: str | None
     how: str | None
     role: str | None
+    made_by: str | None
     value: str | None
     inplace: bool
     inferred: bool
@@ -331,8 +332,6 @@ def _check_rest(saved: dict[str, Any]) -> None:
         raise ValueError("the run does not have one gradient for each of its edges")
     memory = saved["memory"]
     _same(len(memory["bytes"]), len(memory["nodes"]), "the number of memory.bytes")
-    spaces = len(memory["namespaces"])
-    _same(len(memory["namespace_bytes"]), spaces, "the number of memory.namespace_bytes")
     _same(len(saved["dtypes"]["nodes"]), len(nodes), "the number of dtypes.nodes")
     for place in saved["dtypes"]["nodes"]:
         _within(place + 1, len(saved["dtypes"]["names"]) + 1, "dtypes.nodes")

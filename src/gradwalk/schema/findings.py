@@ -78,14 +78,11 @@ class NumberModel(TypedDict):
 
 
 class MemoryModel(TypedDict):
-    """The bytes held for backward; nodes and namespaces without any are omitted."""
+    """The bytes held for backward; nodes without any are omitted."""
 
     nodes: list[AutogradNodeId]
     bytes: list[Count]
     """One per entry of ``nodes``."""
-    namespaces: list[str]
-    namespace_bytes: list[Count]
-    """One per entry of ``namespaces``, for the nodes directly in it."""
     total: Count
     unknown: Count
     """Number of tensors of unknown size."""

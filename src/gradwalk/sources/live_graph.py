@@ -318,7 +318,7 @@ class LiveGraph:
         return replayed(self.graph, shown is not None, None if shown is None else shown.note)
 
     def memory(self) -> MemoryModel:
-        return memory_model(saved_memory(self.captured, self._drawing.namespaces))
+        return memory_model(saved_memory(self.captured))
 
     @grad_mode_kept
     def findings(self, request: DiagnosisRequest | None = None) -> list[Finding]:

@@ -58,14 +58,7 @@ class StaticGraph(ReadOnlySource):
         return {"owned": False, "note": None, "blocked": self._no_backward}
 
     def memory(self) -> MemoryModel:
-        return {
-            "nodes": [],
-            "bytes": [],
-            "namespaces": [],
-            "namespace_bytes": [],
-            "total": 0,
-            "unknown": 0,
-        }
+        return {"nodes": [], "bytes": [], "total": 0, "unknown": 0}
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:  # noqa: ARG002
         captured, drawn = self.captured, self.drawn

@@ -138,8 +138,6 @@ def memory_model(recorded: Recorded, forward_end: int) -> MemoryModel:
     return {
         "nodes": list(found),
         "bytes": list(found.values()),
-        "namespaces": [],
-        "namespace_bytes": [],
         "total": total,
         "unknown": 0,
     }

@@ -452,12 +452,6 @@ def _memory(parts: Sequence[Part]) -> MemoryModel:
     return {
         "nodes": [node for each in found for node in each["nodes"]],
         "bytes": [count for each in found for count in each["bytes"]],
-        "namespaces": [
-            _boxed(namespace, part)
-            for part in parts
-            for namespace in part.saved["memory"]["namespaces"]
-        ],
-        "namespace_bytes": [count for each in found for count in each["namespace_bytes"]],
         "total": sum(each["total"] for each in found),
         "unknown": sum(each["unknown"] for each in found),
     }
