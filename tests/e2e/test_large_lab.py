@@ -257,10 +257,11 @@ def _wheel(
     page: Page, by: float, across: float = 0.5, down: float = 0.5, rest: float = 700
 ) -> None:
     stage = _stage(page)
-    page.locator(".gw-canvas").focus()
     page.mouse.move(stage["x"] + stage["width"] * across, stage["y"] + stage["height"] * down)
+    page.keyboard.down("Meta")  # without it the page scrolls; with Control a notch is a pinch
     # One notch at a time: what a single event asks for beyond that is not followed.
     notches = math.ceil(abs(by) / _NOTCH)
     for _ in range(notches):
         page.mouse.wheel(0, by / notches)
+    page.keyboard.up("Meta")
     page.wait_for_timeout(rest)
