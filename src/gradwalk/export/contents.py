@@ -123,16 +123,15 @@ def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED)
 def _details(subject: GraphSource, nodes: int, every: bool) -> list[list[StageModel]]:
     """Return, per node, its details at the start, then each change with its cursor."""
     details = subject.details_reader()
-    with subject.read_once():
-        if every:
-            end = len(subject.steps)
-            is_over = subject.cursor == end
-            return [
-                _stages(details, node, subject.changes(node), end if is_over else None)
-                for node in range(nodes)
-            ]
-        now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))
-        return [[{"from_step": 0, "fields": fields}] for fields in now]
+    if every:
+        end = len(subject.steps)
+        is_over = subject.cursor == end
+        return [
+            _stages(details, node, subject.changes(node), end if is_over else None)
+            for node in range(nodes)
+        ]
+    now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))
+    return [[{"from_step": 0, "fields": fields}] for fields in now]
 
 
 def _stages(

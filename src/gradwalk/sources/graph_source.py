@@ -169,8 +169,6 @@ class GraphSource(Protocol):
     def details(self, node: int, cursor: int | None = None) -> DetailsModel: ...
     # The same for many nodes: it caches what they share, so use it for one call.
     def details_reader(self) -> Callable[[int, int | None], DetailsModel]: ...
-    # Within it each saved tensor is read once, and kept until the end.
-    def read_once(self) -> AbstractContextManager[None]: ...
     def changes(self, node: int) -> list[int]: ...  # cursors at which details may change, from 0
     # Runs the real backward with the options of `run_backward`; `poll` then finds it. Raises a
     # RuntimeError that says why it cannot run, and any error that the pass raises.
@@ -240,9 +238,6 @@ class ReadOnlySource:
 
     def details_reader(self) -> Callable[[int, int | None], DetailsModel]:
         return self.details
-
-    def read_once(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
     def leaf(self, _node: int) -> torch.Tensor | None:
         return None

@@ -38,7 +38,6 @@ from ..schema.ranks import RankModel
 from ..torch_api.distributed import is_distributed
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.nodes import leaf_tensor
-from ..torch_api.saved_tensors import saved_read_once
 from ..torch_api.summary import Summarise
 from ..tracing.annotate import Annotated
 from .distributed import rank_model
@@ -356,9 +355,6 @@ class LiveGraph:
             return found
 
         return read
-
-    def read_once(self) -> AbstractContextManager[None]:
-        return saved_read_once()
 
     def changes(self, node: int) -> list[int]:
         return _cursors_of_changes(self.recording, self._opening, node)

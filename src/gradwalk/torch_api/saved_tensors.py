@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -72,18 +71,13 @@ def _at_hand(
     node: Node, names: Container[str] | None = None
 ) -> Iterator[tuple[str, torch.Tensor | None]]:
     """Yield what `at_hand` returns; each tensor is read when it is asked for."""
-    known = _known()
-    found = {} if known is None else known.setdefault(node, {})
-    yield from list(found.items())
-    with suppress(
-        Exception
-    ):  # freed, and so is the rest; changed, refused: to be looked at closely
+    # One is freed, and so is the rest; or it was changed or refuses: to be looked at closely.
+    with suppress(Exception):
         for name, packed, kept in _tensors(type(node)):
-            if name not in found and (names is None or name in names):
+            if names is None or name in names:
                 raw = getattr(node, packed)
                 if type(raw) is not tuple and raw.unpack_hook is None:
-                    found[name] = getattr(node, kept)
-                    yield name, found[name]
+                    yield name, getattr(node, kept)
 
 
 def changed_operands(node: Node) -> list[Saved]:
@@ -102,29 +96,6 @@ def _operands(cls: type) -> frozenset[str] | None:
         return None
     arguments = tensor_arguments(node_class(cls).op)
     return saved_tensors(cls) & arguments if arguments else saved_tensors(cls)
-
-
-_here = threading.local()
-
-
-@contextmanager
-def saved_read_once() -> Iterator[None]:
-    """Return a context in which `read_saved` reads each tensor once: making its object is slow."""
-    outer = _known()
-    _here.known = {} if outer is None else outer
-    try:
-        yield
-    finally:
-        _here.known = outer
-
-
-_Known = dict[Node, dict[str, torch.Tensor | None]]
-
-
-def _known() -> _Known | None:
-    """Return this thread's cache of `at_hand` by node; None outside `saved_read_once`."""
-    found: _Known | None = getattr(_here, "known", None)
-    return found
 
 
 def is_freed(node: Node) -> bool:

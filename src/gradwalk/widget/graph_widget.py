@@ -36,7 +36,6 @@ from ..sources.graph_source import (
 )
 from ..sources.read_source import read_source
 from ..torch_api.modes import grad_mode_kept
-from ..torch_api.saved_tensors import saved_read_once
 from ..types import Gradient, Inputs, Outputs, Program, RetainGraph, TensorNames
 from .controllers import Controller, State, Turn
 from .graph_controllers import (
@@ -168,7 +167,7 @@ class GraphWidget(GraphTraits):
         constants = read_constants(constants)
         self._read_as = {"infer": constants or None, "max_bytes": max_bytes, "max_nodes": max_nodes}
         named = names is not None
-        with collector_paused(), saved_read_once():
+        with collector_paused():
             found = caller_names(names, "GraphWidget", stacklevel)
             subject = read_source(outputs, found, "GraphWidget", named=named, **self._read_as)
             if constants is None:
