@@ -229,9 +229,9 @@ def test_a_million_objects_take_a_second():
         history = [(weight * i).sum() for i in range(1000)]
         import gc
         assert len(gc.get_objects()) > 1_000_000
-        start = time.perf_counter()
+        start = time.process_time()
         found = gradwalk.held()
-        print(time.perf_counter() - start, found[0])
+        print(time.process_time() - start, found[0])
         """
     )
     seconds, _, words = said.partition(" ")
