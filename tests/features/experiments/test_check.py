@@ -300,7 +300,7 @@ def test_what_cannot_be_checked_is_a_sentence():
     assert raised == []
 
 
-@pytest.mark.parametrize("size", [1, 1_000, 100_000])
+@pytest.mark.parametrize("size", [1, 1_000, 10_000])
 def test_of_large_inputs_some_numbers_are_tried(size):
     calls = []
 

@@ -405,8 +405,16 @@ def test_long_graphs(length):
     assert len(found.rows) == length + 2
 
 
-@pytest.mark.parametrize("steps", [220, 400])
-@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize(
+    ("steps", "watched"),
+    [
+        (220, True),
+        *(
+            pytest.param(*more, marks=pytest.mark.full)
+            for more in ((220, False), (400, False), (400, True))
+        ),
+    ],
+)
 def test_gradients_that_underflow_are_none_that_part(steps, watched):
     """Of what float32 no longer holds with all its digits no digit is told to be wrong."""
 

@@ -9,7 +9,7 @@ import torch
 from played_ranks import Branch, batch, row, run
 
 from gradwalk import GraphWidget, load, save
-from gradwalk.features.ranks import leaf_over_ranks
+from gradwalk.features.ranks import leaf_over_ranks, ranked_graph
 from gradwalk.features.ranks.leaf_over_ranks import (
     MOST_BARS,
     LeafOverRanks,
@@ -253,11 +253,13 @@ def test_ranks_that_all_differ_are_not_compared_with_each_other(world, monkeypat
         assert len(most) == world - 1
 
 
-def test_a_page_of_many_ranks_keeps_the_table_of_a_leaf_short(as_rank, tmp_path):
-    widget = load(run(as_rank, tmp_path, 70, times={66: 1e6}))
-    assert len(row(widget, "model.first.bias")) == 70
+def test_a_page_of_many_ranks_keeps_the_table_of_a_leaf_short(as_rank, tmp_path, monkeypatch):
+    assert ranked_graph._MOST_ROWS == 64
+    monkeypatch.setattr(ranked_graph, "_MOST_ROWS", 8)
+    widget = load(run(as_rank, tmp_path, 12, times={10: 1e6}))
+    assert len(row(widget, "model.first.bias")) == 12
     again = load(save(widget, tmp_path / "all.gw"))
     kept = row(again, "model.first.bias")
-    assert len(kept) == 64
-    assert [each["rank"] for each in kept if each["odd"]] == [66]
+    assert len(kept) == 8
+    assert [each["rank"] for each in kept if each["odd"]] == [10]
     assert [each["rank"] for each in kept[:3]] == [0, 1, 2]
