@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         for file in files:
             target = Path(folder) / file.relative_to(ROOT).with_name(f"{file.name}.md")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(prose_of(file), encoding="utf-8")
+            target.write_text(prose_of(file), encoding="utf-8", errors="replace")
         command = ["npx", "textlint", "--config", str(HERE / "textlint.json"), "--format", "unix"]
         run = subprocess.run(
             [*command, folder], cwd=ROOT / "js", capture_output=True, text=True, check=False
