@@ -1,4 +1,4 @@
-"""What is imported, and when."""
+"""Which modules are imported, and when."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ TO_RUN = [
     for path in NOTEBOOKS
 ]
 
-# What the kernel is made to forget between notebooks: importing torch takes longer than most do.
+# Makes the kernel forget a notebook: importing torch takes longer than most notebooks do.
 FORGET = """\
 import ipywidgets
 ipywidgets.Widget.close_all()

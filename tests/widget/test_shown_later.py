@@ -1,4 +1,4 @@
-"""A pass that the program ran is shown when the program rests, and to whoever looks before."""
+"""A pass that the program ran is shown when the program rests, and to a reader before that."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Followed(GraphWidget):
 
 
 class TestWhoeverObserves:
-    """Whoever observes a trait is called while the pass ends, as ever."""
+    """An observer of a trait is called while the pass ends, as ever."""
 
     @pytest.mark.parametrize("names", [*TOLD[:4], "cursor", [*TOLD], traitlets.All])
     @pytest.mark.parametrize("within", [False, True])

@@ -1,4 +1,4 @@
-"""What is inside of compiled nodes: AOTAutograd's own program, tied to the node that runs it."""
+"""The inside of compiled nodes: AOTAutograd's own program, tied to the node that runs it."""
 
 from __future__ import annotations
 

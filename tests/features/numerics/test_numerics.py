@@ -416,7 +416,7 @@ def test_long_graphs(length):
     ],
 )
 def test_gradients_that_underflow_are_none_that_part(steps, watched):
-    """Of what float32 no longer holds with all its digits no digit is told to be wrong."""
+    """A number too small for all digits of float32 counts as no error."""
 
     def loss(dtype):
         with watch() if watched else contextlib.nullcontext():

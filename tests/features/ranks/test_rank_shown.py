@@ -133,7 +133,7 @@ def test_what_some_ranks_lack_is_marked(as_rank, tmp_path):
     selected = ids(widget)["model.first.weight"]
     widget.selected = selected
     widget.rank = 3
-    # What it lacks is drawn all the same, at the same place.
+    # A node that it lacks is drawn all the same, at the same place.
     now = strips(widget)
     assert now["model.second.weight"]["only"] == "not on ranks 1 and 3"
     assert (found["model.second.weight"]["here"], now["model.second.weight"]["here"]) == (
@@ -144,7 +144,7 @@ def test_what_some_ranks_lack_is_marked(as_rank, tmp_path):
     assert widget._update["before"] in (None, [*range(len(widget.model["nodes"]))])
     assert "gone: " in widget._update["words"]
     assert widget.model["ranks"]["elsewhere"] == []
-    # It is no part of the graph of the rank that is shown.
+    # It is not in the graph of the rank that is shown.
     here = load(tmp_path / "run-3.gw")
     assert len(widget.to_networkx()) == len(here.to_networkx())
     assert str(widget).splitlines()[0] == str(here).splitlines()[0]
