@@ -85,7 +85,11 @@ def covered_by(name):
 
 
 # torch warns of what it will remove, and of what is new.
-FILTERED = pytest.mark.filterwarnings("ignore:torch.cholesky")
+FILTERED = pytest.mark.filterwarnings("ignore:torch.cholesky", "ignore:index_reduce")
+
+
+# torch up to 2.11 has no derivative of them.
+ONLY_LATER = {"AminmaxBackward0", "NarrowCopyBackward0"}
 
 
 @FILTERED
@@ -97,7 +101,14 @@ def test_every_formula_gives_what_torch_gives(name):
 @FILTERED
 def test_every_row_is_run_by_a_program():
     covered = set().union(*map(covered_by, ALL_PROGRAMS))
-    rows = {(op, argument) for op, row in DERIVATIVES.items() for argument in row}
+    rows = {
+        (op, argument)
+        for op, row in DERIVATIVES.items()
+        for argument in row
+        if op not in ONLY_LATER or hasattr(torch._C._functions, op)
+    }
+    # torch refuses a random gradient of complex eigenvectors: torch's own samples run this one.
+    rows -= {("LinalgEigBackward0", "self")}
     ran = {(op.removesuffix("_copy"), argument) for op, argument in covered}
     assert not rows - ran
 

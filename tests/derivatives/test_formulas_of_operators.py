@@ -21,7 +21,7 @@ EACH = 29  # of so many operators and modules the default run takes one; `-m ful
 # Of so many nodes of modules with the same formulas and shapes, as of the steps of a recurrence,
 # numbers are compared.
 ALIKE = 3
-SHARE = 0.9  # of their nodes, at least, have a formula that runs
+SHARE = 0.95  # of their nodes, at least, have a formula that runs
 
 
 def real_grads(outputs, nodes):

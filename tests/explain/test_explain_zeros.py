@@ -74,6 +74,7 @@ ONES, ZEROS = torch.ones(2), torch.zeros(2)
     ("forward", "words"),
     [
         (lambda w: (w - 5).relu(), "nowhere above 0"),
+        (lambda w: nn.functional.threshold(w, 9.0, 0.0), "threshold, 9"),
         (lambda w: w.clamp(5, 6), "range from 5 to 6"),
         (lambda w: w.clamp(min=5), "range from 5"),
         (lambda w: nn.functional.hardtanh(w * 10), "range from -1 to 1"),

@@ -90,3 +90,12 @@ def test_an_activation_that_works_in_place_is_named(inplace):
     assert len(found) == 1
     assert "in place by" in found[0]
     assert "inplace(inplace=True)(h)" in found[0]
+
+
+def test_the_sign_of_complex_numbers_lets_gradients_through():
+    z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+    loss = torch.sgn(z).real.sum()
+    loss.backward(retain_graph=True)
+    assert z.grad.any(), "torch's own"
+    z.grad.zero_()
+    assert "SgnBackward0" not in explain_grad(z, loss)

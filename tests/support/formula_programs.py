@@ -130,11 +130,13 @@ PROGRAMS = {
         operation(whole(3, 1), whole(4))
         for operation in (torch.maximum, torch.minimum, torch.fmax, torch.fmin)
     ],
+    "fmax of nan": lambda: [torch.fmax(r(3) / 0 * 0, r(3) / 0 * 0)],
     "where": lambda: [torch.where(torch.rand(2, 3, 4) > 0.5, r(3, 1), r(4))],
     "masked fill": lambda: [
         r(3, 1).masked_fill(torch.rand(3, 4) > 0.5, 0.0),
         r(3, 1).masked_fill(torch.rand(3, 4) > 0.5, r()),
     ],
+    "nan to num": lambda: [(r(4) / index(0, 1, 0, 1)).nan_to_num()],
     "dropout": lambda: [
         aten.native_dropout(r(*X), 0.4, True)[0],
         aten.native_dropout(r(*X), 0.4, False)[0],
@@ -332,6 +334,7 @@ PROGRAMS = {
     "flip": lambda: [r(*X).flip(-1), r(*X).flip((0, 1))],
     "roll": lambda: [r(*X).roll(1, 0), r(*X).roll((1, -2), (0, -1)), r(*X).roll(5)],
     "pad": lambda: [F.pad(r(*X), (1, 2)), F.pad(r(*X), (1, -2, 0, 3))],
+    "pixel shuffle": lambda: [F.pixel_shuffle(r(1, 4, 2, 3), 2)],
     "gather": lambda: [r(*X).gather(-1, torch.tensor([[0, 0], [1, 2], [3, 3]]))],
     "scatter": lambda: [
         r(*X).scatter(1, torch.tensor([[0, 2], [1, 3]]), r(2, 2)),

@@ -2,8 +2,7 @@
 
 A derivative without a row in the tables is translated from torch's own C++, if Python can call
 every function in it and the node keeps a value for every name: pooling, padding, upsampling, the
-special functions, in-place twins, kernels of other devices. Else gradwalk only shows the C++, as of
-decompositions of matrices.
+special functions, in-place twins, kernels of other devices. Else gradwalk only shows the C++.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def translated(op: str, argument: str, case: Case) -> str | None:
     """
     found = signature(op)
     text = found.formulas.get(argument) if found else None
-    if found is None or not text or op == "ConvolutionBackwardBackward0":  # not for every gradient
+    if found is None or not text:
         return None
     text = _branch(text, case)
     if _ZEROS.fullmatch(text):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .case import Case, Row, Table, call, one_or_many, sum_to
+from .case import Case, Row, Table, alike, call, one_or_many, sum_to
 
 _MEAN = 1  # torch's numbers for reduction=: 0 none, 1 mean, 2 sum
 
@@ -82,6 +82,11 @@ LOSSES: Table = {
 
 
 _ADDED: dict[str, Row] = {"self": lambda case: case.reduced("grad * beta.conjugate()")}
+_ADDED_BATCHES: dict[str, Row] = {
+    **_ADDED,
+    "batch1": "grad @ batch2.mT.conj() * alpha.conjugate()",
+    "batch2": "batch1.mT.conj() @ grad * alpha.conjugate()",
+}
 
 
 def _layer_norm(case: Case) -> str:
@@ -110,10 +115,16 @@ def _per_channel(case: Case, name: str) -> str:
     return f"{name}.reshape(-1{ones})"
 
 
+def _in_training(case: Case) -> bool:
+    # Variants for training only, or for evaluation only, do not save the mode.
+    training: bool = case.saved.get("training", "result3" in case.saved)
+    return training
+
+
 def _batch_normal(case: Case) -> str:
     """Return the lines that bring the input to mean 0 and variance 1."""
     mean, scale = "result1", "result2"
-    if not case.saved["training"]:
+    if not _in_training(case):
         mean, scale = "running_mean", "torch.rsqrt(running_var + eps)"
     scale_line = f"scale = {_per_channel(case, scale)}"
     return f"{scale_line}\nnormal = (input - {_per_channel(case, mean)}) * scale\n"
@@ -121,7 +132,7 @@ def _batch_normal(case: Case) -> str:
 
 def _batch_norm(case: Case) -> str:
     weighted = f"grad * {_per_channel(case, 'weight')}" if case.has("weight") else "grad"
-    if not case.saved["training"]:
+    if not _in_training(case):
         scale = _per_channel(case, "torch.rsqrt(running_var + eps)")
         return f"{weighted} * {scale}"
     dims = _but_channels(case)
@@ -181,6 +192,24 @@ def _convolution_weight(case: Case) -> str:
     return f"torch.nn.grad.conv{dims}d_weight(grad, weight.shape, {padded}, {where})"
 
 
+def _convolution_twice(arg_nr: int, name: str) -> Row:
+    """Return the row of one input of a convolution's backward."""
+
+    def row(case: Case) -> str:
+        incoming = [f"grads[{i}]" if each.shape else "None" for i, each in enumerate(case.outputs)]
+        mask = [i == arg_nr for i in range(3)]
+        # The input has a part in the weight's gradient alone, the weight in the input's.
+        if incoming[2 - arg_nr] == "None" and arg_nr > 0:
+            return f"torch.zeros_like({name})"
+        return (
+            f"torch.ops.aten._convolution_double_backward({', '.join(incoming)}, "
+            "grad_output, weight, input, stride, padding, dilation, transposed, "
+            f"output_padding, groups, {mask})[{arg_nr}]"
+        )
+
+    return row
+
+
 def _beyond(case: Case) -> list[int]:
     """How far the output of a transposed convolution, padded, goes beyond what its input made."""
     padding, stride = case.saved["output_padding"], case.saved["stride"]
@@ -220,6 +249,11 @@ def _unpooled(dims: int) -> Row:
     )
 
 
+def _picked(dims: int) -> Row:
+    """Return the numbers of grad at the places in their planes that the indices say."""
+    return f"grad.flatten(-{dims}).gather(-1, indices.flatten(-{dims})).reshape(indices.shape)"
+
+
 def _all_pairs(code: str) -> Row:
     """``code``, summed where one set of points was compared with several."""
 
@@ -230,19 +264,29 @@ def _all_pairs(code: str) -> Row:
     return row
 
 
+_CLOSER = "ratio = (grad / result).masked_fill(result == 0, 0)\n"
+
 LAYERS: Table = {
     "MmBackward0": {"self": "grad @ mat2.T.conj()", "mat2": "self.T.conj() @ grad"},
     "BmmBackward0": {"self": "grad @ mat2.mT.conj()", "mat2": "self.mT.conj() @ grad"},
     "MvBackward0": {"self": "torch.outer(grad, vec.conj())", "vec": "self.T.conj() @ grad"},
+    "DotBackward0": {"self": "grad * tensor.conj()", "tensor": "grad * self.conj()"},
     "AddmmBackward0": {
         **_ADDED,
         "mat1": "grad @ mat2.T.conj() * alpha.conjugate()",
         "mat2": "mat1.T.conj() @ grad * alpha.conjugate()",
     },
-    "BaddbmmBackward0": {
+    **alike("AddbmmBackward0", "BaddbmmBackward0", **_ADDED_BATCHES),
+    "AddrBackward0": {
         **_ADDED,
-        "batch1": "grad @ batch2.mT.conj() * alpha.conjugate()",
-        "batch2": "batch1.mT.conj() @ grad * alpha.conjugate()",
+        "vec1": "grad @ vec2.conj() * alpha.conjugate()",
+        "vec2": "grad.T @ vec1.conj() * alpha.conjugate()",
+    },
+    "VdotBackward0": {"self": "grad.conj() * other", "other": "grad * self"},
+    "TrilinearBackward0": {
+        "i1": "torch.ops.aten._trilinear(grad, i2, i3, sumdim, expand2, expand3, expand1)",
+        "i2": "torch.ops.aten._trilinear(i1, grad, i3, expand1, sumdim, expand3, expand2)",
+        "i3": "torch.ops.aten._trilinear(i1, i2, grad, expand1, expand2, sumdim, expand3)",
     },
     "AddmvBackward0": {
         **_ADDED,
@@ -254,15 +298,30 @@ LAYERS: Table = {
         "weight": _convolution_weight,
         "bias": _over_all_but_channels,
     },
+    "ConvolutionBackwardBackward0": {
+        name: _convolution_twice(nr, name)
+        for nr, name in enumerate(("grad_output", "input", "weight"))
+    },
     "NativeLayerNormBackward0": {
         "input": _layer_norm,
         "weight": lambda case: _over_leading(case, "grad * (input - result1) * result2"),
         "bias": lambda case: _over_leading(case, "grad"),
     },
-    "NativeBatchNormBackward0": {
-        "input": _batch_norm,
-        "weight": lambda case: f"{_batch_normal(case)}(grad * normal).sum({_but_channels(case)})",
-        "bias": _over_all_but_channels,
+    **{
+        f"{name}Backward{nr}": {
+            "input": _batch_norm,
+            "weight": lambda case: (
+                f"{_batch_normal(case)}(grad * normal).sum({_but_channels(case)})"
+            ),
+            "bias": _over_all_but_channels,
+        }
+        for name, nr in (
+            ("NativeBatchNorm", 0),
+            ("NativeBatchNormLegit", 0),
+            ("NativeBatchNormLegit", 1),
+            ("NativeBatchNormLegitNoTraining", 0),
+            ("BatchNormWithUpdate", 0),
+        )
     },
     "NativeGroupNormBackward0": {
         "input": _group_norm,
@@ -271,13 +330,24 @@ LAYERS: Table = {
         ),
         "bias": lambda case: f"grads[0].sum({_but_channels(case)})",
     },
+    **{
+        f"{name}{dims}DBackward0": {"self": _unpooled(dims)}
+        for name in ("AdaptiveMaxPool", "FractionalMaxPool")
+        for dims in (2, 3)
+    },
     **{f"MaxPool{dims}DWithIndicesBackward0": {"self": _unpooled(dims)} for dims in (2, 3)},
+    **{f"MaxUnpool{dims}DBackward0": {"self": _picked(dims)} for dims in (2, 3)},
+    "MaxPool2DWithIndicesBackwardBackward0": {"grad_output": _picked(2)},
     "CdistBackward0": {
         "x1": _all_pairs("torch.ops.aten._cdist_backward(grad.contiguous(), x1, x2, p, result)"),
         "x2": _all_pairs(
             "torch.ops.aten._cdist_backward("
             "grad.mT.contiguous(), x2, x1, p, result.mT.contiguous())"
         ),
+    },
+    "EuclideanDistBackward0": {
+        "x1": f"{_CLOSER}x1 * ratio.sum(-1, keepdim=True) - ratio @ x2",
+        "x2": f"{_CLOSER}x2 * ratio.mT.sum(-1, keepdim=True) - ratio.mT @ x1",
     },
     "GluBackward0": {
         "self": "values, gate = self.chunk(2, dim)\n"

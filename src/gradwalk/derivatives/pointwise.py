@@ -76,6 +76,11 @@ def _dropped(case: Case) -> str | None:
     return None if kept is not None and bool(kept.all()) else "grad * result1 / (1 - p)"
 
 
+def _of_complex(code: str) -> Row:
+    """``code`` for complex numbers; zero for real ones."""
+    return lambda case: code if case.is_complex else _ZEROS
+
+
 _ARITHMETIC: Table = {
     "AddBackward0": {"self": "grad", "other": "grad * alpha.conjugate()"},
     "AddBackward1": {"self": "grad"},
@@ -96,6 +101,7 @@ _ARITHMETIC: Table = {
     },
     "DivBackward3": {"self": _unless_rounded("grad / other.conjugate()")},
     "NegBackward0": {"self": "-grad"},
+    "ReciprocalBackward0": {"self": "-grad * (result ** 2).conj()"},
     "AddcmulBackward0": {
         "self": "grad",
         "tensor1": "grad * tensor2.conj() * value.conjugate()",
@@ -116,19 +122,40 @@ _POWERS: Table = {
         "exponent": _exponent,
     },
     "PowBackward2": {"exponent": _exponent_of_number},
+    "RsqrtBackward0": {"self": "-0.5 * grad * (result ** 3).conj()"},
     "LogBackward0": {"self": "grad / self.conj()"},
     "Log2Backward0": {"self": "grad / (self.conj() * math.log(2))"},
     "Log10Backward0": {"self": "grad / (self.conj() * math.log(10))"},
     "Log1PBackward0": {"self": "grad / (self + 1).conj()"},
+    "MvlgammaBackward0": {
+        "self": "shifted = self.unsqueeze(-1) - torch.arange(p, device=self.device) / 2\n"
+        "grad * shifted.digamma().sum(-1)"
+    },
+    "XlogyBackward0": {
+        "self": "torch.xlogy(grad, other).masked_fill((self == 0) & (other <= 0), 0)"
+    },
 }
 
 _TRIGONOMETRY: Table = {
     "CosBackward0": {"self": "-grad * self.sin().conj()"},
+    "TanBackward0": {"self": "grad * (1 + result ** 2).conj()"},
+    "AsinBackward0": {"self": "grad / (1 - self ** 2).sqrt().conj()"},
+    "AcosBackward0": {"self": "-grad / (1 - self ** 2).sqrt().conj()"},
+    "AtanBackward0": {"self": "grad / (1 + self ** 2).conj()"},
     "Atan2Backward0": {
         "self": "grad * other / (self ** 2 + other ** 2)",
         "other": "-grad * self / (self ** 2 + other ** 2)",
     },
     "TanhBackward0": {"self": "grad * (1 - result ** 2).conj()"},
+    "AsinhBackward0": {"self": "grad / (self ** 2 + 1).sqrt().conj()"},
+    "AtanhBackward0": {"self": "grad / (1 - self ** 2).conj()"},
+    "SincBackward0": {
+        "self": "slope = ((math.pi * self).cos() - torch.sinc(self)) / self\n"
+        "torch.where(self == 0, 0, grad * slope.conj())"
+    },
+    "Deg2RadBackward0": {"self": "grad * (math.pi / 180)"},
+    "Rad2DegBackward0": {"self": "grad * (180 / math.pi)"},
+    "ErfBackward0": {"self": "grad * 2 / math.sqrt(math.pi) * torch.exp(-self ** 2)"},
 }
 
 _ACTIVATIONS: Table = {
@@ -148,6 +175,8 @@ _ACTIVATIONS: Table = {
     "EluBackward1": {
         "self": "grad * torch.where(result <= 0, (result + alpha * scale) * input_scale, scale)"
     },
+    "CeluBackward0": {"self": "grad * torch.where(self <= 0, torch.exp(self / alpha), 1)"},
+    "CeluBackward1": {"self": "grad * torch.where(result <= 0, result / alpha + 1, 1)"},
     "GeluBackward0": {"self": _gelu},
     "SiluBackward0": {"self": "grad * self.sigmoid() * (1 + self * (1 - self.sigmoid()))"},
     "MishBackward0": {
@@ -174,6 +203,18 @@ _ACTIVATIONS: Table = {
 }
 
 _CHOICES: Table = {
+    "SgnBackward0": {
+        "self": _of_complex(
+            "((grad - (grad * result.conj()).real * result) / self.abs()).masked_fill(self == 0, 0)"
+        )
+    },
+    "AngleBackward0": {
+        "self": _of_complex("torch.where(self == 0, 0, grad * 1j * self / self.abs() ** 2)")
+    },
+    "PolarBackward0": {
+        "abs": "(grad.conj() * result.sgn()).real",
+        "angle": "(grad.conj() * result * 1j).real",
+    },
     "ClampBackward0": {
         "self": _clamp,
         "min": _with_limit("max", "torch.where((self < min) & (min < max), grad, 0)", _BELOW),
@@ -184,13 +225,34 @@ _CHOICES: Table = {
     "ClampMinBackward1": {"self": _AT_LEAST, "min": _BELOW},
     "ClampMaxBackward0": {"self": _AT_MOST},
     "ClampMaxBackward1": {"self": _AT_MOST, "max": _ABOVE},
+    "FmaxBackward0": {
+        "self": "torch.where((self >= other) | other.isnan(), grad, 0)",
+        "other": "torch.where((self >= other) | other.isnan(), 0, grad)",
+    },
+    "FminBackward0": {
+        "self": "torch.where((self <= other) | other.isnan(), grad, 0)",
+        "other": "torch.where((self <= other) | other.isnan(), 0, grad)",
+    },
+    **alike(
+        "CopysignBackward0",
+        "CopysignBackward1",
+        self="grad * (result / self).masked_fill(self == 0, 0)",
+    ),
     "MaskedFillBackward1": {"value": "torch.where(mask, grad, 0)"},
+    "NanToNumBackward0": {"self": "grad * self.isfinite()"},
     "NativeDropoutBackward0": {"input": _dropped},
 }
 
 COPIES: Table = {
+    "CloneBackward0": {"self": "grad"},
+    "AliasBackward0": {"self": "grad"},
     "ToCopyBackward0": {"self": "grad"},
     "CopyBackwards": {"self": _ZEROS, "src": "grad"},
+    "FillBackward0": {"self": _ZEROS},
+    "FillBackward1": {"self": _ZEROS, "value": "grad"},
+    "FillBackward2": {"self": _ZEROS},
+    "FillBackward3": {"self": _ZEROS, "value": "grad"},
+    "ConjBackward0": {"self": "grad.conj()"},
 }
 """Those whose gradient is the same number, whatever the dtype on either side."""
 

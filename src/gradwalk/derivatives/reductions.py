@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .case import Case, Table, alike
+from .case import Case, Row, Table, alike, call, sum_to
 
 
 def _product(case: Case) -> str:
@@ -76,6 +76,18 @@ def _norm(order_name: str, values: str = "self") -> Callable[[Case], str]:
     return row
 
 
+def _distance(sign: str) -> Row:
+    of_difference = _norm("p", "difference")
+
+    def row(case: Case) -> str:
+        code = f"difference = self - other\n{sign}{of_difference(case)}"
+        # The two were broadcast to each other, to a shape that the result no longer has.
+        are_alike = case.saved["self"].shape == case.saved["other"].shape
+        return code if are_alike else call(code, sum_to(case.input.shape))
+
+    return row
+
+
 def _shared_among_ties(case: Case) -> str:
     ties = f"(self == {case.kept('result')})"
     result = case.saved.get("result")
@@ -84,10 +96,36 @@ def _shared_among_ties(case: Case) -> str:
     return f"{case.kept('grad')} * {ties} / {ties}.sum({case.dim_argument()})"
 
 
+def _smallest_and_largest(case: Case) -> str:
+    def part(number: int, name: str) -> str:
+        found = case.kept(name)
+        ties = f"(self == {found})"
+        shared = f"{case.kept(f'grads[{number}]')} * {ties}"
+        return f"{shared} / {ties}.sum({case.dim_argument()})"
+
+    return f"{part(0, 'min')} + {part(1, 'max')}"
+
+
 def _running_product(case: Case) -> str | None:
     if "result" not in case.saved or bool((case.saved["result"] == 0).any()):
         return None  # dividing by a zero would not give the others' product
     return "(grad * result.conj()).flip(dim).cumsum(dim).flip(dim) / self.conj()"
+
+
+def _running_log_sum(case: Case) -> str:
+    """Among logarithms, because exp(-result) may be beyond all numbers."""
+    if case.is_complex:
+        return (
+            "waiting = grad.log() - result.conj()\n"
+            "(waiting.flip(dim).logcumsumexp(dim).flip(dim) + self.conj()).exp()"
+        )
+    return (
+        "up = grad.clamp(min=0).log() - result\n"
+        "down = (-grad).clamp(min=0).log() - result\n"
+        "up = up.flip(dim).logcumsumexp(dim).flip(dim) + self\n"
+        "down = down.flip(dim).logcumsumexp(dim).flip(dim) + self\n"
+        "up.exp() - down.exp()"
+    )
 
 
 def _to_chosen(case: Case) -> str:
@@ -96,7 +134,9 @@ def _to_chosen(case: Case) -> str:
 
 
 REDUCTIONS: Table = {
+    "SumBackward0": {"self": "grad.expand(self_sym_sizes)"},
     "SumBackward1": {"self": lambda case: f"{case.kept('grad')}.expand(self_sym_sizes)"},
+    "NansumBackward0": {"self": lambda case: f"{case.kept('grad')} * ~self.isnan()"},
     "MeanBackward0": {"self": "grad.expand(self_sym_sizes) / self_sym_numel"},
     "MeanBackward1": {
         "self": lambda case: f"{case.kept('grad')}.expand(self_sym_sizes) / {case.reduced_count()}"
@@ -109,21 +149,32 @@ REDUCTIONS: Table = {
     "StdMeanBackward0": {
         "self": lambda case: _and_mean(case, _standard_deviation(case, "grads[0]", "result0"))
     },
+    "TraceBackward0": {
+        "self": "grad * torch.eye(*self_sym_sizes, dtype=grad.dtype, device=grad.device)"
+    },
     "LogsumexpBackward0": {
         "self": lambda case: f"{case.kept('grad')} * torch.exp(self - {case.kept('result')}).conj()"
     },
     "LinalgVectorNormBackward0": {"self": _norm("ord")},
     **{f"NormBackward{nr}": {"self": _norm("p")} for nr in range(4)},
-    "SoftmaxBackward0": {"self": "result * (grad - (grad * result).sum(dim, keepdim=True))"},
+    "DistBackward0": {"self": _distance(""), "other": _distance("-")},
+    **alike(
+        "SoftmaxBackward0",
+        "SafeSoftmaxBackward0",
+        self="result * (grad - (grad * result).sum(dim, keepdim=True))",
+    ),
     "LogSoftmaxBackward0": {"self": "grad - torch.exp(result) * grad.sum(dim, keepdim=True)"},
     **alike(
-        *("MaxBackward0", "MinBackward0", "MedianBackward1"),
+        *("MaxBackward0", "MinBackward0", "MedianBackward1", "NanmedianBackward1"),
+        *("KthvalueBackward0", "ModeBackward0"),
         self=_to_chosen,
     ),
     **alike(
-        *("MaxBackward1", "MinBackward1", "MedianBackward0", "AmaxBackward0", "AminBackward0"),
+        *("MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"),
+        *("AmaxBackward0", "AminBackward0"),
         self=_shared_among_ties,
     ),
+    "AminmaxBackward0": {"self": _smallest_and_largest},
     **alike(
         "SortBackward0",
         "SortBackward1",
@@ -137,4 +188,5 @@ REDUCTIONS: Table = {
         "CumminBackward0",
         self="torch.zeros_like(self).scatter_add(dim, indices, grad)",
     ),
+    "LogcumsumexpBackward0": {"self": _running_log_sum},
 }

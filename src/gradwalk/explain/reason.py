@@ -177,9 +177,9 @@ _CAUSES: dict[str, dict[str, str]] = {
         "zero, version": "{Grad} is zero everywhere. It was changed in place, as by "
         "zero_grad(set_to_none=False), or its gradients are zero or cancel out{custom}. Read it "
         "before zero_grad(), or record the pass with a GraphWidget.",
-        "zero, cancelled": "{Grad} is zero everywhere, although no operation is known to block "
-        "the way. The contributions cancelled out, were too small for the dtype, or were set to "
-        "zero by a hook or the program{custom}. After a recorded pass, diagnose() of a GraphWidget "
+        "zero, cancelled": "{Grad} is zero everywhere, although no single operation blocks the "
+        "way. The contributions cancelled out, were too small for the dtype, or were set to zero "
+        "by a hook or the program{custom}. After a recorded pass, diagnose() of a GraphWidget "
         "names where.",
         "zero, recorded": "{Grad} is zero everywhere. In this backward pass the gradient became "
         "zero {where}. diagnose() of the widget says more.",

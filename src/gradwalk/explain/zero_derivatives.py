@@ -188,6 +188,11 @@ def _is_outside(low: str | float, high: str | float) -> Rule:
 
 
 _SATURATED = "it is saturated: its result is everywhere exactly"
+_SHRUNK = _flat(
+    "self",
+    lambda value, saved: value.abs() <= saved["lambd"],
+    "its input lies everywhere from -{lambd:g} to {lambd:g}, which it makes 0",
+)
 _NO_LABELS = _flat(
     "target",
     lambda label, saved: label == saved["ignore_index"],
@@ -201,12 +206,21 @@ _AT_ZERO = (
 )
 
 
+def _rounded(_: str | None, saved: Saved) -> Why | None:
+    return _STEPS if saved.get("rounding_mode") is not None else None
+
+
 _RULES: dict[str, Rule] = {
     "ReluBackward0": _flat(
         "result",
         lambda result, _: result <= 0,
         "a ReLU whose input is nowhere above 0",
         "check the initialisation and the learning rate, or use a leaky ReLU",
+    ),
+    "ThresholdBackward0": _flat(
+        "self",
+        lambda value, saved: value <= saved["threshold"],
+        "its input is nowhere above its threshold, {threshold:g}",
     ),
     "HardtanhBackward0": _is_outside("min_val", "max_val"),
     "HardsigmoidBackward0": _is_outside(-3, 3),
@@ -242,8 +256,11 @@ _RULES: dict[str, Rule] = {
         "check the indices",
     ),
     **dict.fromkeys(("NllLossBackward0", "NllLoss2DBackward0"), _NO_LABELS),
+    **dict.fromkeys(("DivBackward2", "DivBackward3"), _rounded),
+    "SgnBackward0": lambda _, saved: None if saved["self"].is_complex() else _STEPS,
     "AbsBackward0": _flat("self", *_AT_ZERO),
     "LinalgVectorNormBackward0": _flat("result", *_AT_ZERO),
+    **dict.fromkeys(("SoftshrinkBackward0", "HardshrinkBackward0"), _SHRUNK),
     "MaximumBackward0": _greater(1),
     "MinimumBackward0": _greater(-1),
 }
