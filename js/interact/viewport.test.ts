@@ -58,6 +58,9 @@ it("moves a whole picture aside for a panel, at the same scale, and back", async
   made.look({ k: 0.6, x: 50, y: 20 }, false);
   made.cover = 0;
   expect(made.aim).toEqual({ k: 0.6, x: 50, y: 20 }); // the reader has moved it
+  made.look({ k: 0.6, x: 98, y: 20 }, false); // near the panel, but not under it
+  made.cover = 360;
+  expect(made.aim.x).toBe(98);
 });
 
 it("leaves room for a panel from the start where all letters are legible then", () => {

@@ -177,7 +177,7 @@ export class Viewport {
   look(view: View, untouched: boolean): void {
     this.framed = true;
     this.camera.go(view, false);
-    if (untouched) this.home = this.view;
+    if (untouched) this.home = this.origin(this.view);
   }
 
   centreOn(x: number, y: number): void {

@@ -64,11 +64,10 @@ export function fitBeside(scene: Size, stage: Size, spare: number, largest = LAR
     : fitView(scene, stage, largest);
 }
 
-/** Move a scene to the left at the same scale, so that a narrower stage shows all of it; the same view if it cannot. */
+/** Move a scene to the left at the same scale, so that a narrower stage shows all of it; the same view if it does or cannot. */
 export function besideView(view: View, scene: Size, { width }: Size): View {
   const free = width - view.k * scene.width;
-  const x = Math.min(view.x, free - Math.min(MARGIN, free / 2));
-  return free < 0 || x === view.x ? view : { ...view, x };
+  return free < 0 || view.x <= free ? view : { ...view, x: free - Math.min(MARGIN, free / 2) };
 }
 
 export function isSameView(a: View, b: View): boolean {
