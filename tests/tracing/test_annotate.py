@@ -219,6 +219,10 @@ def test_a_constant_without_a_name_is_called_by_the_argument_that_it_is_taken_as
         with block():
             losses = entropy(x, c), entropy(x, c) + (x * c).sum(), (x * torch.ones(20, 2)).sum()
         assert [labels(loss) for loss in losses] == [{"target"}, {"[1, 1]"}, {"constant"}]
+        # torch.lstm has two signatures with other arguments in second place.
+        with block():
+            state = nn.LSTM(2, 20)(torch.ones(4, 1, 2))[0].sum()
+        assert labels(state) <= {"constant", "input", "hx", "cx"}
 
 
 def test_one_tensor_is_one_node_however_often_it_is_used():

@@ -19,6 +19,7 @@ from ..graph.symbols import symbol_of
 from ..lazily import nx
 from ..torch_api.nodes import Edge, op_name, sequence_nr
 from ..torch_api.reading import version_of
+from ..torch_api.signatures import tensor_arguments
 from .annotations import Annotation
 from .constant_operands import ConstantOperand
 from .cuts import ALIAS, Constant, Cut, how_made
@@ -274,8 +275,14 @@ _WORD = re.compile(r"[a-z]{2}")  # operands of signs have no roles
 def _role(argument: str | None, op: str) -> str | None:
     """Return the argument that an operation takes a constant as; None if the word says little."""
     name = (argument or "").partition("[")[0].strip("_")
-    is_said = name.isidentifier() and not _MEANS_NOTHING.fullmatch(name)
+    # The Python function may have other parameters, or several signatures, as torch.lstm.
+    is_said = name in _arguments(op) and not _MEANS_NOTHING.fullmatch(name)
     return name if is_said and _WORD.search(symbol_of(op)) else None
+
+
+@functools.cache
+def _arguments(op: str) -> frozenset[str]:
+    return frozenset(name.strip("_") for name in tensor_arguments(op))
 
 
 def _value_before(cut: Cut, constant: Constant) -> Any:
