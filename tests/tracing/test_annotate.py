@@ -189,6 +189,14 @@ def test_what_was_computed_after_a_cut_says_so():
         assert graph.nodes[only(graph, "cut")]["op"] == words
 
 
+def test_a_mask_comes_by_way_of_booleans():
+    x = torch.tensor([1.0, -1.0], requires_grad=True)
+    with watch():
+        h = torch.where(x > 0, x, x * 2)
+    graph = capture(h, names={"x": x})
+    assert graph.nodes[only(graph, "cut")]["op"] == "from x by way of booleans"
+
+
 def test_several_cuts_of_one_operand_are_one_node_with_a_line_to_each_source():
     a, b, w = leaf(1.0), leaf(2.0), leaf(3.0)
     with watch():

@@ -26,6 +26,7 @@ _NAMED = {
     "no derivative": "{} by an operation without a derivative",
     "integer cast": "{} by way of integers",
     "integer result": "{} by way of integers",
+    "boolean result": "{} by way of booleans",
     ALIAS: "detached {}",
 }
 _NAMELESS = {

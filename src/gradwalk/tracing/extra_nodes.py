@@ -182,7 +182,7 @@ class _Builder:
             data["how"] = cuts[0].how
             data["source"] = data["source"] if cuts[0].where is None else str(cuts[0].where)
             data["op"] = how_made(
-                [cut.how for cut in cuts],
+                [_result(cut.how, constant.dtype) for cut in cuts],
                 [self._source_name(source, cut) for source, cut in zip(sources, cuts, strict=True)],
                 direct=origin is not None and origin.direct,
             )
@@ -283,6 +283,11 @@ def _role(argument: str | None, op: str) -> str | None:
 @functools.cache
 def _arguments(op: str) -> frozenset[str]:
     return frozenset(name.strip("_") for name in tensor_arguments(op))
+
+
+def _result(how: str, dtype: str) -> str:
+    is_boolean = how == "integer result" and dtype == "torch.bool"
+    return "boolean result" if is_boolean else how
 
 
 def _value_before(cut: Cut, constant: Constant) -> Any:
