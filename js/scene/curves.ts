@@ -38,12 +38,12 @@ export function drawn(sized: Sized, placed: Placement, measure: Measure, window:
     ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),
     ...(graph.ranks && { signs: tagsOf(nodes) }),
   };
-  nameRows(scene, graph);
   placeSigns(scene);
   placeLabels(scene, plan.edges, measure);
   nameSkips(scene, skipsIn(graph, plan), measure);
   nameShapes(scene, graph, plan, measure);
   if (plan.nodes.some(({ strip }) => strip)) joinBars(scene, graph, plan, first);
+  nameRows(scene, graph);
   return scene;
 }
 

@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
+import { firstFolding } from "../fold/folding";
+import { groupedGraph } from "../fold/grouped_graph";
+import { foldedScene } from "../pipeline";
 import { sceneOf } from "../testing/scenes";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
@@ -85,4 +88,22 @@ it("modules in compiled code are called as elsewhere, and its box as its node", 
 it("names a module that no variable holds by its class", () => {
   expect(groupTitle("(CrossEntropyLoss)")).toBe("CrossEntropyLoss");
   expect(groupTitle("(Sequential 2)/1")).toBe("Sequential 2.1");
+});
+
+it("are named where a strip comes before their leaf, too", () => {
+  const g = new Builder();
+  const table = g.leaf("table", [3, 3]);
+  g.namespace = "";
+  let h = g.op("EmbeddingBackward0", [3], { weight: table });
+  for (let step = 0; step < 5; step++) {
+    g.namespace = `step ${step}`;
+    h = g.op("TanhBackward0", [3], { self: g.op("MvBackward0", [3], { self: table, vec: h }) });
+  }
+  g.namespace = "";
+  const grouped = groupedGraph(g.graph([g.op("SumBackward0", [], { self: h }), "loss"]));
+  const folding = { ...firstFolding(grouped.tree), open: new Set<string>() };
+  const { nodes } = foldedScene(grouped, folding, "left", estimate);
+  expect(nodes.filter(({ bar }) => bar).length).toBe(5);
+  const named = nodes.filter(({ rows }) => rows);
+  expect(named.map(({ leaf, rows }) => [leaf, rows?.length])).toEqual([[true, 2]]);
 });
