@@ -1,8 +1,7 @@
 import { type FoldController, MOST_AT_ONCE } from "../interact/fold_controller";
 import type { Viewport } from "../interact/viewport";
+import { isOtherWidth } from "../scene/views";
 
-/** The ratio of widths that makes a place count as changed. */
-const MUCH = 1.3;
 /** Wait until the reader stops resizing the page, ms. */
 const SETTLED_MS = 200;
 /** The most nodes of a graph that is refolded; larger ones take too long. */
@@ -30,7 +29,7 @@ export class Refit {
     window.clearTimeout(this.timer);
     const { width: before } = this;
     if (width === 0) return;
-    if (before > 0 && Math.max(width / before, before / width) < MUCH) return;
+    if (before > 0 && !isOtherWidth(before, width)) return;
     const nodes = this.folds.grouped?.graph.nodes.length ?? 0;
     if (before === 0 && nodes <= MOST_AT_ONCE) this.make(width);
     else if (nodes <= MOST_NODES)

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { Builder } from "../demo/build_graph";
 import { transformer } from "../demo/deep_models";
 import { translator } from "../testing/translator";
 import { uNet } from "../testing/u_net";
@@ -14,6 +15,32 @@ it("has no box for lists whose modules do not run one after the other", () => {
     expect(tree.parent[tree.byPath.get(`${list}/1`) ?? -1]).toBe(0);
   }
   expect(tree.byPath.has("inc")).toBe(true);
+});
+
+it("has no box for a module without parameters that runs in several places", () => {
+  const { tree } = groupedGraph(uNet(3, "pool"));
+  expect(tree.byPath.has("pool")).toBe(false);
+});
+
+it("has no box for two lists whose modules are joined in pairs by operations outside", () => {
+  const g = new Builder();
+  let x = g.leaf("x", [4]);
+  const made: number[] = [];
+  for (const [list, count] of [
+    ["downs", 3],
+    ["ups", 3],
+  ] as const)
+    for (let i = 0; i < count; i++) {
+      g.namespace = "";
+      if (list === "ups") x = g.op("CatBackward0", [4], { a: made.pop() ?? 0, b: x });
+      g.namespace = `${list}/${i}`;
+      x = g.op("MmBackward0", [4], { self: x, mat2: g.leaf(`${list}.${i}.weight`, [4, 4]) });
+      x = g.op("ReluBackward0", [4], { self: x });
+      if (list === "downs") made.push(x);
+    }
+  g.namespace = "";
+  const { tree } = groupedGraph(g.graph([g.op("MeanBackward0", [], { self: x }, "loss"), "loss"]));
+  expect(["downs", "ups"].filter((list) => tree.byPath.has(list))).toEqual([]);
 });
 
 it("keeps the box of a list whose modules do", () => {

@@ -1,5 +1,6 @@
 import { type Graph, makeGraph } from "../layout/graph";
 import { topological } from "../layout/rank";
+import { valueAt } from "../maps";
 import { isModule } from "../scene/module_class";
 import { isWork } from "../scene/shown_graph";
 import type { NodeModel } from "../wire";
@@ -9,6 +10,8 @@ import type { GroupedEdges, GroupTree } from "./tree";
 export const LISTS = /^(ModuleList|ModuleDict)$/;
 /** A container with more modules stays, because they would not fit. */
 const MOST_MODULES = 24;
+/** The most modules that use what an operation makes. */
+const MOST_USERS = 4;
 /** The most containers of a graph that are looked at. */
 const MOST = 32;
 
@@ -33,7 +36,7 @@ export function scatteredContainers(
   const whole = makeGraph(tree.groupOf.length, graph.source, graph.target);
   const order = topological(whole);
   const scattered = lists.filter((list) => isEntered(whole, tree, order, list));
-  return new Set([...scattered, ...paired(graph, lists)].map((g) => tree.path[g]));
+  return new Set([...scattered, ...paired(graph, lists, order)].map((g) => tree.path[g]));
 }
 
 /**
@@ -79,8 +82,15 @@ function isEntered(graph: Graph, { groupOf, parent }: GroupTree, order: Int32Arr
   return false;
 }
 
-/** Containers with at least two modules that hand a tensor each to different modules of another container. */
-function paired({ source, target, tree }: GroupedEdges, lists: readonly number[]): Set<number> {
+/**
+ * Containers with at least two modules that hand a tensor each to different modules of another container, directly or
+ * through operations.
+ */
+function paired(
+  { source, target, tree }: GroupedEdges,
+  lists: readonly number[],
+  order: Int32Array,
+): Set<number> {
   const isList = new Uint8Array(tree.path.length);
   for (const list of lists) isList[list] = 1;
   /** Per group, its outermost module in a list; -1 for none. */
@@ -89,19 +99,47 @@ function paired({ source, target, tree }: GroupedEdges, lists: readonly number[]
     const around = module[tree.parent[g]];
     module[g] = around >= 0 ? around : isList[tree.parent[g]] ? g : -1;
   }
+  const moduleOf = (v: number) => module[tree.groupOf[v]];
+  const past = usersPast({ source, target, tree }, moduleOf, order);
   const users = new Map<string, [Set<number>, Set<number>]>();
   const found = new Set<number>();
-  for (let e = 0; e < source.length; e++) {
-    const [a, b] = [module[tree.groupOf[source[e]]], module[tree.groupOf[target[e]]]];
-    if (a < 0 || b < 0) continue;
+  const pair = (a: number, b: number) => {
     const [listA, listB] = [tree.parent[a], tree.parent[b]];
-    if (listA === listB) continue;
-    const key = `${listA} ${listB}`;
-    const [from, to] = users.get(key) ?? [new Set(), new Set()];
-    users.set(key, [from.add(a), to.add(b)]);
+    if (listA === listB) return;
+    const [from, to] = valueAt(users, `${listA} ${listB}`, () => [new Set(), new Set()]);
+    from.add(a);
+    to.add(b);
     if (from.size > 1 && to.size > 1) found.add(listA).add(listB);
+  };
+  for (let e = 0; e < source.length; e++) {
+    const [a, b] = [moduleOf(source[e]), moduleOf(target[e])];
+    if (b < 0) continue;
+    for (const user of a >= 0 ? [a] : (past.get(source[e]) ?? [])) pair(user, b);
   }
   return found;
+}
+
+/** Per operation outside of lists, such as a concatenation, the first modules in lists that its result comes to. */
+function usersPast(
+  { source, target }: GroupedEdges,
+  moduleOf: (node: number) => number,
+  order: Int32Array,
+): Map<number, Set<number>> {
+  const place = new Int32Array(order.length);
+  order.forEach((v, at) => {
+    place[v] = at;
+  });
+  const past = new Map<number, Set<number>>();
+  const outside = Array.from({ length: source.length }, (_, e) => e)
+    .filter((e) => moduleOf(target[e]) < 0)
+    .sort((a, b) => place[source[a]] - place[source[b]]);
+  for (const e of outside) {
+    const known = valueAt(past, target[e], () => new Set());
+    const user = moduleOf(source[e]);
+    for (const one of user >= 0 ? [user] : (past.get(source[e]) ?? []))
+      if (known.size < MOST_USERS) known.add(one);
+  }
+  return past;
 }
 
 function within(parent: Int32Array, group: number): Uint8Array {

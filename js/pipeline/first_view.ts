@@ -10,7 +10,7 @@ import { foldedPlan, type GroupedGraph, groupedGraph, visibleCount } from "../fo
 import { isFollower } from "../fold/layers";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
-import { listsBy } from "../maps";
+import { listsBy, perObject, remembered, valueAt } from "../maps";
 import { foldedScene } from "../pipeline";
 import { MOST_CARDS } from "../scene/card";
 import { isStep } from "../scene/module_class";
@@ -31,15 +31,17 @@ const MOST_TRIED = 10;
 const LARGEST_TRIED = 5000;
 /** Skip a picture with an estimated area of more than this many windows. */
 const AT_MOST = 1.2;
+/** In wider rooms, data flows to the right. Px. */
+const NARROW = 1000;
 /** The most open levels of a block. */
 const MOST_LEVELS = 4;
 /** Open more boxes if the scale shrinks no further than this. */
 const NEARLY = 0.95;
 
-/**
- * The initial folding of a graph: of those that are readable as a whole in this room, the one that shows most; else the
- * one that shows least. Repeated blocks are closed strips. Opened compiled code is open wherever that is readable.
- */
+/** Per graph, measure and room, its initial folding: the choice of a direction needs it, too. */
+const knownFoldings = perObject((_: GraphModel) => new Map<Measure, Map<string, Folding>>());
+
+/** The initial folding of a graph in a room. */
 export function fittingFolding(
   grouped: GroupedGraph,
   direction: Direction,
@@ -47,13 +49,35 @@ export function fittingFolding(
   room: Room,
   cache: ContentCache = new Map(),
 ): Folding {
+  const { width, height, tallest = 0, derivatives = false } = room;
+  const key = [direction, width, height, tallest, derivatives].join();
+  const known = valueAt(knownFoldings(grouped.graph), measure, () => new Map<string, Folding>());
+  return valueAt(known, key, () => foundFolding(grouped, direction, measure, room, cache));
+}
+
+/**
+ * The initial folding of a graph: of those that are readable as a whole in this room, the one that shows most; else the
+ * one that shows least. Repeated blocks are closed strips. Opened compiled code is open wherever that is readable.
+ */
+function foundFolding(
+  grouped: GroupedGraph,
+  direction: Direction,
+  measure: Measure,
+  room: Room,
+  cache: ContentCache,
+): Folding {
   const { tree, graph } = grouped;
   const first = firstFolding(tree);
   if (tree.path.length === 1) return first;
-  const look = (folding: Folding) => {
+  const look = remembered((folding: Folding) => {
     const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
-    return { k: fitView(scene, room).k, area: scene.width * scene.height };
-  };
+    return {
+      k: fitView(scene, roomOf(scene, room)).k,
+      area: scene.width * scene.height,
+      inHalves: scene.inHalves === true,
+      hasPortals: hasPortals(scene),
+    };
+  });
   if (graph.nodes.length <= MOST_CARDS) {
     const isSmall = graph.nodes.length <= FEW_THINGS;
     const within = isSmall || isLoop(grouped) ? tallRoom(room) : room;
@@ -76,19 +100,23 @@ export function fittingFolding(
       if (visibleCount(grouped, folding) - blocks <= 3 * most)
         tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
     }
-    const found = tried
-      .sort((a, b) => b.count - a.count)
-      .find(({ folding, count }) => count <= most && look(folding).k >= LEGIBLE);
+    const small = tried.sort((a, b) => b.count - a.count).filter(({ count }) => count <= most);
+    const at = small.findIndex(({ folding }) => look(folding).k >= LEGIBLE);
+    // Bypasses say more than what is in the boxes, if these would turn them into portals.
+    const isLost = at >= 0 && look(small[at].folding).hasPortals;
+    const bent = isLost ? small.slice(at).find(({ folding }) => look(folding).inHalves) : null;
+    const found = bent ?? small[at];
     const level = (found ?? tried.at(-1))?.folding ?? first;
     if (!found || graph.nodes.length > LARGEST_TRIED)
       return { folding: level, isLegible: found !== undefined };
-    let each = look(level).area / foldedPlan(grouped, level).nodes.length;
+    const { area, inHalves } = look(level);
+    let each = area / foldedPlan(grouped, level).nodes.length;
     const folding = openedFurther(grouped, level, hasMore, (folding) => {
       const { length } = foldedPlan(grouped, folding).nodes;
       // A far too large picture is not laid out.
       if (length > most || length * each > enough) return false;
-      const { k, area } = look(folding);
-      if (k < LEGIBLE) return false;
+      const { k, area, inHalves: areStill } = look(folding);
+      if (k < LEGIBLE || (inHalves && !areStill)) return false;
       each = area / length;
       return true;
     });
@@ -220,11 +248,35 @@ function boardScale(
   return fitView(scene, within).k;
 }
 
+/** From left to right, unless only from top to bottom a U-Net has its second half beside its first. */
+function bentDirection(grouped: GroupedGraph, room: Room, measure: Measure): Direction {
+  const first = (direction: Direction) => {
+    const cache: ContentCache = new Map();
+    const folding = fittingFolding(grouped, direction, measure, room, cache);
+    return foldedScene(grouped, folding, direction, measure, { cache, room });
+  };
+  const scene = first("left");
+  if (scene.inHalves || !hasPortals(scene)) return "left";
+  return first("up").inHalves ? "up" : "left";
+}
+
+function hasPortals({ edges }: Scene): boolean {
+  return edges.some(({ portal }) => portal !== undefined);
+}
+
+/** A picture in halves may be as tall as a room can be. */
+function roomOf({ inHalves }: Scene, room: Room): Room {
+  return inHalves ? tallRoom(room) : room;
+}
+
 /** The direction with the largest board: left to right by default, like a formula; modules too. */
 export function bestDirection(graph: GraphModel, room: Room, measure: Measure): Direction {
   if (graph.static) return "up"; // its data flows down
-  if (graph.nodes.length > MOST_CARDS) return "left";
   const grouped = groupedGraph(graph);
+  if (graph.nodes.length > MOST_CARDS) {
+    const isQuick = graph.nodes.length <= LARGEST_TRIED && room.width < NARROW;
+    return isQuick ? bentDirection(grouped, room, measure) : "left";
+  }
   const scale = (direction: Direction) =>
     boardScale(grouped, direction, measure, room, tallRoom(room));
   const left = scale("left");

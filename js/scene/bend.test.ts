@@ -3,7 +3,7 @@ import { transformer } from "../demo/deep_models";
 import { firstFolding } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { foldedScene } from "../pipeline";
-import { firstScene } from "../pipeline/first_view";
+import { bestDirection, firstScene } from "../pipeline/first_view";
 import { denseNet, uNet } from "../testing/u_net";
 import { tableMeasure } from "../text/metrics";
 import { pointAt, portalEnds } from "./curve";
@@ -69,6 +69,30 @@ describe("a U-Net", () => {
     });
     expect(after.frames.map(({ path }) => path)).toEqual(["downs/1"]);
     expect(covered(after)).toEqual([]);
+  });
+
+  it("in a narrow room has its second half beside its first, and joins between them", () => {
+    const room = { width: 770, height: 680, tallest: 860 };
+    for (const levels of [4, 5]) {
+      const graph = uNet(levels);
+      expect(bestDirection(graph, room, tableMeasure)).toBe("up");
+      const scene = firstScene(graph, "up", tableMeasure, false, room);
+      expect(scene.inHalves).toBe(true);
+      expect(scene.edges.filter(({ portal }) => portal !== undefined)).toEqual([]);
+      expect(covered(scene)).toEqual([]);
+      const { nodes } = scene;
+      const pairs = nodes.flatMap((a, i) => nodes.slice(i + 1).map((b) => [a, b]));
+      expect(pairs.filter(([a, b]) => overlap(boxOf(a), boxOf(b)))).toEqual([]);
+      expect(fitView(scene, { ...room, height: room.tallest }).k).toBeGreaterThanOrEqual(LEGIBLE);
+      const joins = nodes.filter(({ id }) => graph.nodes[id].sign === "cat");
+      expect(joins).toHaveLength(levels);
+      for (const { x, y, index } of joins) {
+        const lines = scene.edges.filter(({ source }) => source === index);
+        const ends = lines.map(({ target }) => nodes[target]);
+        if (!ends.every((end) => Math.abs(end.y - y) < 1)) continue;
+        expect(ends.filter((end) => end.x < x)).toHaveLength(1);
+      }
+    }
   });
 
   it("that is too long for that has portals instead of long lines", () => {

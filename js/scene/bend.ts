@@ -96,9 +96,10 @@ export function bendOf(placed: Placement, { edges, frames }: Plan, sizes: Extent
     const spread = new Set(across.filter(isSpread).map((e) => edgeTarget[e]));
     if (producers.size < 2 || consumers.size < 2 || 2 * lost > skips.length) continue;
     if (spread.size > MOST_BROADCASTS) continue;
-    // The halves shall be equally long.
-    const half = Math.abs(columns[cut].low - columns[0].low - total / 2) / total;
-    const score = skips.length - lost - half;
+    // As far from one end of the innermost bypass as from the other: both halves then begin at the turn.
+    const middle = (columns[cut - 1].high + columns[cut].low) / 2;
+    const ends = y[edgeTarget[skips[0]]] + y[edges[skips[0]].source];
+    const score = skips.length - lost - Math.abs(ends - 2 * middle) / total;
     if (best && best.score >= score) continue;
     best = { score, skips, others, isLast: Uint8Array.from(columnOf, (c) => (c < cut ? 1 : 0)) };
   }

@@ -29,6 +29,7 @@ export function drawn(sized: Sized, placed: Placement, measure: Measure, window:
   const scene: Scene = {
     direction,
     isStatic: graph.static,
+    ...(placed.isMirrored && { inHalves: true }),
     width: horizontal ? placed.height : placed.width,
     height: horizontal ? placed.width : placed.height,
     nodes,

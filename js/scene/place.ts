@@ -6,6 +6,7 @@ import type { Measure } from "../text/measure";
 import { type Bend, barredSkips, bendOf, bent, extentsOf, shortestBend } from "./bend";
 import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocked } from "./dock";
 import { HEADER, titleWidth } from "./frame";
+import { type Joint, jointsIn, withJoints, withoutJoints } from "./joints";
 import type { NodeShape } from "./node_shape";
 import { liftable, longLines, type Portals, portalRoom, withPortals } from "./portals";
 import type { Sized } from "./sizes";
@@ -47,6 +48,9 @@ const LONG_LINE = 0.45;
 const MOST_TRIES = 3;
 /** Below this scale, no wrapping helps. */
 const HOPELESS = 0.4;
+
+/** Everything in one row. */
+const ROW = { long: Number.POSITIVE_INFINITY, wrapsBoxes: false };
 
 interface PlaceOptions {
   room?: Room | undefined;
@@ -144,7 +148,10 @@ function inRows(
   return best;
 }
 
-/** Place a picture with nested bypasses in two halves; null if it has none, or if they would be too long. */
+/**
+ * Place a picture with nested bypasses in two halves, its joints between them if it is too long else; null if it has no
+ * such bypasses, or is too long.
+ */
 function bentIn(
   sized: Sized,
   room: Room,
@@ -152,29 +159,66 @@ function bentIn(
   options: PlaceOptions,
 ): Placement | null {
   const { plan, shapes, direction } = sized;
-  if (!isHorizontal(direction)) return null;
-  const wrap = { long: Number.POSITIVE_INFINITY, wrapsBoxes: false };
-  const flat = laidOut(sized, measure, options, { wrap });
-  const flatSizes = extentsOf(flat, shapes, true);
-  let bend = bendOf(flat, plan, flatSizes);
+  // The other way, the turn would be above the halves.
+  if (direction === "down") return null;
+  const flat = laidOut(sized, measure, options, { wrap: ROW });
+  const bend = bendOf(flat, plan, extentsOf(flat, shapes, isHorizontal(direction)));
   if (!bend) return null;
-  // Opening a box changes nothing else, so its own length does not count.
-  const shortest = shortestBend(flat, plan, bend, flatSizes);
-  const mayBeLong = plan.frames.length > 0 && shortest * LEGIBLE <= room.width;
+  const joints = jointsIn(plan, bend);
+  const tall = tallRoom(room);
+  const attempts: BendOptions[] = [
+    { joints: [], room },
+    { joints, room },
+    { joints, room: tall },
+    { joints, room: tall, rankGap: DENSE },
+  ];
+  for (const attempt of attempts) {
+    const placed = bentAt(bend, sized, measure, { ...options, ...attempt });
+    if (placed) return placed;
+  }
+  return null;
+}
+
+/** How to bend a picture: what goes between its halves, the room for it, and the least gap along them. */
+interface BendOptions extends PlaceOptions {
+  joints: readonly Joint[];
+  room: Room;
+  rankGap?: number;
+}
+
+/** Bend a picture there, with fewer bypasses if some would cross nodes; null if it is too long. */
+function bentAt(
+  given: Bend,
+  sized: Sized,
+  measure: Measure,
+  { joints, room, rankGap, cache }: BendOptions,
+): Placement | null {
+  const { shapes, direction } = sized;
+  const wrap = { ...ROW, ...(rankGap && { rankGap }) };
+  const horizontal = isHorizontal(direction);
+  const plan = withoutJoints(sized.plan, joints);
+  const docks = joints.map(({ dock }) => dock);
+  let bend: Bend | null = given;
   for (let tries = 0; bend && tries < MOST_TRIES; tries++) {
     const edges = portalsOf(sized, bend);
     if (!edges) return null;
     // Outside the channel between the halves.
     const portals = { edges, isBefore: bend.isLast.map((last) => 1 - last) };
     const lifted = [...bend.skips, ...edges];
-    const laid = laidOut(sized, measure, options, { wrap, lifted, portals });
-    const sizes = extentsOf(laid, shapes, true, portalRoom(sized, portals));
+    const of = { docks, wrap, lifted, portals };
+    const laid = laidOut({ ...sized, plan }, measure, { room, cache }, of);
+    const sizes = extentsOf(laid, shapes, horizontal, portalRoom(sized, portals));
     const placed = bent(laid, plan, bend, sizes);
     if (!placed) return null;
     const barred: Set<number> = new Set(barredSkips(placed, plan, bend, sizes));
     if (barred.size === 0) {
-      const isShort = scaleIn(room, placed, direction) >= LEGIBLE;
-      return isShort || mayBeLong ? withPortals(placed, sized, portals) : null;
+      // Opening a box changes nothing else, so its own length does not count.
+      const shortest = plan.frames.length > 0 ? shortestBend(laid, plan, bend, sizes) : Infinity;
+      const isShort =
+        scaleIn(room, placed, direction) >= LEGIBLE ||
+        shortest * LEGIBLE <= lengths(room, direction)[0];
+      const whole = withJoints(placed, plan, joints, shapes, horizontal);
+      return isShort ? withPortals(whole, sized, portals) : null;
     }
     const skips: number[] = bend.skips.filter((e) => !barred.has(e));
     bend = skips.length < 2 ? null : { ...bend, skips, others: [...bend.others, ...barred] };
@@ -216,7 +260,7 @@ function laidOut(
   const horizontal = isHorizontal(direction);
   const { frames } = plan;
   const isWhole = plan.nodes.every(({ group }) => group === null);
-  const gap = card ? CARD_GAPS[card].dock : 0;
+  const gap = CARD_GAPS[card ?? "near"].dock;
   const stay = withoutDocked(plan, docks, new Set(lifted));
   const nodes = stay.kept.map((v) => plan.nodes[v]);
   const edges = stay.lines.map((e) => plan.edges[e]);

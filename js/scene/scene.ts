@@ -10,6 +10,8 @@ export interface Scene {
   direction: Direction;
   /** Whether data flows along the arrows, instead of gradients. */
   isStatic?: boolean;
+  /** Whether its second half goes beside its first, as of a U-Net. */
+  inHalves?: boolean;
   width: number;
   height: number;
   nodes: SceneNode[];

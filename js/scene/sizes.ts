@@ -6,7 +6,7 @@ import { boxWords, groupTitle } from "./box_words";
 import { cardSize } from "./card";
 import { isMarked } from "./checkpoints";
 import type { CardSize, NodeShape } from "./node_shape";
-import { flagsOf, hasNoValues, wordsOf } from "./node_words";
+import { flagsOf, hasNoValues, type NodeWords, wordsOf } from "./node_words";
 import { parametersIn } from "./parameters";
 import type { Plan, PlanNode } from "./plan";
 import { onlyOn, overRanks, roomForRanks } from "./rank_strip";
@@ -144,7 +144,7 @@ export function shapesOf(
     if (module && !group) words.name ??= nameFrom(graph, module, words.sign);
     const isSign =
       asSigns && !group && isWork(graph.nodes[id]) && !words.flag && (card || !over.has(id));
-    if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
+    if (isSign) Object.assign(words, signWords(words, hasBoxes && isHorizontal(direction)));
     const about = group ? group.leaves : [id];
     words.hasStrip = !isSign && about.some((one) => over.has(one));
     const only = isSign ? null : onlyOn(graph, node);
@@ -160,6 +160,15 @@ export function shapesOf(
     );
     return isSign || group !== node.group ? { ...shape, sign: "plain" } : shape;
   });
+}
+
+/** The words of an operation that is drawn as its sign; in a row of boxes its sizes, "2×2 /2", in a second line. */
+function signWords(
+  { sign, title }: NodeWords,
+  isTall: boolean,
+): Pick<NodeWords, "title" | "shape"> {
+  const [, word, rest] = (isTall && /^(\D+) (\d.*)$/.exec(sign ?? "")) || [];
+  return word ? { title: word, shape: rest } : { title: sign ?? title, shape: null };
 }
 
 /** A node with the sign of all that is drawn with it: a log softmax and its likelihood are a cross entropy. */

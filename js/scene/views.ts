@@ -23,6 +23,14 @@ export interface Room extends Size {
   derivatives?: boolean;
 }
 
+/** The ratio of widths that makes a room count as another. */
+const MUCH = 1.3;
+
+/** Whether a room of this width needs another picture. */
+export function isOtherWidth(before: number, width: number): boolean {
+  return Math.max(width / before, before / width) >= MUCH;
+}
+
 /** The room at its greatest height. */
 export function tallRoom(room: Room): Room {
   return { ...room, height: Math.max(room.height, room.tallest ?? 0) };

@@ -3,12 +3,12 @@ import type { GraphModel } from "../wire";
 
 const SIGNS: Readonly<Record<string, string>> = {
   ConvolutionBackward0: "conv2d 3×3",
-  MaxPool2DWithIndicesBackward0: "max pool",
+  MaxPool2DWithIndicesBackward0: "max pool 2×2",
   CatBackward0: "cat",
 };
 
-/** A U-Net: lists of blocks down and up, concatenations, and pooling outside all modules. */
-export function uNet(levels: number): GraphModel {
+/** A U-Net: lists of blocks down and up, concatenations, and pooling outside all modules, or in one of this name. */
+export function uNet(levels: number, pooling = ""): GraphModel {
   const g = new Builder();
   const shape = [2, 8, 4, 4];
   const block = (path: string, input: number) => {
@@ -27,7 +27,9 @@ export function uNet(levels: number): GraphModel {
   const skips: number[] = [];
   for (let i = 0; i < levels; i++) {
     skips.push(x);
-    x = block(`downs/${i}`, g.op("MaxPool2DWithIndicesBackward0", shape, { self: x }));
+    g.namespace = pooling;
+    const pooled = g.op("MaxPool2DWithIndicesBackward0", shape, { self: x });
+    x = block(`downs/${i}`, pooled);
   }
   for (let i = 0; i < levels; i++) {
     g.namespace = `ups/${i}`;

@@ -3,7 +3,7 @@ import { bestDirection } from "../pipeline/first_view";
 import { MOST_CARDS } from "../scene/card";
 import { outputNames } from "../scene/node_words";
 import { autogradSize, graphName, isAutograd, leafCount, shownGraph } from "../scene/shown_graph";
-import type { Room } from "../scene/views";
+import { isOtherWidth, type Room } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
 import type { DirectionChoice, GraphModel } from "../wire";
@@ -15,6 +15,8 @@ export class Drawable {
   /** The numbers of autograd nodes and edges. */
   readonly size: { nodes: number; edges: number };
   private readonly whole: GraphModel;
+  /** The best direction, and the width of the room for which it was found. */
+  private best: { direction: Direction; width: number } | null = null;
 
   constructor(
     /** All of it. */
@@ -43,7 +45,13 @@ export class Drawable {
 
   /** The direction of the drawing. */
   direction(asked: DirectionChoice, room: Room, measure: Measure): Direction {
-    return asDirection(asked, () => bestDirection(this.whole, room, measure));
+    return asDirection(asked, () => {
+      const { best } = this;
+      if (!this.isBoard && best && !isOtherWidth(best.width, room.width)) return best.direction;
+      const direction = bestDirection(this.whole, room, measure);
+      this.best = { direction, width: room.width };
+      return direction;
+    });
   }
 
   /**
