@@ -22,7 +22,7 @@ import type { Size } from "./views";
 
 /** Draw a laid-out picture: frames, nodes, curves, and their words. */
 export function drawn(sized: Sized, placed: Placement, measure: Measure, window: Size): Scene {
-  const { graph, plan, shapes, direction } = sized;
+  const { graph, plan, direction } = sized;
   const horizontal = isHorizontal(direction);
   const frames = sceneFrames(graph, plan, placed, direction, measure);
   const { nodes, first } = sceneNodes(sized, placed, frames, measure, window);
@@ -33,7 +33,7 @@ export function drawn(sized: Sized, placed: Placement, measure: Measure, window:
     width: horizontal ? placed.height : placed.width,
     height: horizontal ? placed.width : placed.height,
     nodes,
-    edges: sceneEdges(graph, plan, placed, shapes, direction, measure),
+    edges: sceneEdges(sized, placed, measure),
     drawn: drawnFor(nodes, graph.nodes.length),
     frames,
     ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),

@@ -1,9 +1,8 @@
 import { isotonic, makePoolScratch } from "../layout/coordinates";
-import { type Direction, isHorizontal, turn } from "../layout/direction";
+import { isHorizontal, turn } from "../layout/direction";
 import type { Layout } from "../layout/types";
 import { listsBy } from "../maps";
 import type { Measure } from "../text/measure";
-import type { GraphModel } from "../wire";
 import { boundsOf, moveEnds, smooth, smoothUp, straight } from "./curve";
 import type { Placement } from "./dock";
 import { labelSize } from "./labels";
@@ -12,19 +11,18 @@ import type { NodeShape } from "./node_shape";
 import type { Plan } from "./plan";
 import type { SceneEdge } from "./scene";
 import { kindOfMerged, tensorsIn } from "./shown_graph";
+import type { Sized } from "./sizes";
 
 /** The distance of ports from a box' corners. */
 const CORNER = 8;
 
 /** The curves of a placed plan, from each box to its row or port, with their graph edges. */
 export function sceneEdges(
-  graph: GraphModel,
-  { edges, edgeOf }: Plan,
+  { graph, plan, shapes, direction }: Pick<Sized, "graph" | "plan" | "shapes" | "direction">,
   placed: Placement,
-  shapes: readonly NodeShape[],
-  direction: Direction,
   measure: Measure,
 ): SceneEdge[] {
+  const { edges, edgeOf } = plan;
   const horizontal = isHorizontal(direction);
   const at = turn(direction, placed.height);
   const share = shapes.map((shape) =>
