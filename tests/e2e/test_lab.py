@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
 from bar import prints
 from lab import (
     Lab,
@@ -236,7 +235,6 @@ def test_a_variable_keeps_its_widget_when_the_cell_runs_again(watched: Watched, 
     assert "closed" not in output_text(page, 2)
 
 
-@pytest.mark.fresh
 def test_a_reloaded_page_finds_the_widget_again(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "reload", LINEAR)
     expect(node(page, 0)).to_be_visible()

@@ -20,7 +20,7 @@ def planned() -> Plan:
     return plan(Decoder(blocks=4, inner=(64,)), tokens(2, 24), loss=next_tokens)
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=["light"])
 def page(
     request: pytest.FixtureRequest, browser: Browser, planned: Plan, tmp_path: Path
 ) -> Iterator[Page]:
@@ -57,9 +57,10 @@ def test_boxes_are_coloured_by_flops_and_by_memory(page: Page) -> None:
     for mode in ("overlay FLOPs, planned", "memory"):
         colour.select_option(mode)
         expect(page.locator("[class*='is-c']").first).to_be_visible()
-        expect(page.locator(".gw-bar-fill")).to_have_count(4)
+        expect(page.locator(".gw-strip-fill")).to_have_count(4)
 
 
+@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
 def test_the_curve_is_accessible(page: Page) -> None:
     wait_until_at_rest(page)
     page.evaluate(AXE.read_text())  # the page's own policy forbids other scripts
