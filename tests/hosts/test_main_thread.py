@@ -47,5 +47,5 @@ def test_in_a_session_with_a_thread_of_its_own_it_is_called_at_once():
 
     thread = threading.Thread(target=lambda: asyncio.run(session()), daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(100)
     assert calls == [thread]
