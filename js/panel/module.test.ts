@@ -46,6 +46,21 @@ async function view(graph: GraphModel = perceptron()) {
   return { host, channel, one, click, press, depth, action, title, selected };
 }
 
+/** A list of two modules that differ, in a network with another one. */
+function shortList(): GraphModel {
+  const g = new Builder();
+  g.namespace = "net/first";
+  let x = g.op("SinBackward0", [4], { self: g.leaf("net.first.w", [4]) });
+  g.namespace = "net/list/0";
+  x = g.op("MulBackward0", [4], { self: x, other: g.leaf("net.list.0.w", [4]) });
+  x = g.op("TanhBackward0", [4], { self: x });
+  g.namespace = "net/list/1";
+  x = g.op("AddBackward0", [4], { self: x, other: g.leaf("net.list.1.w", [4, 4]) });
+  x = g.op("SinBackward0", [4], { self: x });
+  g.namespace = "";
+  return g.graph([g.op("SumBackward0", [], { self: x }, "loss"), "loss"]);
+}
+
 /** Four similar blocks in a row. */
 function fourBlocks(): GraphModel {
   const g = new Builder();
@@ -104,6 +119,18 @@ describe("a module in the panel", () => {
     await action("Open");
     expect(one('.gw-svg .gw-node[data-group="net/0"]')).toBeNull();
     expect(title()).toBe("net.0");
+  });
+
+  it("is a list without a frame, closed again from the panel", async () => {
+    const { one, click, depth, action, title } = await view(shortList());
+    await depth("1");
+    await click('.gw-svg .gw-node[data-group="net/list"] .gw-box');
+    await action("Open");
+    expect(one('.gw-svg .gw-group-frame[data-path="net/list"]')).toBeNull();
+    expect(one('.gw-svg .gw-node[data-group="net/list/1"]')).not.toBeNull();
+    expect(title()).toBe("net.list");
+    await action("Close");
+    expect(one('.gw-svg .gw-node[data-group="net/list"]')).not.toBeNull();
   });
 
   it("is shown by the keyboard: Space selects the box that Enter opens", async () => {

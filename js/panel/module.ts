@@ -9,6 +9,7 @@ import { regionOf } from "../scene/checkpoints";
 import { boxOf } from "../scene/find";
 import type { Box } from "../scene/grid";
 import { isModule, isStep } from "../scene/module_class";
+import type { Scene, SceneNode } from "../scene/scene";
 import { counted, formatBytes, formatCount, formatNumber } from "../text/number";
 import { formatShape, oneLine } from "../text/shorten";
 import type { GraphModel } from "../wire";
@@ -174,10 +175,10 @@ export class ModuleSelection {
     const { graph, tree } = drawn;
     const run = recording?.run ?? null;
     const pass = recording && run && { recording, norms: gradientNorms(graph, run) };
-    const frame = scene.frames.find((one) => one.path === path);
+    const at = openAt(scene, path, box);
     const actions: SelectedModule["actions"] = [
-      frame
-        ? ["Close", () => folds.close(path, [(frame.left + frame.right) / 2, frame.top])]
+      at
+        ? ["Close", () => folds.close(path, at)]
         : box?.bar
           ? ["Open", () => folds.open(box)]
           : ["Open", () => folds.change((folding) => openGroup(tree, folding, path))],
@@ -185,4 +186,18 @@ export class ModuleSelection {
     this.made = { paths, facts: moduleFacts(graph, paths, memory, pass, drawing.seen), actions };
     return this.made;
   }
+}
+
+/** Where an open module is: its frame, or what is inside it, since an open list may have no frame; null if it is closed. */
+function openAt(
+  { nodes, frames }: Scene,
+  path: string,
+  closed?: SceneNode,
+): [number, number] | null {
+  const isInside = (other = "") => other.startsWith(`${path}/`);
+  const inner = closed ? undefined : frames.find((one) => isInside(one.path));
+  const frame = frames.find((one) => one.path === path) ?? inner;
+  if (frame) return [(frame.left + frame.right) / 2, frame.top];
+  const box = closed ? undefined : nodes.find(({ group }) => isInside(group?.paths[0]));
+  return box ? [box.x, box.y] : null;
 }
