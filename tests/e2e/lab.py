@@ -297,9 +297,30 @@ def eventually(true: Callable[[], bool]) -> None:
 _REST_MS = 400
 
 
+def until(page: Page, holds: str, given: Any = None) -> None:
+    """Wait until an asynchronous function of the page gives true.
+
+    `Page.wait_for_function` takes the first answer of such a function, whether it is true or not.
+    """
+    held = page.evaluate(
+        f"""async ([given, patience]) => {{
+          const holds = {holds};
+          const until = Date.now() + patience;
+          while (!(await holds(given))) {{
+            if (Date.now() > until) return false;
+            await new Promise((done) => setTimeout(done, 20));
+          }}
+          return true;
+        }}""",
+        [given, PATIENCE_MS],
+    )
+    assert held, f"this did not come true within {PATIENCE_S} s: {holds}"
+
+
 def wait_until_at_rest(page: Page) -> None:
     """Wait until every drawing is where, and as, it stays: nothing moves, scrolls or fades."""
-    page.wait_for_function(
+    until(
+        page,
         """async (rest) => {
           const roots = [...document.querySelectorAll('.gradwalk')];
           const parts = '.gradwalk .gw-layer, .gradwalk .gw-svg .gw-node';
@@ -317,7 +338,7 @@ def wait_until_at_rest(page: Page) -> None:
             (each) => each.playState !== 'running'
               || each.effect.getComputedTiming().endTime === Infinity);
         }""",
-        arg=_REST_MS,
+        _REST_MS,
     )
 
 
@@ -369,13 +390,14 @@ def wait_until_heard(page: Page) -> None:
     A widget sends a position with the next frame. ipywidgets holds back the second of two changes
     until the first is handled, and the kernel may handle them in another thread than a cell.
     """
-    page.wait_for_function(
+    until(
+        page,
         """async () => {
           await new Promise(requestAnimationFrame);
           const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session ?? {};
           return kernel?.status === 'idle' && [...kernel._futures.values()]
             .every(({ msg }) => !msg.header.msg_type.startsWith('comm_'));
-        }"""
+        }""",
     )
 
 

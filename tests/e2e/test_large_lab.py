@@ -6,7 +6,7 @@ import io
 import math
 
 import pytest
-from lab import Lab, Watched, open_notebook, open_view_tools, run_cell, set_theme
+from lab import Lab, Watched, open_notebook, open_view_tools, run_cell, set_theme, until
 from PIL import Image, ImageChops, ImageStat
 from playwright.sync_api import Locator, Page, expect
 
@@ -191,7 +191,8 @@ def _printed(page: Page, cell: int) -> str:
 
 def _settle(page: Page) -> None:
     """Waits until nothing is laid out or moves any more; work is announced after half a second."""
-    page.wait_for_function(
+    until(
+        page,
         """async () => {
           const busy = () => document.querySelector('.gw-progress:not([hidden]):not(.is-offer)');
           const view = () => document.querySelector('.gw-layer').getAttribute('transform');
@@ -201,7 +202,7 @@ def _settle(page: Page) -> None:
             if (busy() || view() !== before) return false;
           }
           return true;
-        }"""
+        }""",
     )
 
 
