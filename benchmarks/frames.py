@@ -48,7 +48,7 @@ MOVE = """async (count) => {
   const mouse = (type, x, y, target) => target.dispatchEvent(
     new MouseEvent(type, { ...options, clientX: at.clientX + x, clientY: at.clientY + y }));
   const wheel = (deltaY) => svg.dispatchEvent(
-    new WheelEvent('wheel', { ...options, ...at, deltaY }));
+    new WheelEvent('wheel', { ...options, ...at, deltaY, metaKey: true }));
   const tasks = [];
   new PerformanceObserver((list) => tasks.push(...list.getEntries().map((one) => one.duration)))
     .observe({ entryTypes: ['longtask'] });
