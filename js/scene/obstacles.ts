@@ -22,6 +22,8 @@ const FAR_SIDES = [...SIDES, -2, 2, -3, 3, -4, 4];
 /** Room around an arrow's tip, px: along it and to its sides. */
 const HEAD = [9, 5];
 const BESIDE = 3;
+/** A text that is farther from its line, px, would be taken for another's. */
+const MOST_GAP = 40;
 /** Room around the border of an open box, px. */
 const BORDER = 1;
 /** The owner of a place without an edge. */
@@ -122,7 +124,7 @@ export class Obstacles {
         // Beside its line, a text may not be crossed by that line either.
         if (!this.isFree(place, side === 0 ? index : null)) continue;
         const gap = Math.abs(side) * (half + BESIDE) - half;
-        if (side === 0 || this.isNearest(place, gap, index)) yield place;
+        if (side === 0 || (gap <= MOST_GAP && this.isNearest(place, gap, index))) yield place;
       }
     }
   }
