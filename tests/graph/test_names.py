@@ -454,6 +454,14 @@ def test_looking_at_attributes_runs_no_code_of_the_users_and_is_bounded():
     assert sum(1 for _ in attributes_in(many.items())) <= 10_000
 
 
+def test_a_dict_of_a_programs_own_is_not_asked_for():
+    def fail(_):
+        raise AssertionError
+
+    own = type("Own", (), {"__dict__": property(fail)})()
+    assert list(attributes_in([("own", own)])) == []
+
+
 def test_a_parameter_that_nothing_in_reach_holds_says_that_it_is_one():
     def loss():
         return Net()(torch.ones(1, 2)) * torch.ones((), requires_grad=True)

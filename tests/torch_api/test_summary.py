@@ -271,3 +271,10 @@ def test_what_summaries_hold_is_bounded(monkeypatch):
         alive.append(weakref.ref(tensor))
     del tensor
     assert sum(each() is not None for each in alive) <= 10
+
+
+def test_a_huge_view_of_little_memory_has_no_statistics():
+    windows = torch.ones(10**6).unfold(0, 5 * 10**5, 1)
+    found = summarise(windows)
+    assert "too many for statistics" in found["note"]
+    assert found["norm"] is None

@@ -15,7 +15,7 @@ from ..graph.capture import Capture
 from ..result import make
 from ..schema.findings import Severity
 from ..torch_api.nodes import custom_function
-from ..torch_api.reading import distinct, is_plain
+from ..torch_api.reading import distinct, is_plain, overlaps_too_much
 from ..torch_api.saved_tensors import read_saved
 from .context import CheckContext
 from .finding import Finding
@@ -207,6 +207,8 @@ def _ends(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
         return None
     with torch.no_grad():
         once, _ = distinct(tensor.detach())
+        if overlaps_too_much(once):
+            return None
         if once.dim() == 0:
             return once.reshape(1), once.reshape(1)
         unit = 1 if once.dim() > 3 else once.dim() - 1

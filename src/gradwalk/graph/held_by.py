@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from types import FunctionType, ModuleType
+from types import FunctionType, GetSetDescriptorType, ModuleType
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ _MOST_READ = 10_000  # attributes, of all objects together
 # Objects of these packages hold the notebook, the graph, or torch's own state (GradScaler).
 _MACHINERY = frozenset({"torch", "gradwalk", "IPython", "ipykernel", "ipywidgets", "traitlets"})
 _NO_OBJECTS = (*NAMED, ModuleType, type)
+_CLASS_DICT = type.__dict__["__dict__"]
 
 
 def items_in(name: str, value: Any) -> Iterator[Place]:
@@ -71,15 +72,19 @@ def _attributes(name: str, value: Any) -> list[Place]:
     kind = type(value)
     if kind is FunctionType:
         return _closure(value)
-    if issubclass(kind, _NO_OBJECTS) or kind.__module__.partition(".")[0] in _MACHINERY:
+    if issubclass(kind, _NO_OBJECTS) or str(kind.__module__).partition(".")[0] in _MACHINERY:
         return []
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except Exception:  # it has none
+    own = next((each for each in map(_dict_of, kind.__mro__) if each is not None), None)
+    if type(own) is not GetSetDescriptorType:  # it has none, or one that runs code
         return []
+    held = object.__getattribute__(value, "__dict__")
     if type(held) is not dict or len(held) > _MOST_ITEMS:
         return []
     return [(f"{name}.{key}", each) for key, each in held.items() if type(key) is str]
+
+
+def _dict_of(kind: type) -> Any:
+    return _CLASS_DICT.__get__(kind).get("__dict__")
 
 
 def _closure(function: FunctionType) -> list[Place]:

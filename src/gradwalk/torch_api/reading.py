@@ -25,6 +25,8 @@ _FEW = 2**12  # numbers to read before all others
 
 _ENDED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
+_MOST_OVERLAPPING = 2**27  # numbers of a view that shows the same memory again and again
+
 _PER_BYTE = {torch.quint4x2: 2, torch.quint2x4: 4}  # numbers that torch packs into a byte
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -317,6 +319,12 @@ def parts(tensor: torch.Tensor, most: int = PART) -> Iterator[torch.Tensor]:
         waiting += reversed(part.chunk(2, dim))
 
 
+def overlaps_too_much(tensor: torch.Tensor) -> bool:
+    """Whether a dense tensor without repetitions still has far more numbers than memory."""
+    count = tensor.numel()
+    return count > _MOST_OVERLAPPING and count * tensor.element_size() > _memory(tensor)[0]
+
+
 def everywhere(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> bool | None:
     """Return whether a test is true for every number, read in parts; None if there is none."""
     with torch.no_grad():
@@ -326,6 +334,8 @@ def everywhere(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor
         if not is_plain(tensor) or not tensor.numel():
             return None
         once, _ = distinct(tensor)
+        if overlaps_too_much(once):
+            return None
         few = next(parts(once, _FEW))  # mostly enough to tell that it does not
         if few.numel() < once.numel() and not test(few).all():
             return False

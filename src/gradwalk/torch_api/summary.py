@@ -24,6 +24,7 @@ from .reading import (
     PLAIN,
     distinct,
     first_line,
+    overlaps_too_much,
     own_part,
     parts,
     same_numbers,
@@ -332,6 +333,12 @@ def _fill_statistics(summary: TensorSummary, tensor: torch.Tensor) -> None:
         # garbage (seen in 2.13); with a dimension it loses the mark.
         tensor = tensor.reshape(1)
     once, repeats = distinct(tensor)
+    if overlaps_too_much(once):
+        summary["note"] = (
+            f"A view that shows the same memory again and again, as {once.numel():,} numbers: "
+            "too many for statistics."
+        )
+        return
     _fill_numbers(summary, parts(once), repeats)
 
 
