@@ -81,14 +81,14 @@ def test_load_without_torch_makes_pages_and_pictures(tmp_path):
         shown.close()
 
 
-def test_importing_gradwalk_takes_at_most_a_tenth_of_a_second():
+def test_importing_gradwalk_imports_nothing_else():
     program = (
-        "import time, torch\n"
-        "start = time.process_time()\n"
+        "import sys, torch\n"
+        "before = set(sys.modules)\n"
         "import gradwalk\n"
-        "print(time.process_time() - start)"
+        "assert set(sys.modules) - before == {'gradwalk'}"
     )
-    assert any(float(run(program).stdout) < 0.1 for _ in range(3))  # a busy machine is slower
+    run(program)
 
 
 @pytest.mark.parametrize("made", ["GraphWidget(loss)", "record(loss)", "watch"])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import resource
 import sys
-import time
 
 import pytest
 import torch
 from torch import library
 
 from gradwalk import plan
+from gradwalk.torch_api.reading import has_data
 
 pytestmark = [
     pytest.mark.full,
@@ -48,19 +47,20 @@ def transformers():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_they_are_planned_in_seconds(transformers, name):
+def test_they_are_planned_without_weights(transformers, name):
     config, sizes = MODELS[name]
     made = getattr(transformers, config)(**sizes)
     tokens = torch.zeros(1, 512, dtype=torch.long)
-    began = time.process_time()
-    found = plan(
-        lambda: getattr(transformers, name)(made).bfloat16(),
-        {"input_ids": tokens, "labels": tokens},
-    )
-    assert time.process_time() - began < 15
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 3e6  # KiB; the tests before count
+    planned = []
+
+    def model():
+        planned.append(getattr(transformers, name)(made).bfloat16())
+        return planned[-1]
+
+    found = plan(model, {"input_ids": tokens, "labels": tokens})
+    for each in planned:
+        assert not any(map(has_data, [*each.parameters(), *each.buffers()]))
     advice = found.advise(int(0.6 * found.peak))
     after = found.apply(advice)
-    assert time.process_time() - began < 60
     assert advice.peak == pytest.approx(after.peak, rel=0.03)
     assert after.flops - found.flops == advice.extra_flops

@@ -1,20 +1,22 @@
-"""`GraphWidget.measure`: against the clock and torch.profiler, and that it changes nothing."""
+"""`GraphWidget.measure`: each node's bytes and time, and that it changes nothing."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import pytest
 import torch
 from planned_steps import STEPS, Decoder, next_tokens, tokens
-from torch.profiler import ProfilerActivity, profile
 
 import gradwalk
 from gradwalk import GraphWidget, Measurement
 from gradwalk.checks.memory import saved_memory
+from gradwalk.features.plan.measure import _timed
 
 
-def example(blocks: int = 2, width: int = 32) -> tuple[torch.nn.Module, torch.Tensor]:
+def example() -> tuple[torch.nn.Module, torch.Tensor]:
     torch.manual_seed(0)
-    model, batch = Decoder(blocks=blocks, width=width, inner=(4 * width,)), tokens(2, 64)
+    model, batch = Decoder(blocks=2, width=32, inner=(128,)), tokens(2, 64)
     with gradwalk.watch():
         loss = next_tokens(model(batch), batch)
     return model, loss
@@ -87,35 +89,38 @@ def test_a_freed_graph_says_so():
         widget.measure()
 
 
-def ranks(values: list[float]) -> torch.Tensor:
-    found = torch.tensor(values).double()
-    return (found[:, None] > found).sum(1) + 0.5 * (found[:, None] == found).sum(1)
+class Work(torch.autograd.Function):
+    """The identity, whose backward takes some ticks of a clock of the test's own."""
+
+    @staticmethod
+    def forward(ctx, x, clock, ticks):
+        ctx.clock, ctx.ticks = clock, ticks
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.clock.now += ctx.ticks
+        return grad, None, None
 
 
-@pytest.mark.full
-def test_times_add_up_and_have_the_order_of_the_profiler():
-    torch.set_num_threads(1)
-    model, loss = example(blocks=4, width=256)
-    widget = GraphWidget(loss)
-    found = widget.measure()
-    assert sum(each.seconds for each in found.nodes) > 0.9 * found.wall
-    best: dict[tuple[str, int], float] = {}
-    for _ in range(5):
-        with profile(activities=[ProfilerActivity.CPU]) as seen:
-            torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
-        for event in seen.events():
-            if event.name.startswith("autograd::engine::evaluate_function: "):
-                key = event.name.split(": ")[1], event.sequence_nr
-                best[key] = min(best.get(key, 1e9), event.cpu_time_total)
-    data = widget.to_networkx().nodes
-    pairs = [
-        (each.seconds, best[each.op, data[each.node]["sequence_nr"]])
-        for each in found.nodes
-        if (each.op, data[each.node]["sequence_nr"]) in best
-    ]
-    assert len(pairs) > 100
-    ours, theirs = (ranks(list(each)) for each in zip(*pairs, strict=True))
-    assert torch.corrcoef(torch.stack([ours, theirs]))[0, 1] > 0.9
+class Clock:
+    now = 0
+
+    def __call__(self):
+        return self.now
+
+
+def test_each_node_gets_its_own_time_and_they_add_up():
+    clock, leaf = Clock(), torch.ones(3, requires_grad=True)
+    left = Work.apply(Work.apply(leaf, clock, 5_000), clock, 30_000)
+    loss = Work.apply((left + Work.apply(leaf, clock, 200_000)).sum(), clock, 1_000_000)
+    captured = gradwalk.capture(loss)
+    graph = GraphWidget(loss)._source.autograd
+    times, wall = _timed(graph.nodes, partial(torch.autograd.grad, loss, leaf), clock)
+    ops = captured.nodes(data="op")
+    found = sorted(times[node] for node, op in ops if op == "WorkBackward")
+    assert found == pytest.approx([5e-6, 3e-5, 2e-4, 1e-3])
+    assert sum(times.values()) == pytest.approx(wall)
 
 
 def test_memory_of_a_plan_is_that_of_the_graph():
