@@ -194,7 +194,7 @@ def test_a_variable_assigned_before_the_model_hides_nothing():
     loss = model["head"](model["backbone"](torch.randn(6, 4)).detach()).sum()
     finding = only(diagnose(record(loss)), "no-grad")
     assert finding.numbers == {"parameters": 2}
-    assert "backbone.weight and backbone.bias" in finding.message
+    assert "model.backbone.weight and model.backbone.bias" in finding.message
 
 
 @pytest.mark.parametrize("watched", [True, False])

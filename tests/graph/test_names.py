@@ -471,3 +471,48 @@ def test_a_parameter_that_nothing_in_reach_holds_says_that_it_is_one():
         assert sorted(each["label"] for each in leaves) == ["leaf", "parameter", "parameter"]
         widget.selected = leaves[0]["id"]
         assert widget.details["about"].endswith("names=model gives it one.")
+
+
+def owner_of(variables, module):
+    return names_among(variables).place_of(module)
+
+
+def test_a_module_is_named_by_its_place_in_the_outermost_one():
+    encoder = nn.Linear(2, 2)
+    model = nn.Sequential(encoder, nn.Linear(2, 1))
+    run = argparse.Namespace(nets=nn.ModuleList([model, nn.Linear(2, 2)]))
+    names = names_among({"encoder": encoder, "model": model})
+    assert names.place_of(encoder) == ("model", "model.0")
+    assert names.name_of(encoder.weight) == "model.0.weight"
+    assert [path for path in names.modules if path.startswith("encoder")] == []
+    around = owner_of({"encoder": encoder, "model": model, "run": run}, encoder)
+    assert around == ("run.nets", "run.nets.0.0")
+    layers = list(model)
+    assert owner_of({"layers": layers, "net": model}, layers[1]) == ("net", "net.1")
+    assert read_names({"encoder": encoder, "m": model}, "test").place_of(encoder) == ("m", "m.0")
+
+
+def test_a_module_that_two_others_share_keeps_its_own_variable():
+    trunk = nn.Linear(2, 2)
+    actor, critic = nn.Sequential(trunk, nn.Tanh()), nn.Sequential(trunk, nn.ReLU())
+    variables = {"actor": actor, "critic": critic, "trunk": trunk}
+    assert names_among(variables).name_of(trunk.weight) == "actor.0.weight"
+    assert names_among({"trunk": trunk, **variables}).name_of(trunk.weight) == "trunk.weight"
+
+
+def test_wrappers_of_torch_and_lists_of_named_modules_own_nothing():
+    gen, disc = nn.Linear(2, 2), nn.Linear(2, 1)
+    nets = nn.ModuleDict({"gen": gen, "disc": disc})
+    assert owner_of({"nets": nets, "gen": gen, "disc": disc}, gen) == ("nets", "nets.gen")
+    assert owner_of({"gen": gen, "disc": disc, "nets": nets}, gen) == ("gen", "gen")
+    parallel = nn.DataParallel(gen)
+    assert owner_of({"gen": gen, "parallel": parallel}, gen) == ("gen", "gen")
+    blocks = nn.ModuleList([gen, disc])
+    assert owner_of({"block": disc, "blocks": blocks}, disc) == ("blocks", "blocks.1")
+
+
+def test_one_module_under_several_names_has_the_shortest_public_one():
+    net = nn.Linear(2, 1)
+    assert owner_of({"module": net, "_n": net, "net": net}, net) == ("net", "net")
+    trainer = argparse.Namespace(g=net)
+    assert owner_of({"trainer": trainer, "generator": net}, net) == ("generator", "generator")

@@ -24,7 +24,8 @@ from ..torch_api.distributed import (
 from ..torch_api.nodes import Edge, gradient_edge
 from ..torch_api.reading import own_buffers, own_parameters, submodules
 from .arguments import read_int
-from .held_by import attributes_in, items_in
+from .held_by import NAMED, Place, attributes_in, items_in
+from .owners import parts_of_others, shortest_first
 
 OUTSIDE = "()"  # the path of operations outside all modules
 
@@ -94,7 +95,8 @@ class Names:
     # ``id`` of a leaf, or of a tensor that does not require grad -> its name, and the tensor itself
     # while it lives.
     known: dict[int, tuple[str, weakref.ref[torch.Tensor]]] = field(default_factory=dict)
-    # Dotted path of a module -> the module, while it lives.
+    # Dotted path of a module -> the module, while it lives. A module that several variables hold
+    # has its paths below one of them.
     modules: dict[str, weakref.ref[torch.nn.Module]] = field(default_factory=dict)
     # Dotted path of a module -> the name of its class.
     classes: dict[str, str] = field(default_factory=dict)
@@ -184,15 +186,12 @@ def read_names(names: Any, caller: str) -> Names:
             "from names to tensors or modules, such as {'w': w, 'model': model}, or one module."
         )
     for name, value in names.items():
-        if isinstance(value, torch.nn.Module):
-            _add_module(found, str(name), value)
-        elif isinstance(value, torch.Tensor):
-            found.add(str(name), value)
-        else:
+        if not isinstance(value, NAMED):
             raise TypeError(
                 f"{caller}() was given names={{{name!r}: ...}} with a value of type "
                 f"{type(value).__name__}. Map each name to a tensor or an nn.Module."
             )
+    _add_places(found, [[(str(name), value) for name, value in names.items()]])
     return found
 
 
@@ -226,7 +225,7 @@ def names_among(variables: Mapping[str, Any]) -> Names:
 
     A variable's own name takes precedence over a place in a module, an object or a container: ``w``
     is named ``w`` even if it is also ``params[0]``. A variable that a loop over parameters leaves
-    behind comes after the modules.
+    behind comes after the modules. A module that is part of another one has its name there.
     """
     found, as_written = Names(), this_host().as_written
     own = [
@@ -238,15 +237,30 @@ def names_among(variables: Mapping[str, Any]) -> Names:
     items = [item for name, value in own for item in items_in(name, value)]
     left_over = [item for item in own if item[0] in _LEFT_OVER]
     named = [item for item in own if item[0] not in _LEFT_OVER]
-    for places in (named, list(attributes_in(own)), left_over, items):
-        for kind in (torch.Tensor, torch.nn.Module):
-            for place, value in _of_kind(kind, places):
-                with contextlib.suppress(Exception):
-                    _add(found, place, value)
+    _add_places(found, [named, list(attributes_in(own)), left_over, items])
     return found
 
 
-def _of_kind(kind: type, places: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _add_places(found: Names, groups: Sequence[Sequence[Place]]) -> None:
+    """Add tensors and modules, group by group; modules that are part of another come last."""
+    modules = [list(_of_kind(torch.nn.Module, places)) for places in groups]
+    parts = parts_of_others([module for places in modules for _, module in places])
+    later: list[Place] = []
+    for places, of_group in zip(groups, modules, strict=True):
+        for place, tensor in _of_kind(torch.Tensor, places):
+            with contextlib.suppress(Exception):
+                found.add(place, tensor)
+        own = [each for each in of_group if not parts.get(id(each[1]))]
+        later += [each for each in of_group if parts.get(id(each[1]))]
+        for place, module in shortest_first(own):
+            with contextlib.suppress(Exception):
+                _add_module(found, place, module, is_part=id(module) in parts)
+    for place, module in later:
+        with contextlib.suppress(Exception):
+            _add_module(found, place, module, is_part=True)
+
+
+def _of_kind(kind: type, places: Iterable[Place]) -> Iterator[Place]:
     for place, value in places:
         try:
             is_one = isinstance(value, kind)
@@ -256,18 +270,15 @@ def _of_kind(kind: type, places: Iterable[tuple[str, Any]]) -> Iterator[tuple[st
             yield place, value
 
 
-def _add(found: Names, place: str, value: torch.Tensor | torch.nn.Module) -> None:
-    if isinstance(value, torch.Tensor):
-        found.add(place, value)
-    else:
-        _add_module(found, place, value)
-
-
-def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
+def _add_module(
+    found: Names, prefix: str, module: torch.nn.Module, *, is_part: bool = False
+) -> None:
     modules = modules_by_path({prefix: module})
+    has_path = is_part or id(module) in found.places  # below another variable
     for path, child in modules:
         reference = weakref.ref(child)
-        found.modules.setdefault(path, reference)
+        if not has_path:
+            found.modules.setdefault(path, reference)
         found.classes.setdefault(path, type(child).__name__)
         if id(child) not in found.places:
             found.places[id(child)] = reference, prefix, path

@@ -107,6 +107,34 @@ def test_boxes_have_the_same_paths_watched_and_inferred():
     assert not any(node["inferred"] for node in watched.model["nodes"])
 
 
+def spaces_of(out: torch.Tensor, **names: object) -> dict[str, set[str | None]]:
+    """Kind of node -> the first parts of its boxes."""
+    found: dict[str, set[str | None]] = {"op": set(), "leaf": set()}
+    for node in GraphWidget(out, names=names).model["nodes"]:
+        if node["kind"] in found and node["namespace"]:
+            found[node["kind"]].add("/".join(node["namespace"].split("/")[:2]))
+    return found
+
+
+def test_a_module_that_several_variables_hold_is_one_box():
+    layers = [nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1)]
+    net, x = nn.Sequential(*layers), torch.randn(3, 4)
+    found = spaces_of(net(x), first=layers[0], last=layers[2], net=net)
+    assert found == {"op": {"net/0", "net/1", "net/2"}, "leaf": {"net/0", "net/2"}}
+    head = nn.Linear(4, 2)
+    found = spaces_of(head(net[0](x)), net=net, head=head, encoder=net[0])
+    assert found == {"op": {"net/0", "head"}, "leaf": {"net/0", "head"}}
+
+
+def test_a_shared_parameter_is_in_the_box_of_a_module_that_ran():
+    trunk, x = nn.Linear(4, 4), torch.randn(3, 4)
+    actor, critic = nn.Sequential(trunk, nn.Tanh()), nn.Sequential(trunk, nn.ReLU())
+    out = actor(x) + critic(x)
+    found = spaces_of(out, trunk=trunk, actor=actor, critic=critic)
+    assert found["leaf"] == {"actor/0"}
+    assert found["op"] == {"actor/0", "actor/1", "critic/0", "critic/1"}
+
+
 def around(spaces: Iterable[str]) -> set[str]:
     parts = [space.split("/") for space in spaces]
     return {"/".join(each[:i]) for each in parts for i in range(len(each))}

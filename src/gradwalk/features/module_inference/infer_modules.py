@@ -135,8 +135,10 @@ def _inferred(captured: Capture, noted: _Noted) -> dict[int, str]:
         if place not in known:
             found[place] = OUTSIDE
     by_node = dict(zip(program.nodes, found, strict=True))
+    used = {name for anchor in anchors for name in anchor.parameters}
     for leaf, names in noted.parameters.items():
-        by_node[leaf] = names[0].rpartition(".")[0]
+        name = next((each for each in names if each in used), names[0])
+        by_node[leaf] = name.rpartition(".")[0]
     spaces = {node: by_node.get(node, OUTSIDE) for node in captured.graph}
     for node, own in enumerate(captured.nodes):
         if is_compiled(own):  # code of many modules, however many of them took parameters
