@@ -2,6 +2,7 @@ import { coordinates } from "./coordinates";
 import { type Graph, inDegree, makeGraph, outDegree, tallest } from "./graph";
 import { drawLines } from "./lines";
 import { type Effort, orderRanks } from "./order";
+import { untwisted } from "./port_order";
 import { addDummies, DETOUR, type Layered, rank, topological } from "./rank";
 import type { Border, Gaps, Hanging, LaidOut, Reach, Shifts } from "./types";
 import { wrapColumns } from "./wrap";
@@ -81,7 +82,7 @@ function ordered(
 ): { order: Int32Array; x: Float64Array } {
   const effort = border && effortFor(layered.size);
   const orders = orderRanks(layered, effort).map((order) => {
-    const followed = followInput(layered, order);
+    const followed = followInput(layered, order, border);
     return isInRows ? linesToMiddle(layered, followed) : followed;
   });
   const marked = spine(layered);
@@ -94,6 +95,7 @@ function ordered(
     candidates = [narrowest(layered, orders, (order) => place(order, nominal)).order];
   }
   const shifts = border && shiftsOf(graph, layered, first, border);
+  if (shifts) candidates = candidates.map((order) => untwisted(layered, order, shifts));
   return narrowest(layered, candidates, (order) => place(order, reach, shifts));
 }
 
@@ -350,12 +352,15 @@ function linesToMiddle(layered: Layered, order: Int32Array): Int32Array {
   return result;
 }
 
-/** Move an order closer to the input's without more crossings: mirror the picture, and sort leaves of one parent. */
-export function followInput(layered: Layered, order: Int32Array): Int32Array {
+/**
+ * Move an order closer to the wanted one of ports, else to the input's, without more crossings: mirror the picture, and
+ * sort leaves of one parent.
+ */
+export function followInput(layered: Layered, order: Int32Array, border?: Border): Int32Array {
   const { size, ranks, down } = layered;
   const position = new Int32Array(size);
   for (let i = 0; i < size; i++) position[order[i]] = i;
-  let kept = 0;
+  let kept = border ? size * size * agreement(border, position.subarray(layered.n)) : 0;
   for (let v = 0; v < size; v++) {
     for (let j = down.start[v] + 1; j < down.start[v + 1]; j++) {
       const [a, b] = [down.item[j - 1], down.item[j]];
@@ -370,6 +375,16 @@ export function followInput(layered: Layered, order: Int32Array): Int32Array {
   }
   sortLeaves(layered, result);
   return result;
+}
+
+/** The number of pairs of ports in the wanted order, minus those in the other one. */
+function agreement({ isTop, wish }: Border, position: Int32Array): number {
+  let sum = 0;
+  for (let i = 0; i < wish.length; i++)
+    for (let j = 0; j < i; j++)
+      if (isTop[i] === isTop[j])
+        sum += Math.sign((wish[i] - wish[j]) * (position[i] - position[j])) || 0;
+  return sum;
 }
 
 /** Swapping leaves of one parent keeps the number of crossings. */

@@ -20,11 +20,21 @@ export function layoutCached(content: Content, gaps: Gaps, cache: ContentCache):
   return placed;
 }
 
+/** Sort components by the wanted places of their ports. */
+function inWishedOrder(parts: Part[], wish: Float64Array, inside: number): Part[] {
+  if (parts.length < 2 || wish.every(Number.isNaN)) return parts;
+  const middle = ({ nodes }: Part) => {
+    const places = Array.from(nodes, (v) => wish[v - inside]).filter((place) => place >= 0);
+    return places.reduce((sum, place) => sum + place, 0) / places.length || 0;
+  };
+  return [...parts].sort((a, b) => middle(a) - middle(b));
+}
+
 /** Lay out the direct content of a box. No item is between a port and its border. */
 export function layoutContent(content: Content, gaps: Gaps): LaidOut {
   const { graph: whole } = content;
   const inside = whole.n - (content.border?.isTop.length ?? 0);
-  const parts = split(whole);
+  const parts = inWishedOrder(split(whole), content.border?.wish ?? NO_WISH, inside);
   const laidOut = parts.map((part) => layoutPart(part, content, gaps));
   const { left, top, width, height } = arrange(parts, laidOut, inside, gaps);
   const result = {
@@ -53,16 +63,15 @@ function layoutPart({ nodes, edges, graph }: Part, content: Content, gaps: Gaps)
   const { border, hanging } = content;
   const sizes = (of: Float64Array) => Float64Array.from(nodes, (v) => of[v] ?? 0);
   const inside = content.width.length;
+  const ports = nodes.filter((v) => v >= inside);
   const part = {
     graph,
     width: sizes(content.width),
     height: sizes(content.height),
     hanging: hanging && pickHanging(hanging, nodes),
     border: border && {
-      isTop: Uint8Array.from(
-        nodes.filter((v) => v >= inside),
-        (v) => border.isTop[v - inside],
-      ),
+      isTop: Uint8Array.from(ports, (v) => border.isTop[v - inside]),
+      wish: Float64Array.from(ports, (v) => border.wish[v - inside]),
       leave: Float64Array.from(edges, (e) => border.leave[e]),
       arrive: Float64Array.from(edges, (e) => border.arrive[e]),
       lean: sizes(border.lean),
@@ -173,6 +182,7 @@ interface Part {
 }
 
 const NO_EDGES = new Int32Array(0);
+const NO_WISH = new Float64Array(0);
 const SINGLE = makeGraph(1, NO_EDGES, NO_EDGES);
 
 /** The components of a graph, each renumbered from 0 in the input's order. */

@@ -1,14 +1,17 @@
+import { valueAt } from "../maps";
 import type { Content } from "./component";
 import { layoutCached } from "./content";
 import { type Graph, type Grouped, group, makeGraph, pickHanging } from "./graph";
 import { addPoint, flatten } from "./lines";
+import { type BorderLines, portWishes } from "./port_order";
 import type { BoxInput, ContentCache, DrawnGraph, Gaps, LaidOut, PlacedGraph } from "./types";
 
 /**
  * Lay out boxes in boxes: each box' content is a graph of its own (content), innermost first, and the box is a node of
  * the content around it. Lines pass borders through ports (passages) at the places that the inner layout chose, so each
  * is one line from node to node. Opening a box changes only sizes around it: outside, rows and their order stay within
- * each connected part (without the option `aspect`, which breaks columns by size).
+ * each connected part (without the option `aspect`, which breaks columns by size), unless a part mirrored has fewer
+ * crossings at the ports of a box. Where lines still cross there, contents are laid out again with ports in their order.
  */
 
 /** The space around a box' content, px. */
@@ -29,6 +32,10 @@ const INNER = 0.75;
 /** The least distance from a border's room to the first or last row, px. */
 const LEAST_GAP = 8;
 
+/** The most layouts for the order of ports, and the most items of a graph that is laid out again. */
+const MOST_ROUNDS = 3;
+const LARGEST = 2000;
+
 /** Lay out a graph with nodes in boxes. Throws an Error with a sentence if the boxes do not nest. */
 export function placeInBoxes(
   graph: DrawnGraph,
@@ -43,8 +50,11 @@ export function placeInBoxes(
   // A line through a border can also bend in the border's room.
   const topGap = Math.max(LEAST_GAP, gaps.rankGap - frame.header);
   const bottomGap = Math.max(LEAST_GAP, gaps.rankGap - frame.padding);
-  const placing = new BoxPlacing(nesting, ways, graph, { ...frame, ...boxes });
-  const placed = placing.run({ ...gaps, topGap, bottomGap }, cache);
+  const place = (wish: Float64Array) => {
+    const placing = new BoxPlacing(nesting, ways, graph, { ...frame, ...boxes }, wish);
+    return placing.run({ ...gaps, topGap, bottomGap }, cache);
+  };
+  const placed = untangled(nesting, ways, place);
   const { left, top } = origins(nesting, placed);
 
   const { n, parent } = nesting;
@@ -79,6 +89,41 @@ export function placeInBoxes(
     },
     backward: ways.backward,
   };
+}
+
+/** Place boxes, then again with ports in the order of the lines around, while fewer cross there. */
+function untangled(
+  { parent }: Nesting,
+  ways: Passages,
+  place: (wish: Float64Array) => PlacedItems,
+): PlacedItems {
+  const none = new Float64Array(ways.portBox.length).fill(Number.NaN);
+  let best = place(none);
+  let { wish, crossings } = portWishes(bordersOf(ways, best.lines), none);
+  for (let round = 0; crossings > 0 && round < MOST_ROUNDS && parent.length <= LARGEST; round++) {
+    const placed = place(wish);
+    const next = portWishes(bordersOf(ways, placed.lines), wish);
+    if (next.crossings >= crossings) break;
+    best = placed;
+    ({ wish, crossings } = next);
+  }
+  return best;
+}
+
+/** The borders with ports, and the lines outside. A line between two boxes counts for the lower one. */
+function bordersOf(ways: Passages, lines: readonly number[][]): Iterable<BorderLines> {
+  const borders = new Map<number, BorderLines>();
+  const add = (port: number, item: number, isTop: number, line: readonly number[]) => {
+    const border = valueAt(borders, 2 * item + isTop, () => ({ ports: [], lines: [] }));
+    border.ports.push(port);
+    border.lines.push(line);
+  };
+  ways.lineBox.forEach((_, k) => {
+    const [upper, lower] = [ways.fromPort[k], ways.toPort[k]];
+    if (lower >= 0) add(lower, ways.to[k], 1, turnAround(lines[k]));
+    else if (upper >= 0) add(upper, ways.from[k], 0, lines[k]);
+  });
+  return borders.values();
 }
 
 /** Per drawn node, its box; a shared leaf is in its user's box. */
@@ -121,6 +166,8 @@ class BoxPlacing {
     private readonly ways: Passages,
     private readonly node: DrawnGraph,
     private readonly frame: BoxFrame & Pick<BoxInput, "titleWidth">,
+    /** Per port, its place among those on its border; NaN if free. */
+    private readonly wish: Float64Array,
   ) {
     const { n, parent } = nesting;
     this.items = parent.length;
@@ -184,6 +231,7 @@ class BoxPlacing {
         ),
         nominal: new Float64Array(own.length).fill(NOMINAL_WIDTH),
         isTop: Uint8Array.from(portsOf[b], (port) => ways.portIsTop[port]),
+        wish: Float64Array.from(portsOf[b], (port) => this.wish[port]),
         leave: Float64Array.from(linesOf[b], (k) => at(ways.fromPort[k])),
         arrive: Float64Array.from(linesOf[b], (k) => at(ways.toPort[k])),
       },

@@ -157,6 +157,8 @@ export interface Gaps {
 export interface Border {
   /** Per port, 1 on the top border, 0 on the bottom border. */
   isTop: Uint8Array;
+  /** Per port, its wanted place among those on its border; NaN if free. */
+  wish: Float64Array;
   /** Per edge, where it leaves its source and enters its target, px right of their x; NaN if free. */
   leave: Float64Array;
   arrive: Float64Array;
