@@ -16,6 +16,7 @@ export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
   checkpoint: null,
   inside: null,
   recomputed: false,
+  in_backward: false,
 };
 
 /** An operand: an earlier node, or a constant without gradient. */

@@ -129,7 +129,9 @@ function quietWords({ nodes }: GraphModel, { kind, inside }: NodeModel): string 
 }
 
 /** A node's value, unless its name already is the value. */
-function valueLine({ value, label, changed }: NodeModel): string[] {
+function valueLine({ value, label, changed, in_backward }: NodeModel): string[] {
+  if (in_backward && value === null)
+    return ["value unknown: made inside backward, which watch() does not see"];
   if (changed) return ["value not known: changed in place since"];
   if (changed === null && value !== null)
     return [`value now ${exactly(value)}, perhaps changed in place since`];

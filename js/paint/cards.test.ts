@@ -40,6 +40,9 @@ describe("a card", () => {
     expect(texts(empty)).not.toContain("unknown");
     const known = empty.map((node, i) => (i === 0 ? { ...node, value: 3 } : node));
     expect(texts(known)).toContain("unknown");
+    const made = known.map((node) => ({ ...node, in_backward: node.value === null }));
+    expect(texts(made)).toContain("in backward");
+    expect(texts(made)).not.toContain("unknown");
   });
 
   it("holds its words and its numbers", () => {

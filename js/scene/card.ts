@@ -340,14 +340,18 @@ function holds({ value, rows }: NodeWords, room: number): Pick<Text, "room"> {
   return (value === null || value === undefined) && !rows ? {} : { room };
 }
 
-/** Shown instead of a number that torch has not kept. */
-export const UNKNOWN = "unknown";
+/** Shown instead of a number that torch has not kept, and of one that backward made. */
+const UNKNOWN = "unknown";
+const IN_BACKWARD = "in backward";
+export const NO_NUMBER: readonly string[] = [UNKNOWN, IN_BACKWARD];
 const SCALAR = formatShape([]);
 
 /** The text of a value: the number, else the shape. */
-function shownValue({ value, shape, onlyShapes }: NodeWords, style: Style): [string, Style] {
+function shownValue(words: NodeWords, style: Style): [string, Style] {
+  const { value, shape, onlyShapes, inBackward } = words;
   if (value !== null && value !== undefined) return [value, style];
-  return [shape === SCALAR && !onlyShapes ? UNKNOWN : (shape ?? "?"), "shape"];
+  if (shape !== SCALAR || onlyShapes) return [shape ?? "?", "shape"];
+  return [inBackward ? IN_BACKWARD : UNKNOWN, "shape"];
 }
 
 function text(

@@ -1,7 +1,7 @@
 import { FONTS } from "../text/measure";
 import { formatShape, oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
-import { UNKNOWN } from "./card";
+import { NO_NUMBER } from "./card";
 import { classOf } from "./module_class";
 import type { NodeShape, Text } from "./node_shape";
 import { valueText } from "./node_words";
@@ -46,7 +46,7 @@ function cardFacts(
   const room = width - 2 * FINE.aside;
   const facts = fine(leaf ? "leaf" : oneLine(node.op), left, top + header - FINE.over, room);
   if (card?.rows.length) return facts.map(inHead);
-  const isShape = texts.some(({ style, text }) => style === "shape" && text !== UNKNOWN);
+  const isShape = texts.some(({ style, text }) => style === "shape" && !NO_NUMBER.includes(text));
   const sizes = node.shape?.length && !isShape ? ` ${formatShape(node.shape)}` : "";
   const label = isShape ? "shape" : `value${sizes}`;
   return [...facts.map(inHead), ...fine(label, left, top + header + FINE.under, room)];

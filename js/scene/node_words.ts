@@ -27,6 +27,8 @@ export interface NodeWords {
   isNumber?: boolean;
   /** Whether its graph has shapes but no numbers. */
   onlyShapes?: boolean;
+  /** Whether it ran inside backward, so that its number is not known. */
+  inBackward?: boolean;
   /** The room for number inputs, which replace the written numbers. */
   numberInputs?: InputRoom | null;
   /** The number of contributions to its gradient. */

@@ -140,6 +140,7 @@ export function shapesOf(
           ),
           shares: shares[i],
           onlyShapes: hasNoValues(graph),
+          inBackward: graph.nodes[id].in_backward,
         };
     if (module && !group) words.name ??= nameFrom(graph, module, words.sign);
     const isSign =

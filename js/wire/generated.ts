@@ -106,6 +106,8 @@ export interface NodeModel {
   inside: NodeId | null;
   /** Whether it is a call of the forward pass that backward recomputes. */
   recomputed: boolean;
+  /** Whether it ran inside backward (`create_graph=True`), which `watch` does not see. */
+  in_backward: boolean;
 }
 
 /**

@@ -135,6 +135,28 @@ def test_only_what_is_known_for_certain_is_a_derivative() -> None:
     x.grad = None
 
 
+def test_what_ran_inside_backward_is_said_to_be_unseen() -> None:
+    with watch():
+        x = torch.tensor(2.0, requires_grad=True)
+        y = x**3
+        (dy,) = torch.autograd.grad(y, x, create_graph=True)
+        loss = (dy * 3).exp()
+    widget = GraphWidget(loss)
+    found = {node["op"]: node["in_backward"] for node in widget.model["nodes"]}
+    named = {node["id"] for node in widget.model["nodes"] if node["name"] == "dy"}
+    assert found.pop("MulBackward1")
+    assert found.pop("PowBackward0")
+    inside = {node["id"] for node in widget.model["nodes"] if node["in_backward"]}
+    assert named < inside
+    assert not found["ExpBackward0"]
+    values = {node["id"]: node["value"] for node in widget.model["nodes"]}
+    assert values[named.pop()] == 12
+    widget.selected = next(i for i in inside if values[i] is None)
+    assert "inside backward" in (widget.details["value_note"] or "")
+    (again,) = torch.autograd.grad(x**3, x, create_graph=True)
+    assert not any(node["in_backward"] for node in GraphWidget(again).model["nodes"])
+
+
 def test_what_is_not_shown_is_told_all_the_same() -> None:
     def slope(x: Tensor) -> Tensor:
         hidden = x**3

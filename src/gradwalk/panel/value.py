@@ -32,6 +32,10 @@ _DOUBT = (
     "whether operations here used it before or after that is unknown. Only a tensor that is saved "
     "for backward, and not yet freed, records this."
 )
+_IN_BACKWARD = (
+    "This operation ran inside backward (create_graph=True), which watch() does not see. "
+    "No variable or saved tensor that can be read here is known to hold its result."
+)
 
 
 def value_model(
@@ -105,13 +109,16 @@ def _why_unknown(captured: Annotated, node: int) -> str:
         return (
             "The tensor may have been changed in place since, so the operation's result is unknown."
         )
+    if node in captured.in_backward:
+        return _IN_BACKWARD
     _, leaf = next(captured.leaves(), (0, None))
     kind = None if leaf is None else kind_without_data(leaf)
     if kind is not None:
         return f"The leaves of this graph are {kind} tensors, so torch computed no numbers."
     return (
         "No variable, output or saved tensor that can be read here is known to hold what this "
-        "operation gave. A variable would, and for up to 16 numbers gradwalk.watch() copies it."
+        "operation gave. A variable would, and for up to 16 numbers gradwalk.watch() copies it, "
+        "except inside backward (create_graph=True)."
     )
 
 

@@ -67,6 +67,8 @@ class NodeModel(TypedDict):
     """For a call and its operands, the opened node that contains them."""
     recomputed: bool
     """Whether it is a call of the forward pass that backward recomputes."""
+    in_backward: bool
+    """Whether it ran inside backward (``create_graph=True``), which `watch` does not see."""
 
 
 class EdgeModel(TypedDict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch.nn import Parameter
@@ -52,6 +52,7 @@ def graph_model(
     regions: Mapping[int, int] | None = None,
     checkpoints: list[CheckpointModel] | None = None,
     derivatives: Iterable[tuple[int, int]] = (),
+    in_backward: Container[int] = (),
 ) -> GraphModel:
     """Convert a captured graph to its wire model.
 
@@ -81,6 +82,7 @@ def graph_model(
             "checkpoint": numbers.get(node),
             "inside": data.get("inside"),
             "recomputed": data.get("recomputed", False),
+            "in_backward": node in in_backward,
         }
         for node, data in attributes(graph).items()
     ]

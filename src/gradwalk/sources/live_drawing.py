@@ -144,6 +144,7 @@ class LiveDrawing:
             regions=moved(regions.numbers),
             checkpoints=regions.models,
             derivatives=pairs(captured.derivatives),
+            in_backward=captured.in_backward,
         )
         for node, sign in moved(self.shared.signs).items():
             model["nodes"][node]["sign"] = sign

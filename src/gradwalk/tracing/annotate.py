@@ -6,6 +6,7 @@ known from `watch`, or inferred from what a node saved.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
@@ -38,6 +39,11 @@ class Annotated(Capture):
     def drawn(self) -> nx.MultiDiGraph:
         """The autograd nodes with more attributes than in ``graph``, then the extra nodes."""
         return self.drawing()
+
+    @functools.cached_property
+    def in_backward(self) -> frozenset[int]:
+        """The nodes that `watch` did not see made: by backward, with ``create_graph=True``."""
+        return frozenset().union(*(each.below for each in self.derivatives))
 
     @property
     def first_extra(self) -> int:

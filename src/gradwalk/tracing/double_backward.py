@@ -51,6 +51,7 @@ class _Differentiation:
     further: int  # the number of further outputs
     by: tuple[_TensorInfo, ...]  # the tensors with respect to which it differentiated
     numbers: set[int]  # torch's numbers of the marked nodes
+    made: range  # torch's numbers of the nodes made meanwhile
     touched: int = 0  # how many nodes were read for it
 
     def __del__(self) -> None:
@@ -117,7 +118,9 @@ def note_derivatives(
     first = outputs[:_MOST_OUTPUTS]
     more = len(outputs) - len(first)
     word = word if weights else None
-    call = _Differentiation(called, word, where, recorded(first), more, (), set())
+    call = _Differentiation(
+        called, word, where, recorded(first), more, (), set(), range(*seen.numbers)
+    )
     given = [
         (by, grad)
         for by, grad in _derivatives_of(seen, outputs, leaves_below, call)
@@ -129,7 +132,7 @@ def note_derivatives(
     for i, (_, grad) in enumerate(given):
         for layer, node in _nodes(grad, call):
             # Other devices number their nodes in threads of their own.
-            is_new = layer.device.type != "cpu" or sequence_nr(node) in range(*seen.numbers)
+            is_new = layer.device.type != "cpu" or sequence_nr(node) in call.made
             if is_new and not any(node is one for one in before):
                 _mark(node, _Mark(call, True, i, layer.output_nr))
     if not call.numbers:
@@ -196,6 +199,7 @@ class Derivative:
     called: str  # the call that computed it
     weights: str | None  # the call's keyword for the gradient of the outputs; None if it got none
     where: SourceLine | None
+    below: frozenset[int]  # the nodes that backward made for it, itself included
 
 
 def pairs(derivatives: Iterable[Derivative]) -> Iterator[tuple[int, int]]:
@@ -252,6 +256,19 @@ def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
                 called=call.called,
                 weights=call.weights,
                 where=call.where,
+                below=_made_by(call, captured, node),
             )
         )
     return found
+
+
+def _made_by(call: _Differentiation, captured: Capture, node: int) -> frozenset[int]:
+    """Return a node and those below it that were made during a call."""
+    found, waiting = {node}, [node]
+    while waiting:
+        for each in captured.successors[waiting.pop()]:
+            data = captured.attributes[each]
+            if each not in found and data["kind"] == "op" and data["sequence_nr"] in call.made:
+                found.add(each)
+                waiting.append(each)
+    return frozenset(found)
