@@ -27,6 +27,12 @@ it("has different arrows for a gradient to come and for a value, before backward
   expect(entries).not.toContain("gradient");
 });
 
+it("says that a pass before the widget was made is not recorded", () => {
+  const entries = told({ freed: true });
+  expect(entries).toContain("path of the gradient, not recorded");
+  expect(entries).not.toContain("gradient will go here");
+});
+
 it("names zeros only if there are some, and the arrows of a whole pass at every step", () => {
   const graph = MODELS["h = w * x + b"]();
   const { steps, run } = fakeRun(graph, "fine");

@@ -94,7 +94,13 @@ function arrowEntries(options: LegendOptions): Entry[] {
   const steps = recording?.steps.length ?? 0;
   return [
     (ran || recording !== null) && arrow("gradient", "is-flowed"),
-    (!ran || steps > 0) && arrow("gradient will go here", pending),
+    (!ran || steps > 0) &&
+      arrow(
+        options.freed && !ran && !recording
+          ? "path of the gradient, not recorded"
+          : "gradient will go here",
+        pending,
+      ),
     recording !== null &&
       recording.zero.size > 0 &&
       arrow("gradient is exactly 0", "is-flowed is-zero"),
@@ -153,6 +159,7 @@ export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
     (scene?.nodes ?? []).flatMap(({ id, group }) => (group ? [] : graph.nodes[id].kind)),
   );
   const passes = all.flatMap(({ drawing }) => drawing.progress?.recording ?? []);
+  const isFreed = all.some(({ state }) => (state?.freed ?? []).length > 0);
   return legendEntries({
     direction: scenes[0]?.direction ?? "left",
     labels: all.flatMap(({ drawing }) => drawing.gradients),
@@ -161,7 +168,7 @@ export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
     kinds: new Set(kinds),
     widths: all.map(({ drawing }) => drawing.widths).find(Boolean) ?? null,
     copies: nodes.some(({ copies }) => copies > 1),
-    pending: scenes[0] && pendingClass(scenes[0]),
+    pending: scenes[0] && pendingClass(scenes[0], isFreed && passes.length === 0),
     folded: foldedIn(scenes),
     strips: {
       bars: all.some(({ drawing }) => drawing.strips.bars),
@@ -170,7 +177,7 @@ export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
     },
     ran: all.some(ran),
     unreached: all.some((one) => ran(one) && (one.state?.reached ?? []).length < one.autograd),
-    freed: all.some(({ state }) => (state?.freed ?? []).length > 0),
+    freed: isFreed,
     ranks: {
       strips: nodes.some(({ shape }) => shape.ranks),
       only: nodes.some(({ only }) => only !== undefined),

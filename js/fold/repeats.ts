@@ -32,10 +32,11 @@ interface Block {
 }
 
 /**
- * Find repeated blocks: numbered sibling groups ("layers/0", "layers/1", ...) with parameters, each wired to the next,
- * that are alike. Alike means the same class and parameters, of which one may have a few more. Without a known class, list items must have the
- * same size, operations and wiring. The steps of a loop are always alike. Linear in the graph per level of groups. Returns lists of at least `LEAST_BLOCKS`
- * groups, in the order of their numbers.
+ * Find repeated blocks: numbered sibling groups ("layers/0", "layers/1", ...) with parameters, each
+ * wired to the next, that are alike. Alike means the same class and parameters, of which one may have
+ * a few more. Without a known class, list items must have the same size, operations and wiring. The
+ * steps of a loop are always alike. Linear in the graph per level of groups. Returns lists of at least
+ * `LEAST_BLOCKS` groups, in the order of their numbers.
  */
 export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
   const { tree } = graph;

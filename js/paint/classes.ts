@@ -82,20 +82,24 @@ export function isModule({ group }: SceneNode, { module }: Marks): boolean {
 /** Browsers take long to move the dashes of more lines, some of which cross the whole picture. */
 const MOST_DASHED = 400;
 
-/** The class of a line along which no gradient has flowed yet. */
-export function pendingClass({ edges }: Scene): string {
-  return edges.length > MOST_DASHED ? "is-pending is-plain" : "is-pending";
+/**
+ * The class of a line whose gradient was not recorded. It is dashed while one can come: not once a
+ * pass before the widget was made has freed what the nodes saved.
+ */
+export function pendingClass({ edges }: Scene, isFreed: boolean): string {
+  return isFreed || edges.length > MOST_DASHED ? "is-pending is-plain" : "is-pending";
 }
 
 export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
   const phase = edge.quiet ? null : phaseOfEdge(edge, marks);
+  const isFreed = marks.progress === null && marks.freed.size > 0;
   return classes("gw-edge", [
     [edge.quiet !== undefined, `is-quiet is-${edge.quiet}`],
     [phase === "flowed" || phase === "passing", "is-flowed"],
     [phase === "passing", "is-passing"],
     [(phase === "flowed" || phase === "passing") && isZero(edge, marks), "is-zero"],
     [phase === "unreached", "is-unreached"],
-    [phase === null && !edge.quiet && !scene.isStatic, pendingClass(scene)],
+    [phase === null && !edge.quiet && !scene.isStatic, pendingClass(scene, isFreed)],
     [runsIn(edge, marks), "is-running"],
     [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
     [Boolean(marks.tint?.edges[edge.index]), `is-tinted ${marks.tint?.edges[edge.index]}`],
