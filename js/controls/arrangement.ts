@@ -2,9 +2,19 @@ import { type Cleanup, element } from "../dom/element";
 import { resizeHandle } from "../dom/handle";
 import { whenResized } from "../dom/when_resized";
 import type { Drawing } from "../interact/drawing";
-import { MOST_CARDS } from "../scene/card";
 import type { Scene } from "../scene/scene";
-import { FIRST_SCALE, LARGEST_FIT, LEGIBLE, MARGIN, READABLE, type Room } from "../scene/views";
+import {
+  FIRST_SCALE,
+  LARGEST_FIT,
+  LEGIBLE,
+  MARGIN,
+  MOST_HEIGHT,
+  MOST_OF_MODEL,
+  READABLE,
+  type Room,
+  roomOfWidth,
+  TALLEST,
+} from "../scene/views";
 import type { GraphModel } from "../wire";
 
 const NARROW = 640;
@@ -12,11 +22,6 @@ const NARROW = 640;
 const ROOM_FOR_PANEL = 1000;
 const LEAST_HEIGHT = 240;
 const ROOM_TO_OPEN = 480;
-/** The greatest height of the drawing, px: the part of a model that a window of 900 px can show. */
-const MOST_HEIGHT = 600;
-const MOST_OF_MODEL = 680;
-/** The same where a lower picture is illegible. */
-const TALLEST = 860;
 const LEAST_PANEL = 220;
 const DEFAULT_PANEL = 324;
 
@@ -88,11 +93,9 @@ export class Arrangement {
   }
 
   /** The largest size of a picture, px; about a notebook's before the widget is in the page. */
-  roomFor({ nodes }: Pick<GraphModel, "nodes">): Room {
-    const isModel = nodes.length > MOST_CARDS && nodes.some(({ namespace }) => namespace);
-    const height = isModel ? MOST_OF_MODEL : MOST_HEIGHT;
-    const { clientWidth } = this.drawing.canvas;
-    return { width: clientWidth - this.drawing.viewport.cover || 1000, height, tallest: TALLEST };
+  roomFor(graph: Pick<GraphModel, "nodes">): Room {
+    const { canvas, viewport } = this.drawing;
+    return roomOfWidth(canvas.clientWidth - viewport.cover || 1000, graph);
   }
 
   /** Whether the panel lies over the picture, and may open by itself. */

@@ -5,7 +5,8 @@ import { MODELS } from "../demo/models";
 import { groupedGraph } from "../fold/grouped_graph";
 import { part } from "../paint/parts";
 import { foldedScene } from "../pipeline";
-import { fittingFolding } from "../pipeline/first_view";
+import { bestDirection, firstScene, fittingFolding } from "../pipeline/first_view";
+import { roomOfWidth } from "../scene/views";
 import { recordingOf } from "../steps/recording";
 import { fakeRun } from "../testing/fake_run";
 import { residualNet } from "../testing/residual";
@@ -42,6 +43,17 @@ describe("svg", () => {
     const graph = MODELS[SMALL[sizes.indexOf(Math.max(...sizes))]]();
     expect(svg(graph, { whole: true }).length).toBeGreaterThan(svg(graph, {}).length);
   });
+});
+
+it("has the form of a widget in a page of its width", () => {
+  const graph = residualNet(["identity", "gate", "identity", "identity"]);
+  const places = (text: string) => text.match(/role="img" transform/g)?.length;
+  for (const width of [500, 800, 1400]) {
+    const room = roomOfWidth(width - 34, graph);
+    const direction = bestDirection(graph, room, tableMeasure);
+    const { nodes } = firstScene(graph, direction, tableMeasure, false, room);
+    expect(places(svg(graph, { width }))).toBe(nodes.length);
+  }
 });
 
 describe("svg of a model after backward", () => {

@@ -11,6 +11,7 @@ import { part } from "../paint/parts";
 import { bestDirection, firstScene } from "../pipeline/first_view";
 import type { Scene } from "../scene/scene";
 import { graphName, shownGraph } from "../scene/shown_graph";
+import { roomOfWidth } from "../scene/views";
 import { type Recording, recordingOf, shownCursor } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
@@ -65,8 +66,9 @@ export const STILL_MARKS: ((
   recording: Recording | null,
 ) => Partial<Marks>)[] = [];
 
-/** The default page, px. */
-const PAGE = { width: 1200, height: 700, tallest: 900 };
+/** The default page, and its margins and frame as around the widget in a page of `to_html`, px. */
+const PAGE = 1200;
+const AROUND = 34;
 
 /** Return the text of an SVG file with the widget's drawing, without a browser. */
 export function svg(given: GraphModel, options: SvgOptions): string {
@@ -74,7 +76,8 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   const graph = shownGraph(given, options.constants ?? true);
   const { theme = "light", whole = false } = options;
   const derivatives = options.derivatives ?? false;
-  const page = { ...PAGE, width: options.width ?? PAGE.width, derivatives };
+  const width = Math.max(1, (options.width ?? PAGE) - AROUND);
+  const page = { ...roomOfWidth(width, graph), derivatives };
   const scene = firstScene(
     graph,
     asDirection(options.direction, () => bestDirection(graph, page, tableMeasure)),

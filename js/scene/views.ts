@@ -1,5 +1,7 @@
 import { isHorizontal } from "../layout/direction";
 import { SMALLEST } from "../text/measure";
+import type { GraphModel } from "../wire";
+import { MOST_CARDS } from "./card";
 import type { Box } from "./grid";
 import type { Scene } from "./scene";
 
@@ -21,6 +23,18 @@ export interface Room extends Size {
   tallest?: number;
   /** Whether a board's arrows need room for local derivatives. */
   derivatives?: boolean;
+}
+
+/** The greatest height of the drawing, px: the part of a model that a window of 900 px can show. */
+export const MOST_HEIGHT = 600;
+export const MOST_OF_MODEL = 680;
+/** The same where a lower picture is illegible. */
+export const TALLEST = 860;
+
+/** The room for the first picture of a graph in a drawing of this width. */
+export function roomOfWidth(width: number, { nodes }: Pick<GraphModel, "nodes">): Room {
+  const isModel = nodes.length > MOST_CARDS && nodes.some(({ namespace }) => namespace);
+  return { width, height: isModel ? MOST_OF_MODEL : MOST_HEIGHT, tallest: TALLEST };
 }
 
 /** The ratio of widths that makes a room count as another. */

@@ -109,7 +109,8 @@ def to_svg(
             Default: ``"light"``.
         whole (bool, optional): Whether every node is drawn. Otherwise a large graph is drawn as
             the widget shows it at first, its modules closed. Default: ``False``.
-        width (float, optional): The width of the page in px; None for 1,200. A narrow page
+        width (float, optional): The width of the page in px; None for 1,200. The picture has the
+            form that a widget has first in a page of `to_html` of this width: a narrow page
             wraps rows and opens fewer modules. The picture itself may be of any size.
         derivatives (bool, optional): Whether the local derivative is written on every arrow
             that a gradient passed, in a picture of cards. Default: ``False``.
