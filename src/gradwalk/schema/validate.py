@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Annotated, Any, Literal, Union
 
 from .values import Nested, SomeOf, Whole, Written
@@ -129,14 +129,7 @@ def _list_check(inner: Any) -> _Check:
     def check_list(value: Any, sizes: _Sizes) -> None:
         if type(value) is not list:
             raise _Wrong(f"is {_shown(value)} rather than a list")
-        done = 0
-        try:
-            for each in value:
-                check_each(each, sizes)
-                done += 1
-        except _Wrong as wrong:
-            wrong.path.append(f"[{done}]")
-            raise
+        _check_all(value, check_each, sizes, "[{}]".format)
 
     return check_list
 
@@ -147,16 +140,28 @@ def _dict_check(inner: Any) -> _Check:
     def check_dict(value: Any, sizes: _Sizes) -> None:
         if type(value) is not dict:
             raise _Wrong(f"is {_shown(value)} rather than a record")
-        done = 0
-        try:
-            for each in value.values():
-                check_each(each, sizes)
-                done += 1
-        except _Wrong as wrong:
-            wrong.path.append(f".{_shortened(repr([*value][done])[1:-1])}")
-            raise
+        name = partial(_name_of, value)
+        _check_all(value.values(), check_each, sizes, name)
 
     return check_dict
+
+
+def _name_of(record: dict[str, Any], place: int) -> str:
+    return f".{_shortened(repr([*record][place])[1:-1])}"
+
+
+def _check_all(
+    values: Iterable[Any], check: _Check, sizes: _Sizes, name: Callable[[int], str]
+) -> None:
+    """Check values; an error names the place of the first wrong one."""
+    done = 0
+    try:
+        for each in values:
+            check(each, sizes)
+            done += 1
+    except _Wrong as wrong:
+        wrong.path.append(name(done))
+        raise
 
 
 def fill_in(record: dict[str, Any], expected: Any) -> None:
