@@ -273,14 +273,14 @@ function roomOf({ inHalves }: Scene, room: Room): Room {
 export function bestDirection(graph: GraphModel, room: Room, measure: Measure): Direction {
   if (graph.static) return "up"; // its data flows down
   const grouped = groupedGraph(graph);
-  if (graph.nodes.length > MOST_CARDS) {
-    const isQuick = graph.nodes.length <= LARGEST_TRIED && room.width < NARROW;
-    return isQuick ? bentDirection(grouped, room, measure) : "left";
-  }
+  const isBoard = graph.nodes.length <= MOST_CARDS;
   const scale = (direction: Direction) =>
     boardScale(grouped, direction, measure, room, tallRoom(room));
-  const left = scale("left");
-  return left >= LEGIBLE || left * PREFERRED >= scale("down") ? "left" : "down";
+  const [left, down] = isBoard ? [scale("left"), scale("down")] : [0, 0];
+  const isQuick = graph.nodes.length <= LARGEST_TRIED && room.width < NARROW;
+  if (isQuick && Math.max(left, down) < LEGIBLE && bentDirection(grouped, room, measure) === "up")
+    return "up";
+  return left >= LEGIBLE || left * PREFERRED >= down ? "left" : "down";
 }
 
 /** The first view of a graph; `whole` shows every node. */

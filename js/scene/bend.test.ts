@@ -95,6 +95,42 @@ describe("a U-Net", () => {
     }
   });
 
+  it("of single layers has two of each half beside each other in a narrow room", () => {
+    const room = { width: 770, height: 680, tallest: 860 };
+    for (const levels of [2, 4]) {
+      const graph = uNet(levels, "", true);
+      const scene = firstScene(
+        graph,
+        bestDirection(graph, room, tableMeasure),
+        tableMeasure,
+        false,
+        room,
+      );
+      expect(scene.inHalves).toBe(true);
+      expect(scene.edges.filter(({ portal }) => portal !== undefined)).toEqual([]);
+      expect(covered(scene)).toEqual([]);
+      const { nodes } = scene;
+      const pairs = nodes.flatMap((a, i) => nodes.slice(i + 1).map((b) => [a, b]));
+      expect(pairs.filter(([a, b]) => overlap(boxOf(a), boxOf(b)))).toEqual([]);
+      expect(fitView(scene, { ...room, height: room.tallest }).k).toBeGreaterThanOrEqual(LEGIBLE);
+      for (const { source, target, curve } of scene.edges) {
+        expect(source).not.toBe(target);
+        const ends = [curve.slice(0, 2), curve.slice(-2)];
+        [source, target].forEach((v, i) => {
+          const { left, right, top, bottom } = boxOf(nodes[v]);
+          const [x, y] = ends[i];
+          expect(x >= left - 2 && x <= right + 2 && y >= top - 2 && y <= bottom + 2).toBe(true);
+        });
+      }
+      if (levels === 2) continue;
+      const besides = scene.edges.filter(
+        ({ source, target }) =>
+          nodes[source].group && nodes[target].group && nodes[source].y === nodes[target].y,
+      );
+      expect(besides.length).toBeGreaterThanOrEqual(2 * levels);
+    }
+  });
+
   it("that is too long for that has portals instead of long lines", () => {
     const scene = firstScene(uNet(6), "left", tableMeasure, false, SMALL);
     const portals = scene.edges.filter(({ portal }) => portal !== undefined);

@@ -6,7 +6,7 @@ import type { Measure } from "../text/measure";
 import { type Bend, barredSkips, bendOf, bent, extentsOf, shortestBend } from "./bend";
 import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocked } from "./dock";
 import { HEADER, titleWidth } from "./frame";
-import { type Joint, jointsIn, withJoints, withoutJoints } from "./joints";
+import { type Joint, jointsIn, pairsIn, withJoints, withoutJoints } from "./joints";
 import type { NodeShape } from "./node_shape";
 import { liftable, longLines, type Portals, portalRoom, withPortals } from "./portals";
 import type { Sized } from "./sizes";
@@ -149,8 +149,8 @@ function inRows(
 }
 
 /**
- * Place a picture with nested bypasses in two halves, its joints between them if it is too long else; null if it has no
- * such bypasses, or is too long.
+ * Place a picture with nested bypasses in two halves; if it is too long else, its joints between them, and then layers
+ * beside each other. Null if it has no such bypasses, or is too long.
  */
 function bentIn(
   sized: Sized,
@@ -165,12 +165,15 @@ function bentIn(
   const bend = bendOf(flat, plan, extentsOf(flat, shapes, isHorizontal(direction)));
   if (!bend) return null;
   const joints = jointsIn(plan, bend);
+  const paired = [...joints, ...pairsIn(plan, bend, joints)];
   const tall = tallRoom(room);
   const attempts: BendOptions[] = [
     { joints: [], room },
     { joints, room },
     { joints, room: tall },
     { joints, room: tall, rankGap: DENSE },
+    { joints: paired, room: tall },
+    { joints: paired, room: tall, rankGap: DENSE },
   ];
   for (const attempt of attempts) {
     const placed = bentAt(bend, sized, measure, { ...options, ...attempt });
@@ -217,7 +220,7 @@ function bentAt(
       const isShort =
         scaleIn(room, placed, direction) >= LEGIBLE ||
         shortest * LEGIBLE <= lengths(room, direction)[0];
-      const whole = withJoints(placed, plan, joints, shapes, horizontal);
+      const whole = withJoints(placed, sized.plan, joints, shapes, horizontal);
       return isShort ? withPortals(whole, sized, portals) : null;
     }
     const skips: number[] = bend.skips.filter((e) => !barred.has(e));

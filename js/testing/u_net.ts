@@ -7,17 +7,20 @@ const SIGNS: Readonly<Record<string, string>> = {
   CatBackward0: "cat",
 };
 
-/** A U-Net: lists of blocks down and up, concatenations, and pooling outside all modules, or in one of this name. */
-export function uNet(levels: number, pooling = ""): GraphModel {
+/**
+ * A U-Net: lists of blocks down and up, concatenations, and pooling outside all modules, or in one of this name. With
+ * `isFlat`, a single module calls every layer.
+ */
+export function uNet(levels: number, pooling = "", isFlat = false): GraphModel {
   const g = new Builder();
   const shape = [2, 8, 4, 4];
   const block = (path: string, input: number) => {
     let x = input;
     for (const name of ["conv1", "conv2"]) {
-      g.namespace = `${path}/${name}`;
+      g.namespace = isFlat ? `${path}/${name}`.replaceAll("/", "_") : `${path}/${name}`;
       const weight = g.leaf(`${path}/${name}.weight`.replaceAll("/", "."), [8, 8, 3, 3]);
       const made = g.op("ConvolutionBackward0", shape, { input: x, weight });
-      g.namespace = path;
+      g.namespace = isFlat ? "" : path;
       x = g.op("ReluBackward0", shape, { self: made });
     }
     g.namespace = "";
@@ -32,7 +35,7 @@ export function uNet(levels: number, pooling = ""): GraphModel {
     x = block(`downs/${i}`, pooled);
   }
   for (let i = 0; i < levels; i++) {
-    g.namespace = `ups/${i}`;
+    g.namespace = isFlat ? `ups_${i}` : `ups/${i}`;
     const up = g.op("ConvolutionBackward0", shape, {
       input: x,
       weight: g.leaf(`ups.${i}.weight`, [8, 8, 2, 2]),
