@@ -14,6 +14,7 @@ import { listsBy, perObject, remembered, valueAt } from "../maps";
 import { foldedScene } from "../pipeline";
 import { MOST_CARDS } from "../scene/card";
 import { isStep } from "../scene/module_class";
+import type { Plan } from "../scene/plan";
 import type { Scene } from "../scene/scene";
 import { isWork } from "../scene/shown_graph";
 import { fitView, LEGIBLE, type Room, tallRoom } from "../scene/views";
@@ -69,15 +70,18 @@ function foundFolding(
   const { tree, graph } = grouped;
   const first = firstFolding(tree);
   if (tree.path.length === 1) return first;
-  const look = remembered((folding: Folding) => {
-    const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
-    return {
-      k: fitView(scene, roomOf(scene, room)).k,
-      area: scene.width * scene.height,
-      inHalves: scene.inHalves === true,
-      hasPortals: hasPortals(scene),
-    };
-  });
+  const looks = new Map<string, Look>();
+  const look = remembered((folding: Folding) =>
+    valueAt(looks, keyOf(foldedPlan(grouped, folding)), () => {
+      const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
+      return {
+        k: fitView(scene, roomOf(scene, room)).k,
+        area: scene.width * scene.height,
+        inHalves: scene.inHalves === true,
+        hasPortals: hasPortals(scene),
+      };
+    }),
+  );
   if (graph.nodes.length <= MOST_CARDS) {
     const isSmall = graph.nodes.length <= FEW_THINGS;
     const within = isSmall || isLoop(grouped) ? tallRoom(room) : room;
@@ -125,6 +129,20 @@ function foundFolding(
   const held = openedByHand(grouped);
   const withHeld = held.size > 0 ? fittingWith(held) : null;
   return withHeld?.isLegible ? withHeld.folding : fittingWith(new Set()).folding;
+}
+
+/** The scale and the extent of a folding in the room. */
+interface Look {
+  k: number;
+  area: number;
+  inHalves: boolean;
+  hasPortals: boolean;
+}
+
+/** The same for foldings that show the same. */
+function keyOf({ nodes, frames }: Plan): string {
+  const names = nodes.map(({ id, group }) => group?.paths.join("\n") ?? id);
+  return [...names, "", ...frames.map(({ path }) => path)].join("\n");
 }
 
 /** Open more boxes, class by class, while everything is readable. */

@@ -6,8 +6,11 @@ import { foldedScene } from "../pipeline";
 import { bestDirection, firstScene } from "../pipeline/first_view";
 import { denseNet, uNet } from "../testing/u_net";
 import { tableMeasure } from "../text/metrics";
+import { bendLength, type Extents } from "./bend";
 import { pointAt, portalEnds } from "./curve";
+import type { Placement } from "./dock";
 import { overlap } from "./grid";
+import type { Plan } from "./plan";
 import type { Scene, SceneEdge } from "./scene";
 import { fitView, LEGIBLE } from "./views";
 
@@ -138,6 +141,25 @@ describe("a U-Net", () => {
     expect(covered(scene)).toEqual([]);
     expect(fitView(scene, { ...SMALL, height: SMALL.tallest }).k).toBeGreaterThanOrEqual(LEGIBLE);
   });
+});
+
+it("knows how long halves are before they are laid out", () => {
+  const none = new Float64Array(0);
+  const placed = {
+    x: new Float64Array(4),
+    y: Float64Array.of(20, 80, 140, 200),
+    owner: Int32Array.of(0, 1, 2, 3),
+    boxes: { of: new Int32Array(4).fill(-1), left: none, top: none, width: none, height: none },
+  } as unknown as Placement;
+  const plan = { frames: [] } as unknown as Plan;
+  const bend = { isLast: Uint8Array.of(1, 1, 0, 0), skips: [], others: [] };
+  const sizes = { along: () => 40 } as unknown as Extents;
+  const length = (beside: number[]) =>
+    bendLength(placed, plan, bend, sizes, { gap: 10, beside: new Set(beside) });
+  const turn = length([0, 1, 2, 3]);
+  expect(length([]) - turn).toBe(100);
+  expect(length([0]) - turn).toBe(100);
+  expect(length([0, 2]) - turn).toBe(50);
 });
 
 it("draws more than two long lines as portals, with one number per producer", () => {

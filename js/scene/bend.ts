@@ -106,20 +106,33 @@ export function bendOf(placed: Placement, { edges, frames }: Plan, sizes: Extent
   return best;
 }
 
-/** The length of the longer half with every outermost box closed, about. */
-export function shortestBend(
+/** How to measure a bent picture before it is laid out. Lengths are px. */
+interface Measured {
+  /** The most length of an open box. */
+  box?: number;
+  gap?: number;
+  /** Nodes that go beside others. */
+  beside?: ReadonlySet<number>;
+}
+
+/** The length of the longer half of a picture that is in one row, about: by default with every outermost box closed. */
+export function bendLength(
   placed: Placement,
   { frames }: Plan,
   { isLast }: Bend,
   sizes: Extents,
+  { box = CLOSED, gap = GAP, beside }: Measured = {},
 ): number {
   const { columns, columnOf } = columnsOf(placed, frames, sizes);
   const lengths = [0, 0];
   columns.forEach(({ low, high }, c) => {
-    const inside = [...columnOf.keys()].filter((v) => columnOf[v] === c);
+    const inside = [...columnOf.keys()].filter(
+      (v) => columnOf[v] === c && !beside?.has(placed.owner[v]),
+    );
+    if (inside.length === 0) return;
     const isOpen = inside.some((v) => placed.boxes.of[v] >= 0);
     const half = isLast[placed.owner[inside[0]]];
-    lengths[half] += (isOpen ? Math.min(CLOSED, high - low) : high - low) + GAP;
+    lengths[half] += (isOpen ? Math.min(box, high - low) : high - low) + gap;
   });
   return Math.max(...lengths) + TURN;
 }

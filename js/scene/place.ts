@@ -3,7 +3,7 @@ import { pickHanging } from "../layout/graph";
 import { layout } from "../layout/index";
 import type { ContentCache, Layout, LayoutOptions } from "../layout/types";
 import type { Measure } from "../text/measure";
-import { type Bend, barredSkips, bendOf, bent, extentsOf, shortestBend } from "./bend";
+import { type Bend, barredSkips, bendLength, bendOf, bent, extentsOf } from "./bend";
 import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocked } from "./dock";
 import { HEADER, titleWidth } from "./frame";
 import { type Joint, jointsIn, pairsIn, withJoints, withoutJoints } from "./joints";
@@ -61,6 +61,8 @@ interface PlaceOptions {
 export function place(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
   const { room } = options;
   const isOfCards = sized.card && !sized.plan.nodes.some(({ group }) => group);
+  const inHalves = room && !isOfCards ? bentIn(sized, room, measure, options) : null;
+  if (inHalves) return inHalves;
   const within = (room: Room | undefined) =>
     (isOfCards ? cardsIn : tilesIn)(sized, measure, { ...options, room });
   const placed = within(room);
@@ -107,12 +109,10 @@ function cardsIn(sized: Sized, measure: Measure, options: PlaceOptions): Placeme
   return best;
 }
 
-/** Place tiles in rows as long as the room, or in more rows if only that is readable; a U-Net bent. */
+/** Place tiles in rows as long as the room, or in more rows if only that is readable. */
 function tilesIn(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
   const { room } = options;
   const isSmall = room !== undefined && sized.plan.nodes.length <= MOST_TILES;
-  const inHalves = isSmall ? bentIn(sized, room, measure, options) : null;
-  if (inHalves) return inHalves;
   let portals: readonly number[] = [];
   let best = inRows(sized, measure, options);
   if (!isSmall) return best;
@@ -160,9 +160,10 @@ function bentIn(
 ): Placement | null {
   const { plan, shapes, direction } = sized;
   // The other way, the turn would be above the halves.
-  if (direction === "down") return null;
+  if (direction === "down" || plan.nodes.length > MOST_TILES) return null;
   const flat = laidOut(sized, measure, options, { wrap: ROW });
-  const bend = bendOf(flat, plan, extentsOf(flat, shapes, isHorizontal(direction)));
+  const sizes = extentsOf(flat, shapes, isHorizontal(direction));
+  const bend = bendOf(flat, plan, sizes);
   if (!bend) return null;
   const joints = jointsIn(plan, bend);
   const paired = [...joints, ...pairsIn(plan, bend, joints)];
@@ -170,12 +171,18 @@ function bentIn(
   const attempts: BendOptions[] = [
     { joints: [], room },
     { joints, room },
+    { joints: [], room: tall },
     { joints, room: tall },
     { joints, room: tall, rankGap: DENSE },
     { joints: paired, room: tall },
     { joints: paired, room: tall, rankGap: DENSE },
   ];
+  const isOpen = plan.frames.length > 0;
   for (const attempt of attempts) {
+    const beside = new Set(attempt.joints.map(({ dock }) => dock.leaf));
+    const least = { gap: DENSE, beside, ...(isOpen ? {} : { box: Infinity }) };
+    const length = bendLength(flat, plan, bend, sizes, least);
+    if (length * LEGIBLE > lengths(attempt.room, direction)[0]) continue;
     const placed = bentAt(bend, sized, measure, { ...options, ...attempt });
     if (placed) return placed;
   }
@@ -216,7 +223,7 @@ function bentAt(
     const barred: Set<number> = new Set(barredSkips(placed, plan, bend, sizes));
     if (barred.size === 0) {
       // Opening a box changes nothing else, so its own length does not count.
-      const shortest = plan.frames.length > 0 ? shortestBend(laid, plan, bend, sizes) : Infinity;
+      const shortest = plan.frames.length > 0 ? bendLength(laid, plan, bend, sizes) : Infinity;
       const isShort =
         scaleIn(room, placed, direction) >= LEGIBLE ||
         shortest * LEGIBLE <= lengths(room, direction)[0];
