@@ -52,7 +52,7 @@ it("finds the heads of open groups, by their signs with one click", () => {
   const scene = sceneAt(9);
   for (const scale of [1, 0.5, 0.3, 0.1]) {
     const heads = headsIn(scene, EVERYWHERE, scale);
-    expect(heads.length).toBeGreaterThan(1);
+    expect(heads.length).toBeGreaterThan(scale < 0.2 ? 0 : 1); // titles that would lie on others go
     for (const head of heads) {
       const { left, top, right, bottom } = headBox(head, scale);
       const sign = paintedAt(scene, heads, left + 2, top + 2, scale);

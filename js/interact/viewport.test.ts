@@ -79,6 +79,16 @@ it("leaves room for a panel from the start where all letters are legible then", 
   expect(scaleBeside(360)).toBeCloseTo((1000 - 32) / 900);
 });
 
+it("makes no picture with open boxes smaller than its own size for a panel", () => {
+  const made = viewport();
+  made.spare = 200;
+  const scene = (width: number) => ({ ...SCENE, width, frames: [{}] }) as unknown as Scene;
+  made.first(scene(768));
+  expect(made.view.k).toBeCloseTo(1);
+  made.first(scene(780));
+  expect(made.view.k).toBeCloseTo(1.2);
+});
+
 it("zooms about a node in sight, else about the middle of what nothing covers", () => {
   const made = viewport();
   const placeOf = (x: number) => made.view.k * x + made.view.x;

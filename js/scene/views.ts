@@ -77,11 +77,19 @@ export function fitView(scene: Size, stage: Size, largest = LARGEST_FIT): View {
   };
 }
 
-/** Show everything in the middle, with `spare` px free beside it where all letters are legible then. */
-export function fitBeside(scene: Size, stage: Size, spare: number, largest = LARGEST_FIT): View {
+/**
+ * Show everything in the middle, with `spare` px free beside it where all letters are legible then. A
+ * picture with open boxes, whose letters are small, gets them only at its own size or larger.
+ */
+export function fitBeside(
+  scene: Size & Pick<Scene, "frames">,
+  stage: Size,
+  spare: number,
+  largest = LARGEST_FIT,
+): View {
   const { width, height } = stage;
   const fit = fitView(scene, { width: width - Math.max(0, spare), height }, largest);
-  return fit.k >= LEGIBLE
+  return fit.k >= (scene.frames.length > 0 ? 1 : LEGIBLE)
     ? { ...fit, x: (width - fit.k * scene.width) / 2 }
     : fitView(scene, stage, largest);
 }
