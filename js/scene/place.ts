@@ -46,6 +46,8 @@ const MOST_TILES = 60;
 const LONG_LINE = 0.45;
 /** The most layouts until no line needs to go. */
 const MOST_TRIES = 3;
+/** A row that fits at this scale is not wrapped: a second row would hold little more than its end. */
+const ALMOST = 0.9;
 /** Below this scale, no wrapping helps. */
 const HOPELESS = 0.4;
 
@@ -139,6 +141,8 @@ function inRows(
   let best = laid();
   if (!room || sized.plan.nodes.length > MOST_TILES) return best;
   const scale = (placed: Placement) => scaleIn(room, placed, sized.direction);
+  const row = laid(ROW);
+  if (scale(row) >= ALMOST) return row;
   const [long, high] = lengths(room, sized.direction);
   for (const times of WRAPS) {
     if (scale(best) >= LEGIBLE || scale(best) < HOPELESS) break;
