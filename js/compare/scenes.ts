@@ -233,7 +233,14 @@ function foldedTo(
     for (let end = path.length; end > 0; end = path.lastIndexOf("/", end - 1))
       open.add(path.slice(0, end)); // and the boxes around it
   return foldedPlan(grouped, {
-    ...{ open, peek: [], hidesPlumbing: true, unfolded: shown, foldsRepeats: false },
+    ...{
+      open,
+      byOne: new Set<string>(),
+      peek: [],
+      hidesPlumbing: true,
+      unfolded: shown,
+      foldsRepeats: false,
+    },
   });
 }
 

@@ -5,6 +5,8 @@ import { expandTo, type GroupTree, pathTo } from "./tree";
 export interface Folding {
   /** Paths of the groups that the reader opened. */
   open: ReadonlySet<string>;
+  /** The groups that the reader opened one by one: a list among them has a frame, whose sign closes it. */
+  byOne: ReadonlySet<string>;
   /** Groups opened only to show the last search result; the next one closes them. */
   peek: readonly string[];
   /** Whether plumbing is folded into its edges. */
@@ -22,6 +24,7 @@ export function firstFolding(tree: GroupTree): Folding {
   const isLarge = tree.groupOf.length > LARGEST_WHOLE;
   return {
     open: expandTo(tree, isLarge ? 0 : Number.POSITIVE_INFINITY),
+    byOne: new Set(),
     peek: [],
     hidesPlumbing: isLarge,
     unfolded: new Set(),
@@ -56,6 +59,7 @@ export function isSameFolding(a: Folding, b: Folding): boolean {
     (a.hidesPlumbing === b.hidesPlumbing &&
       a.foldsRepeats === b.foldsRepeats &&
       same(openPaths(a), openPaths(b)) &&
+      same(a.byOne, b.byOne) &&
       same(a.unfolded, b.unfolded))
   );
 }
@@ -64,7 +68,7 @@ export function isSameFolding(a: Folding, b: Folding): boolean {
 export function openGroup(tree: GroupTree, folding: Folding, path: string): Folding {
   const open = new Set(folding.open);
   for (let g = tree.byPath.get(path) ?? 0; g > 0; g = tree.parent[g]) open.add(tree.path[g]);
-  return { ...folding, open };
+  return { ...folding, open, byOne: new Set([...folding.byOne, path]) };
 }
 
 /** The same folding of a changed graph. `was` has each node's id in the graph before, null for a new node. */
@@ -106,12 +110,14 @@ export function openedByHand({ graph, tree }: { graph: GraphModel; tree: GroupTr
 export function closeGroup(folding: Folding, path: string): Folding {
   const open = new Set(folding.open);
   open.delete(path);
-  return { ...folding, open, peek: folding.peek.filter((other) => other !== path) };
+  const byOne = new Set(folding.byOne);
+  byOne.delete(path);
+  return { ...folding, open, byOne, peek: folding.peek.filter((other) => other !== path) };
 }
 
 /** Open exactly this many levels. */
 export function toDepth(tree: GroupTree, folding: Folding, depth: number): Folding {
-  return { ...folding, open: expandTo(tree, depth), peek: [] };
+  return { ...folding, open: expandTo(tree, depth), byOne: new Set(), peek: [] };
 }
 
 /** The number of open levels if they are open as a whole; null otherwise. */

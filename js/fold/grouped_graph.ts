@@ -91,7 +91,7 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
   if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded, layers };
   const reduced = reduce(input);
   const visible = isBoard(grouped, reduced) ? withoutSaid(reduced, grouped.graph) : reduced;
-  return planOf(grouped, visible, strips, folding.unfolded);
+  return planOf(grouped, visible, strips, folding);
 }
 
 /** Whether the graph is drawn as a board, where an operation's sign includes its constant. */

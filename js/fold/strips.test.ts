@@ -7,7 +7,16 @@ import type { Plan } from "../scene/plan";
 import { residualNet } from "../testing/residual";
 import { translator } from "../testing/translator";
 import { estimate } from "../text/measure";
-import { firstFolding, openBlock, setPlumbing, toDepth } from "./folding";
+import {
+  closeGroup,
+  type Folding,
+  firstFolding,
+  isSameFolding,
+  openBlock,
+  openGroup,
+  setPlumbing,
+  toDepth,
+} from "./folding";
 import { foldedPlan, groupedGraph } from "./grouped_graph";
 import { repeatedBlocks } from "./repeats";
 import { groupTree } from "./tree";
@@ -152,6 +161,18 @@ describe("an open list", () => {
     expect(paths.sort()).toEqual(["encoder", "encoder/block/1"]);
     const [inner] = frames.filter(({ path }) => path === "encoder/block/1");
     expect(frames[inner.parent].path).toBe("encoder");
+  });
+
+  it("has one with the sign that closes it where the reader has opened it", () => {
+    const grouped = groupedGraph(translator(2));
+    const first = { ...firstFolding(grouped.tree), open: new Set(["encoder"]) };
+    const paths = (folding: Folding) => foldedPlan(grouped, folding).frames.map(({ path }) => path);
+    const opened = openGroup(grouped.tree, first, "encoder/block");
+    expect(paths(opened)).toEqual(["encoder", "encoder/block"]);
+    expect(paths(openGroup(grouped.tree, opened, "encoder/block/1"))).toContain("encoder/block");
+    const closed = closeGroup(opened, "encoder/block");
+    expect(isSameFolding(closed, first)).toBe(true);
+    expect(paths(toDepth(grouped.tree, opened, 2))).not.toContain("encoder/block");
   });
 
   it("has one around a strip beside something else", () => {

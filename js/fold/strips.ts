@@ -6,6 +6,7 @@ import type { ClosedGroup, Plan, PlanEdge, PlanNode, Strip } from "../scene/plan
 import { isWork } from "../scene/shown_graph";
 import type { GraphModel } from "../wire";
 import { LISTS } from "./containers";
+import type { Folding } from "./folding";
 import { closedBoxes, type Visible } from "./reduce";
 import { isCounted } from "./repeats";
 import { type GroupTree, lastPart } from "./tree";
@@ -64,15 +65,15 @@ interface Item {
 
 type Line = Pick<PlanEdge, "source" | "target" | "count"> & { edges: number[]; folded: number[] };
 
-/** Plan a picture with strips; `keep` are leaves to draw anyway. Linear in nodes and edges. */
+/** Plan a picture with strips. Linear in nodes and edges. */
 export function planOf(
   grouped: Modules,
   visible: Visible,
   strips: readonly (readonly number[])[],
-  keep: ReadonlySet<number> = new Set(),
+  { unfolded, byOne }: Pick<Folding, "unfolded" | "byOne">,
 ): Plan {
   const { graph, tree } = grouped;
-  const counted = countedLeaves(grouped, visible, strips, keep);
+  const counted = countedLeaves(grouped, visible, strips, unfolded);
   const { items, itemOf, lines } = itemsIn(visible, strips, counted);
   const members: number[][] = visible.nodes.map(() => []);
   visible.nodeOf.forEach((at, v) => {
@@ -95,7 +96,7 @@ export function planOf(
   const closed = items.map(({ v, run }, i) =>
     run.length === 0 ? visible.nodes[v].group : isAlone[i] ? containers[i] : -1,
   );
-  const boxes = boxesAround(outer, tree, plainLists(grouped, outer, closed));
+  const boxes = boxesAround(outer, tree, plainLists(grouped, outer, closed, byOne));
   const nodes = items.map((item, i): PlanNode => {
     const frame = boxes.box[i];
     if (item.run.length > 0) {
@@ -301,16 +302,18 @@ interface Boxes {
 
 /**
  * The open lists of modules that need no frame, 1 for each: all that they show are boxes and frames with the list's name
- * in their titles. A list that runs as a whole keeps its frame unless most of the graph is in it. `containers` are the
- * items' open groups, and `closed` their closed ones.
+ * in their titles. A list that runs as a whole keeps its frame unless most of the graph is in it, and one that the reader
+ * opened (`byOne`) has a frame to close it. `containers` are the items' open groups, and `closed` their closed ones.
  */
 function plainLists(
   { tree, kind, operations }: Modules,
   containers: readonly number[],
   closed: readonly number[],
+  byOne: ReadonlySet<string>,
 ): Int8Array {
   const { path, parent } = tree;
   const isList = (g: number) =>
+    !byOne.has(path[g]) &&
     isModule(path[g]) &&
     (kind[g] === null ||
       LISTS.test(kind[g]) ||

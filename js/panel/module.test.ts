@@ -121,15 +121,17 @@ describe("a module in the panel", () => {
     expect(title()).toBe("net.0");
   });
 
-  it("is a list without a frame, closed again from the panel", async () => {
+  it("is a list, closed again from the panel or by the sign of its frame", async () => {
     const { one, click, depth, action, title } = await view(shortList());
     await depth("1");
     await click('.gw-svg .gw-node[data-group="net/list"] .gw-box');
     await action("Open");
-    expect(one('.gw-svg .gw-group-frame[data-path="net/list"]')).toBeNull();
     expect(one('.gw-svg .gw-node[data-group="net/list/1"]')).not.toBeNull();
     expect(title()).toBe("net.list");
     await action("Close");
+    expect(one('.gw-svg .gw-node[data-group="net/list"]')).not.toBeNull();
+    await action("Open");
+    await click('.gw-frame-heads .gw-group-frame[data-path="net/list"] .gw-frame-sign rect');
     expect(one('.gw-svg .gw-node[data-group="net/list"]')).not.toBeNull();
   });
 
