@@ -1,13 +1,11 @@
 import { type Graph, makeGraph } from "../layout/graph";
 import { topological } from "../layout/rank";
 import { valueAt } from "../maps";
-import { isModule } from "../scene/module_class";
+import { isModule, LISTS } from "../scene/module_class";
 import { isWork } from "../scene/shown_graph";
 import type { NodeModel } from "../wire";
 import type { GroupedEdges, GroupTree } from "./tree";
 
-/** Classes of containers, which no program calls; `watch()` sees no class of one. */
-export const LISTS = /^(ModuleList|ModuleDict)$/;
 /** A container with more modules stays, because they would not fit. */
 const MOST_MODULES = 24;
 /** The most modules that use what an operation makes. */

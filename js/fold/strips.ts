@@ -1,11 +1,10 @@
 import { valueAt } from "../maps";
 import { againWords } from "../scene/checkpoints";
-import { isBody, isModule, isStep, titleOf } from "../scene/module_class";
+import { isBody, isModule, isStep, LISTS, titleOf } from "../scene/module_class";
 import { type ModuleParameters, parametersIn, sizeOf } from "../scene/parameters";
 import type { ClosedGroup, Plan, PlanEdge, PlanNode, Strip } from "../scene/plan";
 import { isWork } from "../scene/shown_graph";
 import type { GraphModel } from "../wire";
-import { LISTS } from "./containers";
 import type { Folding } from "./folding";
 import { closedBoxes, type Visible } from "./reduce";
 import { isCounted } from "./repeats";

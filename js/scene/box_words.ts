@@ -4,7 +4,7 @@ import { counted } from "../text/number";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 import { againWords } from "./checkpoints";
-import { classOf, isModule, titleOf } from "./module_class";
+import { classOf, isModule, listedOf, titleOf } from "./module_class";
 import { type NodeWords, valueText } from "./node_words";
 import { sizeOf } from "./parameters";
 import type { ClosedGroup } from "./plan";
@@ -43,7 +43,7 @@ export function boxWords(
     name: null,
     // Without parameters, a class says hardly more than its name.
     shape: room(
-      known ?? kind ?? counted(members.length, "node"),
+      known ?? listedOf(graph, paths[0]) ?? counted(members.length, "node"),
       "cell",
       parameters.length > 0 ? TITLE_ROOM : PLAIN_ROOM,
     ),

@@ -1,8 +1,25 @@
+import { counted } from "../text/number";
 import type { GraphModel } from "../wire";
 
 /** The class of a group's module; null if unknown. User text. */
 export function classOf({ modules }: Pick<GraphModel, "modules">, path: string): string | null {
   return modules.names[modules.classes[modules.namespaces.indexOf(withoutSteps(path))]] ?? null;
+}
+
+/** Classes of containers, which no program calls; `watch()` sees no class of one. */
+export const LISTS = /^(ModuleList|ModuleDict)$/;
+
+/** The contents of a list of modules, "6 × T5Block" or "3 modules"; the class of any other module. */
+export function listedOf(graph: Pick<GraphModel, "modules">, path: string): string | null {
+  const kind = classOf(graph, path);
+  if (kind === null || !LISTS.test(kind)) return kind;
+  const { namespaces, classes, names } = graph.modules;
+  const start = `${withoutSteps(path)}/`;
+  const isItem = (one: string) => one.startsWith(start) && !one.includes("/", start.length);
+  const items = classes.filter((_, i) => isItem(namespaces[i]));
+  if (items.length === 0) return kind;
+  const isOne = items.every((one) => one === items[0]);
+  return isOne ? `${items.length} × ${names[items[0]]}` : counted(items.length, "module");
 }
 
 /**

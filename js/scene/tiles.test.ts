@@ -5,10 +5,12 @@ import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction } from "../layout/direction";
 import { makeScene } from "../pipeline";
 import { residualNet, type Shortcut } from "../testing/residual";
+import { translator } from "../testing/translator";
 import { estimate, type Style } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { boxOf } from "./find";
 import { overlap } from "./grid";
+import { listedOf } from "./module_class";
 import type { Scene } from "./scene";
 
 const shortcuts = fc.array(fc.constantFrom<Shortcut>("identity", "view", "gate", "none"), {
@@ -44,6 +46,27 @@ describe("a tile", () => {
     expect(wordsOf(scene, "conv2")).toEqual(["conv2", "3×3 /2 · 8", "bn_conv2"]);
     const [tile] = scene.nodes.filter(({ shape }) => shape.texts[0]?.text === "conv");
     expect(tile.shape.tile).toMatchObject({ isLayer: true, rest: "584" });
+  });
+
+  it("says what a list holds: how many, and of which class if that is one", () => {
+    const graph = translator(3);
+    const classes = (one: string, last: string): GraphModel => {
+      const paths = ["encoder/block", ...[0, 1, 2].map((i) => `encoder/block/${i}`)];
+      const modules = {
+        namespaces: paths,
+        classes: [0, 1, 1, one === last ? 1 : 2],
+        names: ["ModuleList", one, last],
+      };
+      return { ...graph, modules };
+    };
+    const words = (shown: GraphModel) =>
+      tiles(shown, 1).nodes.flatMap(({ group, shape }) =>
+        group?.paths[0] === "encoder/block" ? shape.texts.map(({ text }) => text) : [],
+      );
+    expect(words(classes("Block", "Block"))).toContain("3 × Block");
+    expect(words(classes("Block", "Other"))).toContain("3 modules");
+    expect(listedOf(classes("Block", "Other"), "encoder/block/0")).toBe("Block");
+    expect(listedOf(graph, "encoder/block")).toBeNull();
   });
 
   it("says the value of an output in it", () => {
