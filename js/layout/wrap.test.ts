@@ -143,6 +143,22 @@ describe("layout with an aspect", () => {
     expect(crossingLines(result)).toBe(0);
   });
 
+  it("puts an output that is left over where the column before it ends", () => {
+    const of = (height: number[]): LayoutInput => ({
+      ...{ n: height.length, source: [...height.keys()].slice(1).map((v) => v - 1) },
+      ...{ target: [...height.keys()].slice(1), width: height.map(() => 60), height },
+    });
+    const ends = (height: number[], reversed: boolean) => {
+      const { x, y } = layout(of(height), { aspect: 1, long: 900, reversed });
+      expect(x[0]).not.toBe(x[1]);
+      return [Math.round(y[0] - height[0] / 2), Math.round(y[1] - height[1] / 2)];
+    };
+    const [output, column] = ends([100, 1000], true);
+    expect(output).toBe(column);
+    const [first, second] = ends([600, 1000], true); // long enough to be read from its start
+    expect(first + 600).toBe(second + 1000);
+  });
+
   it("cuts where one line passes rather than where many do", () => {
     // Bundles of 10 lines over 26, 18 and 18 ranks, single lines between them: thirds end within bundles.
     const g = new shapes.Sketch();

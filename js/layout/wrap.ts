@@ -203,7 +203,13 @@ function extents(
   return columns;
 }
 
-/** Put columns side by side, their first boxes level (reversed: the last), with room for continued lines. */
+/** Shorter columns, as a share of the longest, are next to where the column before them ends. */
+const SHORT = 0.35;
+
+/**
+ * Put columns side by side, their first boxes level (reversed: the last), with room for continued lines. If a short
+ * one with the outputs is left over, it is level with the other end: its line is shorter.
+ */
 function place(columns: Column[], lanes: Map<string, number>[], gaps: Gaps): void {
   let top = columns[0].top;
   for (let c = 1; c < columns.length; c++) {
@@ -212,8 +218,9 @@ function place(columns: Column[], lanes: Map<string, number>[], gaps: Gaps): voi
   const longest = Math.max(...columns.map((column) => column.bottom - column.top));
   let left = 0;
   columns.forEach((column, c) => {
+    const isLeftOver = c === 0 && column.bottom - column.top < SHORT * longest;
     column.dx = left - column.left;
-    column.dy = gaps.reversed ? top + longest - column.bottom : top - column.top;
+    column.dy = gaps.reversed && !isLeftOver ? top + longest - column.bottom : top - column.top;
     left = column.right + column.dx + 2 * gaps.nodeGap;
     left += Math.max(0, (lanes[c]?.size ?? 0) - 1) * gaps.edgeGap;
   });
