@@ -26,11 +26,11 @@ QUESTIONS = (
     ("Capturing a graph, beside torchviz", "capture_speed.py"),
     ("From a graph to the browser", "wire_size.py"),
     ("Moving a large graph in Chromium", "frames.py"),
-    ("What a move of a slider costs", "drag.py"),
-    ("What recording a backward pass costs", "record_cost.py"),
-    ("What watching a forward pass costs", "watch_cost.py"),
+    ("Cost of a move of a slider", "drag.py"),
+    ("Cost of recording a backward pass", "record_cost.py"),
+    ("Cost of watching a forward pass", "watch_cost.py"),
     ("How well measured times agree with the profiler", "measured_times.py"),
-    ("What saving a recorded pass costs", "save_cost.py"),
+    ("Cost of saving a recorded pass", "save_cost.py"),
 )
 
 
@@ -45,7 +45,7 @@ def processor() -> str:
 
 
 def machine() -> str:
-    """What the numbers depend on, in two lines."""
+    """Machine and versions that the numbers depend on, in two lines."""
     node = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True)
     peers = ", ".join(f"{p} {peer_version(p)}" for p in ("d3-dag", "@dagrejs/dagre", "elkjs"))
     return (
@@ -57,7 +57,7 @@ def machine() -> str:
 
 
 def run(script: str, full: bool) -> str:
-    """What a benchmark prints; it is also shown while it runs."""
+    """Return the output of a benchmark; it is also shown while it runs."""
     command = [sys.executable, str(HERE / script), *(["--full"] if full else [])]
     lines = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
