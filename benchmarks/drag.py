@@ -169,7 +169,7 @@ def opened(browser: Browser, box: Interact) -> tuple[Page, CDPSession]:
 
 
 def metrics(session: CDPSession) -> dict[str, float]:
-    """What the page's thread has done so far, and holds."""
+    """Return the work of the page's thread so far, and its memory."""
     return {
         each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]
     }

@@ -32,7 +32,7 @@ CROSSING_PEERS = ("dot", "d3-dag", FAST, "dagre")
 
 @dataclass
 class Row:
-    """What was found for one graph.
+    """Results for one graph.
 
     Attributes:
         given: The graph.

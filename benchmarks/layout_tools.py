@@ -27,7 +27,7 @@ class GivenUp(Exception):  # noqa: N818 - it is an outcome that tables report
 
 @dataclass(frozen=True)
 class Judged:
-    """What a picture is like, by `js/testing/drawn.ts`. Lengths are pixels, nodes are boxes."""
+    """The quality of a picture, by `js/testing/drawn.ts`. Lengths are pixels, nodes are boxes."""
 
     nodes: int
     crossings: int
@@ -49,7 +49,7 @@ class Tool(Protocol):
         """CPU milliseconds of one layout, averaged over as many as fill so many milliseconds."""
 
     def judge(self) -> Judged | None:
-        """What the last layout is like; None for one that draws something else."""
+        """Return the quality of the last layout; None for one that draws something else."""
 
     def close(self) -> None:
         """End its processes."""
@@ -123,7 +123,7 @@ class InNode:
         return float(self.worker.ask(do="lay", fill=fill)["ms"])
 
     def judge(self) -> Judged:
-        """What the last layout is like."""
+        """Return the quality of the last layout."""
         return Judged(**self.worker.ask(limit=300, do="judge"))
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class Dot:
         return dot_ms(self.source, self.result, self.limit)
 
     def judge(self) -> Judged:
-        """What the last layout is like."""
+        """Return the quality of the last layout."""
         return Judged(**self.reader.ask(do="judge", dot=str(self.result)))
 
     def close(self) -> None:

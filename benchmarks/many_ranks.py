@@ -1,4 +1,4 @@
-"""What the files of 64 ranks take, each of a graph of about 1,000 nodes, and a page of them.
+"""Cost of files of 64 ranks, each with a graph of about 1,000 nodes, and of a page of them.
 
     python benchmarks/many_ranks.py
 

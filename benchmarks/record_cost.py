@@ -1,4 +1,4 @@
-"""What recording costs, next to a plain `loss.backward()` and to torch's anomaly mode.
+"""Cost of recording, next to a plain `loss.backward()` and to torch's anomaly mode.
 
     python benchmarks/record_cost.py [--full]
 
@@ -11,8 +11,8 @@ also walks the graph and installs its hooks), and watched beyond its budget (sta
 widget is made without names, and with the model among the caller's variables; all that is sent of
 it is worked out, as when it is displayed; and beside them runs `capture` alone. Times are CPU
 milliseconds of one thread, the least of all rounds; the ratios are between those, to plain backward
-or to `capture`. What is shown of a pass is worked out when somebody asks, after it: "then shown"
-is that.
+or to `capture`. A pass is made ready to be shown when somebody asks, after it: "then shown" is the
+time for that.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ BESIDE = (
     "then steps",
     "statistics only",
 )
-"""What is compared with plain backward."""
+"""Compared with plain backward."""
 
 BESIDE_CAPTURE = ("making a widget", "making it with its model", "displaying it")
-"""What is compared with `capture`."""
+"""Compared with `capture`."""
 
 Program = Callable[[], tuple[nn.Module, Tensor]]
 

@@ -1,10 +1,10 @@
-"""What saving takes after a recorded pass, next to that pass and to making the widget.
+"""Cost of saving a recorded pass, next to that pass and to making the widget.
 
     python benchmarks/save_cost.py [--full]
 
 Every node's details are saved at every cursor at which they change, so this is the cost of looking
 at everything. Times are CPU milliseconds of one thread, the least of all rounds; the passes take
-turns in one process. Bytes are those of the saved file.
+turns in one process. Bytes are the size of the saved file.
 """
 
 from __future__ import annotations

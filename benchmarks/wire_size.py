@@ -1,4 +1,4 @@
-"""What is sent to the browser, bytes per node by trait, and the CPU time until it is ready.
+"""The data for the browser: bytes per node by trait, and the CPU time until it is ready.
 
     python benchmarks/wire_size.py [--full]
 

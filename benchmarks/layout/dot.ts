@@ -45,7 +45,7 @@ export function readDot(text: string, { n, source }: Prepared): Placed {
 }
 
 function controlPoints(pos: string): [number, number][] {
-  // A start or end with an arrow would be told apart by a letter; there are none.
+  // A letter would mark a start or end with an arrow; there are none.
   return pos.split(" ").map((pair) => {
     const [x, y] = pair.split(",").map(Number);
     return [x, -y];

@@ -36,7 +36,7 @@ async function answer(request: Request): Promise<object> {
 }
 
 function ready(): Job {
-  if (job === null) throw new Error("There is no layout yet: load a graph and lay it out first.");
+  if (job === null) throw new Error("Nothing is laid out yet: load a graph and lay it out first.");
   return job;
 }
 
