@@ -12,7 +12,7 @@ from lab import wait_until_at_rest
 from playwright.sync_api import Browser, Page, expect
 
 # The texts that touch another text, by less than 3 px, or are crossed by a line. A cell of a
-# gradient covers the word below it, and a gradient on an arrow interrupts its line.
+# gradient covers the word below it; a gradient or a shape on an arrow interrupts its line.
 TOUCHING = """() => {
   const svg = document.querySelector('.gw-svg');
   const scale = svg.querySelector('g').getCTM().a;
@@ -31,7 +31,8 @@ TOUCHING = """() => {
       const high = 0.73 * parseFloat(getComputedStyle(node).fontSize) * scale;
       const isIn = (name) => node.closest(name) !== null;
       return { words: node.textContent, left, right, top: base - high, bottom: base,
-        isCell: isIn('.gw-cell'), isLabel: isIn('.gw-gradient'), isNode: isIn('.gw-node') };
+        isCell: isIn('.gw-cell'), isLabel: isIn('.gw-gradient, .gw-edge-label'),
+        isNode: isIn('.gw-node') };
     });
   const found = [];
   const isCovered = (a, b) => a.isNode && b.isCell && b.left < (a.left + a.right) / 2
