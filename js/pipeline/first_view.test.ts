@@ -123,6 +123,37 @@ describe("the first view", () => {
     expect(stem?.group?.members.length).toBeGreaterThan(4);
   });
 
+  it("wraps between boxes rather than in them where that has fewer bends", () => {
+    const g = new Builder();
+    const chain = (box: string, input: number, memory: number | null) => {
+      let x = input;
+      for (let i = 0; i < 3; i++) {
+        g.namespace = `${box}/linear${i}`;
+        const weight = g.leaf(`${box}.linear${i}.weight`, [4, 4]);
+        x = g.op("MmBackward0", [4, 4], { self: x, mat2: weight });
+        g.namespace = box;
+        const other = i % 2 === 1 && memory !== null ? memory : x;
+        x = g.op("MulBackward0", [4, 4], { self: x, other });
+      }
+      g.namespace = "";
+      return x;
+    };
+    const encoded = chain("encoder", g.leaf("x", [4, 4]), null);
+    const decoded = chain("decoder", g.leaf("y", [4, 4]), encoded);
+    const graph = g.graph([g.op("MeanBackward0", [], { self: decoded }, "loss"), "loss"]);
+    const room = { width: 770, height: 680, tallest: 860 };
+    const scene = firstScene(graph, "left", tableMeasure, false, room);
+    expect(scene.frames.map(({ path }) => path).sort()).toEqual(["decoder", "encoder"]);
+    for (const { left, right, top, bottom } of scene.frames) {
+      const inside = scene.nodes.filter(
+        ({ x, y }) => x > left && x < right && y > top && y < bottom,
+      );
+      const lowest = Math.max(...inside.map(({ y, shape }) => y - shape.height / 2));
+      const highest = Math.min(...inside.map(({ y, shape }) => y + shape.height / 2));
+      expect(lowest).toBeLessThan(highest);
+    }
+  });
+
   it("has compiled code open that was opened, with its modules closed, unless nobody could read that", () => {
     const box = "CompiledFunctionBackward";
     for (const [calls, each, isOpen] of [

@@ -136,10 +136,11 @@ function inRows(
   portals: readonly number[] = [],
 ): Placement {
   const { room } = options;
+  const { plan } = sized;
   const laid = (wrap?: Partial<LayoutOptions>) =>
     laidOut(sized, measure, options, { wrap, lifted: portals, portals: { edges: portals } });
   let best = laid();
-  if (!room || sized.plan.nodes.length > MOST_TILES) return best;
+  if (!room || plan.nodes.length > MOST_TILES) return best;
   const scale = (placed: Placement) => scaleIn(room, placed, sized.direction);
   const row = laid(ROW);
   if (scale(row) >= ALMOST) return row;
@@ -149,7 +150,21 @@ function inRows(
     const placed = laid({ long: WRAPPED * long, aspect: (times * high) / long });
     if (scale(placed) > WORTH * scale(best)) best = placed;
   }
-  return best;
+  return plan.frames.length > 0 ? withWholeRows(best, laid) : best;
+
+  /** With boxes around whole rows, if that is readable and has fewer bends than a picture whose lines bend often. */
+  function withWholeRows(wrapped: Placement, laid: (wrap: Partial<LayoutOptions>) => Placement) {
+    const bends = ({ route }: Placement) =>
+      plan.edges.reduce((sum, _, e) => sum + Math.max(0, route(e).length - 2), 0);
+    const most = bends(wrapped);
+    if (most <= plan.edges.length || scale(wrapped) < LEGIBLE) return wrapped;
+    for (const times of WRAPS) {
+      const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsBoxes: false };
+      const placed = laid(wrap);
+      if (scale(placed) >= LEGIBLE && bends(placed) < most) return placed;
+    }
+    return wrapped;
+  }
 }
 
 /**
