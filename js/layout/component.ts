@@ -2,7 +2,6 @@ import { coordinates } from "./coordinates";
 import { type Graph, inDegree, makeGraph, outDegree, tallest } from "./graph";
 import { drawLines } from "./lines";
 import { type Effort, orderRanks } from "./order";
-import { untwisted } from "./port_order";
 import { addDummies, DETOUR, type Layered, rank, topological } from "./rank";
 import type { Border, Gaps, Hanging, LaidOut, Reach, Shifts } from "./types";
 import { wrapColumns } from "./wrap";
@@ -95,7 +94,6 @@ function ordered(
     candidates = [narrowest(layered, orders, (order) => place(order, nominal)).order];
   }
   const shifts = border && shiftsOf(graph, layered, first, border);
-  if (shifts) candidates = candidates.map((order) => untwisted(layered, order, shifts));
   return narrowest(layered, candidates, (order) => place(order, reach, shifts));
 }
 

@@ -20,8 +20,8 @@ import type { DrawnGraph, Gaps, Layout, LayoutInput, LayoutOptions, PlacedGraph 
  *                straighten, push)
  *   lines        polylines from port to port (route)
  *   wrap         if asked, what is too tall in columns (cuts), what is too wide in rows (rows)
- *   nested       where there are boxes, all this for the content of each, the innermost first; again if lines cross at
- *                their ports (port_order)
+ *   nested       where there are boxes, all this for the content of each, the innermost first, in the order of the
+ *                lines around
  *
  * This is Sugiyama's method. Every step is iterative and close to linear in nodes plus dummies, works on typed arrays,
  * leaves its input alone, and gives the same picture for the same input. All lengths are CSS pixels, y grows downwards.

@@ -1,17 +1,15 @@
-import { valueAt } from "../maps";
 import type { Content } from "./component";
 import { layoutCached } from "./content";
 import { type Graph, type Grouped, group, makeGraph, pickHanging } from "./graph";
 import { addPoint, flatten } from "./lines";
-import { type BorderLines, portWishes } from "./port_order";
 import type { BoxInput, ContentCache, DrawnGraph, Gaps, LaidOut, PlacedGraph } from "./types";
 
 /**
  * Lay out boxes in boxes: each box' content is a graph of its own (content), innermost first, and the box is a node of
  * the content around it. Lines pass borders through ports (passages) at the places that the inner layout chose, so each
  * is one line from node to node. Opening a box changes only sizes around it: outside, rows and their order stay within
- * each connected part (without the option `aspect`, which breaks columns by size), unless a part mirrored has fewer
- * crossings at the ports of a box. Where lines still cross there, contents are laid out again with ports in their order.
+ * each connected part (without the option `aspect`, which breaks columns by size). The inside follows
+ * the outside: parts and ports are in the order of the lines around.
  */
 
 /** The space around a box' content, px. */
@@ -32,8 +30,7 @@ const INNER = 0.75;
 /** The least distance from a border's room to the first or last row, px. */
 const LEAST_GAP = 8;
 
-/** The most layouts for the order of ports, and the most items of a graph that is laid out again. */
-const MOST_ROUNDS = 3;
+/** In a larger graph, contents do not follow the lines around them. */
 const LARGEST = 2000;
 
 /** Lay out a graph with nodes in boxes. Throws an Error with a sentence if the boxes do not nest. */
@@ -50,11 +47,8 @@ export function placeInBoxes(
   // A line through a border can also bend in the border's room.
   const topGap = Math.max(LEAST_GAP, gaps.rankGap - frame.header);
   const bottomGap = Math.max(LEAST_GAP, gaps.rankGap - frame.padding);
-  const place = (wish: Float64Array) => {
-    const placing = new BoxPlacing(nesting, ways, graph, { ...frame, ...boxes }, wish);
-    return placing.run({ ...gaps, topGap, bottomGap }, cache);
-  };
-  const placed = untangled(nesting, ways, place);
+  const placing = new BoxPlacing(nesting, ways, graph, { ...frame, ...boxes });
+  const placed = placing.run({ ...gaps, topGap, bottomGap }, cache);
   const { left, top } = origins(nesting, placed);
 
   const { n, parent } = nesting;
@@ -91,41 +85,6 @@ export function placeInBoxes(
   };
 }
 
-/** Place boxes, then again with ports in the order of the lines around, while fewer cross there. */
-function untangled(
-  { parent }: Nesting,
-  ways: Passages,
-  place: (wish: Float64Array) => PlacedItems,
-): PlacedItems {
-  const none = new Float64Array(ways.portBox.length).fill(Number.NaN);
-  let best = place(none);
-  let { wish, crossings } = portWishes(bordersOf(ways, best.lines), none);
-  for (let round = 0; crossings > 0 && round < MOST_ROUNDS && parent.length <= LARGEST; round++) {
-    const placed = place(wish);
-    const next = portWishes(bordersOf(ways, placed.lines), wish);
-    if (next.crossings >= crossings) break;
-    best = placed;
-    ({ wish, crossings } = next);
-  }
-  return best;
-}
-
-/** The borders with ports, and the lines outside. A line between two boxes counts for the lower one. */
-function bordersOf(ways: Passages, lines: readonly number[][]): Iterable<BorderLines> {
-  const borders = new Map<number, BorderLines>();
-  const add = (port: number, item: number, isTop: number, line: readonly number[]) => {
-    const border = valueAt(borders, 2 * item + isTop, () => ({ ports: [], lines: [] }));
-    border.ports.push(port);
-    border.lines.push(line);
-  };
-  ways.lineBox.forEach((_, k) => {
-    const [upper, lower] = [ways.fromPort[k], ways.toPort[k]];
-    if (lower >= 0) add(lower, ways.to[k], 1, turnAround(lines[k]));
-    else if (upper >= 0) add(upper, ways.from[k], 0, lines[k]);
-  });
-  return borders.values();
-}
-
 /** Per drawn node, its box; a shared leaf is in its user's box. */
 function boxesOfDrawn(graph: DrawnGraph, box: ArrayLike<number>): Int32Array {
   const { owner, ofOneUse, source, target } = graph;
@@ -158,6 +117,8 @@ class BoxPlacing {
   private readonly portsOf: number[][];
   private readonly linesOf: number[][];
   private readonly portX: Float64Array;
+  /** Per port, the place of its line outside the box; NaN if unknown. */
+  private readonly wish: Float64Array;
   /** Per item and port, its index in the current box. */
   private readonly local: Int32Array;
 
@@ -166,8 +127,6 @@ class BoxPlacing {
     private readonly ways: Passages,
     private readonly node: DrawnGraph,
     private readonly frame: BoxFrame & Pick<BoxInput, "titleWidth">,
-    /** Per port, its place among those on its border; NaN if free. */
-    private readonly wish: Float64Array,
   ) {
     const { n, parent } = nesting;
     this.items = parent.length;
@@ -175,6 +134,7 @@ class BoxPlacing {
     this.portsOf = listByBox(ways.portBox, n, this.count);
     this.linesOf = listByBox(ways.lineBox, n, this.count);
     this.portX = new Float64Array(ways.portBox.length);
+    this.wish = new Float64Array(ways.portBox.length).fill(Number.NaN);
     this.local = new Int32Array(this.items + this.portX.length);
     this.placed = {
       x: new Float64Array(this.items),
@@ -189,39 +149,68 @@ class BoxPlacing {
   }
 
   run(gaps: Gaps, cache: ContentCache): PlacedItems {
-    const { nesting, count, portsOf, local, items, frame } = this;
-    const { n, depth, content } = nesting;
+    const { nesting, count, frame } = this;
+    const { n, depth } = nesting;
     // A box' content shares the picture's length with its neighbours.
     const inner = { ...gaps, long: frame.wrapsBoxes ? INNER * gaps.long : Infinity };
     const inwards = Array.from({ length: count }, (_, b) => b).sort(
       (a, b) => depth[n + b] - depth[n + a] || a - b,
     );
+    const spaced = (b: number) => (b < count - 1 ? inner : gaps);
+    if (this.items <= LARGEST)
+      for (const b of [...inwards].reverse()) this.follow(b, spaced(b), cache);
     for (const b of inwards) {
-      const own = content.item.subarray(content.start[n + b], content.start[n + b + 1]);
-      own.forEach((item, i) => {
-        local[item] = i;
-      });
-      portsOf[b].forEach((port, i) => {
-        local[items + port] = own.length + i;
-      });
-      const laid = layoutCached(this.describe(b, own), b < count - 1 ? inner : gaps, cache);
-      this.settle(b, own, laid);
+      const own = this.ownOf(b);
+      this.settle(b, own, layoutCached(this.describe(b, own), spaced(b), cache));
     }
     return this.placed;
   }
 
+  /** The items in a box, numbered together with its ports. */
+  private ownOf(b: number): Int32Array {
+    const { n, content } = this.nesting;
+    const { portsOf, local, items } = this;
+    const own = content.item.subarray(content.start[n + b], content.start[n + b + 1]);
+    own.forEach((item, i) => {
+      local[item] = i;
+    });
+    portsOf[b].forEach((port, i) => {
+      local[items + port] = own.length + i;
+    });
+    return own;
+  }
+
+  /**
+   * Find the order of the lines around the boxes in a box, from a layout in which all are closed: then it does not
+   * depend on them.
+   */
+  private follow(b: number, gaps: Gaps, cache: ContentCache): void {
+    const { ways, wish, linesOf, local } = this;
+    const ports = linesOf[b].flatMap((k) => [ways.fromPort[k], ways.toPort[k]]);
+    const inside = ports.filter((port) => port >= 0);
+    const borders = new Set(inside.map((port) => 2 * ways.portBox[port] + ways.portIsTop[port]));
+    if (borders.size === inside.length) return;
+    const unwrapped = { ...gaps, aspect: undefined };
+    const closed = layoutCached(this.describeClosed(b, this.ownOf(b)), unwrapped, cache);
+    const { x, rank, lines } = closed;
+    linesOf[b].forEach((k, i) => {
+      const [from, to] = [local[ways.from[k]], local[ways.to[k]]];
+      // Where a line passes the next row; at a node its middle, as its ports depend on other boxes.
+      const isDirect = rank[to] - rank[from] === 1;
+      const [upper, lower] = [ways.fromPort[k], ways.toPort[k]];
+      if (upper >= 0) wish[upper] = isDirect ? x[to] : lines.points[lines.start[i] + 2];
+      if (lower >= 0) wish[lower] = isDirect ? x[from] : lines.points[lines.start[i + 1] - 4];
+    });
+  }
+
   /** A box' content; inner boxes are plain nodes with fixed lines. */
   private describe(b: number, own: Int32Array): Content {
-    const { placed, portX, portsOf, linesOf, local, node, ways } = this;
+    const { placed, portX, portsOf, linesOf, node, ways } = this;
     const { n } = this.nesting;
     const at = (port: number) =>
       port < 0 ? Number.NaN : portX[port] - placed.middle[ways.portBox[port] - n];
     return {
-      graph: makeGraph(
-        own.length + portsOf[b].length,
-        Int32Array.from(linesOf[b], (k) => local[ways.from[k]]),
-        Int32Array.from(linesOf[b], (k) => local[ways.to[k]]),
-      ),
+      graph: this.graphOf(b, own),
       width: Float64Array.from(own, (i) => (i < n ? node.width[i] : placed.width[i - n])),
       height: Float64Array.from(own, (i) => (i < n ? node.height[i] : placed.height[i - n])),
       hanging: node.hanging && pickHanging(node.hanging, own),
@@ -236,6 +225,35 @@ class BoxPlacing {
         arrive: Float64Array.from(linesOf[b], (k) => at(ways.toPort[k])),
       },
     };
+  }
+
+  /** The same with all items alike. */
+  private describeClosed(b: number, own: Int32Array): Content {
+    const { portsOf, linesOf, ways } = this;
+    const all = (value: number) => new Float64Array(own.length).fill(value);
+    const free = new Float64Array(linesOf[b].length).fill(Number.NaN);
+    return {
+      graph: this.graphOf(b, own),
+      width: all(NOMINAL_WIDTH),
+      height: all(1),
+      border: {
+        lean: all(0),
+        nominal: all(NOMINAL_WIDTH),
+        isTop: Uint8Array.from(portsOf[b], (port) => ways.portIsTop[port]),
+        wish: Float64Array.from(portsOf[b], (port) => this.wish[port]),
+        leave: free,
+        arrive: free,
+      },
+    };
+  }
+
+  private graphOf(b: number, own: Int32Array): Graph {
+    const { portsOf, linesOf, local, ways } = this;
+    return makeGraph(
+      own.length + portsOf[b].length,
+      Int32Array.from(linesOf[b], (k) => local[ways.from[k]]),
+      Int32Array.from(linesOf[b], (k) => local[ways.to[k]]),
+    );
   }
 
   /** Put laid-out content into its box, and extend its lines to the borders. */
