@@ -51,6 +51,13 @@ describe("the graph that is shown", () => {
     }
   });
 
+  it("has no stub for an input that is drawn by the name that a layer gives it", () => {
+    const graph: GraphModel = inGraph();
+    for (const edge of graph.edges) if (edge.kind === "constant") edge.arg_nr = null;
+    for (const { no_grad_inputs } of shownGraph(graph, true).nodes)
+      expect(no_grad_inputs).toEqual([]);
+  });
+
   it("keeps the stub of an input that is drawn as nothing else", () => {
     const graph: GraphModel = inGraph();
     const product = graph.edges.find(({ kind }) => kind === "constant")?.source ?? -1;

@@ -67,16 +67,18 @@ export function hasConstants({ nodes }: GraphModel): boolean {
 export function shownGraph(given: GraphModel, constants: boolean, torchNames = false): GraphModel {
   const graph = fromCalls(torchNames ? withoutSigns(given) : given);
   if (!hasConstants(graph)) return graph;
-  const covered = new Map<number, Set<number | null>>();
+  const covered = new Map<number, (number | null)[]>();
   for (const { source, target, arg_nr, kind } of graph.edges) {
     if (kind !== "constant" || !(constants || isSaid(graph.nodes[target]))) continue;
-    valueAt(covered, source, () => new Set()).add(arg_nr);
+    valueAt(covered, source, () => []).push(arg_nr);
   }
   const nodes = graph.nodes.map((node): NodeModel => {
     const drawn = covered.get(node.id);
     if (!drawn) return node;
-    const stubs = node.no_grad_inputs.filter(({ arg_nr }) => !drawn.has(arg_nr));
-    return { ...node, no_grad_inputs: stubs };
+    const stubs = node.no_grad_inputs.filter(({ arg_nr }) => !drawn.includes(arg_nr));
+    // The call of a layer names its operands differently from the operation in it.
+    const others = drawn.filter((arg_nr) => arg_nr === null).length;
+    return { ...node, no_grad_inputs: stubs.slice(others) };
   });
   if (constants) return { ...graph, nodes };
   return {

@@ -374,6 +374,17 @@ def test_what_was_watched_is_not_inferred_again():
     assert not graph.nodes[only(graph, "cut")]["inferred"]
 
 
+def test_the_weight_of_a_frozen_layer_is_one_constant_though_its_transpose_is_saved():
+    first, frozen = nn.Linear(2, 2), nn.Linear(2, 1).requires_grad_(False)
+    with watch():
+        out = frozen(first(torch.ones(3, 2)))
+    graph = inferred(out, first=first, frozen=frozen)
+    names = {
+        graph.nodes[to]["name"] for _, to, kind in graph.edges(0, "kind") if kind == "constant"
+    }
+    assert names == {"frozen.weight", "frozen.bias"}
+
+
 def test_nothing_is_inferred_from_what_was_freed():
     w, c = leaf(2.0), torch.tensor([3.0])
     h = w * c

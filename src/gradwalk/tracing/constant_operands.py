@@ -73,8 +73,12 @@ def _keeps_operands(cls: type) -> bool:
 
 
 def _is_same(saved: Saved, arg_nr: int | None, seen: Constant) -> bool:
-    """Return whether a saved tensor is the operand that `watch` saw."""
-    if seen.tensor is not None and seen.tensor() is saved.value:
+    """Return whether a saved tensor is the operand that `watch` saw, or a view of it."""
+    given = None if seen.tensor is None else seen.tensor()
+    if given is saved.value:
+        return True
+    memory = None if given is None else storage_of(given)
+    if memory is not None and memory == storage_of(saved.value):  # a weight's transpose
         return True
     if arg_nr is not None and seen.arg_nr is not None:
         return arg_nr == seen.arg_nr
