@@ -171,7 +171,9 @@ def test_wrong_arguments_are_said():
         plan("model", x)
     with pytest.raises(TypeError, match="a function that returned a int"):
         plan(lambda: 3, x)
-    with pytest.raises(ValueError, match=r"The model returned a tensor of shape \(2, 4\)"):
+    with pytest.raises(
+        ValueError, match=r"The model returned a tensor of shape \(2, 4\).* Give loss="
+    ):
         plan(layer, x)
     with pytest.raises(ValueError, match="does not require grad"):
         plan(layer, x, loss=lambda y: y.detach().sum())

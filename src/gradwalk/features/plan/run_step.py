@@ -309,10 +309,12 @@ def loss_of(model: nn.Module, batch: Any, loss: Callable[..., Any] | None) -> to
         )
     if output.numel() != 1 or not output.requires_grad:
         wrong = "does not require grad" if output.numel() == 1 else "has more than one number"
-        raise ValueError(
-            f"{source} a tensor of shape {tuple(output.shape)} that {wrong}. backward() needs one "
-            "number that depends on parameters."
-        )
+        needed = "one number that depends on parameters"
+        do = f"backward() needs {needed}."
+        if loss is None:
+            do = f"Give loss=, a function of the output that returns {needed}."
+        shape = tuple(output.shape)
+        raise ValueError(f"{source} a tensor of shape {shape} that {wrong}. {do}")
     return output
 
 
