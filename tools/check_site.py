@@ -22,6 +22,8 @@ SITE = ROOT / "docs" / "_build" / "html"
 AXE = ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js"
 STEPPED = ("index.html", "howto/step.html", "tutorials/01_first_graph.html")
 """Pages whose first live picture is stepped through."""
+COMPARED = "howto/compare.html"
+"""A page whose first live picture has several graphs."""
 NARROW = 400  # px
 RULES = """async () => {
   const found = await axe.run(document, { iframes: false, runOnly: ["wcag2a", "wcag2aa"] });
@@ -61,6 +63,8 @@ def problems_of(browser: Browser, address: str, name: str, with_rules: bool) -> 
     page.goto(address + name, wait_until="load")
     if name in STEPPED:
         found += live_problems(page)
+    if name == COMPARED:
+        found += comparison_problems(page)
     if with_rules:
         page.add_script_tag(path=str(AXE))
         found += page.evaluate(RULES)
@@ -89,6 +93,19 @@ def live_problems(page: Page) -> list[str]:
     tall = picture.locator("#gradwalk").evaluate("host => host.offsetHeight")
     shown = page.locator("iframe.live").first.evaluate("frame => frame.offsetHeight")
     return found if tall == shown else [*found, f"a picture of {tall} px has a frame of {shown}"]
+
+
+def comparison_problems(page: Page) -> list[str]:
+    """Compare the height of the first comparison's frame with that of its pages."""
+    frame = page.locator("iframe.live").first
+    frame.scroll_into_view_if_needed()
+    inner = page.frame_locator("iframe.live").first.locator("iframe")
+    inner.first.content_frame.locator(".gw-node").first.wait_for()
+    page.wait_for_timeout(500)
+    bodies = [inner.nth(i).content_frame.locator("body") for i in range(inner.count())]
+    tall = max(body.evaluate("body => body.offsetHeight") for body in bodies)
+    shown = frame.evaluate("frame => frame.offsetHeight")
+    return [] if tall <= shown else [f"a comparison of {tall} px has a frame of {shown}"]
 
 
 def main() -> int:

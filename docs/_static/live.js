@@ -30,17 +30,30 @@ function liveFrame(name, title) {
   return frame;
 }
 
+function suit(frame, height) {
+  if (height > 0) frame.height = Math.max(240, Math.min(1200, height));
+}
+
 // A picture says how tall it is, also when its panel opens below it.
 window.addEventListener("message", ({ source, data }) => {
-  const height = data?.gradwalk?.height;
-  if (!(height > 0)) return;
   for (const frame of document.querySelectorAll("iframe.live"))
-    if (frame.contentWindow === source) frame.height = Math.max(240, Math.min(1200, height));
+    if (frame.contentWindow === source) suit(frame, data?.gradwalk?.height);
 });
+
+/** Makes a comparison as tall as the tallest of its pages. Files opened without a server show no document. */
+function suitPages(frame) {
+  const inner = [...(frame.contentDocument?.querySelectorAll("iframe") ?? [])];
+  const bodies = inner.flatMap((page) => page.contentDocument?.body ?? []);
+  const observer = new ResizeObserver(() => suit(frame, Math.max(...bodies.map((body) => body.offsetHeight))));
+  for (const body of bodies) observer.observe(body);
+}
 
 document.addEventListener("DOMContentLoaded", () => {
   for (const frame of document.querySelectorAll("iframe.live")) {
-    frame.addEventListener("load", () => tell(frame));
+    frame.addEventListener("load", () => {
+      tell(frame);
+      suitPages(frame);
+    });
     frame.src = address(frame.dataset.live);
   }
   // A picture of the gallery is still until it is asked for.
