@@ -4,6 +4,7 @@ import { layout } from "../layout/index";
 import type { ContentCache, Layout, LayoutOptions } from "../layout/types";
 import type { Measure } from "../text/measure";
 import { type Bend, barredSkips, bendLength, bendOf, bent, extentsOf } from "./bend";
+import { inWalkOrder } from "./depth_first";
 import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocked } from "./dock";
 import { HEADER, titleWidth } from "./frame";
 import { type Joint, jointsIn, pairsIn, withJoints, withoutJoints } from "./joints";
@@ -290,7 +291,7 @@ function laidOut(
   const { frames } = plan;
   const isWhole = plan.nodes.every(({ group }) => group === null);
   const gap = CARD_GAPS[card ?? "near"].dock;
-  const stay = withoutDocked(plan, docks, new Set(lifted));
+  const stay = inWalkOrder(withoutDocked(plan, docks, new Set(lifted)), graph, plan);
   const nodes = stay.kept.map((v) => plan.nodes[v]);
   const edges = stay.lines.map((e) => plan.edges[e]);
   const around = hangingOf(docks, shapes, horizontal, gap);
