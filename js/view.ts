@@ -301,7 +301,7 @@ class GraphView {
 
   private markState(): void {
     const state = this.channel.get("state");
-    this.picture.drawing.mark(seenMarks(state));
+    this.picture.drawing.mark(seenMarks(state, this.picture.drawable?.graph.nodes ?? []));
     write(this.shell.note, state?.note ?? "");
     this.playback.update();
     this.showColours();

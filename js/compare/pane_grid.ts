@@ -164,7 +164,7 @@ export class PaneGrid {
 
   markStates(states: readonly StateModel[]): void {
     this.each(({ drawing }, p) => {
-      drawing.mark(seenMarks(states[p]));
+      drawing.mark(seenMarks(states[p], this.united?.panes[p].graph.nodes ?? []));
     });
   }
 

@@ -6,6 +6,7 @@ import { scissorsPart } from "../paint/edge_parts";
 import type { GradientLabel } from "../paint/gradient_label";
 import { markPart } from "../paint/label_parts";
 import type { Widths } from "../paint/marks";
+import { seenMarks } from "../paint/marks";
 import { FREED_MARK, GRADIENT_MARK } from "../paint/node_parts";
 import { makePart, type Part, part } from "../paint/parts";
 import { AGAIN } from "../scene/checkpoints";
@@ -33,6 +34,8 @@ interface LegendOptions {
   ran: boolean;
   unreached: boolean;
   freed: boolean;
+  /** Whether nodes have badges because only some of their class are freed. */
+  isPartlyFreed?: boolean;
   strips?: Drawing["strips"];
   /** Whether there are strips over ranks, and nodes that some ranks lack. */
   ranks?: { strips: boolean; only: boolean };
@@ -74,7 +77,7 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
     isUnreached &&
       entry(recording ? "not reached" : "no gradient arrived", 26, box("is-unreached", 3)),
     ...(options.ranks ? rankEntries(options.ranks) : []),
-    options.freed && entry("buffers freed", 16, badge("gw-badge-freed", 6, FREED_MARK)),
+    options.isPartlyFreed && entry("buffers freed", 16, badge("gw-badge-freed", 6, FREED_MARK)),
   ];
   return entries.filter((one) => one instanceof HTMLElement);
 }
@@ -178,6 +181,7 @@ export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
     ran: all.some(ran),
     unreached: all.some((one) => ran(one) && (one.state?.reached ?? []).length < one.autograd),
     freed: isFreed,
+    isPartlyFreed: all.some(({ state, graph }) => seenMarks(state, graph.nodes).isPartlyFreed),
     ranks: {
       strips: nodes.some(({ shape }) => shape.ranks),
       only: nodes.some(({ only }) => only !== undefined),

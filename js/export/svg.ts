@@ -136,7 +136,7 @@ function marksOf(graph: GraphModel, options: SvgOptions): Marks {
     ...NO_MARKS,
     selected,
     derivatives: options.derivatives ?? false,
-    ...seenMarks(state),
+    ...seenMarks(state, graph.nodes),
     progress: recording && { recording, cursor: shownCursor(recording, cursor, inner) },
   };
 }

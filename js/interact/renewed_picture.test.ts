@@ -115,7 +115,7 @@ describe("a picture with other numbers", () => {
             note: "",
           };
           const marks = { selected, derivatives, progress: passes ? progress : null };
-          const seen: Marks = { ...NO_MARKS, ...seenMarks(state), ...marks };
+          const seen: Marks = { ...NO_MARKS, ...seenMarks(state, graph.nodes), ...marks };
           return { graph: { ...graph, nodes }, marks: seen };
         });
         const fill = () => {

@@ -36,7 +36,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     (node.shape.card || node.shape.sign)
       ? "reached"
       : found;
-  const { freed, selected, hits, hit } = marks;
+  const { freed, isPartlyFreed, selected, hits, hit } = marks;
   const tint = tintOf(node, marks);
   const some = (ids: ReadonlySet<number>) => membersOf(node).some((member) => ids.has(member));
   const isHit = hits !== null && allIn(node).some((member) => hits.has(member));
@@ -54,7 +54,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [node.shape.sign !== undefined, "gw-sign"],
     [node.shape.sign === "round", "gw-round"],
     [node.shape.card !== undefined, "gw-card"],
-    [freed.size > 0 && some(freed), "is-freed"],
+    [isPartlyFreed && some(freed), "is-freed"],
     [holds(node, selected) || isModule(node, marks), "is-selected"],
     [marks.hovered === id, "is-hovered"],
     [near.has(id), "is-near"],

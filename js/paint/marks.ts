@@ -1,6 +1,6 @@
 import type { SceneNode } from "../scene/scene";
 import type { Progress } from "../steps/recording";
-import type { FewModel, StateModel } from "../wire";
+import type { FewModel, NodeModel, StateModel } from "../wire";
 
 /** The marks in the drawing. Node ids, unless stated otherwise. */
 export interface Marks {
@@ -10,6 +10,8 @@ export interface Marks {
   /** Indices of edges. */
   flowed: ReadonlySet<number>;
   freed: ReadonlySet<number>;
+  /** Whether only some of the nodes of a class are freed: where all are, a badge on each says nothing. */
+  isPartlyFreed: boolean;
   /** The leaves' `.grad` while no pass is shown. */
   held: ReadonlyMap<number, FewModel>;
   /** The position in the pass; more precise than `reached` and `flowed`. */
@@ -88,12 +90,16 @@ interface RankBar {
 /** The marks of the observed backward pass. */
 export function seenMarks(
   state: StateModel | null | undefined,
-): Pick<Marks, "ran" | "reached" | "flowed" | "freed" | "held"> {
+  nodes: readonly Pick<NodeModel, "op">[],
+): Pick<Marks, "ran" | "reached" | "flowed" | "freed" | "isPartlyFreed" | "held"> {
+  const freed = new Set(state?.freed ?? []);
+  const ops = new Set(Array.from(freed, (id) => nodes[id]?.op));
   return {
     ran: (state?.runs ?? 0) > 0,
     reached: new Set(state?.reached ?? []),
     flowed: new Set(state?.flowed ?? []),
-    freed: new Set(state?.freed ?? []),
+    freed,
+    isPartlyFreed: nodes.some(({ op }, id) => ops.has(op) && !freed.has(id)),
     held: new Map((state?.held ?? []).map((one) => [one.node, one])),
   };
 }
@@ -103,6 +109,7 @@ export const NO_MARKS: Marks = {
   reached: new Set(),
   flowed: new Set(),
   freed: new Set(),
+  isPartlyFreed: false,
   held: new Map(),
   progress: null,
   selected: null,
