@@ -123,6 +123,24 @@ describe("the first view", () => {
     expect(stem?.group?.members.length).toBeGreaterThan(4);
   });
 
+  it("leaves room for a number between lines that run side by side between rows of cards", () => {
+    const g = new Builder();
+    const start = g.op("ExpBackward0", [4], { self: g.leaf("x", [4]) });
+    let x = start;
+    for (let i = 0; i < 12; i++) x = g.op("TanhBackward0", [4], { self: x });
+    const sum = g.op("MulBackward0", [4], { self: x, other: start });
+    const graph = g.graph([g.op("SumBackward0", [], { self: sum }, "loss"), "loss"]);
+    const { edges } = firstScene(graph, "left", tableMeasure, false, ROOMS[1]);
+    const rails = edges.flatMap(({ curve }) =>
+      Array.from({ length: (curve.length - 2) / 6 }, (_, i) => curve.slice(6 * i, 6 * i + 8))
+        .filter(([x0, y0, , , , , x1, y1]) => y0 === y1 && Math.abs(x1 - x0) > 200)
+        .map(([, y]) => y),
+    );
+    const gaps = [...new Set(rails)].sort((a, b) => a - b).map((y, i, all) => y - all[i - 1]);
+    expect(gaps.length).toBeGreaterThan(1);
+    expect(Math.min(...gaps.slice(1))).toBeGreaterThanOrEqual(12);
+  });
+
   it("wraps between boxes rather than in them where that has fewer bends", () => {
     const g = new Builder();
     const chain = (box: string, input: number, memory: number | null) => {

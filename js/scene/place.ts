@@ -28,7 +28,7 @@ const DERIVATIVE_GAP = 92;
 /** The growth of a gap between columns of cards per crossing, px: bundles untangle. */
 const CROSS_GAP = 8;
 /** Between parallel lines on a board, px. */
-const LINE_GAP = 10;
+const LINE_GAP = 12;
 
 /** From a frame's border to its content, px. */
 const PADDING = 10;
