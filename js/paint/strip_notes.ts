@@ -6,12 +6,14 @@ import type { GradientLabel } from "./gradient_label";
 import type { Marks } from "./marks";
 import { tileAt } from "./tiles";
 
-/** Why the bars of a strip have no heights, and what to do; the longest that fits. */
+/** Why the bars of a strip have no heights, and what to do, in one line or more; the fewest that fit. */
 const TEXTS = [
-  "no pass recorded: make the widget before backward()",
-  "make the widget before backward()",
-  "no pass recorded",
+  ["no pass recorded: make the widget before backward()"],
+  ["no pass recorded: make", "the widget before backward()"],
+  ["no pass recorded:", "make the widget", "before backward()"],
 ];
+/** The places of the lines, as shares of a bar's height from its middle; one line is above the arrows. */
+const PLACES = [[-0.27], [-0.25, 0.25], [-0.32, 0, 0.32]];
 
 /** The words on strips without bars, if a pass ran that no widget recorded. */
 export function stripNotes({ nodes }: Scene, marks: Marks, measure: Measure): GradientLabel[] {
@@ -25,20 +27,14 @@ export function stripNotes({ nodes }: Scene, marks: Marks, measure: Measure): Gr
     ];
     const [first, last] = [bars[0].y, bars[bars.length - 1].y];
     const widthOf = (text: string) => measure(text, "gradient") + 2 * TEXT_PAD;
-    const text = TEXTS.find((one) => widthOf(one) <= right - left);
-    if (text === undefined) continue;
-    const place = { x: (left + right) / 2, y: (first + last) / 2 };
-    notes.push({
-      ...{ ...place, width: widthOf(text), height: TEXT_HEIGHT + 4 },
-      ...{
-        key: `note ${strip}`,
-        text,
-        note: true,
-        alarming: false,
-        edge: null,
-        nodes: [],
-        from: 0,
-      },
+    const lines = TEXTS.find((all) => all.every((text) => widthOf(text) <= right - left));
+    lines?.forEach((text, i) => {
+      const y = (first + last) / 2 + PLACES[lines.length - 1][i] * bars[0].shape.height;
+      notes.push({
+        ...{ x: (left + right) / 2, y, width: widthOf(text), height: TEXT_HEIGHT },
+        ...{ key: `note ${strip} ${i}`, text, note: true, alarming: false, edge: null },
+        ...{ nodes: [], from: 0 },
+      });
     });
   }
   return notes;

@@ -137,8 +137,8 @@ export const TABLE: readonly Row[] = [
   [area("alarm-soft", "alarm"), "gw-gradient.is-alarming rect"],
   [fill("alarm"), "gw-gradient.is-alarming text"],
 
-  [area("stage", "rule", 1), "gw-gradient.is-note rect"],
-  [fill("text"), "gw-gradient.is-note text"],
+  [area("closed", "none"), "gw-gradient.is-note rect"],
+  [fill("dim"), "gw-gradient.is-note text"],
 
   // Boxes: an operation is a rectangle, a leaf a pill, an output has two outlines and a flag
   [area("op", "op-rule", 1.2), "gw-box"],
