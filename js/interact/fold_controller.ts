@@ -259,7 +259,10 @@ export class FoldController {
     if (!this.work) this.goal = null;
   }
 
-  /** Show what a closed box hides: its corner stays, and as much as possible of it comes into sight. */
+  /**
+   * Show what a closed box hides: its corner stays, and as much as possible of it comes into sight. A picture that was
+   * seen whole, and fits at this scale, stays whole.
+   */
   private openTo(closed: SceneNode | null, folding: Folding): void {
     if (!closed?.group) {
       this.fold(folding, { hold: (after) => holdMiddle(this.drawing, after) });
@@ -267,10 +270,15 @@ export class FoldController {
     }
     const { viewport } = this.drawing;
     const { paths, members } = closed.group;
+    const wasWhole = viewport.isWhole;
     this.fold(folding, {
       hold: holdCorner(closed, paths[0]),
       done: (after) => {
-        const box = boxAround(after, paths[0], members);
+        const { width, height } = after;
+        const box =
+          wasWhole && viewport.hasRoomFor(after)
+            ? { left: 0, top: 0, right: width, bottom: height }
+            : boxAround(after, paths[0], members);
         if (box) viewport.whenQuiet(() => viewport.lookAt(box, "sight"));
       },
     });

@@ -88,6 +88,12 @@ export class Viewport {
     return this.scene !== null && isWhole(this.scene, this.view, this.stage);
   }
 
+  /** Whether a picture fits at the scale of the view. */
+  hasRoomFor({ width, height }: Size): boolean {
+    const { k } = this.camera.aim;
+    return k * width <= this.sight.width && k * height <= this.sight.height;
+  }
+
   /** Show a scene's first view; false if that waits for a size. */
   first(scene: Scene): boolean {
     this.scene = scene;

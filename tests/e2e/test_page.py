@@ -10,6 +10,8 @@ import pytest
 import torch
 from lab import wait_until_at_rest
 from playwright.sync_api import Browser, Page, expect
+from torch import nn
+from torch.nn import functional as F
 
 from gradwalk import GraphWidget
 
@@ -58,6 +60,45 @@ def test_it_draws_selects_and_steps(page: Page, widget: GraphWidget) -> None:
         page.get_by_label("One step", exact=True).click()
     expect(page.locator(".gw-state")).to_contain_text("step 5 of 5")
     expect(page.locator(".gw-panel")).to_contain_text(".grad 4")  # x.grad, which torch says is 4
+
+
+class LeNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        x = F.max_pool2d(self.conv1(images).relu(), 2)
+        x = F.max_pool2d(self.conv2(x).relu(), 2)
+        out: torch.Tensor = self.fc3(self.fc2(self.fc1(x.flatten(1)).relu()).relu())
+        return out
+
+
+def test_a_selected_node_in_a_closed_box_is_shown_with_the_whole_picture(
+    browser: Browser, tmp_path: Path
+) -> None:
+    net, labels = LeNet(), torch.zeros(4, dtype=torch.int64)
+    loss = F.cross_entropy(net(torch.randn(4, 1, 28, 28)), labels)
+    made = GraphWidget(loss, names={"net": net, "loss": loss, "labels": labels})
+    named = {node["name"]: node["id"] for node in made.model["nodes"]}
+    made.selected = named["net.fc2.weight"]
+    made.backward()
+    made.to_html(tmp_path / "graph.html")
+    made.close()
+    opened = browser.new_page(viewport={"width": 888, "height": 900})
+    opened.goto((tmp_path / "graph.html").as_uri())
+    expect(opened.locator(f".gw-node[data-node='{named['net.fc2.weight']}']")).to_be_visible()
+    wait_until_at_rest(opened)
+    stage = opened.locator(".gw-svg").bounding_box()
+    boxes = [each.bounding_box() for each in opened.locator(".gw-svg .gw-node").all()]
+    assert stage is not None
+    assert len(boxes) > 5
+    for box in boxes:
+        assert box is not None
+        assert box["x"] >= stage["x"]
+        assert box["x"] + box["width"] <= stage["x"] + stage["width"]
+    opened.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
