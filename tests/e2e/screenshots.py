@@ -29,14 +29,14 @@ class Picture:
     """What to show.
 
     Attributes:
-        name: Of the files in docs, before "-light.png" and "-dark.png".
+        name: The name of its files in docs, before "-light.png" and "-dark.png".
         program: The cell that makes the widget.
-        then: What is run afterwards, in the notebook's kernel.
-        width: Of the browser's window, px.
+        then: The code that the kernel runs afterwards.
+        width: The width of the browser's window, px.
         scale: Pixels of the picture per pixel of the page.
-        height: Of the window, px.
-        chosen: What is chosen in the widget: selectors of its controls, and values.
-        shown: What has to be seen before the picture is taken.
+        height: The height of the window, px.
+        chosen: The choices in the widget: selectors of its controls, and values.
+        shown: The selector that is awaited before the picture is taken.
         steps: How often the widget steps on; the picture moves if it does.
     """
 
@@ -187,10 +187,10 @@ class Film:
     """One of the questions that gradwalk answers, in a few frames.
 
     Attributes:
-        name: Of the file in docs/films.
+        name: The name of its file in docs/films.
         program: The cell that makes the widget.
         acts: What happens between two frames: code for the kernel, or something done in the page.
-        height: Of the window, px.
+        height: The height of the window, px.
     """
 
     name: str
@@ -335,6 +335,10 @@ def _moving(page: Page, picture: Picture, target: Path) -> Path:
     if panel.is_visible():
         panel.click()
     _run_hidden(page, "graph.reset()")
+    hint = page.get_by_role("button", name="Close this hint")
+    if hint.is_visible():
+        hint.click()
+    page.get_by_role("button", name="Fit the graph").click()  # it moved beside the panel
     frames = [_still(page)]
     for _ in range(picture.steps):
         _run_hidden(page, "graph.step()")
