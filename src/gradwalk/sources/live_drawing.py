@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -98,7 +99,8 @@ class LiveDrawing:
     def _boxes(self) -> Namespaces:
         found: dict[int, str] = {}
         for boxes in BOXES:
-            found |= boxes(self._closed, {**self._inferred, **found})
+            with contextlib.suppress(Exception):  # draw the picture without these boxes
+                found |= boxes(self._closed, {**self._inferred, **found})
         return found
 
     @functools.cached_property

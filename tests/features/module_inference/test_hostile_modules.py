@@ -12,6 +12,8 @@ import torch
 from torch import nn
 
 from gradwalk import GraphWidget, diagnose, load, save, watch
+from gradwalk.features.module_inference import infer_modules
+from gradwalk.sources import live_drawing
 
 
 class Base(nn.Module):
@@ -175,3 +177,16 @@ def test_a_module_of_any_kind_is_drawn(kind, inside, watched, tmp_path):
     assert [each for each in diagnose(loss) if each.kind == "failed"] == []
     save(loss, path=tmp_path / "loss.gw")
     assert len(load(tmp_path / "loss.gw").model["nodes"]) == len(widget.model["nodes"])
+
+
+def test_a_graph_is_drawn_without_boxes_where_inferring_them_fails(monkeypatch):
+    def fails(*_: object) -> None:
+        raise IndexError("tuple index out of range")
+
+    monkeypatch.setattr(infer_modules, "_inferred", fails)
+    monkeypatch.setattr(live_drawing, "BOXES", [fails])
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    widget = GraphWidget(model(torch.ones(2, 4)).sum())
+    nodes = widget.model["nodes"]
+    assert {node["namespace"] for node in nodes} == {None}
+    assert "0.weight" in " ".join(str(node["label"]) for node in nodes)

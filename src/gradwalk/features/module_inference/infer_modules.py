@@ -98,7 +98,10 @@ def inferred_namespaces(captured: Annotated, names: Names) -> Callable[[], dict[
 
     @functools.cache
     def infer() -> dict[int, str]:
-        found = _inferred(captured, noted)
+        try:
+            found = _inferred(captured, noted)
+        except Exception:  # draw the picture without boxes
+            return {}
         return found if any(found.values()) else {}
 
     return infer

@@ -319,7 +319,7 @@ class CodeWalk:
     def _tail(self, frame: _Frame) -> list[Call]:
         steps = self._code.steps(frame.path) or ()
         step = steps[frame.at] if 0 <= frame.at < len(steps) else None
-        goes_round = step and step.loops and frame.inner and frame.inner != step.names[-1]
+        goes_round = step and step.loops and frame.inner and step.names[-1:] != (frame.inner,)
         ran = () if goes_round else (frame.at,)
         return self._piece(frame.path, frame.at, len(steps), after=frame.inner, ran=ran)
 
