@@ -129,3 +129,22 @@ def test_two_loops_have_names_of_their_own():
         x = (x - w).sin().exp()
     loops = {path.rstrip("0123456789") for path in boxes_of(x.sum())}
     assert loops == {"", "step ", "loop 2 step "}
+
+
+def levels(count: int, x: Tensor, is_reversed: bool) -> Tensor:
+    """Two runs of levels, the second of which uses the results of the first."""
+    weights = [torch.ones(4, 4, requires_grad=True) for _ in range(2 * count)]
+    kept = []
+    for weight in weights[:count]:
+        x = (x @ weight).relu().sin()
+        kept.append(x)
+    for weight, before in zip(weights[count:], kept[::-1] if is_reversed else kept, strict=True):
+        x = ((x + before) @ weight).relu().cos()
+    return x.sum()
+
+
+def test_the_halves_of_a_u_net_are_no_loops():
+    x = torch.ones(4, 4)
+    assert set(boxes_of(levels(4, x, is_reversed=True))) == {""}
+    assert len(boxes_of(levels(4, x, is_reversed=False))) == 9  # two layers of a recurrent net
+    assert len(boxes_of(levels(12, x, is_reversed=True))) == 25  # too many for a U-Net

@@ -87,6 +87,7 @@ def _runs_of(ids: list[int], period: int) -> Iterator[Run]:
 
 
 LEAST_OPERATIONS = 16  # a loop in a smaller graph is clear as it is
+MOST_LEVELS = 8  # of a U-Net
 
 
 def boxes_of_steps(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, str]:
@@ -118,21 +119,51 @@ def boxes_of_steps(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, 
     # A shorter step does not reach into the loop beside it.
     stops = [0, *(run.stop for run in runs)]
     starts = [*(run.start for run in runs[1:]), len(order)]
-    for run, low, high in zip(runs, stops, starts, strict=False):
-        whole = _with_shorter(_steps(run, tokens, uses), tokens, low, high)
-        for steps in _wired(whole, uses):
-            first, last = steps[0], steps[-1]
-            around = common_ancestor(paths[first.start : last.stop], "/")
-            loops[around] += 1
-            name = "step" if loops[around] == 1 else f"loop {loops[around]} step"
-            loop = f"{around}/{name}".lstrip("/")
-            for number, step in enumerate(steps):
-                for place in step:
-                    node, inner = order[place], paths[place][len(around) :].strip("/")
-                    if node not in outputs:
-                        step_of[node] = loop, number
-                        boxes[node] = f"{loop} {number}/{inner}".rstrip("/")
+    found = [
+        steps
+        for run, low, high in zip(runs, stops, starts, strict=False)
+        for steps in _wired(_with_shorter(_steps(run, tokens, uses), tokens, low, high), uses)
+    ]
+    for steps in _without_halves(found, uses):
+        first, last = steps[0], steps[-1]
+        around = common_ancestor(paths[first.start : last.stop], "/")
+        loops[around] += 1
+        name = "step" if loops[around] == 1 else f"loop {loops[around]} step"
+        loop = f"{around}/{name}".lstrip("/")
+        for number, step in enumerate(steps):
+            for place in step:
+                node, inner = order[place], paths[place][len(around) :].strip("/")
+                if node not in outputs:
+                    step_of[node] = loop, number
+                    boxes[node] = f"{loop} {number}/{inner}".rstrip("/")
     return {**boxes, **_own_leaves(captured, step_of)}
+
+
+def _without_halves(
+    loops: Sequence[list[range]], uses: Sequence[Sequence[int]]
+) -> list[list[range]]:
+    """Leave out the halves of a U-Net: levels of the second use those of the first in reverse."""
+    step_at = {
+        place: (loop, number)
+        for loop, steps in enumerate(loops)
+        if len(steps) <= MOST_LEVELS
+        for number, step in enumerate(steps)
+        for place in step
+    }
+    pairs: dict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
+    for place, (loop, number) in step_at.items():
+        for used in uses[place]:
+            before, level = step_at.get(used, (loop, number))
+            if before != loop:
+                pairs[before, loop].add((level, number))
+    halves = {
+        loop
+        for both, found in pairs.items()
+        if len(found) > 1
+        and all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(sorted(found)))
+        for loop in both
+    }
+    return [steps for loop, steps in enumerate(loops) if loop not in halves]
 
 
 def _own_leaves(captured: Annotated, steps: Mapping[int, tuple[str, int]]) -> dict[int, str]:
