@@ -39,8 +39,8 @@ interface Known extends Pick<ParametersGradient, "norm" | "from"> {
 
 /**
  * The gradient norm of the parameters in each closed box and each bar of a strip, taken as one vector; for the steps of
- * a loop, which share their parameters, of their results, unless no pass was recorded. All share one colour scale, also
- * with the boxes that are not shown now: `pass` has the norms of all.
+ * a loop, of their results; where no pass was recorded, of the parameters if each step has its own. All share one colour
+ * scale, also with the boxes that are not shown now: `pass` has the norms of all.
  */
 export function tileGrads(
   graph: GraphModel,
@@ -53,8 +53,9 @@ export function tileGrads(
   const known: Known[] = [];
   const recording = isRecording(gradients) ? gradients : null;
   const resultsOf = recording ? stepResults(graph, scene, recording) : new Map<number, number[]>();
+  const sharing = sharingSteps(graph, scene);
   for (const node of scene.nodes) {
-    if (!recording && isStepBar(node)) continue;
+    if (!recording && sharing.has(node.index)) continue;
     const results = resultsOf.get(node.index);
     if (recording && results) {
       const gradient = resultsGradient(results, recording);
@@ -90,6 +91,21 @@ export function tileGrads(
 
 function isStepBar({ bar, group }: SceneNode): boolean {
   return bar !== undefined && group !== undefined && isStep(group.paths[0]);
+}
+
+/** The bars of steps that use leaves outside of them, such as the weights that all steps of an RNN share. */
+function sharingSteps(graph: GraphModel, { nodes }: Scene): Set<number> {
+  const barOf = new Map<number, number>();
+  for (const node of nodes)
+    if (isStepBar(node)) for (const id of membersOf(node)) barOf.set(id, node.index);
+  const found = new Set<number>();
+  if (barOf.size === 0) return found;
+  for (const { source, target } of graph.edges) {
+    const bar = barOf.get(source);
+    if (bar !== undefined && graph.nodes[target].kind === "leaf" && barOf.get(target) !== bar)
+      found.add(bar);
+  }
+  return found;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { valueAt } from "../maps";
 import { againWords } from "../scene/checkpoints";
-import { isBody, isModule, isStep, LISTS, titleOf } from "../scene/module_class";
+import { isBody, isModule, isPart, isStep, LISTS, titleOf } from "../scene/module_class";
 import { type ModuleParameters, parametersIn, sizeOf } from "../scene/parameters";
 import type { ClosedGroup, Plan, PlanEdge, PlanNode, Strip } from "../scene/plan";
 import { isWork } from "../scene/shown_graph";
@@ -225,7 +225,8 @@ function countedLeaves(
 /** The modules that a step calls, by name, from the inputs on; null if there are none, or many. */
 function modulesIn({ path, children }: GroupTree, step: number): string | null {
   const inside = children.item.subarray(children.start[step], children.start[step + 1]);
-  const names = Array.from(inside, (g) => lastPart(path[g])).reverse();
+  const modules = inside.filter((g) => !isPart(path[g]));
+  const names = Array.from(modules, (g) => lastPart(path[g])).reverse();
   return names.length > 0 && names.length <= MOST_NAMES ? names.join(" · ") : null;
 }
 

@@ -1,7 +1,7 @@
 import type { GradientNorms } from "../colours/norms";
 import { namespacesOf } from "../fold/tree";
 import { type Marks, NO_MARKS } from "../paint/marks";
-import { classOf } from "../scene/module_class";
+import { classOf, isPart, isStep } from "../scene/module_class";
 import { parametersGradient, parametersIn, sizeOf } from "../scene/parameters";
 import { isWork } from "../scene/shown_graph";
 import type { Recording } from "../steps/recording";
@@ -95,7 +95,10 @@ export function moduleFacts(
     nodes.filter(({ id }) => inside[id] && pass?.norms.nodes[id] === norm).length;
   return {
     kind: classOf(graph, paths[0]),
-    isInferred: nodes.some(({ id, kind, inferred }) => inside[id] && kind === "op" && inferred),
+    isInferred:
+      isStep(paths[0]) ||
+      isPart(paths[0]) ||
+      nodes.some(({ id, kind, inferred }) => inside[id] && kind === "op" && inferred),
     operations: [...counts].sort((a, b) => b[1] - a[1]),
     // In the model's order: nodes are numbered from the outputs.
     parameters: [...parameters].sort((a, b) => b - a),

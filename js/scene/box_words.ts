@@ -4,9 +4,10 @@ import { counted } from "../text/number";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 import { againWords } from "./checkpoints";
-import { classOf, isModule, listedOf, titleOf } from "./module_class";
+import { classOf, isModule, isPart, listedOf, titleOf } from "./module_class";
 import { type NodeWords, valueText } from "./node_words";
 import { sizeOf } from "./parameters";
+import { partWords } from "./part_words";
 import type { ClosedGroup } from "./plan";
 import { isWork } from "./shown_graph";
 
@@ -30,9 +31,12 @@ export function boxWords(
   const { nodes } = graph;
   const room = (text: string, style: Parameters<Measure>[1], most = TITLE_ROOM) =>
     shortenMiddle(oneLine(text), most, (part) => measure(part, style));
-  const kind = classOf(graph, paths[0]);
   const parameters = members.filter(isParameter);
   const operations = members.map((id) => nodes[id]).filter((node) => isWithin(node, paths));
+  const kind = classOf(graph, paths[0]);
+  const told = isPart(paths[0])
+    ? partWords(operations, (words) => measure(words, "cell") <= UNDER_ROOM)
+    : listedOf(graph, paths[0]);
   const isLayer = operations.every(({ namespace }) => namespace === paths[0]);
   const weight = parameters.map((id) => nodes[id].shape ?? []).find(({ length }) => length > 1);
   const known = outputIn(graph, members) ?? sizes(kind, operations, weight);
@@ -43,7 +47,7 @@ export function boxWords(
     name: null,
     // Without parameters, a class says hardly more than its name.
     shape: room(
-      known ?? listedOf(graph, paths[0]) ?? counted(members.length, "node"),
+      known ?? told ?? counted(members.length, "node"),
       "cell",
       parameters.length > 0 ? TITLE_ROOM : PLAIN_ROOM,
     ),

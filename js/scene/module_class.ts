@@ -24,10 +24,10 @@ export function listedOf(graph: Pick<GraphModel, "modules">, path: string): stri
 
 /**
  * Whether a group is a module, rather than "load_balancing_loss()", "loss = …", "torch.func.grad", "torch.cond: if
- * true", the step of a loop, or an opened node, "CompiledFunctionBackward 2".
+ * true", the step of a loop, a part, or an opened node, "CompiledFunctionBackward 2".
  */
 export function isModule(path: string): boolean {
-  if (isStep(path)) return false;
+  if (isStep(path) || isPart(path)) return false;
   return !/(\(\)| = …|(^|\/)torch\.[^/]*|(^|\/)\w+Backward( \d+)?)$/.test(path);
 }
 
@@ -39,6 +39,11 @@ export function isBody(path: string): boolean {
 /** Whether a group is one step of a loop, "cell/step 3" or "loop 2 step 3". */
 export function isStep(path: string): boolean {
   return /(^|\/)(loop \d+ )?step \d+$/.test(path);
+}
+
+/** Whether a group is a part of a graph without modules, "part 3/part 3.1", or the leaves of several. */
+export function isPart(path: string): boolean {
+  return /(^|\/)(part [\d.]+|shared leaves)$/.test(path);
 }
 
 /** The path of a module without the steps around it: "net/cell" for "net/step 3/cell". */

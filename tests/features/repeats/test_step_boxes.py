@@ -136,7 +136,7 @@ def levels(count: int, x: Tensor, is_reversed: bool) -> Tensor:
     weights = [torch.ones(4, 4, requires_grad=True) for _ in range(2 * count)]
     kept = []
     for weight in weights[:count]:
-        x = (x @ weight).relu().sin()
+        x = (x @ weight).relu().sin().exp()
         kept.append(x)
     for weight, before in zip(weights[count:], kept[::-1] if is_reversed else kept, strict=True):
         x = ((x + before) @ weight).relu().cos()

@@ -111,7 +111,7 @@ def boxes_of_steps(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, 
     runs = find_runs(tokens)
     if not runs:
         return {}
-    uses = _uses(captured, order)
+    uses = uses_in(captured, order)
     outputs = {node for node, _ in captured.graph.graph["roots"]}
     boxes: dict[int, str] = {}
     step_of: dict[int, tuple[str, int]] = {}
@@ -159,8 +159,7 @@ def _without_halves(
     halves = {
         loop
         for both, found in pairs.items()
-        if len(found) > 1
-        and all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(sorted(found)))
+        if len(found) > 1 and all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(sorted(found)))
         for loop in both
     }
     return [steps for loop, steps in enumerate(loops) if loop not in halves]
@@ -184,7 +183,7 @@ def _own_leaves(captured: Annotated, steps: Mapping[int, tuple[str, int]]) -> di
     return boxes
 
 
-def _uses(captured: Annotated, order: Sequence[int]) -> list[list[int]]:
+def uses_in(captured: Annotated, order: Sequence[int]) -> list[list[int]]:
     """Per operation, by its place in the order, the places of the operations that it uses."""
     place_of = {node: place for place, node in enumerate(order)}
     following = successors(captured.drawn)
@@ -197,13 +196,13 @@ def _uses(captured: Annotated, order: Sequence[int]) -> list[list[int]]:
 def _steps(run: Run, tokens: Sequence[Hashable], uses: Sequence[Sequence[int]]) -> list[range]:
     """Cut a run into its steps where the fewest results pass from one to the next."""
     start, stop, period = run
-    passing = _passing(start, stop, uses)
+    passed_at = passing(start, stop, uses)
     # A first step with fewer operations begins so many places before the run.
     before = _matched(reversed(range(start)), reversed(range(start, start + period)), tokens)[1]
 
     def cost(offset: int) -> tuple[int, int]:
         cuts = range(offset + period, stop - start - period + 1, period)
-        passed = sum(passing[cut] for cut in cuts)
+        passed = sum(passed_at[cut] for cut in cuts)
         # A loop starts or ends with a whole step.
         rest = min((offset + before) % period, (stop - start - offset) % period)
         return passed // max(len(cuts), 1), rest
@@ -214,7 +213,7 @@ def _steps(run: Run, tokens: Sequence[Hashable], uses: Sequence[Sequence[int]]) 
     return [range(begin, begin + period) for begin in begins]
 
 
-def _passing(start: int, stop: int, uses: Sequence[Sequence[int]]) -> list[int]:
+def passing(start: int, stop: int, uses: Sequence[Sequence[int]]) -> list[int]:
     """Per place of a run, the number of earlier results that it or a later place uses."""
     last_use = list(range(start, stop))
     for place in range(start, stop):

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isPlumbing } from "./reduce";
+import { isPlumbing } from "./plumbing";
 
 describe("plumbing", () => {
   it("is what hands a tensor on, in either of its forms", () => {

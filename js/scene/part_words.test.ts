@@ -1,0 +1,26 @@
+import { expect, it } from "vitest";
+import type { NodeModel } from "../wire";
+import { partWords } from "./part_words";
+
+const node = (op: string, sign: string | null = null) => ({ op, sign }) as NodeModel;
+/** Nodes are numbered from the outputs. */
+const words = (...forward: NodeModel[]) =>
+  partWords(forward.reverse(), (text) => text.length <= 24);
+
+it("names the main operations of a part and counts them", () => {
+  const linear = node("AddmmBackward0", "@ +");
+  expect(words(linear, node("GeluBackward0", "gelu"), linear)).toBe("2 linear · gelu");
+  expect(words(node("ConvolutionBackward0", "conv2d 3×3"))).toBe("conv2d");
+});
+
+it("leaves out signs where there are words, and operations that only pass a tensor on", () => {
+  const [times, tanh] = [node("MulBackward0", "× 2"), node("TanhBackward0", "tanh")];
+  expect(words(times, tanh, node("ViewBackward0", "view"))).toBe("tanh");
+  expect(words(times, times)).toBe("2 × 2");
+  expect(words(node("ViewBackward0", "view"))).toBeNull();
+});
+
+it("stops where the room ends", () => {
+  const layers = ["layer norm", "softmax", "dropout"].map((sign) => node("XBackward0", sign));
+  expect(words(...layers)).toBe("layer norm · softmax");
+});
