@@ -340,7 +340,7 @@ class ModuleCode:
         runs = (each for each in around if self._has_forward(each))
         calling = [each for each in around if path in self._called(each)]
         run = (each for each in calling if self.is_run(each))
-        return next(run, next(iter(calling), next(runs, around[-1])))
+        return next(run, next(iter(calling), next(runs, OUTSIDE)))
 
     @remembered
     def _called(self, path: str) -> set[str]:
