@@ -489,3 +489,19 @@ def test_a_layer_that_is_not_registered_is_in_no_module(bias):
     for parameter in model.blocks[0].parameters():
         said = explain_grad(parameter, model(torch.ones(2, 3)).sum())
         assert "model.out" not in said
+
+
+def test_the_loss_between_two_calls_of_a_module_is_not_its_holder_s():
+    """The holder has no forward; a GAN's loss calls its discriminator twice."""
+    model = nn.Module()
+    model.D = nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU(), nn.Linear(4, 1))
+    real, fake = torch.randn(3, 4), torch.randn(3, 4)
+    loss = F.softplus(-model.D(real)).mean() + F.softplus(model.D(fake)).mean()
+    widget = GraphWidget(loss)
+    nodes = widget.model["nodes"]
+    outside = Counter(
+        node["op"] for node in nodes if node["kind"] == "op" and not node["namespace"]
+    )
+    assert outside["SoftplusBackward0"] == outside["MeanBackward0"] == 2
+    assert outside["NegBackward0"] == outside["AddBackward0"] == 1
+    widget.close()

@@ -142,7 +142,7 @@ def boxes_of_steps(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, 
 def _without_halves(
     loops: Sequence[list[range]], uses: Sequence[Sequence[int]]
 ) -> list[list[range]]:
-    """Leave out the halves of a U-Net: levels of the second use those of the first in reverse."""
+    """Leave out the halves of a U-Net: levels of the second use levels of the first in reverse."""
     step_at = {
         place: (loop, number)
         for loop, steps in enumerate(loops)
