@@ -4,7 +4,7 @@ import { stripAt } from "../paint/rank_strips";
 import { tileAt } from "../paint/tiles";
 import { againWords, regionOf } from "../scene/checkpoints";
 import { edgesOf } from "../scene/members";
-import { classOf, isModule } from "../scene/module_class";
+import { classOf, fullNameOf, isModule } from "../scene/module_class";
 import { argumentOf, flagsOf, roleOf } from "../scene/node_words";
 import type { ClosedGroup } from "../scene/plan";
 import type { SceneEdge, SceneNode } from "../scene/scene";
@@ -236,5 +236,5 @@ function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Descr
   if (region) lines.push(`runs forward again in backward${region.saves && `: ${region.saves}`}`);
   else if (againWords(graph, paths[0]) !== null) lines.push("advised to be checkpointed");
   lines.push(HOW_TO_OPEN);
-  return { title: oneLine(paths[0].replaceAll("/", ".")), lines };
+  return { title: oneLine(fullNameOf(paths[0])), lines };
 }

@@ -8,7 +8,7 @@ import type { FoldController } from "../interact/fold_controller";
 import { regionOf } from "../scene/checkpoints";
 import { boxOf } from "../scene/find";
 import type { Box } from "../scene/grid";
-import { isModule, isStep } from "../scene/module_class";
+import { fullNameOf, isModule, isPart, isStep } from "../scene/module_class";
 import type { Scene, SceneNode } from "../scene/scene";
 import { counted, formatBytes, formatCount, formatNumber } from "../text/number";
 import { formatShape, oneLine } from "../text/shorten";
@@ -56,11 +56,13 @@ export function moduleView(
   };
   return [
     element("div", "gw-heading", [
-      element("h2", "gw-title", oneLine(paths[0].replaceAll("/", "."))),
+      element("h2", "gw-title", oneLine(fullNameOf(paths[0]))),
       element(
         "div",
         "gw-mono gw-dim gw-op-name",
-        `${oneLine(kind ?? (isModule(paths[0]) ? "class not known" : "no module"))} (${known})`,
+        isPart(paths[0])
+          ? "no module: cut where few results pass"
+          : `${oneLine(kind ?? (isModule(paths[0]) ? "class not known" : "no module"))} (${known})`,
       ),
       element(
         "p",

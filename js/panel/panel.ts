@@ -1,6 +1,7 @@
 import { button, element, focusable, focusIn, keepingFocus, linkButton } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { groupTitle } from "../scene/box_words";
+import { kindOfGroup } from "../scene/module_class";
 import { autogradSize, graphName, isAutograd, leafCount } from "../scene/shown_graph";
 import type { Progress } from "../steps/recording";
 import { counted } from "../text/number";
@@ -95,7 +96,7 @@ export class Panel {
     if (module && module === this.module) return;
     this.module = module;
     if (module) {
-      const chip = element("span", "gw-chip", "module");
+      const chip = element("span", "gw-chip", kindOfGroup(module.paths[0]));
       this.bar.replaceChildren(chip);
       this.fill(module.paths.join(), moduleView(graph, module));
       return;

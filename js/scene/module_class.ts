@@ -55,6 +55,16 @@ export function withoutSteps(path: string): string {
     .join("/");
 }
 
+/** The kind of a group, in one word. */
+export function kindOfGroup(path: string): "module" | "part" | "step" | "box" {
+  return isModule(path) ? "module" : isPart(path) ? "part" : isStep(path) ? "step" : "box";
+}
+
+/** A group's full name; of a part its own, which has the numbers of those around it. */
+export function fullNameOf(path: string): string {
+  return isPart(path) ? titleOf(path) : path.replaceAll("/", ".");
+}
+
 /** The end of a module's path from its last name on: "layers.0.1" of "net/layers/0/1". */
 export function titleOf(path: string): string {
   const [end = path] = /[^/]+(\/\d+)*$/.exec(path) ?? [];
