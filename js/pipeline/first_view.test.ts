@@ -5,7 +5,8 @@ import { MODELS } from "../demo/models";
 import { groupedGraph } from "../fold/grouped_graph";
 import { overlap } from "../scene/grid";
 import type { Scene } from "../scene/scene";
-import { firstView } from "../scene/views";
+import { firstView, type Room } from "../scene/views";
+import { residualNet } from "../testing/residual";
 import { FONTS } from "../text/measure";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
@@ -115,6 +116,23 @@ describe("the first view", () => {
       const inside = nodes.filter(({ x, y }) => x > left && x < right && y > top && y < bottom);
       expect(inside.length).toBeGreaterThan(1);
     }
+  });
+
+  it("shows far more where only a little height is missing and the picture may be taller", () => {
+    const blocks = [
+      "identity",
+      "downsample",
+      "identity",
+      "view",
+      "identity",
+      "downsample",
+    ] as const;
+    const graph = residualNet(blocks);
+    const shownIn = (room: Room) =>
+      firstScene(graph, "left", tableMeasure, false, room).nodes.length;
+    const shown = shownIn({ width: 1370, height: 420 });
+    expect(shownIn({ width: 1370, height: 420, tallest: 860 })).toBeGreaterThan(1.5 * shown);
+    expect(shownIn({ width: 1370, height: 380, tallest: 860 })).toBe(shown); // too much is missing
   });
 
   it("has a convolution take in its normalisation and activation, and say what it is", () => {

@@ -30,13 +30,15 @@ const FEW_THINGS = 12;
 /** The most attempts to open more; none in a larger graph. */
 const MOST_TRIED = 10;
 const LARGEST_TRIED = 5000;
+/** A nearly readable picture that shows so many times as much may be taller than the room. */
+const MUCH_MORE = 2;
 /** Skip a picture with an estimated area of more than this many windows. */
 const AT_MOST = 1.2;
 /** In wider rooms, data flows to the right. Px. */
 const NARROW = 1000;
 /** The most open levels of a block. */
 const MOST_LEVELS = 4;
-/** Open more boxes if the scale shrinks no further than this. */
+/** How far below the readable scale a picture may be that then becomes taller, and how far a scale may shrink. */
 const NEARLY = 0.95;
 
 /** Per graph, measure and room, its initial folding: the choice of a direction needs it, too. */
@@ -76,6 +78,7 @@ function foundFolding(
       const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
       return {
         k: fitView(scene, roomOf(scene, room)).k,
+        tall: fitView(scene, tallRoom(room)).k,
         area: scene.width * scene.height,
         inHalves: scene.inHalves === true,
         hasPortals: hasPortals(scene),
@@ -105,7 +108,12 @@ function foundFolding(
         tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
     }
     const small = tried.sort((a, b) => b.count - a.count).filter(({ count }) => count <= most);
-    const at = small.findIndex(({ folding }) => look(folding).k >= LEGIBLE);
+    const low = small.findIndex(({ folding }) => look(folding).k >= LEGIBLE);
+    const high = small.slice(0, Math.max(0, low)).findIndex(({ folding, count }) => {
+      const { k, tall } = look(folding);
+      return count >= MUCH_MORE * small[low].count && k >= NEARLY * LEGIBLE && tall >= LEGIBLE;
+    });
+    const at = high < 0 ? low : high;
     // Bypasses say more than what is in the boxes, if these would turn them into portals.
     const isLost = at >= 0 && look(small[at].folding).hasPortals;
     const bent = isLost ? small.slice(at).find(({ folding }) => look(folding).inHalves) : null;
@@ -134,6 +142,8 @@ function foundFolding(
 /** The scale and the extent of a folding in the room. */
 interface Look {
   k: number;
+  /** The scale in the room at its greatest height. */
+  tall: number;
   area: number;
   inHalves: boolean;
   hasPortals: boolean;
