@@ -1,1 +1,1 @@
-"""Loops of the program, found as repetitions in the order of the operations."""
+"""Loops, found as repetitions in the order of the operations, and parts of large graphs."""
