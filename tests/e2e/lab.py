@@ -37,11 +37,13 @@ Settings = Mapping[str, Mapping[str, Any]]
 
 # No news, no tours, no pop-ups.
 QUIET: Settings = {
+    # Its question whether to overwrite a changed file would cover the page.
+    "@jupyterlab/docmanager-extension:plugin": {"autosave": False},
     "@jupyterlab/apputils-extension:notification": {
         "fetchNews": "false",
         "checkForUpdates": False,
         "doNotDisturbMode": True,
-    }
+    },
 }
 
 # Code that makes a used kernel forget. The history of inputs stays, so that

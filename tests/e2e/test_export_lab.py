@@ -169,7 +169,7 @@ def test_a_copy_can_be_pasted(with_clipboard: Watched, lab: Lab) -> None:
 @pytest.mark.full
 def test_ten_thousand_nodes_are_all_saved(watched: Watched, lab: Lab) -> None:
     page = watched.page
-    shown(lab, page, "large.ipynb", LARGE)
+    shown(lab, page, "all_saved.ipynb", LARGE)
     page.wait_for_selector(f"{WIDGET} .gw-canvas[data-painter]")
     open_view_tools(page)
     page.locator(f"{WIDGET} .gw-depth").select_option("all")
