@@ -53,9 +53,9 @@ export function tileGrads(
   const known: Known[] = [];
   const recording = isRecording(gradients) ? gradients : null;
   const resultsOf = recording ? stepResults(graph, scene, recording) : new Map<number, number[]>();
-  const sharing = sharingSteps(graph, scene);
+  const unknown = recording ? new Set<number>() : sharingSteps(graph, scene);
   for (const node of scene.nodes) {
-    if (!recording && sharing.has(node.index)) continue;
+    if (unknown.has(node.index)) continue;
     const results = resultsOf.get(node.index);
     if (recording && results) {
       const gradient = resultsGradient(results, recording);

@@ -5,8 +5,7 @@ import { pendingClass } from "../paint/classes";
 import { scissorsPart } from "../paint/edge_parts";
 import type { GradientLabel } from "../paint/gradient_label";
 import { markPart } from "../paint/label_parts";
-import type { Widths } from "../paint/marks";
-import { seenMarks } from "../paint/marks";
+import { seenMarks, type Widths } from "../paint/marks";
 import { FREED_MARK, GRADIENT_MARK } from "../paint/node_parts";
 import { makePart, type Part, part } from "../paint/parts";
 import { AGAIN } from "../scene/checkpoints";
@@ -33,6 +32,8 @@ interface LegendOptions {
   folded?: { boxes: boolean; merged: boolean; plumbing: boolean; portals: boolean };
   ran: boolean;
   unreached: boolean;
+  /** Whether a gradient can still come in one of the graphs, and whether an earlier pass freed one. */
+  waits: boolean;
   freed: boolean;
   /** Whether nodes have badges because only some of their class are freed. */
   isPartlyFreed?: boolean;
@@ -97,13 +98,8 @@ function arrowEntries(options: LegendOptions): Entry[] {
   const steps = recording?.steps.length ?? 0;
   return [
     (ran || recording !== null) && arrow("gradient", "is-flowed"),
-    (!ran || steps > 0) &&
-      arrow(
-        options.freed && !ran && !recording
-          ? "path of the gradient, not recorded"
-          : "gradient will go here",
-        pending,
-      ),
+    options.waits && (!ran || steps > 0) && arrow("gradient will go here", pending),
+    options.freed && arrow("path of the gradient, not recorded", "is-pending is-plain"),
     recording !== null &&
       recording.zero.size > 0 &&
       arrow("gradient is exactly 0", "is-flowed is-zero"),
@@ -162,7 +158,9 @@ export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
     (scene?.nodes ?? []).flatMap(({ id, group }) => (group ? [] : graph.nodes[id].kind)),
   );
   const passes = all.flatMap(({ drawing }) => drawing.progress?.recording ?? []);
-  const isFreed = all.some(({ state }) => (state?.freed ?? []).length > 0);
+  // A graph whose buffers an unrecorded pass freed; the others wait, or show their pass.
+  const isFreed = ({ drawing, state }: Drawn) =>
+    !drawing.progress && (state?.runs ?? 0) === 0 && (state?.freed ?? []).length > 0;
   return legendEntries({
     direction: scenes[0]?.direction ?? "left",
     labels: all.flatMap(({ drawing }) => drawing.gradients),
@@ -171,7 +169,7 @@ export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
     kinds: new Set(kinds),
     widths: all.map(({ drawing }) => drawing.widths).find(Boolean) ?? null,
     copies: nodes.some(({ copies }) => copies > 1),
-    pending: scenes[0] && pendingClass(scenes[0], isFreed && passes.length === 0),
+    pending: scenes[0] && pendingClass(scenes[0], false),
     folded: foldedIn(scenes),
     strips: {
       bars: all.some(({ drawing }) => drawing.strips.bars),
@@ -180,7 +178,8 @@ export function drawingEntries(all: readonly Drawn[]): HTMLElement[] {
     },
     ran: all.some(ran),
     unreached: all.some((one) => ran(one) && (one.state?.reached ?? []).length < one.autograd),
-    freed: isFreed,
+    waits: !all.every(isFreed),
+    freed: all.some(isFreed),
     isPartlyFreed: all.some(({ state, graph }) => seenMarks(state, graph.nodes).isPartlyFreed),
     ranks: {
       strips: nodes.some(({ shape }) => shape.ranks),

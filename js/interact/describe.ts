@@ -129,8 +129,8 @@ function quietWords({ nodes }: GraphModel, { kind, inside }: NodeModel): string 
 }
 
 /** A node's value, unless its name already is the value. */
-function valueLine({ value, label, changed, in_backward }: NodeModel): string[] {
-  if (in_backward && value === null)
+function valueLine({ value, shape, label, changed, in_backward }: NodeModel): string[] {
+  if (in_backward && value === null && shape?.length === 0)
     return ["value unknown: made inside backward, which watch() does not see"];
   if (changed) return ["value not known: changed in place since"];
   if (changed === null && value !== null)

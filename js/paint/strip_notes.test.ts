@@ -10,10 +10,10 @@ import { nodeClass } from "./classes";
 import { NO_MARKS } from "./marks";
 import { stripNotes } from "./strip_notes";
 
-/** Six blocks in a row with a parameter each, or the steps of a loop that share one. */
-function blocks(areSteps: boolean) {
+/** Six blocks in a row with a parameter each, or the steps of a loop that share one or not. */
+function blocks(areSteps: boolean, isShared = areSteps) {
   const g = new Builder();
-  const shared = areSteps ? g.leaf("net.w", [4]) : null;
+  const shared = isShared ? g.leaf("net.w", [4]) : null;
   let x = g.op("SinBackward0", [4], { self: g.leaf("x", [4]) });
   for (let i = 0; i < 6; i++) {
     g.namespace = areSteps ? `net/step ${i}` : `net/${i}`;
@@ -49,6 +49,14 @@ describe("a strip after a pass that was not recorded", () => {
     // Less than all of a block's parameters says nothing about it.
     const partly = marks(2);
     expect(bars.filter(({ index }) => partly.tiles.has(index))).toHaveLength(4);
+  });
+
+  it("has bars for steps with parameters of their own", () => {
+    const { scene, marks, bars } = blocks(true, false);
+    expect(bars).toHaveLength(6);
+    for (const { index } of bars)
+      expect(marks().tiles.get(index)?.words).toMatch(/^norm of \.grad/);
+    expect(stripNotes(scene, marks(), tableMeasure)).toEqual([]);
   });
 
   it("has no bars but says what to do, if its steps share their parameters", () => {

@@ -8,7 +8,7 @@ import type { FoldController } from "../interact/fold_controller";
 import { regionOf } from "../scene/checkpoints";
 import { boxOf } from "../scene/find";
 import type { Box } from "../scene/grid";
-import { fullNameOf, isModule, isPart, isStep } from "../scene/module_class";
+import { fullNameOf, isModule, isPart, isSharedLeaves, isStep } from "../scene/module_class";
 import type { Scene, SceneNode } from "../scene/scene";
 import { counted, formatBytes, formatCount, formatNumber } from "../text/number";
 import { formatShape, oneLine } from "../text/shorten";
@@ -62,7 +62,9 @@ export function moduleView(
         "gw-mono gw-dim gw-op-name",
         isPart(paths[0])
           ? "no module: cut where few results pass"
-          : `${oneLine(kind ?? (isModule(paths[0]) ? "class not known" : "no module"))} (${known})`,
+          : isSharedLeaves(paths[0])
+            ? "no module: leaves that several parts use"
+            : `${oneLine(kind ?? (isModule(paths[0]) ? "class not known" : "no module"))} (${known})`,
       ),
       element(
         "p",

@@ -42,6 +42,18 @@ const isUpright = ({ curve }: SceneEdge) =>
   curve.every((x, i) => i % 2 === 1 || Math.abs(x - curve[0]) < 1) &&
   Math.abs(curve[1] - curve[curve.length - 1]) > 20;
 
+/** A narrow room, and that a picture in it is readable: in halves, without portals, and with nothing over anything. */
+const TALL = { width: 770, height: 680, tallest: 860 };
+function expectTallHalves(scene: Scene): void {
+  expect(scene.inHalves).toBe(true);
+  expect(scene.edges.filter(({ portal }) => portal !== undefined)).toEqual([]);
+  expect(covered(scene)).toEqual([]);
+  const { nodes } = scene;
+  const pairs = nodes.flatMap((a, i) => nodes.slice(i + 1).map((b) => [a, b]));
+  expect(pairs.filter(([a, b]) => overlap(boxOf(a), boxOf(b)))).toEqual([]);
+  expect(fitView(scene, { ...TALL, height: TALL.tallest }).k).toBeGreaterThanOrEqual(LEGIBLE);
+}
+
 describe("a U-Net", () => {
   it.each([
     [4, WIDE],
@@ -75,18 +87,12 @@ describe("a U-Net", () => {
   });
 
   it("in a narrow room has its second half beside its first, and joins between them", () => {
-    const room = { width: 770, height: 680, tallest: 860 };
     for (const levels of [4, 5]) {
       const graph = uNet(levels);
-      expect(bestDirection(graph, room, tableMeasure)).toBe("up");
-      const scene = firstScene(graph, "up", tableMeasure, false, room);
-      expect(scene.inHalves).toBe(true);
-      expect(scene.edges.filter(({ portal }) => portal !== undefined)).toEqual([]);
-      expect(covered(scene)).toEqual([]);
+      expect(bestDirection(graph, TALL, tableMeasure)).toBe("up");
+      const scene = firstScene(graph, "up", tableMeasure, false, TALL);
+      expectTallHalves(scene);
       const { nodes } = scene;
-      const pairs = nodes.flatMap((a, i) => nodes.slice(i + 1).map((b) => [a, b]));
-      expect(pairs.filter(([a, b]) => overlap(boxOf(a), boxOf(b)))).toEqual([]);
-      expect(fitView(scene, { ...room, height: room.tallest }).k).toBeGreaterThanOrEqual(LEGIBLE);
       const joins = nodes.filter(({ id }) => graph.nodes[id].sign === "cat");
       expect(joins).toHaveLength(levels);
       for (const { x, y, index } of joins) {
@@ -99,23 +105,17 @@ describe("a U-Net", () => {
   });
 
   it("of single layers has two of each half beside each other in a narrow room", () => {
-    const room = { width: 770, height: 680, tallest: 860 };
     for (const levels of [2, 4]) {
       const graph = uNet(levels, "", true);
       const scene = firstScene(
         graph,
-        bestDirection(graph, room, tableMeasure),
+        bestDirection(graph, TALL, tableMeasure),
         tableMeasure,
         false,
-        room,
+        TALL,
       );
-      expect(scene.inHalves).toBe(true);
-      expect(scene.edges.filter(({ portal }) => portal !== undefined)).toEqual([]);
-      expect(covered(scene)).toEqual([]);
+      expectTallHalves(scene);
       const { nodes } = scene;
-      const pairs = nodes.flatMap((a, i) => nodes.slice(i + 1).map((b) => [a, b]));
-      expect(pairs.filter(([a, b]) => overlap(boxOf(a), boxOf(b)))).toEqual([]);
-      expect(fitView(scene, { ...room, height: room.tallest }).k).toBeGreaterThanOrEqual(LEGIBLE);
       for (const { source, target, curve } of scene.edges) {
         expect(source).not.toBe(target);
         const ends = [curve.slice(0, 2), curve.slice(-2)];

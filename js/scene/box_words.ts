@@ -34,7 +34,7 @@ export function boxWords(
   const parameters = members.filter(isParameter);
   const operations = members.map((id) => nodes[id]).filter((node) => isWithin(node, paths));
   const kind = classOf(graph, paths[0]);
-  const told = isPart(paths[0])
+  const content = isPart(paths[0])
     ? partWords(operations, (words) => measure(words, "cell") <= UNDER_ROOM)
     : listedOf(graph, paths[0]);
   const isLayer = operations.every(({ namespace }) => namespace === paths[0]);
@@ -47,7 +47,7 @@ export function boxWords(
     name: null,
     // Without parameters, a class says hardly more than its name.
     shape: room(
-      known ?? told ?? counted(members.length, "node"),
+      known ?? content ?? counted(members.length, "node"),
       "cell",
       parameters.length > 0 ? TITLE_ROOM : PLAIN_ROOM,
     ),

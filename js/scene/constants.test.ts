@@ -114,6 +114,7 @@ describe("constants and cuts in the drawing", () => {
       copies: false,
       ran: false,
       unreached: false,
+      waits: true,
       freed: false,
       recording: null,
     };

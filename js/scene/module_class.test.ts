@@ -7,6 +7,7 @@ it("tells parts and steps from modules", () => {
   expect(kindOfGroup("loop 2 step 7")).toBe("step");
   expect(kindOfGroup("loss()")).toBe("box");
   expect(isModule("part 3")).toBe(false);
+  expect(kindOfGroup("shared leaves")).toBe("box");
 });
 
 it("names a part by its own number, a module by its path", () => {

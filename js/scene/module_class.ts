@@ -27,7 +27,7 @@ export function listedOf(graph: Pick<GraphModel, "modules">, path: string): stri
  * true", the step of a loop, a part, or an opened node, "CompiledFunctionBackward 2".
  */
 export function isModule(path: string): boolean {
-  if (isStep(path) || isPart(path)) return false;
+  if (isStep(path) || isPart(path) || isSharedLeaves(path)) return false;
   return !/(\(\)| = …|(^|\/)torch\.[^/]*|(^|\/)\w+Backward( \d+)?)$/.test(path);
 }
 
@@ -41,9 +41,14 @@ export function isStep(path: string): boolean {
   return /(^|\/)(loop \d+ )?step \d+$/.test(path);
 }
 
-/** Whether a group is a part of a graph without modules, "part 3/part 3.1", or the leaves of several. */
+/** Whether a group is a part of a graph without modules, "part 3/part 3.1". */
 export function isPart(path: string): boolean {
-  return /(^|\/)(part [\d.]+|shared leaves)$/.test(path);
+  return /(^|\/)part [\d.]+$/.test(path);
+}
+
+/** Whether a group has the leaves that several parts use. */
+export function isSharedLeaves(path: string): boolean {
+  return path === "shared leaves";
 }
 
 /** The path of a module without the steps around it: "net/cell" for "net/step 3/cell". */

@@ -8,15 +8,20 @@ const words = (...forward: NodeModel[]) =>
   partWords(forward.reverse(), (text) => text.length <= 24);
 
 it("names the main operations of a part and counts them", () => {
-  const linear = node("AddmmBackward0", "@ +");
-  expect(words(linear, node("GeluBackward0", "gelu"), linear)).toBe("2 linear · gelu");
+  const [gelu, product] = [node("GeluBackward0", "gelu"), node("AddmmBackward0", "@ +")];
+  expect(words(product, gelu, product)).toBe("2 matmul · gelu");
+  // Weights of experts, not attention.
+  const softmax = node("SoftmaxBackward0", "softmax");
+  expect(words(softmax, node("BmmBackward0", "@"), node("BmmBackward0", "@"))).toBe(
+    "2 matmul · softmax",
+  );
   expect(words(node("ConvolutionBackward0", "conv2d 3×3"))).toBe("conv2d");
 });
 
-it("leaves out signs where there are words, and operations that only pass a tensor on", () => {
+it("leaves out mere signs, and operations that only pass a tensor on", () => {
   const [times, tanh] = [node("MulBackward0", "× 2"), node("TanhBackward0", "tanh")];
   expect(words(times, tanh, node("ViewBackward0", "view"))).toBe("tanh");
-  expect(words(times, times)).toBe("2 × 2");
+  expect(words(times, times)).toBeNull();
   expect(words(node("ViewBackward0", "view"))).toBeNull();
 });
 

@@ -151,10 +151,10 @@ function inRows(
     const placed = laid({ long: WRAPPED * long, aspect: (times * high) / long });
     if (scale(placed) > WORTH * scale(best)) best = placed;
   }
-  return plan.frames.length > 0 ? withWholeRows(best, laid) : best;
+  return plan.frames.length > 0 ? withWholeRows(best) : best;
 
   /** With boxes around whole rows, if that is readable and has fewer bends than a picture whose lines bend often. */
-  function withWholeRows(wrapped: Placement, laid: (wrap: Partial<LayoutOptions>) => Placement) {
+  function withWholeRows(wrapped: Placement): Placement {
     const bends = ({ route }: Placement) =>
       plan.edges.reduce((sum, _, e) => sum + Math.max(0, route(e).length - 2), 0);
     const most = bends(wrapped);

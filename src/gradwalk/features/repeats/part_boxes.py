@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 
@@ -158,7 +158,7 @@ class Cutter:
 
         at = bisect_left(costs, True, key=lambda cost: max(map(self._size, atoms(cost))) <= most)
         parts = self._joined(atoms(costs[min(at, len(costs) - 1)]), LEAST_SIZE)
-        parts = self._joined(parts, 0)
+        parts = _joined(parts, lambda last, part: min(map(self._size, (last, part))) <= 1)
         size = LEAST_SIZE
         while len(parts) > MOST_PARTS and size <= most:
             size += 1 + size // 4
@@ -166,14 +166,17 @@ class Cutter:
         return parts
 
     def _joined(self, parts: Sequence[range], most: int) -> list[range]:
-        """Join neighbours that have no more than so many operations, and single operations."""
-        joined = [parts[0]]
-        for part in parts[1:]:
-            last = joined[-1]
-            whole = range(last.start, part.stop)
-            size = min(self._size(last), self._size(part)) if most == 0 else self._size(whole)
-            if last.stop == part.start and size <= max(most, 1):
-                joined[-1] = whole
-            else:
-                joined.append(part)
-        return joined
+        """Join neighbours that have at most so many operations together."""
+        return _joined(parts, lambda last, part: self._size(range(last.start, part.stop)) <= most)
+
+
+def _joined(parts: Sequence[range], is_one: Callable[[range, range], bool]) -> list[range]:
+    """Join a part with the one before it, as joined so far, where they are to be one."""
+    joined = [parts[0]]
+    for part in parts[1:]:
+        last = joined[-1]
+        if last.stop == part.start and is_one(last, part):
+            joined[-1] = range(last.start, part.stop)
+        else:
+            joined.append(part)
+    return joined
