@@ -140,8 +140,8 @@ def _mesh(found: Placed) -> str:
 
 
 _NOTHING_SEEN = (
-    "No backward pass through this graph has been seen yet: call backward() on the output, and the "
-    "gradient appears here."
+    "No backward pass through this graph has been seen yet: the gradient appears here when one "
+    "runs after the widget was made."
 )
 WAITS = "At this step of backward it waits: not all its gradients have arrived."
 READY = "At this step of backward all its gradients have arrived, but it has not run yet."
