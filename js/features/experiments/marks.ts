@@ -1,11 +1,11 @@
 import { svgElement, svgText } from "../../dom/element";
 import { ICONS } from "../../dom/icons";
-import type { GradientLabel } from "../../paint/gradient_label";
+import { type GradientLabel, roundedOf } from "../../paint/gradient_label";
 import { halfway, pathData } from "../../scene/curve";
 import { edgeFor } from "../../scene/members";
 import type { Scene, SceneEdge } from "../../scene/scene";
-import type { Measure } from "../../text/measure";
-import type { EditModel, GraphModel, ShareModel, WhatIfModel } from "../../wire";
+import { type Measure, SMALLEST } from "../../text/measure";
+import type { EditModel, FewModel, GraphModel, ShareModel, WhatIfModel } from "../../wire";
 import { type EdgeId, lineOf, wayTo } from "./edits";
 import { editText, gradText } from "./words";
 
@@ -14,6 +14,8 @@ const TAG_HEIGHT = 18;
 /** The most tags in the picture; the panel lists them all. */
 const MOST_TAGS = 60;
 const MOST_LINES = 400;
+/** Half the height of an edit's badge. */
+const BADGE = 12;
 /** The least length of a line with words. */
 const ROOM = 150;
 /** The least height above a badge for its words. */
@@ -47,7 +49,7 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
   edits.forEach((edit, i) => {
     if (edit.off || typeof edit.edge === "string") return;
     const drawn = lineOf(graph, scene, [edit.edge[0], edit.edge[1]]);
-    if (drawn) found.push(...editMark(drawn, edit, answer?.edits[i] ?? null));
+    if (drawn) found.push(...editMark(scene, drawn, edit, answer?.edits[i] ?? null));
   });
   const at = selected && lineOf(graph, scene, selected);
   if (at) found.push(line(at, "gw-picked"));
@@ -62,7 +64,7 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
     const text = gradText(now.after);
     if (text === label.text) continue;
     told.add(id);
-    found.push(newNumber(label, text, measure));
+    found.push(newNumber(label, now.after, measure));
   }
   for (const leaf of leaves.slice(0, MOST_TAGS)) {
     if (told.has(leaf.node)) continue;
@@ -83,12 +85,28 @@ function line(edge: SceneEdge, name: string, more: Record<string, number> = {}):
   return svgElement("path", { class: name, d: pathData(edge.curve), ...more });
 }
 
+/** Where a badge covers no card: halfway along its line, else above or below the line's ends. */
+function freeHeight({ nodes }: Scene, { curve, source, target }: SceneEdge, width: number): number {
+  const [x, middle] = halfway(curve);
+  const covers = (y: number) =>
+    nodes.some(
+      (node) =>
+        Math.abs(node.x - x) < (node.shape.width + width) / 2 &&
+        Math.abs(node.y - y) < node.shape.height / 2 + BADGE,
+    );
+  const ends = [source, target].map((index) => nodes[index]);
+  const above = Math.min(...ends.map(({ y, shape }) => y - shape.height / 2)) - BADGE - 3;
+  const below = Math.max(...ends.map(({ y, shape }) => y + shape.height / 2)) + BADGE + 3;
+  return [middle, above, below].find((y) => y >= BADGE && !covers(y)) ?? middle;
+}
+
 function editMark(
+  scene: Scene,
   drawn: SceneEdge,
   edit: EditModel,
   told: WhatIfModel["edits"][number] | null,
 ): SVGElement[] {
-  const [x, y] = halfway(drawn.curve);
+  const [x] = halfway(drawn.curve);
   const { kind, value } = edit;
   // The panel has room for several numbers.
   const word = typeof value === "number" ? editText(edit) : "=";
@@ -97,7 +115,8 @@ function editMark(
       ? svgElement("path", { d: ICONS.scissors, transform: "translate(-8,-8)" })
       : words(0, 4, word);
   const wide = kind === "cut" ? 24 : Math.max(24, 8 * word.length);
-  const box = { x: -wide / 2, y: -12, width: wide, height: 24, rx: 12 };
+  const box = { x: -wide / 2, y: -BADGE, width: wide, height: 2 * BADGE, rx: BADGE };
+  const y = freeHeight(scene, drawn, wide);
   const badge = svgElement("g", { class: "gw-edit-badge", transform: `translate(${x},${y})` }, [
     svgElement("rect", box),
     sign,
@@ -118,29 +137,29 @@ function editMark(
   ];
 }
 
-/** The new gradient over a cell, large, beside the old one. */
+/** The new gradient over a cell, as large as fits, beside the old one. */
 function newNumber(
   { x, y, width, height, text, cell }: GradientLabel,
-  now: string,
+  now: FewModel | null,
   measure: Measure,
 ) {
+  const isFull = cell === "full";
   const box = { x: x - width / 2, y: y - height / 2, width, height };
-  const was = `was ${text}`;
   // Within the rounded corner of its card.
   const inner = { x: box.x + 1, y: box.y + 1, width: width - 2, height: height - 2, rx: 6 };
-  const ground = svgElement("rect", { class: "gw-new-ground", ...inner });
-  if (cell === "full")
-    return svgElement("g", "gw-new-grad is-full", [
-      ground,
-      words(x, box.y + 19, was, "gw-was"),
-      words(x, box.y + height - 17, now),
-    ]);
-  const room = width - measure(now, "digits") - 3 * PAD;
-  const old = [was, text].find((one) => measure(one, "shape") < room);
-  return svgElement("g", "gw-new-grad", [
-    ground,
-    ...(old ? [words(box.x + PAD, y + 3.5, old, "gw-was")] : []),
-    words(box.x + width - PAD, y + 4.5, now),
+  const room = width - (isFull ? PAD : 2 * PAD);
+  const texts = [gradText(now), ...(now ? roundedOf(now) : [])];
+  const large = texts.find((one) => measure(one, "digits") < room) ?? texts[texts.length - 1];
+  const size = Math.min(isFull ? 20 : SMALLEST, (SMALLEST * room) / measure(large, "digits"));
+  const left = isFull ? room : room - PAD - measure(large, "digits");
+  const old = [`was ${text}`, text].find((one) => measure(one, "shape") < left);
+  const [at, line] = isFull ? [x, box.y + height - 17] : [box.x + width - PAD, y + 4.5];
+  const number = words(at, line, large);
+  number.style.fontSize = `${size}px`;
+  return svgElement("g", `gw-new-grad${isFull ? " is-full" : ""}`, [
+    svgElement("rect", { class: "gw-new-ground", ...inner }),
+    ...(old ? [words(isFull ? x : box.x + PAD, isFull ? box.y + 19 : y + 3.5, old, "gw-was")] : []),
+    number,
   ]);
 }
 

@@ -113,6 +113,26 @@ describe("what if", () => {
     expect(all(".gw-leaf-change")).toHaveLength(1);
   });
 
+  it("sets a long new gradient as small as its cell asks for", async () => {
+    const graph = MODELS["h = w * x + b"]();
+    const { steps, run } = fakeRun(graph, "fine");
+    const sizeOf = async (value: number) => {
+      const nodes = [{ node: 1, after: { values: value, norm: Math.abs(value) } }];
+      const { all } = await view({
+        ...{ edits: [cut(0, 0)], effect: { ...ANSWER, nodes }, constants: false },
+        ...{ _steps: steps, run, cursor: steps.length },
+      });
+      const [number] = all(".gw-new-grad text:not(.gw-was)");
+      page.remove();
+      return { text: number.textContent, size: Number.parseFloat(number.style.fontSize) };
+    };
+    expect(await sizeOf(5)).toEqual({ text: "5", size: 20 });
+    const { text, size } = await sizeOf(-1.3351e-5);
+    expect(text).toMatch(/^−1\.3\d*e−5$/);
+    expect(size).toBeGreaterThan(11);
+    expect(size).toBeLessThan(20);
+  });
+
   it("is in the bar as far as it fits, with a note that the panel has the rest", async () => {
     const named = (name: string): EditModel => ({ ...cut(0, 0), name });
     const { channel, one } = await view({ edits: [cut(0, 0), half(0, 1)], effect: ANSWER });
