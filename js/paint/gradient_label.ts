@@ -57,12 +57,16 @@ export function fewOf({ values, norm }: FewModel): string[] {
   ];
 }
 
-/** The texts of a single number with fewer digits, best first; none of other gradients. */
+/** The shorter texts of a single number with fewer digits, best first; none of other gradients. */
 export function roundedOf({ values }: FewModel): string[] {
   if (typeof values !== "number") return [];
+  const whole = boardNumber(values);
   // The largest number rounds to infinity.
   const rounded = [3, 2].map((digits) => Number(values.toPrecision(digits)));
-  return rounded.filter(Number.isFinite).map(boardNumber);
+  return rounded
+    .filter(Number.isFinite)
+    .map(boardNumber)
+    .filter((text) => text.length < whole.length);
 }
 
 /** With fewer digits: "1.7e−5". */

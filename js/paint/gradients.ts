@@ -393,7 +393,7 @@ function inCell(
 ): Omit<GradientLabel, "from"> | null {
   if (!card?.grad) return null;
   const { size, rows, grad } = card;
-  const texts = gradient ? fewOf(gradient) : ["None"];
+  const texts = gradient ? [...fewOf(gradient), ...roundedOf(gradient)] : ["None"];
   const isTotal = rows.length > 0;
   // A total has a word beside it.
   const word = isTotal
