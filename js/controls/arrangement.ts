@@ -24,10 +24,12 @@ const LEAST_HEIGHT = 240;
 const ROOM_TO_OPEN = 480;
 const LEAST_PANEL = 220;
 const DEFAULT_PANEL = 324;
+/** The least height of a picture under an open panel: value, gradient and derivative without scrolling. */
+const HIGH_ENOUGH = 420;
 
 /**
- * The drawing with the details panel over its right side, or below it in a narrow cell. Both can be resized. The drawing
- * keeps its size when the panel opens, so that its scale stays.
+ * The drawing with the details panel over its right side, or below it in a narrow cell. Both can be resized. A low
+ * drawing grows at its lower edge when the panel opens; the picture stays where it is.
  */
 export class Arrangement {
   readonly body = element("div", "gw-body");
@@ -137,12 +139,15 @@ export class Arrangement {
     this.body.style.setProperty("--gw-cover", `${drawing.viewport.cover}px`);
     panel.style.width = isOver ? `${this.across}px` : "";
     const room = drawing.canvas.clientWidth;
-    // Once per picture: a panel that opens later must not change the height of the page.
     if (Number.isNaN(this.fitting) && room > 0) this.fitting = defaultHeight(drawing.scene, room);
+    // Once: a page that gets lower again would move under the reader.
+    const grows = panelOpen && isOver && this.fitting < HIGH_ENOUGH;
+    if (grows) this.fitting = HIGH_ENOUGH;
     const wanted = Number.isNaN(this.height) ? this.fitting : this.height;
     if (!Number.isNaN(wanted))
       this.body.style.setProperty("--gw-height", `${Math.round(wanted)}px`);
-    drawing.resize({ width: drawing.canvas.clientWidth, height: drawing.canvas.clientHeight });
+    const size = { width: drawing.canvas.clientWidth, height: drawing.canvas.clientHeight };
+    drawing.resize(size, grows);
     this.width.update();
     this.handle.update();
   }

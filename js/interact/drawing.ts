@@ -169,8 +169,8 @@ export class Drawing {
     this.paintSoon();
   }
 
-  resize(size: Size): void {
-    const change = this.viewport.resize(size);
+  resize(size: Size, stays = false): void {
+    const change = this.viewport.resize(size, stays);
     if (change === null) return;
     this.painting.refresh();
     if (change === "first") this.paint();

@@ -148,13 +148,17 @@ export class Viewport {
     this.scene = scene;
   }
 
-  /** Set the stage's size. The middle stays, and a scene seen whole stays whole. */
-  resize(stage: Size): "first" | "moved" | null {
+  /** Set the stage's size. The middle stays, or the view `stays`; a scene seen whole stays whole. */
+  resize(stage: Size, stays = false): "first" | "moved" | null {
     const { scene, stage: before, view } = this;
     if (stage.width === 0 || stage.height === 0) return null;
     if (before.width === stage.width && before.height === stage.height) return null;
     this.stage = stage;
     if (!scene) return null;
+    if (stays && this.framed) {
+      this.camera.resize(scene, stage);
+      return "moved";
+    }
     const isScrollBar = before.height === stage.height && isNear(before.width, stage.width);
     if (!this.framed || (this.isUntouched && !isScrollBar))
       return this.goHome(scene) ? "first" : null;

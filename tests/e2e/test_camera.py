@@ -111,6 +111,24 @@ def test_selecting_and_playing_keep_the_scale(
     page.context.close()
 
 
+def test_a_low_picture_grows_for_the_panel_once_and_stays_where_it_is(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    page = opened(browser, files["small"], 1400)
+    stage, node = page.locator(".gw-stage"), page.locator(".gw-svg .gw-node").first
+    (_, top, _, bottom), (_, y, _, _) = edges(stage), edges(node)
+    assert bottom - top < 420
+    page.locator(".gw-svg .gw-node").nth(1).click(position={"x": 12, "y": 6})
+    expect(page.locator(".gw-panel")).to_be_visible()
+    wait_until_at_rest(page)
+    assert edges(stage)[3] - edges(stage)[1] == pytest.approx(420)
+    assert edges(node)[1] == pytest.approx(y)
+    page.get_by_label("Close the details panel").click()
+    wait_until_at_rest(page)
+    assert edges(stage)[3] - edges(stage)[1] == pytest.approx(420)
+    page.context.close()
+
+
 def test_a_double_click_under_the_panel_hits_the_same_box(
     browser: Browser, files: dict[str, Path]
 ) -> None:
