@@ -116,6 +116,21 @@ def test_equal_structure_sends_numbers_alone():
     widget.close()
 
 
+def test_a_training_loop_leaves_the_graph_unchanged():
+    w = leaf()
+    data = torch.arange(4.0)
+    loss = (w * data).square().mean()
+    widget = GraphWidget(loss)
+    for _ in range(3):
+        loss = (w * data).square().mean()
+        widget.update(loss)
+        assert widget._update["words"] == "graph unchanged"
+        loss.backward()
+        with torch.no_grad():  # as an optimizer does, in place
+            w -= 0.1 * w.grad
+    widget.close()
+
+
 def test_what_matches_is_what_matching_says_and_the_selection_goes_along():
     w = leaf()
     widget = GraphWidget(program(w, extra=2), names={"w": w})

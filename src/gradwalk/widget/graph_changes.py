@@ -66,15 +66,16 @@ def is_same_structure(was: GraphModel, now: GraphModel) -> bool:
     """Whether two graphs are equal but for the numbers that their nodes hold."""
     if len(was["nodes"]) != len(now["nodes"]):
         return False
-    rest = ("static", "modules", "edges", "roots")
-    if any(was[part] != now[part] for part in rest):  # type: ignore[literal-required]
-        return False
-    return all(
+    return _are_equal(was, now, ("static", "modules", "edges", "roots")) and all(
         # Whether a number is known at a node at all: its card has another form without.
         (one["value"] is None) == (other["value"] is None)
         and {**one, "value": other["value"]} == other
         for one, other in zip(was["nodes"], now["nodes"], strict=True)
     )
+
+
+def _are_equal(was: GraphModel, now: GraphModel, parts: Iterable[str]) -> bool:
+    return all(was[part] == now[part] for part in parts)  # type: ignore[literal-required]
 
 
 def _is_laid_alike(was: GraphModel, now: GraphModel) -> bool:
@@ -147,7 +148,9 @@ def _changes_text(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> st
         return f"another shape at {plural(reshaped, 'node')}"
     if renamed := sum(before["label"] != after["label"] for before, after in nodes):
         return f"another name at {plural(renamed, 'node')}"
-    return "the same operations, connected otherwise"
+    # What a node says of its tensor, such as that it has changed in place, is no other graph.
+    is_same = of == {new: new for new in of} and _are_equal(was, now, ("edges", "roots"))
+    return "graph unchanged" if is_same else "the same operations, connected in another way"
 
 
 def _kinds_of(nodes: Iterable[NodeModel]) -> str:
