@@ -228,9 +228,9 @@ function foldedEntries(folded: NonNullable<LegendOptions["folded"]>): Entry[] {
         part("g", { class: "gw-edge-folded" }, number),
       ]),
     portals &&
-      entry("a long line: goes on at the same number", 22, [
+      entry("a long line: goes on at the same sign", 22, [
         part("g", { class: "gw-edge-portal" }, [
-          part("circle", { r: 9 }),
+          part("rect", { x: -9, y: -9, width: 18, height: 18, rx: 9 }),
           part("text", { y: 4.6 }, "1"),
         ]),
       ]),

@@ -1,5 +1,5 @@
-import { arrowData, halfway, pathData, portalEnds } from "../scene/curve";
-import type { EdgeSign, SceneEdge, SceneLink } from "../scene/scene";
+import { arrowData, halfway, pathData, portalEnds, untilJump } from "../scene/curve";
+import type { EdgeSign, PortalSign, SceneEdge, SceneLink } from "../scene/scene";
 import { labelParts } from "./label_parts";
 import { type Part, part } from "./parts";
 
@@ -11,11 +11,14 @@ export function edgeParts(
   heading: readonly [number, number],
   isStatic = false,
 ): Part[] {
-  const parts = [part("path", { class: "gw-line", d: pathData(curve) })];
+  const isHalf = portal?.isKnown === true;
+  const parts = [
+    part("path", { class: "gw-line", d: pathData(isHalf ? untilJump(curve) : curve) }),
+  ];
   if (isOnSome) parts.unshift(part("path", { class: "gw-only-edge", d: pathData(curve) }));
   if (merged && merged.tensors > 1)
     parts.unshift(part("title", {}, `${merged.tensors} tensors go along this line`));
-  if (quiet === undefined && !isTiny(curve)) {
+  if (quiet === undefined && !isTiny(curve) && !isHalf) {
     const end = isStatic ? 0 : curve.length - 2;
     const tip = arrowData(curve[end], curve[end + 1], pointing(curve, isStatic, heading));
     parts.push(part("path", { class: "gw-arrow", d: tip }));
@@ -32,21 +35,19 @@ export function edgeParts(
   return parts;
 }
 
-/** The same number at both ends of a line that is not drawn. */
-function portalParts(curve: ArrayLike<number>, number: number): Part[] {
-  const ends = portalEnds(curve);
-  const says = `The tensor comes from the other ${number}, and its gradient goes there`;
+/** The same sign at both ends of a line that is not drawn; once at a producer with several. */
+function portalParts(curve: ArrayLike<number>, { text, width, isKnown }: PortalSign): Part[] {
+  const ends = portalEnds(curve).slice(0, isKnown ? 1 : 2);
+  const there = /^\d+$/.test(text) ? `the other ${text}` : text;
+  const says = `The tensor comes from ${there}, and its gradient goes there`;
   return ends.map(([x, y]) =>
     part("g", { class: "gw-edge-portal" }, [
       part("title", {}, says),
-      part("circle", { cx: x, cy: y, r: PORTAL }),
-      part("text", { x, y: y + 4.6 }, `${number}`),
+      part("rect", { x: x - width / 2, y: y - 9, width, height: 18, rx: 9 }),
+      part("text", { x, y: y + 4.6 }, text),
     ]),
   );
 }
-
-/** The radius of a portal, px. */
-const PORTAL = 9;
 
 /** Arrowheads that end at a node's ring. */
 export function headAtRing({ curve }: SceneEdge, heading: readonly [number, number]): Part {

@@ -68,6 +68,11 @@ export function isJump(curve: ArrayLike<number>, piece: number): boolean {
   return Number.isNaN(curve[6 * piece + 2]);
 }
 
+/** The part of a line before it jumps. */
+export function untilJump(curve: Float64Array): Float64Array {
+  return curve.slice(0, curve.findIndex(Number.isNaN));
+}
+
 /** Where a line jumps from, and to. */
 export function portalEnds(curve: ArrayLike<number>): Point[] {
   for (let i = 0; i + 7 < curve.length; i += 6)

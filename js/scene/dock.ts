@@ -2,6 +2,7 @@ import type { Hanging, Layout } from "../layout/types";
 import type { GraphModel } from "../wire";
 import type { NodeShape } from "./node_shape";
 import type { Plan } from "./plan";
+import type { PortalSign } from "./scene";
 import { isWork } from "./shown_graph";
 
 /** A leaf or constant beside the one operation that uses it, outside the line of the data. */
@@ -95,8 +96,8 @@ export interface Placement extends Omit<Layout, "points" | "pointStart" | "detou
   isMirrored?: Uint8Array;
   /** Flat curves of edges that the layout did not see. */
   lines?: ReadonlyMap<number, readonly number[]>;
-  /** The numbers of edges that are portals. */
-  portals?: ReadonlyMap<number, number>;
+  /** The signs of edges that are portals. */
+  portals?: ReadonlyMap<number, PortalSign>;
 }
 
 /** The layout's nodes without the docked ones, and its edges without the `lifted` ones: their indices in the plan, and each node's index among them. */

@@ -154,13 +154,14 @@ export class Obstacles {
     );
   }
 
-  private addCurve({ curve, index }: SceneEdge): void {
+  private addCurve({ curve, index, portal }: SceneEdge): void {
     const segments = (curve.length - 2) / 6;
     let [ax, ay] = curve;
     for (let piece = 0; piece < segments; piece++) {
       const at = 6 * piece;
       if (isJump(curve, piece)) {
-        for (const [x, y] of portalEnds(curve)) put(this.boxes, { x, y, width: 18, height: 18 });
+        const { width = 18 } = portal ?? {};
+        for (const [x, y] of portalEnds(curve)) put(this.boxes, { x, y, width, height: 18 });
         [ax, ay] = [curve[at + 6], curve[at + 7]];
         continue;
       }

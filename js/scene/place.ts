@@ -126,7 +126,7 @@ function tilesIn(sized: Sized, measure: Measure, options: PlaceOptions): Placeme
     portals = found;
     best = inRows(sized, measure, options, portals);
   }
-  return withPortals(best, sized, { edges: portals });
+  return withPortals(best, sized, { edges: portals }, measure);
 }
 
 /** Place tiles in rows, without the lines of portals. */
@@ -237,7 +237,7 @@ function bentAt(
     const lifted = [...bend.skips, ...edges];
     const of = { docks, wrap, lifted, portals };
     const laid = laidOut({ ...sized, plan }, measure, { room, cache }, of);
-    const sizes = extentsOf(laid, shapes, horizontal, portalRoom(sized, portals));
+    const sizes = extentsOf(laid, shapes, horizontal, portalRoom(sized, portals, measure));
     const placed = bent(laid, plan, bend, sizes);
     if (!placed) return null;
     const barred: Set<number> = new Set(barredSkips(placed, plan, bend, sizes));
@@ -248,7 +248,7 @@ function bentAt(
         scaleIn(room, placed, direction) >= LEGIBLE ||
         shortest * LEGIBLE <= lengths(room, direction)[0];
       const whole = withJoints(placed, sized.plan, joints, shapes, horizontal);
-      return isShort ? withPortals(whole, sized, portals) : null;
+      return isShort ? withPortals(whole, sized, portals, measure) : null;
     }
     const skips: number[] = bend.skips.filter((e) => !barred.has(e));
     bend = skips.length < 2 ? null : { ...bend, skips, others: [...bend.others, ...barred] };
@@ -295,7 +295,7 @@ function laidOut(
   const nodes = stay.kept.map((v) => plan.nodes[v]);
   const edges = stay.lines.map((e) => plan.edges[e]);
   const around = hangingOf(docks, shapes, horizontal, gap);
-  for (const [side, sizes] of Object.entries(portalRoom(sized, portals)))
+  for (const [side, sizes] of Object.entries(portalRoom(sized, portals, measure)))
     sizes.forEach((size: number, v: number) => {
       const all = around[side as keyof typeof around];
       all[v] = Math.max(all[v], size);

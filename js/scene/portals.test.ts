@@ -5,6 +5,7 @@ import { groupedGraph } from "../fold/grouped_graph";
 import { foldedScene } from "../pipeline";
 import { translator } from "../testing/translator";
 import { tableMeasure } from "../text/metrics";
+import type { GraphModel } from "../wire";
 import { hasRails } from "./portals";
 import { fitView, LEGIBLE } from "./views";
 
@@ -29,6 +30,70 @@ describe("long lines", () => {
       expect(lines.length).toBe(1);
     },
   );
+});
+
+/** Blocks in a row between a table and a head with the table's weight; each block also takes the same embedding. */
+function row(blocks: number, { isTied = false, isTimed = false }): GraphModel {
+  const g = new Builder();
+  const shape = [2, 8];
+  const layer = (path: string, input: number | null, weight = g.leaf(`${path}.weight`, [8, 8])) => {
+    g.namespace = path;
+    const made = g.op("MmBackward0", shape, { self: input, mat2: weight });
+    const active = g.op("TanhBackward0", shape, { self: made });
+    g.namespace = "";
+    return active;
+  };
+  const table = g.leaf("table.weight", [8, 8]);
+  const time = isTimed ? layer("time", layer("time", null)) : null;
+  let x = layer("table", null, table);
+  for (let i = 0; i < blocks; i++) {
+    const made = layer(`block_${"abcdefghijkl"[i]}`, x);
+    g.namespace = `block_${"abcdefghijkl"[i]}`;
+    x = time === null ? made : g.op("AddBackward0", shape, { self: made, other: time });
+  }
+  const head = isTied ? layer("head", x, table) : layer("head", x);
+  g.namespace = "";
+  return g.graph([g.op("MeanBackward0", [], { self: head }, "loss"), "loss"]);
+}
+
+describe("portals of one producer", () => {
+  const portalsIn = (graph: GraphModel, room: typeof WIDE) => {
+    const { nodes, edges } = foldedScene(
+      groupedGraph(graph),
+      { ...firstFolding(groupedGraph(graph).tree), open: new Set(), hidesPlumbing: true },
+      "left",
+      tableMeasure,
+      { room },
+    );
+    const toOne = (target: number) => edges.filter((edge) => edge.target === target);
+    const portals = edges.filter(({ portal }) => portal !== undefined);
+    return { nodes, portals, toOne };
+  };
+
+  it.each([WIDE, NARROW])(
+    "with many users have its name at all but the first, $width px",
+    (room) => {
+      const { nodes, portals, toOne } = portalsIn(row(12, { isTimed: true }), room);
+      expect(portals.map(({ portal }) => portal?.text)).toEqual(Array(11).fill("time"));
+      expect(portals.filter(({ portal }) => !portal?.isKnown).length).toBe(1);
+      const [{ target }] = portals;
+      const lines = toOne(target).filter(({ portal }) => portal === undefined);
+      expect(lines.length).toBe(1);
+      const furthest = Math.max(...portals.map(({ source }) => nodes[source].rank));
+      expect(nodes[lines[0].source].rank).toBeGreaterThan(furthest);
+    },
+  );
+
+  it("with few users and short lines are not needed", () => {
+    expect(portalsIn(row(2, { isTimed: true }), WIDE).portals).toEqual([]);
+  });
+
+  it("are numbered where a far module shares its weight, even once", () => {
+    const { portals, toOne } = portalsIn(row(8, { isTied: true }), WIDE);
+    expect(portals.map(({ portal }) => portal?.text)).toEqual(["1"]);
+    expect(toOne(portals[0].target).length).toBe(2);
+    expect(portalsIn(row(1, { isTied: true }), WIDE).portals).toEqual([]);
+  });
 });
 
 describe("a loop with shared leaves", () => {

@@ -1,43 +1,73 @@
 import { isHorizontal } from "../layout/direction";
 import type { Hanging } from "../layout/types";
+import { listsBy } from "../maps";
+import type { Measure } from "../text/measure";
 import { jump, straight } from "./curve";
 import type { Placement } from "./dock";
 import type { Plan } from "./plan";
-import type { Scene } from "./scene";
+import type { PortalSign, Scene } from "./scene";
 import { isLeaf, type Sized } from "./sizes";
 import type { Size } from "./views";
 
 /** More long lines than this become portals. */
 const MOST_LONG = 2;
+/** What more than this use is one sign at all of them. */
+const MANY_USERS = 4;
 /** A straight run of a line of this share of the room is a rail. */
 const RAIL = 0.25;
 /** Rails nearer to each other are side by side, px. */
 const BESIDE = 30;
-/** From a border to the middle of a portal, and between portals, px. */
-const STUB = 18;
-const BETWEEN = 20;
-/** The room for a portal beside a box, px. */
-const PORTAL_ROOM = STUB + 10;
+/** The size of a portal, from a border to it, between two, and beyond it, px. */
+const PORTAL = 18;
+const GAP = 9;
+const BETWEEN = 2;
+const MARGIN = 1;
+/** The room beside a portal's name, and the longest name with it, px. */
+const TEXT_PAD = 11;
+const LONGEST_NAME = 110;
+/** With more of them, portals with names would be too wide. */
+const MOST_NAMES = 2;
 
-/** The long lines of a picture that may become portals, with those that are; those alone if it has only a few more. */
+/**
+ * The long lines of a picture that may become portals, with those that are: all of them if it has more than a few, else
+ * those of shared parameters. One producer with many users has portals alone, except at its first user.
+ */
 export function longLines(
   placed: Placement,
   sized: Sized,
   length: number,
   portals: readonly number[],
 ): readonly number[] {
+  const { edges } = sized.plan;
   const known = new Set(portals);
-  const isLong = (e: number) => !known.has(e) && lengthOf(placed.route(e)) > length;
-  const long = [...sized.plan.edges.keys()].filter(isLong);
-  const most = portals.length > 0 ? 0 : MOST_LONG;
-  return long.length > most ? liftable(sized, [...portals, ...long]) : portals;
+  const long = [...edges.keys()].filter((e) => !known.has(e) && lengthOf(placed.route(e)) > length);
+  const isShared = (e: number) => isOfParameters(sized, e);
+  const most = portals.every(isShared) ? MOST_LONG : 0;
+  const more = long.length > most ? long : long.filter(isShared);
+  if (more.length === 0) return portals;
+  const wanted = new Set([...portals, ...more]);
+  const of = listsBy(edges.keys(), (e) => edges[e].target);
+  for (const all of of.values())
+    if (all.length > MANY_USERS && all.some((e) => wanted.has(e)))
+      for (const e of all) wanted.add(e);
+  return liftable(sized, [...wanted]);
+}
+
+/** Whether a line leads to parameters alone: their own box, or the box of a module that shares them. */
+function isOfParameters({ graph, plan: { edges, nodeOf } }: Sized, e: number): boolean {
+  const { target, edges: parts } = edges[e];
+  return parts
+    .map((part) => graph.edges[part].target)
+    .filter((id) => (nodeOf?.[id] ?? id) === target)
+    .every((id) => graph.nodes[id].kind === "leaf");
 }
 
 /**
  * Those edges without which another way still leads from their producer to their user, so that the order of the data
- * stays. A leaf has no place in that order; its first user keeps its line.
+ * stays. Parameters have no place in that order, and neither has what many use: their first user keeps its line.
  */
-export function liftable({ graph, plan, times }: Sized, wanted: readonly number[]): number[] {
+export function liftable(sized: Sized, wanted: readonly number[]): number[] {
+  const { plan, times } = sized;
   const { nodes, edges } = plan;
   const lines: Set<number>[] = nodes.map(() => new Set());
   const uses = new Int32Array(nodes.length);
@@ -50,15 +80,19 @@ export function liftable({ graph, plan, times }: Sized, wanted: readonly number[
     for (const v of seen) for (const e of lines[v]) seen.add(edges[e].target);
     return seen.has(to);
   };
+  const isFree = new Set(
+    wanted.filter((e) => uses[edges[e].target] > MANY_USERS || isOfParameters(sized, e)),
+  );
   // The last users first, so that the first one keeps its line.
   const depth = depths(plan);
   return [...wanted]
     .sort((a, b) => depth[edges[a].source] - depth[edges[b].source])
+    .sort((a, b) => Number(isFree.has(b)) - Number(isFree.has(a)))
     .filter((e) => {
       const { source, target } = edges[e];
       if (times[target] > 1) return false;
       lines[source].delete(e);
-      const isLifted = isLeaf(graph, nodes[target]) ? uses[target] > 1 : isReached(source, target);
+      const isLifted = isFree.has(e) ? uses[target] > 1 : isReached(source, target);
       if (isLifted) uses[target]--;
       else lines[source].add(e);
       return isLifted;
@@ -127,12 +161,19 @@ export interface Portals {
 /** Per node, the room that portals take before and after its box, and along the flow, px. */
 export type PortalRoom = Hanging;
 
-export function portalRoom({ plan }: Sized, portals: Portals): PortalRoom {
+export function portalRoom(sized: Sized, portals: Portals, measure: Measure): PortalRoom {
+  const { plan, direction } = sized;
   const none = () => new Float64Array(plan.nodes.length);
   const room = { left: none(), right: none(), height: none() };
+  const horizontal = isHorizontal(direction);
+  const signs = signsOf(sized, portals.edges, measure);
   endsOf(plan, portals.edges).forEach((ends, v) => {
-    room[portals.isBefore?.[v] ? "left" : "right"][v] = PORTAL_ROOM;
-    room.height[v] = ends.length * BETWEEN;
+    for (const to of ends) {
+      const { width } = signs.get(to) as PortalSign;
+      const side = room[portals.isBefore?.[v] ? "left" : "right"];
+      side[v] = Math.max(side[v], GAP + (horizontal ? PORTAL : width) + MARGIN);
+      room.height[v] += (horizontal ? width : PORTAL) + BETWEEN;
+    }
   });
   return room;
 }
@@ -155,37 +196,75 @@ function producersIn(plan: Plan, portals: readonly number[]): number[] {
   return producers.sort((a, b) => depth[b] - depth[a] || a - b);
 }
 
-/** Draw edges as portals, with one number per producer. */
+/** Per producer, the sign at its portals: its name if many use it, unless many are so; else a number. */
+function signsOf(
+  { graph, plan, shapes }: Sized,
+  portals: readonly number[],
+  measure: Measure,
+): Map<number, PortalSign> {
+  const { nodes, edges } = plan;
+  const uses = listsBy(portals, (e) => edges[e].target);
+  const titleOf = (v: number) => shapes[v].texts.find(({ style }) => style === "title")?.text ?? "";
+  const titled = listsBy(nodes.keys(), titleOf);
+  const widthOf = (title: string) => Math.max(PORTAL, measure(title, "name") + TEXT_PAD);
+  // An operation's title is not its name.
+  const isNamed = (v: number, title = titleOf(v)) =>
+    title !== "" &&
+    (nodes[v].group || isLeaf(graph, nodes[v])) &&
+    titled.get(title)?.length === 1 &&
+    widthOf(title) <= LONGEST_NAME;
+  const order = producersIn(plan, portals);
+  const many = order.filter((v) => (uses.get(v)?.length ?? 0) >= MANY_USERS);
+  const named = many.length > MOST_NAMES ? [] : many.filter((v) => isNamed(v));
+  let number = 0;
+  const signOf = (v: number): PortalSign =>
+    named.includes(v)
+      ? { text: titleOf(v), width: widthOf(titleOf(v)) }
+      : { text: `${++number}`, width: PORTAL };
+  return new Map(order.map((v) => [v, signOf(v)]));
+}
+
+/** Draw edges as portals, with one sign per producer. */
 export function withPortals(
   placed: Placement,
-  { plan, shapes, direction }: Sized,
+  sized: Sized,
   portals: Portals,
+  measure: Measure,
 ): Placement {
   if (portals.edges.length === 0) return placed;
+  const { plan, shapes, direction } = sized;
   const { x, y } = placed;
   const horizontal = isHorizontal(direction);
   const isReversed = direction === "left" || direction === "up";
   const ends = endsOf(plan, portals.edges);
-  const order = producersIn(plan, portals.edges);
+  const signs = signsOf(sized, portals.edges, measure);
+  const sizeOf = (v: number, isAlong: boolean) =>
+    isAlong === horizontal ? (signs.get(v)?.width ?? 0) : PORTAL;
+  /** From a node's border to the portal of a producer. */
+  const stub = (v: number, target: number): [number, number][] => {
+    const own = ends.get(v) ?? [];
+    const lengths = own.map((to) => sizeOf(to, true) + BETWEEN);
+    const sum = (sizes: number[]) => sizes.reduce((all, size) => all + size, 0);
+    const k = own.indexOf(target);
+    const place = sum(lengths.slice(0, k)) + (lengths[k] - sum(lengths)) / 2;
+    const at = y[v] + (isReversed ? -place : place);
+    const side = portals.isBefore?.[v] ? -1 : 1;
+    const border = x[v] + (side * (horizontal ? shapes[v].height : shapes[v].width)) / 2;
+    return [
+      [border, at],
+      [border + side * (GAP + sizeOf(target, false) / 2), at],
+    ];
+  };
   const lines = new Map(placed.lines);
-  const numbers = new Map<number, number>();
+  const drawn = new Map<number, PortalSign>();
+  const known = new Set<number>();
   for (const e of portals.edges) {
     const { source, target } = plan.edges[e];
-    /** From the border to the portal of this producer. */
-    const stub = (v: number): [number, number][] => {
-      const own = ends.get(v) ?? [];
-      const place = own.indexOf(target) - (own.length - 1) / 2;
-      const at = y[v] + (isReversed ? -place : place) * BETWEEN;
-      const side = portals.isBefore?.[v] ? -1 : 1;
-      const border = x[v] + (side * (horizontal ? shapes[v].height : shapes[v].width)) / 2;
-      return [
-        [border, at],
-        [border + side * STUB, at],
-      ];
-    };
-    const [from, to] = [stub(source), stub(target)];
+    const [from, to] = [stub(source, target), stub(target, target)];
     lines.set(e, [...straight(from), ...jump(to[1]), ...straight(to.reverse()).slice(2)]);
-    numbers.set(e, order.indexOf(target) + 1);
+    const sign = signs.get(target) as PortalSign;
+    drawn.set(e, known.has(target) ? { ...sign, isKnown: true } : sign);
+    known.add(target);
   }
-  return { ...placed, lines, portals: numbers };
+  return { ...placed, lines, portals: drawn };
 }

@@ -97,8 +97,17 @@ export interface SceneEdge {
   row?: number;
   /** Whether it runs against the flow, as lines in a cycle of boxes do. */
   backward: boolean;
-  /** Its number, if it is drawn as a portal at each end instead of a line. */
-  portal?: number;
+  /** Its sign, if it is drawn as a portal at each end instead of a line. */
+  portal?: PortalSign;
+}
+
+/** The sign at both ends of a line that is not drawn. */
+export interface PortalSign {
+  /** The name of the producer, or a number. */
+  text: string;
+  width: number;
+  /** Whether another line's portal at the producer is drawn in the same place. */
+  isKnown?: boolean;
 }
 
 /** One node computed the derivative of another node's output. Links are not edges: layout, counts and steps ignore them. */

@@ -9,7 +9,7 @@ import { labelSize } from "./labels";
 import { edgePart } from "./members";
 import type { NodeShape } from "./node_shape";
 import type { Plan } from "./plan";
-import type { SceneEdge } from "./scene";
+import type { PortalSign, SceneEdge } from "./scene";
 import { kindOfMerged, tensorsIn } from "./shown_graph";
 import type { Sized } from "./sizes";
 
@@ -72,7 +72,7 @@ export function sceneEdges(
       label: null,
       backward: placed.backward[index] === 1,
       ...(parts.some((part) => onSome.has(part)) && { isOnSome: true }),
-      ...(placed.portals?.has(index) && { portal: placed.portals.get(index) as number }),
+      ...(placed.portals?.has(index) && { portal: placed.portals.get(index) as PortalSign }),
       ...(rows.has(index) && { row: rows.get(index) as number }),
       // Absent if they are the same.
       ...(edgeOf && {

@@ -118,8 +118,8 @@ export const TABLE: readonly Row[] = [
   // On edges: names, numbers of merged lines, plumbing folded into them, gradients
   [fill("stage"), "gw-edge-label rect", "gw-edge-count rect", "gw-edge-folded rect"],
   [stroke("edge", 1.2), "gw-edge-folded rect"],
-  [area("stage", "grad", 1.4), "gw-edge-portal circle"],
-  [stroke("edge", 1.2), "gw-edge.is-quiet gw-edge-portal circle"],
+  [area("stage", "grad", 1.4), "gw-edge-portal rect"],
+  [stroke("edge", 1.2), "gw-edge.is-quiet gw-edge-portal rect"],
   [{ ...fill("grad-strong"), ...font(700, SMALLEST), ...MIDDLE }, "gw-edge-portal text"],
   [fill("dim"), "gw-edge.is-quiet gw-edge-portal text"],
   [area("grad-soft", "grad", 3), "gw-edge.is-running gw-edge-folded rect"],
