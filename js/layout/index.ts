@@ -38,11 +38,11 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
     long = 1200,
     reversed = false,
   } = options;
-  const { header = 28, padding = 16, side = 0, wrapsBoxes = true } = options;
+  const { header = 28, padding = 16, side = 0, wrapsBoxes = true, wrapsWhole = true } = options;
   const distances = { nodeGap, rankGap, edgeGap, crossGap, topGap: 0, bottomGap: 0 };
   const gaps: Gaps = { ...distances, aspect, long, reversed };
   const graph = drawnGraph(input);
-  const frame = { header, padding, side, wrapsBoxes };
+  const frame = { header, padding, side, wrapsBoxes, wrapsWhole };
   const placed = input.boxes
     ? placeInBoxes(graph, input.boxes, gaps, frame, options.cache ?? new Map())
     : placeAlone(graph, gaps);

@@ -224,3 +224,20 @@ describe("layout with boxes", () => {
     expect(() => layout(small(cycle, [0, 0], [-1]))).not.toThrow();
   });
 });
+
+it("wraps the contents of boxes without what is outside", () => {
+  const input = {
+    n: 12,
+    source: Array.from({ length: 11 }, (_, v) => v),
+    target: Array.from({ length: 11 }, (_, v) => v + 1),
+    width: Array(12).fill(60),
+    height: Array(12).fill(80),
+    boxes: { of: [-1, ...Array(11).fill(0)], parent: [-1] },
+  };
+  const wrap = { aspect: 10, long: 400 };
+  const isAbove = ({ y, boxes }: ReturnType<typeof layout>) => y[0] + 40 <= boxes.top[0];
+  const both = layout(input, wrap);
+  const inside = layout(input, { ...wrap, wrapsWhole: false });
+  expect([isAbove(both), isAbove(inside)]).toEqual([false, true]);
+  expect(inside.boxes.width[0]).toBeGreaterThan(2 * 60);
+});

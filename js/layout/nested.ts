@@ -17,8 +17,9 @@ interface BoxFrame {
   header: number;
   padding: number;
   side: number;
-  /** Whether long content is wrapped. */
+  /** Whether long content is wrapped, and the outermost items. */
   wrapsBoxes: boolean;
+  wrapsWhole: boolean;
 }
 
 /** A common width for comparing orders of different boxes, px. */
@@ -156,7 +157,8 @@ class BoxPlacing {
     const inwards = Array.from({ length: count }, (_, b) => b).sort(
       (a, b) => depth[n + b] - depth[n + a] || a - b,
     );
-    const spaced = (b: number) => (b < count - 1 ? inner : gaps);
+    const outer = frame.wrapsWhole ? gaps : { ...gaps, long: Infinity };
+    const spaced = (b: number) => (b < count - 1 ? inner : outer);
     if (this.items <= LARGEST)
       for (const b of [...inwards].reverse()) this.follow(b, spaced(b), cache);
     for (const b of inwards) {

@@ -50,6 +50,8 @@ export interface LayoutOptions {
   reversed?: boolean;
   /** Whether content of boxes is wrapped too. Default true. */
   wrapsBoxes?: boolean;
+  /** Whether boxes and nodes outside all boxes are wrapped. Default true. */
+  wrapsWhole?: boolean;
   /** Room for a title inside the top border of every box, px. Default 28. */
   header?: number;
   /** Room inside the other borders of a box, px. Default 16. */

@@ -9,6 +9,7 @@ import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocke
 import { HEADER, titleWidth } from "./frame";
 import { type Joint, jointsIn, pairsIn, withJoints, withoutJoints } from "./joints";
 import type { NodeShape } from "./node_shape";
+import { outputAlone, withOutputUnder } from "./output_row";
 import { liftable, longLines, type Portals, portalRoom, withPortals } from "./portals";
 import type { Sized } from "./sizes";
 import { fitView, LEGIBLE, type Room, type Size, tallRoom } from "./views";
@@ -49,6 +50,8 @@ const LONG_LINE = 0.45;
 const MOST_TRIES = 3;
 /** A row that fits at this scale is not wrapped: a second row would hold little more than its end. */
 const ALMOST = 0.9;
+/** The scale, as a share, at which an output beside the rest is better than one in a row of its own. */
+const BESIDE = 0.9;
 /** Below this scale, no wrapping helps. */
 const HOPELESS = 0.4;
 
@@ -126,7 +129,7 @@ function tilesIn(sized: Sized, measure: Measure, options: PlaceOptions): Placeme
     portals = found;
     best = inRows(sized, measure, options, portals);
   }
-  return withPortals(best, sized, { edges: portals }, measure);
+  return withPortals(withOutputUnder(best, sized), sized, { edges: portals }, measure);
 }
 
 /** Place tiles in rows, without the lines of portals. */
@@ -151,7 +154,22 @@ function inRows(
     const placed = laid({ long: WRAPPED * long, aspect: (times * high) / long });
     if (scale(placed) > WORTH * scale(best)) best = placed;
   }
-  return plan.frames.length > 0 ? withWholeRows(best) : best;
+  if (plan.frames.length === 0) return best;
+  const whole = withWholeRows(best);
+  return whole === best ? withOutputBeside(best) : whole;
+
+  /** With shorter rows in the boxes instead of an output alone in the last row, if that is hardly smaller. */
+  function withOutputBeside(wrapped: Placement): Placement {
+    if (scale(wrapped) < HOPELESS || outputAlone(wrapped, sized) === null) return wrapped;
+    let found: Placement | null = null;
+    for (const times of WRAPS) {
+      const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsWhole: false };
+      const placed = laid(wrap);
+      if (scale(placed) > (found ? scale(found) : 0)) found = placed;
+    }
+    const least = Math.max(BESIDE * scale(wrapped), LEGIBLE);
+    return found && scale(found) >= least ? found : wrapped;
+  }
 
   /** With boxes around whole rows, if that is readable and has fewer bends than a picture whose lines bend often. */
   function withWholeRows(wrapped: Placement): Placement {
