@@ -48,6 +48,7 @@ function written({ nodes, edges }: GraphModel, index: number): string {
   const isFirst = arg_nr === 0 || arg_nr === null;
   if (sign.includes("( )")) return fitted(sign.replace("( )", name));
   if (sign.startsWith("[")) return fitted(`${name}${sign}`);
+  if (sign.startsWith("into ")) return fitted(`${name} ${sign}`);
   // A function's argument is the leaf itself, whose name is above.
   if (/[a-z]{2}/i.test(sign) || sign === "Σ" || sign === "Π") {
     const full = `${sign}(${name})`;

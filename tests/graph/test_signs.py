@@ -215,7 +215,8 @@ def test_what_was_changed_since_is_not_said(x):
 @pytest.mark.parametrize(
     ("op", "sign"),
     {
-        "SelectBackwardBackward0": "[ ] ∂",
+        "SelectBackwardBackward0": "into [ ]",
+        "aten.slice_backward.default": "into [ : ]",
         "TanhBackwardBackward0": "tanh ∂",
         "SoftmaxBackwardDataBackward0": "softmax ∂",
         "aten._softmax_backward_data.default": "softmax ∂",

@@ -12,6 +12,7 @@ from ..backward.recorded_run import RecordedRun
 from ..backward.run_backward import missing_gradient
 from ..english import join_words, list_some, plural
 from ..graph.capture import Capture
+from ..graph.index_signs import INTO, index_sign
 from ..lazily import nx
 from ..schema.values import NodeState
 from ..torch_api.compiled import (
@@ -187,6 +188,7 @@ def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = Non
     return (
         f"The backward of {operation}: it takes the gradient of what {operation} returned and "
         f"computes from it the gradient of {into}{rest}.{_about_digit(data['op'], found.forward)}"
+        f"{_about_places(data['op'], node, operation)}"
     )
 
 
@@ -279,6 +281,14 @@ def _about_digit(op: str, forward: str) -> str:
         f" The {digit} in {op} numbers the overload ({forward.partition('(')[0]}); it is not a "
         "depth or an order."
     )
+
+
+def _about_places(op: str, node: Node, operation: str) -> str:
+    """Explain the sign "into [0]" of an operation."""
+    sign = index_sign(op, node) or ""
+    if not sign.startswith(INTO):
+        return ""
+    return f" {operation} made zeros and wrote its input to {sign.removeprefix(INTO)} of them."
 
 
 def no_grad(

@@ -15,6 +15,7 @@ from ..torch_api.compiled import calls_in
 from ..torch_api.nodes import COMPILED, custom_function, is_of_torch, node_class, saved_names
 from ..torch_api.saved_tensors import plain_value
 from .adjacency import attributes, predecessors, successors
+from .index_signs import INTO, index_sign
 
 _SIGNS = {
     "add": "+",
@@ -137,7 +138,8 @@ def symbol_of(op: str) -> str:
         del words[-1]
     plain = [word for word in words if word not in _OF_BACKENDS] or words
     if plain[1:] and plain[-1] == "backward":
-        return f"{_sign_of_words(plain[:-1])} ∂"
+        sign = _sign_of_words(plain[:-1])
+        return f"{INTO}{sign}" if sign.startswith("[") else f"{sign} ∂"
     return _known_sign(words) or _sign_of_words(plain) or op
 
 
@@ -167,8 +169,8 @@ def node_symbols(
 
     Returns the symbol of each node; None for a node that is not an operation. A symbol includes the
     exponent of a power, the window of a convolution or pooling ("max pool 3×3 /2" with its stride),
-    and an unnamed operand of one number ("× 2"). Then a dict from each constant that a symbol
-    contains to the node with that symbol.
+    the places that are read ("[0]"), and an unnamed operand of one number ("× 2"). Then a dict from
+    each constant that a symbol contains to the node with that symbol.
     """
     signs: list[str | None] = []
     contained: dict[int, int] = {}
@@ -201,9 +203,9 @@ def _sign_at(
     if data["kind"] != "op" or data["op"] == COMPILED or _is_custom(grad_fn):
         return _sign_of_code(data, grad_fn), None
     sign = symbol_of(data["op"])
-    layer = _sign_of_layer(sign, graph, node, grad_fn)
-    if layer is not None:
-        return layer, None
+    detailed = index_sign(data["op"], grad_fn) or _sign_of_layer(sign, graph, node, grad_fn)
+    if detailed is not None:
+        return detailed, None
     if graph.graph.get("static", False):
         return sign, None
     if sign == "( )ⁿ":
