@@ -1,7 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
+import { firstFolding } from "../fold/folding";
+import { groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, flow, isHorizontal } from "../layout/direction";
+import { foldedScene } from "../pipeline";
 import { sceneOf } from "../testing/scenes";
+import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
 import type { Scene, SceneNode } from "./scene";
 
@@ -111,4 +115,34 @@ describe("docking", () => {
     expect(at.get("e")?.y).toBeGreaterThan(middle);
     expect(at.get("w")?.y).toBeLessThan(middle);
   });
+});
+
+it("docks a leaf at a sum between boxes, and not at another operation", () => {
+  const sceneWith = (op: string, sign: string | null) => {
+    const g = new Builder();
+    const block = (path: string, input: number) => {
+      g.namespace = path;
+      const made = g.op("MmBackward0", [4, 4], { self: input, mat2: g.leaf(`${path}.w`, [4, 4]) });
+      const active = g.op("TanhBackward0", [4, 4], { self: made });
+      g.namespace = "";
+      return active;
+    };
+    const shifted = { self: block("one", g.leaf("x", [4, 4])), other: g.leaf("position", [4, 4]) };
+    const made = g.graph([block("two", g.op(op, [4, 4], shifted)), "y"]);
+    const graph = {
+      ...made,
+      nodes: made.nodes.map((n) => ({ ...n, sign: n.op === op ? sign : null })),
+    };
+    const grouped = groupedGraph(graph);
+    const folding = { ...firstFolding(grouped.tree), open: new Set<string>() };
+    const scene = foldedScene(grouped, folding, "left", tableMeasure);
+    const at = (is: (node: GraphModel["nodes"][number]) => boolean) =>
+      scene.nodes.find(({ id, group }) => !group && is(graph.nodes[id])) as SceneNode;
+    return [at((node) => node.op === op), at(({ name }) => name === "position")];
+  };
+  const [sum, position] = sceneWith("AddBackward0", "+");
+  expect(position.x).toBe(sum.x);
+  expect(position.y).not.toBe(sum.y);
+  const [joined, beside] = sceneWith("CatBackward0", "cat");
+  expect(beside.x).toBeLessThan(joined.x);
 });

@@ -132,6 +132,14 @@ function tilesIn(sized: Sized, measure: Measure, options: PlaceOptions): Placeme
   return withPortals(withOutputUnder(best, sized), sized, { edges: portals }, measure);
 }
 
+/** The leaves to dock at sums and products between boxes. */
+function docksAtSums({ graph, plan, shapes, times }: Sized): Dock[] {
+  const isBox = (v: number) => plan.nodes[v].group !== null || plan.nodes[v].strip !== undefined;
+  return docksOf(graph, plan, shapes, times).filter(
+    ({ leaf, user }) => !isBox(leaf) && !isBox(user) && shapes[user].sign === "round",
+  );
+}
+
 /** Place tiles in rows, without the lines of portals. */
 function inRows(
   sized: Sized,
@@ -141,8 +149,9 @@ function inRows(
 ): Placement {
   const { room } = options;
   const { plan } = sized;
+  const docks = docksAtSums(sized);
   const laid = (wrap?: Partial<LayoutOptions>) =>
-    laidOut(sized, measure, options, { wrap, lifted: portals, portals: { edges: portals } });
+    laidOut(sized, measure, options, { docks, wrap, lifted: portals, portals: { edges: portals } });
   let best = laid();
   if (!room || plan.nodes.length > MOST_TILES) return best;
   const scale = (placed: Placement) => scaleIn(room, placed, sized.direction);
