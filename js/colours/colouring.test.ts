@@ -7,7 +7,14 @@ import { makeScene } from "../pipeline";
 import { freshTraits } from "../testing/traits";
 import { estimate } from "../text/measure";
 import type { DtypesModel, JsonNumber, MemoryModel, RunModel } from "../wire";
-import { alarmOf, type ColourSources, NOT_FINITE, NOTHING, ZERO } from "./colouring";
+import {
+  alarmOf,
+  type ColourSources,
+  NOT_FINITE,
+  NOTHING,
+  withoutScaleOfOne,
+  ZERO,
+} from "./colouring";
 import { colouringOf, knownFor } from "./modes";
 import { gradientNorms } from "./norms";
 
@@ -205,6 +212,16 @@ describe("colours", () => {
     const mixed = colouringOf("dtype", closed.scene, closed.sources({ dtypes }));
     expect(mixed.tint?.nodes[closed.scene.drawn[3][0]]).toBe("is-c-mixed");
     expect(mixed.legend?.entries.map(({ text }) => text)).toContain("several in one box");
+  });
+
+  it("have no scale for a single value", () => {
+    const zero = { name: "is-c-zero", text: "all zeros" };
+    const one = { title: "norm", ticks: [{ at: 0.5, text: "18.2" }], entries: [zero] };
+    const entries = [{ name: "is-c4", text: "18.2" }, zero];
+    expect(withoutScaleOfOne(one)).toEqual({ title: "norm", ticks: null, entries });
+    const two = { ...one, ticks: [...one.ticks, { at: 1, text: "20" }] };
+    expect(withoutScaleOfOne(two)).toBe(two);
+    expect(withoutScaleOfOne({ ...one, ticks: [] }).entries).toEqual([zero]);
   });
 
   it("are offered only where something is known", () => {

@@ -9,7 +9,7 @@ import type { DtypesModel, GraphModel, MemoryModel } from "../wire";
 import { amountsIn } from "./amounts";
 import { barsOfAmounts } from "./bars";
 import type { GradientNorms } from "./norms";
-import { type LogScale, logScale, placeOn, stepOn, ticksOn } from "./scale";
+import { type LogScale, logScale, placeOn, STEPS, stepOn, ticksOn } from "./scale";
 import type { TileGrads } from "./tile_grads";
 
 export const NOTHING = "is-c-none";
@@ -34,6 +34,15 @@ export interface ColourLegend {
   ticks: { at: number; text: string }[] | null;
   /** Colours with their own meaning: categories, and values outside the scale. */
   entries: { name: string; text: string }[];
+}
+
+/** A legend without a scale if all values are the same: with that value and its colour instead. */
+export function withoutScaleOfOne(legend: ColourLegend): ColourLegend {
+  const { ticks, entries } = legend;
+  if (ticks?.length !== 1) return legend;
+  const [{ at, text }] = ticks;
+  const name = `is-c${Math.min(STEPS - 1, Math.floor(at * STEPS))}`;
+  return { ...legend, ticks: null, entries: [{ name, text }, ...entries] };
 }
 
 export interface Colouring {

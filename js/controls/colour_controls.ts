@@ -1,4 +1,4 @@
-import type { ColourLegend, ColourMode } from "../colours/colouring";
+import { type ColourLegend, type ColourMode, withoutScaleOfOne } from "../colours/colouring";
 import { STEPS } from "../colours/scale";
 import { choice, element } from "../dom/element";
 import { Remembered } from "../dom/remembered";
@@ -31,7 +31,8 @@ export function createColourControls(choose: (by: string) => void) {
 }
 
 /** The colours with their values. */
-export function colourKey({ title, isNamed, ticks, entries }: ColourLegend): HTMLElement[] {
+export function colourKey(legend: ColourLegend): HTMLElement[] {
+  const { title, isNamed, ticks, entries } = withoutScaleOfOne(legend);
   const parts: HTMLElement[] = isNamed ? [element("span", {}, title)] : [];
   if (ticks && ticks.length > 0) {
     const swatches = Array.from({ length: STEPS }, (_, i) => element("span", `gw-swatch is-c${i}`));

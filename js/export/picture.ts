@@ -1,4 +1,4 @@
-import type { ColourLegend } from "../colours/colouring";
+import { type ColourLegend, withoutScaleOfOne } from "../colours/colouring";
 import { STEPS } from "../colours/scale";
 import { describeDrawn, HOW_TO_OPEN } from "../interact/describe";
 import { flow } from "../layout/direction";
@@ -100,7 +100,7 @@ export function keyParts(
   measure: Measure,
 ): { parts: Part[]; height: number } {
   if (!legend) return { parts: [], height: 0 };
-  const { title, ticks, entries } = legend;
+  const { title, ticks, entries } = withoutScaleOfOne(legend);
   const [left, top] = [ground.x + MARGIN, ground.y + ground.height - MARGIN / 2];
   const { width, height } = KEY.step;
   const scale = left + measure(title, "cell") + 16;
