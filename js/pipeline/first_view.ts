@@ -13,6 +13,7 @@ import type { ContentCache } from "../layout/types";
 import { listsBy, perObject, remembered, valueAt } from "../maps";
 import { foldedScene } from "../pipeline";
 import { MOST_CARDS } from "../scene/card";
+import { edgesOf } from "../scene/members";
 import { isStep } from "../scene/module_class";
 import type { Plan } from "../scene/plan";
 import type { Scene } from "../scene/scene";
@@ -81,7 +82,7 @@ function foundFolding(
         tall: fitView(scene, tallRoom(room)).k,
         area: scene.width * scene.height,
         inHalves: scene.inHalves === true,
-        hasPortals: hasPortals(scene),
+        hasPortals: hasPortals(scene, graph),
       };
     }),
   );
@@ -284,12 +285,18 @@ function bentDirection(grouped: GroupedGraph, room: Room, measure: Measure): Dir
     return foldedScene(grouped, folding, direction, measure, { cache, room });
   };
   const scene = first("left");
-  if (scene.inHalves || !hasPortals(scene)) return "left";
+  if (scene.inHalves || !hasPortals(scene, grouped.graph)) return "left";
   return first("up").inHalves ? "up" : "left";
 }
 
-function hasPortals({ edges }: Scene): boolean {
-  return edges.some(({ portal }) => portal !== undefined);
+/** Whether some data goes through portals; shared parameters do not count. */
+function hasPortals({ edges }: Scene, graph: GraphModel): boolean {
+  return edges.some((edge) => {
+    const last = edgesOf(edge).at(-1);
+    return (
+      edge.portal && last !== undefined && graph.nodes[graph.edges[last].target].kind !== "leaf"
+    );
+  });
 }
 
 /** A picture in halves may be as tall as a room can be. */

@@ -169,7 +169,7 @@ function inRows(
 
   /** With shorter rows in the boxes instead of an output alone in the last row, if that is hardly smaller. */
   function withOutputBeside(wrapped: Placement): Placement {
-    if (scale(wrapped) < HOPELESS || outputAlone(wrapped, sized) === null) return wrapped;
+    if (scale(wrapped) < BESIDE * LEGIBLE || outputAlone(wrapped, sized) === null) return wrapped;
     let found: Placement | null = null;
     for (const times of WRAPS) {
       const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsWhole: false };
