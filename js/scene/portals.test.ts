@@ -4,6 +4,7 @@ import { firstFolding, wholeFolding } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { foldedScene } from "../pipeline";
 import { translator } from "../testing/translator";
+import { uNet } from "../testing/u_net";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
 import { hasRails } from "./portals";
@@ -94,6 +95,18 @@ describe("portals of one producer", () => {
     expect(toOne(portals[0].target).length).toBe(2);
     expect(portalsIn(row(1, { isTied: true }), WIDE).portals).toEqual([]);
   });
+});
+
+it.each([5, 6, 7])("all bypasses of a U-Net of %i levels are portals if most are", (levels) => {
+  const graph = uNet(levels);
+  const grouped = groupedGraph(graph);
+  const open = new Set(["downs", "ups", "convs"]);
+  const folding = { ...firstFolding(grouped.tree), open, hidesPlumbing: true };
+  const { nodes, edges } = foldedScene(grouped, folding, "left", tableMeasure, { room: NARROW });
+  const users = edges.flatMap(({ portal, source }) => (portal ? [nodes[source]] : []));
+  const cats = nodes.filter(({ id, group }) => !group && graph.nodes[id].op === "CatBackward0");
+  expect(new Set(users)).toEqual(new Set(cats));
+  expect(users.length).toBe(levels);
 });
 
 describe("a loop with shared leaves", () => {

@@ -50,7 +50,26 @@ export function longLines(
   for (const all of of.values())
     if (all.length > MANY_USERS && all.some((e) => wanted.has(e)))
       for (const e of all) wanted.add(e);
-  return liftable(sized, [...wanted]);
+  return withAlike(sized, liftable(sized, [...wanted]));
+}
+
+/** With the other bypasses into operations of one kind, each with one, if most of them are portals. */
+function withAlike(sized: Sized, portals: readonly number[]): readonly number[] {
+  const { graph, plan } = sized;
+  const { nodes, edges } = plan;
+  const kindOf = (e: number) => {
+    const { id, group } = nodes[edges[e].source];
+    return group || graph.nodes[id].kind !== "op" ? null : graph.nodes[id].op;
+  };
+  let found = portals;
+  for (const alike of listsBy(edges.keys(), kindOf).values()) {
+    const known = alike.filter((e) => found.includes(e)).length;
+    if (known === 0) continue;
+    const all = liftable(sized, [...new Set([...found, ...alike])]);
+    const bypasses = all.filter((e) => alike.includes(e)).map((e) => edges[e].source);
+    if (2 * known > bypasses.length && new Set(bypasses).size === bypasses.length) found = all;
+  }
+  return found;
 }
 
 /** Whether a line leads to parameters alone: their own box, or the box of a module that shares them. */
