@@ -11,9 +11,8 @@ import { partWords } from "./part_words";
 import type { ClosedGroup } from "./plan";
 import { isWork } from "./shown_graph";
 
-const TITLE_ROOM = 150;
+const TITLE_ROOM = 180;
 const UNDER_ROOM = 130;
-const PLAIN_ROOM = 84;
 /** The most followers of a layer to name. */
 const MOST_NAMED = 3;
 /** Among more operations, a single convolution says little. */
@@ -45,12 +44,7 @@ export function boxWords(
   return {
     title: room(groupTitle(paths[0], graph), "title"),
     name: null,
-    // Without parameters, a class says hardly more than its name.
-    shape: room(
-      known ?? content ?? counted(members.length, "node"),
-      "cell",
-      parameters.length > 0 ? TITLE_ROOM : PLAIN_ROOM,
-    ),
+    shape: room(known ?? content ?? counted(members.length, "node"), "cell"),
     uses: null,
     flag: flags.length === 0 ? null : room(flags.join(", "), "flag"),
     stubs: [],

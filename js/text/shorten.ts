@@ -12,8 +12,8 @@ export function oneLine(text: string): string {
 }
 
 /**
- * The text itself if it fits, else its beginning and end around "…", as much of both as fits.
- * Cuts between what a reader sees as characters, so no emoji or accent is torn apart.
+ * The text itself if it fits, else the last whole words of its name after "…", "…DecoderLayer": they say what it is.
+ * Where these would fill less than half of the room, its beginning and end around "…", as much of both as fits.
  */
 export function shortenMiddle(text: string, room: number, width: Widths): string {
   if (width(text) <= room) return text;
@@ -27,7 +27,24 @@ export function shortenMiddle(text: string, room: number, width: Widths): string
     if (width(cut(middle)) <= room) low = middle;
     else high = middle - 1;
   }
-  return cut(low);
+  return lastWords(text, room, width) ?? cut(low);
+}
+
+/** Between the words of "WhisperDecoderLayer", "token_type_embeddings" or "net.0.weight"; "Backward0" says nothing alone. */
+const BETWEEN_WORDS = /(?<=[._])|(?<=[a-z\d])(?=[A-Z])(?!Backward)|(?<=[A-Z])(?=[A-Z][a-z])/;
+
+/** A text with the first words of the name at its end cut; null if too little remains. */
+function lastWords(text: string, room: number, width: Widths): string | null {
+  const [name] = /[\w.]{0,200}$/.exec(text) ?? [""];
+  const before = text.slice(0, text.length - name.length);
+  const words = name.split(BETWEEN_WORDS);
+  for (let first = 1; first < words.length; first++) {
+    const last = words.slice(first).join("");
+    const short = `${before}…${last}`;
+    if (width(short) <= room)
+      return 2 * width(short) >= room && /[a-z]{2}/i.test(last) ? short : null;
+  }
+  return null;
 }
 
 /** Numbers in a list: as many whole ones of its beginning and end as fit, around "…". */

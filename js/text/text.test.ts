@@ -40,8 +40,26 @@ describe("shortenMiddle", () => {
 
   it("keeps what fits and both ends of what does not", () => {
     expect(shortenMiddle("w", 100, width)).toBe("w");
-    expect(shortenMiddle("encoder.layers.0.weight", 70, width)).toBe("encod…ight");
+    expect(shortenMiddle("a_name_without_an_end".replaceAll("_", ""), 70, width)).toBe(
+      "aname…nend",
+    );
   });
+
+  it.each([
+    ["encoder.layers.0.weight", 10, "…0.weight"],
+    ["MixtralDecoderLayer", 18, "…DecoderLayer"],
+    ["token_type_embeddings", 17, "…type_embeddings"],
+    ["AdaptiveAvgPool2d", 13, "…AvgPool2d"],
+    ["BinaryCrossEntropyWithLogitsBackward0", 28, "…EntropyWithLogitsBackward0"],
+    ["LlamaRMSNorm", 9, "…RMSNorm"],
+    ["4 × WhisperEncoderLayer", 18, "4 × …EncoderLayer"],
+    ["ThresholdBackward0", 12, "Thresh…ward0"],
+    // One short word says less than both ends.
+    ["features_of_the_whole_superbatch_x", 10, "featu…ch_x"],
+    ["layer.10", 6, "lay…10"],
+  ])("keeps the last whole words of %s", (text, room, short) =>
+    expect(shortenMiddle(text, room, (part) => part.length)).toBe(short),
+  );
 
   it("never tears a character apart", () => {
     expect(shortenMiddle("👩‍👩‍👧‍👦".repeat(9), 40 * 7, width)).not.toMatch(/\uFFFD/);
