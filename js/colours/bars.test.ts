@@ -9,6 +9,7 @@ import { foldedScene } from "../pipeline";
 import { recordingOf } from "../steps/recording";
 import { fakeRun } from "../testing/fake_run";
 import { tableMeasure } from "../text/metrics";
+import { normText } from "../text/number";
 import type { JsonNumber } from "../wire";
 import { tileGrads, uncoloured } from "./tile_grads";
 
@@ -99,5 +100,20 @@ describe("the bars of a strip", () => {
     counts.slice(1).forEach((count, i) => {
       expect(count - counts[i] === 0 || count - counts[i] === 1).toBe(true);
     });
+  });
+
+  it("have numbers above them if they are narrow: at both ends, the largest, the smallest, and more that fit", () => {
+    const room = { width: 736, height: 600 };
+    const narrow = foldedScene(grouped, folding, "left", tableMeasure, { room });
+    const few = narrow.nodes.filter(({ bar }) => bar);
+    expect(few.map(({ bar }) => bar?.above)).toEqual(Array(LAYERS).fill("middle"));
+    const norms = [0.0444, 0.0333, 0.0322, 0.0101, 0.0233, 0.0222];
+    const { recording } = passOf(norms);
+    const { tiles } = tileGrads(graph, narrow, recording, tableMeasure);
+    const texts = few.map(({ index }) => tiles.get(index)?.text ?? null);
+    expect(texts).toEqual(["0.0444", "", "", "0.0101", "", "0.0222"]);
+    // The tooltip of each has its number.
+    for (const [i, { index }] of few.entries())
+      expect(tiles.get(index)?.words).toContain(normText(norms[i]));
   });
 });

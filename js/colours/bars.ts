@@ -10,6 +10,8 @@ const FAR_APART = 50;
 const LOG_LEAST = 0.06;
 /** Space between a number and the edges of its bar, px. */
 const APART = 1;
+/** Between two numbers above bars, px. */
+const BETWEEN = 4;
 /** The least thickness of a horizontal bar with a number, px. */
 const THICK = 16;
 
@@ -45,19 +47,48 @@ export function heightsOf(norms: readonly number[]) {
   return { isLog, shareOf };
 }
 
-/** The numbers of a strip, with as many digits as fit on all of its bars; none if one digit does not fit. */
+/** The numbers of a strip: above its bars those that fit, inside them with as many digits as fit on all, or none. */
 function textsFor(bars: readonly KnownBar[], measure: Measure): string[] {
   const { bar } = bars[0].node;
   const room = bar?.room ?? 0;
+  const textsOf = (digits: number) =>
+    bars.map(({ norm }) => (norm === Number.POSITIVE_INFINITY ? "NaN" : normText(norm, digits)));
+  if (bar?.above) return textsAbove(bars, textsOf(3), measure);
   const fits = (text: string) =>
     bar?.grows === "up" ? measure(text, "name") + APART <= room : room >= THICK;
-  for (const digits of [3, 2]) {
-    const texts = bars.map(({ norm }) =>
-      norm === Number.POSITIVE_INFINITY ? "NaN" : normText(norm, digits),
-    );
-    if (texts.every(fits)) return texts;
+  return [3, 2].map(textsOf).find((texts) => texts.every(fits)) ?? bars.map(() => "");
+}
+
+/** The numbers above narrow bars: of the first and the last, the largest and the smallest, then of every second, third, ... */
+function textsAbove(
+  bars: readonly KnownBar[],
+  texts: readonly string[],
+  measure: Measure,
+): string[] {
+  const widths = texts.map((text) => measure(text, "name") + BETWEEN);
+  const pitch = bars.length > 1 ? Math.abs(bars[1].node.x - bars[0].node.x) : 1;
+  const every = Math.ceil(Math.max(...widths) / pitch);
+  const norms = bars.map(({ norm }) => norm);
+  const ends = [
+    0,
+    bars.length - 1,
+    norms.indexOf(Math.max(...norms)),
+    norms.indexOf(Math.min(...norms)),
+  ];
+  const taken: [number, number][] = [];
+  const isShown = new Set<number>();
+  for (const i of [...ends, ...[...bars.keys()].filter((place) => place % every === 0)]) {
+    const { x, shape, bar } = bars[i].node;
+    const half = shape.width / 2;
+    const left = { start: x - half, middle: x - widths[i] / 2, end: x + half - widths[i] }[
+      bar?.above ?? "middle"
+    ];
+    const right = left + widths[i];
+    if (taken.some(([from, to]) => left < to && right > from)) continue;
+    taken.push([left, right]);
+    isShown.add(i);
   }
-  return bars.map(() => "");
+  return texts.map((text, i) => (isShown.has(i) ? text : ""));
 }
 
 /** The fills of all bars of a scene by an amount per drawn node, each strip on a linear scale from 0. */

@@ -68,8 +68,13 @@ describe("a strip after a pass that was not recorded", () => {
     }
     const notes = stripNotes(scene, marks(), tableMeasure);
     const whole = "no pass recorded: make the widget before backward()";
-    expect(notes.map(({ text }) => text).join(" ")).toBe(whole);
-    expect(new Set(notes.map(({ y }) => y)).size).toBe(notes.length);
+    expect(notes.map(({ text }) => text)).toEqual([whole]);
+    // In the frame, below the bars and their names.
+    const { y, height } = notes[0];
+    const [{ y: middle, shape }] = bars;
+    expect(y - height / 2).toBeGreaterThan(middle + (shape.texts[0]?.y ?? shape.height / 2));
+    const frame = scene.frames.find(({ facts }) => facts.some(({ text }) => text === "×6"));
+    expect(y + height / 2).toBeLessThan(frame?.bottom ?? Number.NaN);
     expect(stripNotes(scene, { ...NO_MARKS, ran: true }, tableMeasure)).toEqual(notes);
     expect(stripNotes(scene, NO_MARKS, tableMeasure)).toEqual([]);
   });

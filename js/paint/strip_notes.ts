@@ -1,4 +1,5 @@
 import { listsBy } from "../maps";
+import { isStep } from "../scene/module_class";
 import { TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
 import type { Scene } from "../scene/scene";
 import type { Measure } from "../text/measure";
@@ -6,35 +7,29 @@ import type { GradientLabel } from "./gradient_label";
 import type { Marks } from "./marks";
 import { tileAt } from "./tiles";
 
-/** Why the bars of a strip have no heights, and what to do, in one line or more; the fewest that fit. */
-const TEXTS = [
-  ["no pass recorded: make the widget before backward()"],
-  ["no pass recorded: make", "the widget before backward()"],
-  ["no pass recorded:", "make the widget", "before backward()"],
-];
-/** The places of the lines, as shares of a bar's height from its middle; one line is above the arrows. */
-const PLACES = [[-0.27], [-0.25, 0.25], [-0.32, 0, 0.32]];
+/** Why the bars of a strip have no heights, and what to do: the longest line that fits. */
+const TEXTS = ["no pass recorded: make the widget before backward()", "no pass recorded"];
+/** From the lower ends of the bars, below their names, to the middle of the line, px. */
+const BELOW = 31;
 
-/** The words on strips without bars, if a pass ran that no widget recorded. */
+/** The words below the steps of a loop, if a pass ran that no widget recorded. */
 export function stripNotes({ nodes }: Scene, marks: Marks, measure: Measure): GradientLabel[] {
   if (marks.progress || !(marks.ran || marks.held.size > 0)) return [];
   const notes: GradientLabel[] = [];
   for (const [strip, bars] of listsBy(nodes, ({ bar }) => bar?.strip)) {
-    if (bars.some((bar) => tileAt(bar, marks))) continue;
-    const [left, right] = [
-      Math.min(...bars.map(({ x, shape }) => x - shape.width / 2)),
-      Math.max(...bars.map(({ x, shape }) => x + shape.width / 2)),
-    ];
-    const [first, last] = [bars[0].y, bars[bars.length - 1].y];
-    const widthOf = (text: string) => measure(text, "gradient") + 2 * TEXT_PAD;
-    const lines = TEXTS.find((all) => all.every((text) => widthOf(text) <= right - left));
-    lines?.forEach((text, i) => {
-      const y = (first + last) / 2 + PLACES[lines.length - 1][i] * bars[0].shape.height;
-      notes.push({
-        ...{ x: (left + right) / 2, y, width: widthOf(text), height: TEXT_HEIGHT },
-        ...{ key: `note ${strip} ${i}`, text, note: true, alarming: false, edge: null },
-        ...{ nodes: [], from: 0 },
-      });
+    if (!isStep(bars[0].group?.paths[0] ?? "") || bars.some((bar) => tileAt(bar, marks))) continue;
+    const sides = bars.flatMap(({ x, shape }) => [x - shape.width / 2, x + shape.width / 2]);
+    const [left, right] = [Math.min(...sides), Math.max(...sides)];
+    const widthOf = (text: string) => measure(text, "cell") + 2 * TEXT_PAD;
+    const text = TEXTS.find((one) => widthOf(one) <= right - left);
+    if (text === undefined) continue;
+    const [first, last] = [bars[0], bars[bars.length - 1]];
+    const isRow = first.bar?.grows === "up";
+    const y = isRow ? first.y + first.shape.height / 2 + BELOW : (first.y + last.y) / 2;
+    notes.push({
+      ...{ x: (left + right) / 2, y, width: widthOf(text), height: TEXT_HEIGHT },
+      ...{ key: `note ${strip}`, text, note: true, alarming: false, edge: null },
+      ...{ nodes: [], from: 0 },
     });
   }
   return notes;

@@ -38,7 +38,8 @@ export function barParts(node: SceneNode, marks: Marks, isMap = false): Part[] {
   const [w, h] = [node.shape.width - 2 * INSET, node.shape.height - 2 * INSET];
   const isUp = node.bar.grows === "up";
   const long = isUp ? h : w;
-  const room = long - (text === "" ? 0 : isUp ? NUMBER : 2.4 * NUMBER);
+  const { above } = node.bar;
+  const room = long - (text === "" || above ? 0 : isUp ? NUMBER : 2.4 * NUMBER);
   const filled = share > 0 ? Math.max(LEAST, share * room) : 0;
   const place = isUp
     ? { x: -w / 2, y: h / 2 - filled, width: w, height: filled }
@@ -50,8 +51,12 @@ export function barParts(node: SceneNode, marks: Marks, isMap = false): Part[] {
   const end = isUp ? `M${-w / 2},${h / 2 - filled}h${w}` : `M${filled - w / 2},${-h / 2}v${h}`;
   const parts = grad ? [fill, part("path", { class: "gw-strip-end", d: end })] : [fill];
   if (text === "") return parts;
+  const side = above === "start" ? -w / 2 : above === "end" ? w / 2 : 0;
   const at = isUp
-    ? { x: 0, y: 15 - node.shape.height / 2, "text-anchor": "middle" }
+    ? {
+        ...{ x: side, y: (above ? -5 : 15) - node.shape.height / 2 },
+        "text-anchor": above ?? "middle",
+      }
     : { x: node.shape.width / 2 - 5, y: 4.5, "text-anchor": "end" };
   return [...parts, part("text", { class: "gw-text gw-strip-number", ...at }, text)];
 }

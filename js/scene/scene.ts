@@ -70,6 +70,8 @@ interface Bar {
   grows: "up" | "right";
   /** The room for a number, px along the row. */
   room: number;
+  /** Set if numbers are above the bars: which end of its number is at that of its bar. */
+  above?: "start" | "middle" | "end";
   /** Whether it runs forward again in backward, or is advised to. */
   isAgain: boolean;
 }

@@ -104,6 +104,51 @@ describe("a strip", () => {
   });
 });
 
+describe("a strip's head", () => {
+  /** Blocks with a long class. */
+  const classed = (count: number): GraphModel => {
+    const graph = row(count);
+    const namespaces = Array.from({ length: count }, (_, i) => `net.blocks/${i}`);
+    const classes = namespaces.map(() => 0);
+    return { ...graph, modules: { ...graph.modules, namespaces, classes, names: [KIND] } };
+  };
+  const KIND = "MixtralDecoderLayer";
+  const headIn = (count: number, width: number) => {
+    const scene = stripScene(classed(count), 1, "left", { width, height: 600 });
+    return scene.frames.find(({ path }) => path === "net.blocks");
+  };
+
+  it("has room for the whole class, also over few bars", () => {
+    for (const width of [1370, 736])
+      for (const count of [4, 12])
+        expect(headIn(count, width)?.facts.map(({ text }) => text)).toContain(KIND);
+    expect(headIn(4, 1370)?.facts.map(({ text }) => text)).toEqual(["×4", KIND, "4 each"]);
+    // The size goes first.
+    expect(headIn(4, 736)?.facts.map(({ text }) => text)).toEqual(["×4", KIND]);
+  });
+
+  it("keeps the last words of a class that does not fit", () => {
+    expect(headIn(4, 470)?.facts.map(({ text }) => text)).toContain("…DecoderLayer");
+  });
+
+  it("leaves the numbers of narrow bars above them, below the head", () => {
+    for (const width of [1370, 736]) {
+      const scene = stripScene(row(12), 1, "left", { width, height: 600 });
+      const frame = scene.frames.find(({ path }) => path === "net.blocks");
+      for (const { bar, y, shape } of barsOf(scene)) {
+        expect(bar?.above).toBe(width < 1000 ? "middle" : undefined);
+        // A line for the head, and one for the numbers.
+        const room = y - shape.height / 2 - (frame?.top ?? Number.NaN);
+        expect(room).toBeGreaterThan(bar?.above ? 36 : 30);
+      }
+    }
+    const many = barsOf(stripScene(row(50), 1, "left", { width: 736, height: 600 }));
+    expect([many[0], many[1], many[49]].map(({ bar }) => bar?.above)).toEqual([
+      ...["start", "middle", "end"],
+    ]);
+  });
+});
+
 describe("an open block", () => {
   const graph = transformer(6);
   const grouped = groupedGraph(graph);

@@ -6,6 +6,7 @@ import { boundsOf } from "./curve";
 import { boxOf } from "./find";
 import { fittedWords, type SceneFrame, TITLE_LEFT } from "./frame";
 import { edgePart } from "./members";
+import { isStep } from "./module_class";
 import type { NodeShape, Text } from "./node_shape";
 import type { Plan, Strip } from "./plan";
 import type { SceneEdge, SceneNode } from "./scene";
@@ -16,11 +17,15 @@ import type { Size } from "./views";
 const HEAD = 32;
 /** From the border to the bars along the row. */
 const PAD = 12;
-/** The height of bars, and their width in a vertical strip. */
-const TALL = 72;
+/** The height of bars, lower with numbers above them or a note below, and their width in a vertical strip. */
+const TALL = { inside: 72, low: 52 };
 const LONG = 150;
-/** From one bar to the next: ideal, least with numbers, and without. */
-const PITCH = { ideal: 56, least: 40, plain: 34 };
+/** From one bar to the next: ideal, least, least with numbers inside, and of many bars. */
+const PITCH = { ideal: 56, least: 40, inside: 50, plain: 34 };
+/** A bar at an end whose number would reach beyond the border, px. */
+const SLIM = 22;
+/** The widest head that its bars make room for, px. */
+const MOST_HEAD = 400;
 const ROW = { ideal: 26, plain: 20 };
 /** A strip's share of the room, which leaves some for its neighbours; a wide one takes more for numbers. */
 const SHARE = 0.5;
@@ -42,20 +47,31 @@ interface Measures {
 }
 
 /** A strip's size: bars side by side, or below each other if data flows down. */
-function measuresOf({ blocks }: Strip, horizontal: boolean, { width, height }: Size): Measures {
-  const count = blocks.length;
+function measuresOf(
+  strip: Strip,
+  horizontal: boolean,
+  { width, height }: Size,
+  measure: Measure,
+): Measures {
+  const count = strip.blocks.length;
   if (!horizontal) {
     const most = (SHARE * height) / count;
     const pitch = Math.min(most >= ROW.plain ? ROW.ideal : ROW.plain, most);
-    return { pitch, width: LONG + 2 * PAD + 2 * HEAD, height: HEAD + count * pitch + PAD };
+    const name = Math.min(240, measure(oneLine(strip.title), "title") + TITLE_LEFT + 60);
+    const own = LONG + 2 * PAD + 2 * HEAD;
+    return { pitch, width: Math.max(own, name), height: HEAD + count * pitch + PAD };
   }
   const row = (SHARE * width - 2 * PAD) / count;
   const most = (MOST_SHARE * width - 2 * PAD) / count;
   const isWide = width >= WIDE && most >= PITCH.least;
-  const pitch = isWide
+  const least = isWide
     ? Math.max(PITCH.least, Math.min(PITCH.ideal, row))
     : Math.min(PITCH.plain, row);
-  return { pitch, width: count * pitch + 2 * PAD, height: TALL + 2 * HEAD };
+  // In a small window its class has room, but not its size.
+  const head = Math.min(headWidth(strip, width >= WIDE, measure), MOST_HEAD, SHARE * width);
+  const own = Math.max(count * least + 2 * PAD, head);
+  const pitch = Math.max(least, Math.min(PITCH.ideal, (own - 2 * PAD) / count));
+  return { pitch, width: own, height: TALL.inside + 2 * HEAD };
 }
 
 /** A strip's room in the layout. */
@@ -65,9 +81,7 @@ export function stripShape(
   measure: Measure,
   room: Size,
 ): NodeShape {
-  const { width: row, height } = measuresOf(strip, horizontal, room);
-  const least = measure(oneLine(strip.title), "title") + TITLE_LEFT + 60;
-  const width = Math.max(row, Math.min(240, least));
+  const { width, height } = measuresOf(strip, horizontal, room, measure);
   const size = { width, height, outerWidth: width, outerHeight: height };
   return { ...size, outline: 0, flagHeight: 0, texts: [], stubs: [] };
 }
@@ -98,22 +112,27 @@ export function placeStrip(
   room: Size,
 ): PlacedStrip {
   const { blocks, links } = strip;
-  const { pitch } = measuresOf(strip, horizontal, room);
+  const { pitch } = measuresOf(strip, horizontal, room, measure);
   // Blocks may run in reverse numerical order.
   const isTurned = links.length > 0 && links[0].source < links[0].target;
   const isReversed = flow.isReversed !== isTurned;
   const { width, height } = at.shape;
   const [left, top] = [at.x - width / 2, at.y - height / 2];
   const thick = FILLED * pitch;
-  const [w, h] = horizontal ? [thick, TALL] : [LONG, thick];
+  const isAbove = pitch < PITCH.inside && !blocks.some(({ isAgain }) => isAgain);
+  const tall = isAbove || isStep(blocks[0].group.paths[0]) ? TALL.low : TALL.inside;
+  const [w, h] = horizontal ? [thick, tall] : [LONG, thick];
   const widest = blocks.reduce((most, { name }) => Math.max(most, measure(name, "title")), 0);
   const taken = horizontal ? widest + 8 : NAME;
   const every = EVERY.find((one) => one * pitch >= taken) ?? blocks.length;
   const start = horizontal ? (width - blocks.length * pitch) / 2 : HEAD;
   const bars = blocks.map(({ id, group, name, isAgain }, i): Omit<SceneNode, "index"> => {
-    const along = start + ((isReversed ? blocks.length - 1 - i : i) + 0.5) * pitch;
+    const place = isReversed ? blocks.length - 1 - i : i;
+    const along = start + (place + 0.5) * pitch;
+    const isAtEnd = pitch < SLIM && (place === 0 || place === blocks.length - 1);
+    const anchor = !isAtEnd ? "middle" : place === 0 ? "start" : "end";
     const words: Text = horizontal
-      ? { text: name, style: "title", x: 0, y: TALL / 2 + 18, anchor: "middle" }
+      ? { text: name, style: "title", x: 0, y: tall / 2 + 18, anchor: "middle" }
       : { text: name, style: "title", x: -LONG / 2 - 8, y: 4.5, anchor: "end" };
     const isNamed = i % every === 0 && every < blocks.length;
     return {
@@ -129,39 +148,65 @@ export function placeStrip(
         ...{ texts: isNamed ? [words] : [], stubs: [] },
       },
       group,
-      bar: { strip: number, grows: horizontal ? "up" : "right", room: FILLED * pitch, isAgain },
+      bar: {
+        ...{ strip: number, grows: horizontal ? "up" : "right", room: FILLED * pitch, isAgain },
+        ...(horizontal && isAbove && { above: anchor }),
+      },
     };
   });
   return { bars, frame: { ...headOf(strip, width, measure), depth, ...boxOf(at) } };
 }
 
-/** The words above the bars: their name, count, class and size. */
+/** The words above the bars: their name, count, class and size; the size goes first, then the class is cut. */
 function headOf(
-  { path, isAlone, title, kind, each, larger, again, blocks, shared }: Strip,
+  strip: Strip,
   width: number,
   measure: Measure,
 ): Pick<SceneFrame, "path" | "title" | "facts" | "isFixed"> {
+  const { path, isAlone, title, kind } = strip;
   const left = isAlone ? TITLE_LEFT : PAD;
-  const count = `×${blocks.length}`;
+  const count = `×${strip.blocks.length}`;
   const room = width - left - measure(count, "title") - 3 * PAD;
   const name = fittedWords(title, room, measure);
   let at = left + measure(name, "title") + 10;
   const facts: Text[] = [{ text: count, style: "title", x: at, y: 17.5, anchor: "start" }];
   at += measure(count, "title") + 12;
-  const sizes = [...(again === null ? [] : [again]), ...(each === null ? [] : [shortCount(each)])];
-  const known = shared === undefined ? "" : `${shortCount(shared)} params`;
-  const more = larger ? `, ${larger.name} has ${shortCount(larger.by)} more` : "";
-  const size = sizes.length === 0 ? known : `${sizes.join(" · ")} each${more}`;
-  const right = width - PAD - (size === "" ? 0 : measure(size, "cell"));
+  const size = sizeText(strip);
+  const right = width - PAD;
+  const sizeWidth = size === "" ? 0 : measure(size, "cell") + PAD;
+  const whole = kind === null ? 0 : measure(oneLine(kind), "cell");
   if (kind !== null) {
-    const text = shortenMiddle(oneLine(kind), right - at - 12, (part) => measure(part, "cell"));
+    const text = shortenMiddle(oneLine(kind), right - at, (part) => measure(part, "cell"));
     // Shorter text does not help.
     if (text.length > 5 || text === kind)
       facts.push({ text, style: "cell", x: at, y: 17.5, anchor: "start" });
   }
-  if (size !== "" && right > at)
-    facts.push({ text: size, style: "cell", x: width - PAD, y: 17.5, anchor: "end" });
+  if (size !== "" && at + whole + sizeWidth <= right)
+    facts.push({ text: size, style: "cell", x: right, y: 17.5, anchor: "end" });
   return { path, title: name, facts, ...(!isAlone && { isFixed: true }) };
+}
+
+/** The size of its blocks, "726 K each". */
+function sizeText({ each, larger, again, shared }: Strip): string {
+  const sizes = [...(again === null ? [] : [again]), ...(each === null ? [] : [shortCount(each)])];
+  const more = larger ? `, ${larger.name} has ${shortCount(larger.by)} more` : "";
+  if (sizes.length > 0) return `${sizes.join(" · ")} each${more}`;
+  return shared === undefined ? "" : `${shortCount(shared)} params`;
+}
+
+/** The width of a strip's head, px. */
+function headWidth(strip: Strip, withSize: boolean, measure: Measure): number {
+  const { title, kind, isAlone, blocks } = strip;
+  const size = withSize ? sizeText(strip) : "";
+  return (
+    (isAlone ? TITLE_LEFT : PAD) +
+    measure(oneLine(title), "title") +
+    measure(`×${blocks.length}`, "title") +
+    (kind === null ? 0 : 12 + measure(oneLine(kind), "cell")) +
+    (size === "" ? 0 : PAD + measure(size, "cell")) +
+    11 +
+    PAD
+  );
 }
 
 /** The edges of a picture with strips, from bar to bar, and the arrows between neighbours. */

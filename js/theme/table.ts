@@ -117,7 +117,6 @@ export const TABLE: readonly Row[] = [
 
   // On edges: names, numbers of merged lines, plumbing folded into them, gradients
   [fill("stage"), "gw-edge-label rect", "gw-edge-count rect", "gw-edge-folded rect"],
-  [stroke("edge", 1.2), "gw-edge-folded rect"],
   [area("stage", "grad", 1.4), "gw-edge-portal rect"],
   [stroke("edge", 1.2), "gw-edge.is-quiet gw-edge-portal rect"],
   [{ ...fill("grad-strong"), ...font(700, SMALLEST), ...MIDDLE }, "gw-edge-portal text"],
@@ -137,8 +136,8 @@ export const TABLE: readonly Row[] = [
   [area("alarm-soft", "alarm"), "gw-gradient.is-alarming rect"],
   [fill("alarm"), "gw-gradient.is-alarming text"],
 
-  [area("closed", "none"), "gw-gradient.is-note rect"],
-  [fill("dim"), "gw-gradient.is-note text"],
+  [{ display: "none" }, "gw-gradient.is-note rect"],
+  [{ ...fill("dim"), ...fontOf("cell") }, "gw-gradient.is-note text"],
 
   // Boxes: an operation is a rectangle, a leaf a pill, an output has two outlines and a flag
   [area("op", "op-rule", 1.2), "gw-box"],
