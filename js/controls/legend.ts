@@ -2,7 +2,7 @@ import { element, svgElement } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
 import type { Direction } from "../layout/direction";
 import { pendingClass } from "../paint/classes";
-import { scissorsPart } from "../paint/edge_parts";
+import { FOLDED, scissorsPart } from "../paint/edge_parts";
 import type { GradientLabel } from "../paint/gradient_label";
 import { markPart } from "../paint/label_parts";
 import { seenMarks, type Widths } from "../paint/marks";
@@ -217,7 +217,7 @@ function foldedEntries(folded: NonNullable<LegendOptions["folded"]>): Entry[] {
   const sheet = { class: "gw-sheet", x: -8, y: -7.5, width: 20, height: 11, rx: 3 };
   const number = [
     part("rect", { x: -7, y: -7, width: 14, height: 14, rx: 7 }),
-    part("text", { y: 3.4 }, "n"),
+    part("text", { y: 3.4 }, FOLDED),
   ];
   return [
     boxes && entry("closed module", 28, [part("rect", sheet), ...box("gw-closed", 3)]),

@@ -78,12 +78,16 @@ function pointing(
   return dy === 0 ? heading : [0, Math.sign(dy)];
 }
 
+/** Three dots, as for what is left out: a number in a circle is a portal. */
+export const FOLDED = "\u00b7\u00b7\u00b7";
+
 /** An edge's number of tensors; or its folded plumbing, which a click opens. */
 function signPart({ x, y, width, height, text, kind, isShy }: EdgeSign): Part {
-  const title = kind === "folded" ? [part("title", {}, foldedTitle(text))] : [];
+  const isFolded = kind === "folded";
+  const title = isFolded ? [part("title", {}, foldedTitle(text))] : [];
   return part("g", { class: `gw-edge-${kind}${isShy ? " is-shy" : ""}` }, [
     ...title,
-    ...labelParts({ x, y, width, height, text }, height / 2),
+    ...labelParts({ x, y, width, height, text: isFolded ? FOLDED : text }, height / 2),
   ]);
 }
 

@@ -7,6 +7,11 @@ const HEIGHT = 14;
 const DIGIT = 6.2;
 /** Where along an edge a sign may sit, best first; the argument is nearer to the start. */
 const PLACES = [0.62, 0.55, 0.7, 0.48, 0.4, 0.78];
+/** Other places on the line, for a sign that must be drawn. */
+const ELSEWHERE = [0.3, 0.2, 0.86, 0.12, 0.92];
+
+/** Between a sign and a node, px. */
+const AWAY = 6;
 
 /** Write the number of each merged edge, before arguments, which may be left out. */
 export function placeSigns(scene: Scene): void {
@@ -14,7 +19,7 @@ export function placeSigns(scene: Scene): void {
     ({ merged }) => merged && (merged.tensors > 1 || merged.folded.length > 0),
   );
   if (standing.length === 0) return;
-  const obstacles = new Obstacles(scene);
+  const obstacles = new Obstacles(scene, AWAY);
   for (const edge of standing) {
     const { merged } = edge;
     if (!merged) continue;
@@ -27,7 +32,7 @@ export function placeSigns(scene: Scene): void {
       const width = Math.max(HEIGHT, DIGIT * text.length + 6);
       // Folded plumbing opens only at its sign, so that must be drawn; a count may be left out.
       const place =
-        obstacles.findOnEdge(edge, width, PLACES) ??
+        obstacles.findOnEdge(edge, width, PLACES, kind === "count" ? "beside" : "on") ??
         (kind === "folded" ? onLine(edge, width, obstacles) : null);
       if (!place) continue;
       obstacles.add(place);
@@ -51,7 +56,7 @@ function isShort({ bounds: [left, top, right, bottom] }: SceneEdge): boolean {
 
 /** A place on the line, clear of boxes if possible; it may be on other lines. */
 function onLine(edge: SceneEdge, width: number, obstacles: Obstacles): Place {
-  const places = PLACES.map((share): Place => {
+  const places = [...PLACES, ...ELSEWHERE].map((share): Place => {
     const [x, y] = pointAt(edge.curve, share);
     return { x, y, width, height: HEIGHT };
   });

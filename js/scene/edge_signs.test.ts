@@ -1,0 +1,40 @@
+import { expect, it } from "vitest";
+import { Builder } from "../demo/build_graph";
+import { firstFolding, toDepth } from "../fold/folding";
+import { groupedGraph } from "../fold/grouped_graph";
+import { foldedScene } from "../pipeline";
+import { tableMeasure } from "../text/metrics";
+import { boxOf } from "./find";
+import { boxIn, overlap } from "./grid";
+
+it("writes the number of lines in one beside the line, and away from all boxes", () => {
+  const g = new Builder();
+  g.namespace = "a";
+  const w = g.leaf("a.w", [4]);
+  const first = g.op("MulBackward0", [4], { self: g.leaf("x", [4]), other: w });
+  const outs = [0, 1].map(() => g.op("TanhBackward0", [4], { self: first }));
+  g.namespace = "b";
+  const one = g.op("SinBackward0", [4], { self: outs[0] });
+  const next = g.op("ExpBackward0", [4], { self: one });
+  g.namespace = "c";
+  const both = g.op("MulBackward0", [4], { self: outs[0], other: outs[1] });
+  const sum = g.op("AddBackward0", [4], { self: next, other: both });
+  g.namespace = "";
+  const graph = g.graph([g.op("SumBackward0", [], { self: sum }, "loss"), "loss"]);
+  const grouped = groupedGraph(graph);
+  const scene = foldedScene(
+    grouped,
+    toDepth(grouped.tree, firstFolding(grouped.tree), 0),
+    "left",
+    tableMeasure,
+  );
+  const signs = scene.edges.flatMap(({ merged }) =>
+    (merged?.signs ?? []).filter(({ kind }) => kind === "count"),
+  );
+  expect(signs.map(({ text }) => text)).toEqual(["×2"]);
+  for (const sign of signs) {
+    const { left, top, right, bottom } = boxIn(sign);
+    const around = { left: left - 5.9, top: top - 5.9, right: right + 5.9, bottom: bottom + 5.9 };
+    for (const node of scene.nodes) expect(overlap(boxOf(node), around)).toBe(false);
+  }
+});
