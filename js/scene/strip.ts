@@ -119,8 +119,9 @@ export function placeStrip(
   const { width, height } = at.shape;
   const [left, top] = [at.x - width / 2, at.y - height / 2];
   const thick = FILLED * pitch;
-  const isAbove = pitch < PITCH.inside && !blocks.some(({ isAgain }) => isAgain);
-  const tall = isAbove || isStep(blocks[0].group.paths[0]) ? TALL.low : TALL.inside;
+  const areSteps = isStep(blocks[0].group.paths[0]);
+  const isAbove = (areSteps || pitch < PITCH.inside) && !blocks.some(({ isAgain }) => isAgain);
+  const tall = isAbove || areSteps ? TALL.low : TALL.inside;
   const [w, h] = horizontal ? [thick, tall] : [LONG, thick];
   const widest = blocks.reduce((most, { name }) => Math.max(most, measure(name, "title")), 0);
   const taken = horizontal ? widest + 8 : NAME;
