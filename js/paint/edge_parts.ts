@@ -78,7 +78,7 @@ function pointing(
   return dy === 0 ? heading : [0, Math.sign(dy)];
 }
 
-/** Three dots, as for what is left out: a number in a circle is a portal. */
+/** Three dots, as for what is left out: a number is where a long line goes on. */
 export const FOLDED = "\u00b7\u00b7\u00b7";
 
 /** An edge's number of tensors; or its folded plumbing, which a click opens. */

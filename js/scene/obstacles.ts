@@ -26,6 +26,8 @@ const BESIDE = 3;
 const MOST_GAP = 40;
 /** Room around the border of an open box, px. */
 const BORDER = 1;
+/** Room above and below a bar of a row, for numbers and names, px. */
+const NAMED = [20, 24];
 /** The owner of a place without an edge. */
 const NODE = -1;
 const NOBODY = -2;
@@ -44,7 +46,8 @@ export class Obstacles {
     const horizontal = isHorizontal(scene.direction);
     for (const node of scene.nodes) {
       const { left, top, right, bottom } = extentOf(node, horizontal);
-      this.boxes.add(left - around, top - around, right + around, bottom + around, NODE);
+      const [above, below] = node.bar && horizontal ? NAMED : [around, around];
+      this.boxes.add(left - around, top - above, right + around, bottom + below, NODE);
     }
     for (const { left, top, right, bottom } of scene.frames) {
       this.boxes.add(left, top, right, top + HEADER, NODE);
