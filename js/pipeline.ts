@@ -11,7 +11,7 @@ import type { Plan } from "./scene/plan";
 import { hasRails } from "./scene/portals";
 import type { Scene } from "./scene/scene";
 import { isWork } from "./scene/shown_graph";
-import { cardIn, type Planned, sized, WINDOW } from "./scene/sizes";
+import { cardIn, isShortVector, type Planned, sized, WINDOW } from "./scene/sizes";
 import { fitView, LEGIBLE, type Room, tallRoom } from "./scene/views";
 import type { Measure } from "./text/measure";
 import type { GraphModel } from "./wire";
@@ -34,6 +34,8 @@ interface SceneOptions {
   cards?: boolean | Level;
   /** Whether a leaf with several uses on a board is drawn once per use. */
   copies?: boolean;
+  /** Whether cards of vectors have room for lists of gradients. */
+  lists?: boolean;
 }
 
 /** How much a board shows: the next level is taken where the one before is illegible. */
@@ -62,8 +64,11 @@ export function makeScene(
   const { cards = true, room } = options;
   const card = cards === true ? cardIn(graph, plan) : cards === "signs" ? null : cards || null;
   if (card && cards === true && room && !plan.nodes.some(({ group }) => group))
-    return bestLevel(card, room, (shown) =>
-      makeScene(graph, plan, direction, measure, { ...options, ...shown }),
+    return bestLevel(
+      card,
+      room,
+      plan.nodes.some(({ id }) => isShortVector(graph.nodes[id])),
+      (shown) => makeScene(graph, plan, direction, measure, { ...options, ...shown }),
     );
   // As signs alone where there are too many for cards.
   const isBoard = card !== null || ((cards === true || cards === "signs") && !graph.static);
@@ -74,6 +79,7 @@ export function makeScene(
     card,
     isBoard,
     copies: options.copies ?? false,
+    lists: options.lists ?? false,
   };
   const withSizes = sized(planned, measure, options);
   const placed = place(withSizes, measure, options);
@@ -82,14 +88,18 @@ export function makeScene(
   return scene;
 }
 
+/** The most that wider cards may change the height of a picture, as a share. */
+const SAME_HEIGHT = 0.1;
+
 /**
  * The scene of a board at the first level that is legible. Leaves are drawn once per use if long lines run side by side
- * otherwise.
+ * otherwise. Small cards of vectors are as wide as lists of gradients if that stays legible.
  */
 function bestLevel(
   card: CardSize,
   room: Room,
-  make: (shown: Pick<SceneOptions, "cards" | "copies">) => Scene,
+  hasVectors: boolean,
+  make: (shown: Pick<SceneOptions, "cards" | "copies" | "lists">) => Scene,
 ): Scene {
   const last = room.derivatives ? "near" : "signs";
   for (let at = LEVELS.indexOf(card); ; at++) {
@@ -101,9 +111,15 @@ function bestLevel(
       if (cards === last) return scene;
       continue;
     }
-    const copied =
-      cards !== "signs" && hasRails(scene, room) ? make({ cards, copies: true }) : scene;
-    return isLegible(copied) && !hasRails(copied, room) ? copied : scene;
+    if (cards !== "signs" && hasRails(scene, room)) {
+      const copied = make({ cards, copies: true });
+      if (isLegible(copied) && !hasRails(copied, room)) return copied;
+    }
+    if (cards !== "near" || !hasVectors) return scene;
+    const wide = make({ cards, lists: true });
+    // In as many rows as before.
+    const isAlike = Math.abs(wide.height - scene.height) < SAME_HEIGHT * scene.height;
+    return isAlike && isLegible(wide) ? wide : scene;
   }
 }
 

@@ -20,3 +20,20 @@ test("values come before their norm, and one number has none", () => {
   expect(fewOf({ values: 3, norm: 3 })).toEqual(["3"]);
   expect(fewOf({ values: null, norm: "NaN" }).at(-1)).toContain("NaN");
 });
+
+test("up to three numbers are rounded before their norm takes their place", () => {
+  expect(fewOf({ values: [-0.34102, 0.24243, 0.09857], norm: 0.4298 })).toEqual([
+    "[\u22120.341, 0.2424, 0.09857]",
+    "[\u22120.341, 0.242, 0.0986]",
+    "[\u22120.34, 0.24, 0.099]",
+    "\u20160.4298\u2016",
+    "\u20160.43\u2016",
+  ]);
+  expect(fewOf({ values: [1, 2, 3], norm: 3.5 })).toEqual([
+    "[1, 2, 3]",
+    "\u20163.5\u2016",
+    "\u20163.5\u2016",
+  ]);
+  expect(fewOf({ values: [0.123456, 1, 2, 3], norm: 4 })[1]).toContain("\u2016");
+  expect(fewOf({ values: [0.123456, "nan"], norm: "nan" })[1]).toContain("\u2016");
+});

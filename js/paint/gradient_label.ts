@@ -48,28 +48,33 @@ export function totalWord({
   return changed ? ".grad now" : stored || none ? ".grad" : "this pass";
 }
 
-/** A gradient's texts for a cell, best first; a single number always has its sign. */
-export function fewOf({ values, norm }: FewModel): string[] {
+/** The most numbers of a list that is rounded to fit. */
+const MOST_ROUNDED = 3;
+
+/** A gradient's texts for a cell, best first: its values, also rounded, and its norm; a number always has its sign. */
+export function fewOf(gradient: FewModel): string[] {
+  const { values, norm } = gradient;
   const isOne = values !== null && !Array.isArray(values);
   return [
     ...(values === null ? [] : [boardValues(values)]),
+    ...roundedOf(gradient),
     ...(norm === null || isOne ? [] : [normOf(norm), normOf(shortened(norm))]),
   ];
 }
 
-/** The shorter texts of a single number with fewer digits, best first; none of other gradients. */
+/** The shorter texts of a number or of up to three numbers with fewer digits, best first; none of other gradients. */
 export function roundedOf({ values }: FewModel): string[] {
-  if (typeof values !== "number") return [];
-  const whole = boardNumber(values);
+  const numbers = Array.isArray(values) ? values : [values];
+  if (numbers.length > MOST_ROUNDED || !numbers.every((one) => typeof one === "number")) return [];
+  const whole = boardValues(numbers).length;
   // The largest number rounds to infinity.
-  const rounded = [3, 2].map((digits) => Number(values.toPrecision(digits)));
-  return rounded
-    .filter(Number.isFinite)
-    .map(boardNumber)
-    .filter((text) => text.length < whole.length);
+  const rounded = [3, 2]
+    .map((digits) => numbers.map((one) => Number(one.toPrecision(digits))))
+    .filter((some) => some.every(Number.isFinite) && boardValues(some).length < whole);
+  return rounded.map((some) => (Array.isArray(values) ? boardValues(some) : boardNumber(some[0])));
 }
 
-/** With fewer digits: "1.7e−5". */
+/** With two digits: "1.7e−5". */
 function shortened(value: JsonNumber): JsonNumber {
   return typeof value === "number" ? Number(value.toPrecision(2)) : value;
 }

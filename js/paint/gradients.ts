@@ -19,7 +19,7 @@ import {
 import { boardNumber, exactly, exactText, gradientTexts, isAlarming } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { FewModel, RunModel } from "../wire";
-import { asAdded, fewOf, type GradientLabel, roundedOf, totalWord } from "./gradient_label";
+import { asAdded, fewOf, type GradientLabel, totalWord } from "./gradient_label";
 import { type Marks, NO_MARKS } from "./marks";
 import { stripNotes } from "./strip_notes";
 
@@ -191,7 +191,7 @@ class LabelPlacer {
     const { run, measure } = this;
     const index = run.edges[i];
     const beside = row.width - 2 * ROW_RIM - ROW_GAP - measure(rows[place] ?? "", "cell");
-    const texts = [...fewOf(passedIn(run, i)), ...roundedOf(passedIn(run, i))]
+    const texts = fewOf(passedIn(run, i))
       .map((text) => (place > 0 ? asAdded(text) : text))
       .filter((text) => measure(text, "digits") < row.width * ROW_SHARE);
     const few = texts.find((text) => measure(text, "digits") <= beside) ?? texts.at(-1);
@@ -393,7 +393,7 @@ function inCell(
 ): Omit<GradientLabel, "from"> | null {
   if (!card?.grad) return null;
   const { size, rows, grad } = card;
-  const texts = gradient ? [...fewOf(gradient), ...roundedOf(gradient)] : ["None"];
+  const texts = gradient ? fewOf(gradient) : ["None"];
   const isTotal = rows.length > 0;
   // A total has a word beside it.
   const word = isTotal

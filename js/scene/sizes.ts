@@ -38,7 +38,16 @@ export interface Planned {
   isBoard: boolean;
   /** Whether a leaf with several uses is drawn once per use, even as a card. */
   copies?: boolean;
+  /** Whether small cards of vectors have room for lists of gradients. */
+  lists?: boolean;
 }
+
+/** The most numbers of a gradient for whose list a card is made wider. */
+const MOST_LISTED = 3;
+/** A number of such a list. */
+const LISTED = "\u22120.00";
+/** Beside it, px. */
+const LIST_PAD = 12;
 
 /** A picture with known sizes, before its layout. */
 export interface Sized extends Planned {
@@ -105,7 +114,7 @@ export function sharesOf(
 
 /** Per node of the plan, its box and its words. */
 export function shapesOf(
-  { graph, plan, direction, card, isBoard }: Planned,
+  { graph, plan, direction, card, isBoard, lists = false }: Planned,
   measure: Measure,
   { times, shares, least = [], room = WINDOW }: ShapeOptions,
 ): NodeShape[] {
@@ -149,7 +158,9 @@ export function shapesOf(
     const about = group ? group.leaves : [id];
     words.hasStrip = !isSign && about.some((one) => over.has(one));
     const only = isSign ? null : onlyOn(graph, node);
-    const wide = roomForRanks(graph, words.hasStrip, only);
+    const listed =
+      lists && isShortVector(graph.nodes[id]) ? listWidth(graph.nodes[id], measure) : 0;
+    const wide = Math.max(listed, roomForRanks(graph, words.hasStrip, only));
     const { width = 0, height = 0 } = least[i] ?? {};
     const shape = shapeOf(
       words,
@@ -161,6 +172,18 @@ export function shapesOf(
     );
     return isSign || group !== node.group ? { ...shape, sign: "plain" } : shape;
   });
+}
+
+/** Whether a node gets a gradient whose list its card can have room for. */
+export function isShortVector({ kind, shape }: NodeModel): boolean {
+  if (kind !== "leaf" && kind !== "op") return false;
+  return shape?.length === 1 && shape[0] > 1 && shape[0] <= MOST_LISTED;
+}
+
+/** The width of a small card with a list of two digits per number. */
+function listWidth({ shape }: NodeModel, measure: Measure): number {
+  const numbers = Array.from({ length: shape?.[0] ?? 0 }, () => LISTED);
+  return Math.ceil(measure(`[${numbers.join(", ")}]`, "digits")) + LIST_PAD;
 }
 
 /** The words of an operation that is drawn as its sign; in a row of boxes its sizes, "2×2 /2", in a second line. */
