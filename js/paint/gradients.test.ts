@@ -15,7 +15,7 @@ import { plainSceneOf, sceneOf } from "../testing/scenes";
 import { exactText } from "../text/gradient";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
-import { FEW_EDGES, visibleGradients } from "./gradients";
+import { FEW_EDGES, sumsOf, visibleGradients } from "./gradients";
 
 function placed(
   graph: GraphModel,
@@ -161,4 +161,16 @@ describe("gradients on edges", () => {
     expect(labels.filter((label) => label.alarming).length).toBeGreaterThan(0);
     for (const label of labels) expect(label.alarming).toBe(label.text.includes("nan"));
   });
+});
+
+it("a sum loses decimals where it is too long, but no summand", () => {
+  expect(sumsOf([-6.942115, -20.826345])).toEqual([
+    "\u22126.942 \u2212 20.83",
+    "\u22126.942 \u2212 20.83",
+    "\u22126.94 \u2212 20.83",
+    "\u22126.9 \u2212 20.8",
+  ]);
+  expect(sumsOf([0.5, -0.0041649])).toEqual(["0.5 \u2212 0.004165", "0.5 \u2212 0.004"]);
+  expect(sumsOf([0, 1e-9])).toEqual(["0 + 1e\u22129"]);
+  expect(sumsOf([3, 4]).at(-1)).toBe("3 + 4");
 });

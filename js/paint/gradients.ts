@@ -429,6 +429,16 @@ function addition(
   return width < grad.width - 20 ? { added } : {};
 }
 
+/** The texts of a sum, best first: with all digits, then with as many decimals at each number, unless one gets 0. */
+export function sumsOf(shares: readonly number[]): string[] {
+  const rounded = [3, 2, 1]
+    .map((decimals) => shares.map((share) => Number(share.toFixed(decimals))))
+    .filter((some) => some.every((one, i) => one !== 0 || shares[i] === 0));
+  return [shares, ...rounded].map((some) =>
+    some.map((one, i) => (i === 0 ? boardNumber(one) : asAdded(boardNumber(one)))).join(" "),
+  );
+}
+
 /** The sum of a node's shares, "−6.9 − 6.9", in its card; null if it does not fit. */
 function sumLabel(
   scene: Scene,
@@ -444,14 +454,19 @@ function sumLabel(
     if (drawn?.target === index && edgesOf(drawn).at(-1) === edge && typeof value === "number")
       shares.push(value);
   });
-  const text = shares
-    .map((share, i) => (i === 0 ? boardNumber(share) : asAdded(boardNumber(share))))
-    .join(" ");
-  if (shares.length < 2 || measure(text, "cell") > card.sum.width - 6) return null;
   const { sum } = card;
+  const text = sumsOf(shares).find((one) => measure(one, "cell") <= sum.width - 6);
+  if (shares.length < 2 || text === undefined) return null;
   return {
     ...{ x: x + sum.x, y: y + sum.y, width: sum.width, height: sum.height },
-    ...{ key: `sum ${index}`, text, alarming: false, edge: null, nodes: [id] },
+    ...{
+      key: `sum ${index}`,
+      text,
+      exact: shares.map(exactly).join(" + "),
+      alarming: false,
+      edge: null,
+      nodes: [id],
+    },
     from: ready[id],
     cell: "sum",
   };

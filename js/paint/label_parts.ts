@@ -42,7 +42,7 @@ export function gradientParts(label: GradientLabel): Part[] {
   const { x, y, width, height, text, cell, changed, added, exact } = label;
   const title = exact === undefined || exact === text ? [] : [part("title", {}, exact)];
   if (!cell) return [...title, ...labelParts(label)];
-  if (cell === "sum") return [part("text", { x, y: y + 3 }, text)];
+  if (cell === "sum") return [...title, part("text", { x, y: y + 3 }, text)];
   if (cell === "row") return [...title, part("text", { x: x + width / 2 - 8, y: y + 4.5 }, text)];
   const ground = part("path", { class: "gw-cell-ground", d: cellData(label) });
   const small = (words: string, at: number, baseline: number) =>
