@@ -18,7 +18,7 @@ export function edgeParts(
   if (isOnSome) parts.unshift(part("path", { class: "gw-only-edge", d: pathData(curve) }));
   if (merged && merged.tensors > 1)
     parts.unshift(part("title", {}, `${merged.tensors} tensors go along this line`));
-  if (quiet === undefined && !isTiny(curve) && !isHalf) {
+  if (quiet === undefined && !isTiny(curve) && (isStatic || !isHalf)) {
     const end = isStatic ? 0 : curve.length - 2;
     const tip = arrowData(curve[end], curve[end + 1], pointing(curve, isStatic, heading));
     parts.push(part("path", { class: "gw-arrow", d: tip }));
