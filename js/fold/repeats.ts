@@ -7,7 +7,9 @@ const LEAST_BLOCKS = 4;
 /** The most that one of two alike blocks has in addition, as a share of it: T5's first block has a small table. */
 const MOST_EXTRA = 0.25;
 /** Container classes: two of them may compute different things. */
-const HOLDERS = /^(Sequential|ModuleList|ModuleDict)$/;
+/** The most parameters of a layer with its normalisation. */
+const MOST_OF_LAYER = 4;
+export const HOLDERS = /^(Sequential|ModuleList|ModuleDict)$/;
 
 /** A graph's edges, groups and operations. */
 interface Operations extends GroupedEdges {
@@ -59,7 +61,7 @@ export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
       const { numbers } = kinds;
       if (Math.min(numbers[a], numbers[b]) === 0 || kind !== kinds.kind[b]) return false;
       if (kind !== null && !HOLDERS.test(kind))
-        return hasAllOf(kinds, a, b) || hasAllOf(kinds, b, a);
+        return hasAllOf(kinds, a, b) || hasAllOf(kinds, b, a) || grows(kinds, a, b);
       if (!isCounted(tree.path[a])) return false;
       structure ??= structures(graph, closed);
       return numbers[a] === numbers[b] && structure[a] === structure[b];
@@ -84,6 +86,13 @@ function hasAllOf({ leaves, numbers, shapeOf }: Kinds, more: number, less: numbe
   };
   for (const id of leaves[more]) take(id, 1);
   return leaves[less].every((id) => take(id, -1) >= 0);
+}
+
+/** Whether two groups have as many parameters, at least half of them of the same shapes: a dense block's layers grow. */
+function grows({ leaves, shapeOf }: Kinds, a: number, b: number): boolean {
+  if (leaves[a].length !== leaves[b].length || leaves[a].length <= MOST_OF_LAYER) return false;
+  const same = leaves[a].filter((id, i) => shapeOf(id) === shapeOf(leaves[b][i]));
+  return 2 * same.length >= leaves[a].length;
 }
 
 /** Whether a group is a list item, "layers/7"; "layer3" is a name of its own. */

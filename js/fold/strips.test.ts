@@ -219,6 +219,20 @@ describe("repeated blocks", () => {
     expect(runs(nodes, edges, { kind: () => "Sequential" })).toEqual([]);
   });
 
+  it("of one class may grow: half of their parameters have the same shapes", () => {
+    const { nodes, edges } = alike(5);
+    const grown = (inside: (i: number) => number[], kind = "_DenseLayer") =>
+      runs(nodes, edges, {
+        kind: (path) => (/\/\d$/.test(path) ? kind : null),
+        sizes: (path) => (/\/\d$/.test(path) ? inside(Number(path.at(-1))) : []),
+      });
+    const dense = (i: number) => [64 + 32 * i, 64 + 32 * i, 128 * (2 + i), 128, 128, 36];
+    expect(grown(dense)).toEqual([5]);
+    expect(grown(dense, "Sequential")).toEqual([]);
+    expect(grown((i) => [...dense(i), 64 * (i + 1)])).toEqual([]);
+    expect(grown((i) => [64 * (i + 1), 64, 64])).toEqual([]); // a layer
+  });
+
   it("are items of a list, or of one class", () => {
     const named = (nodes: string[]) => nodes.map((node) => node.replace(/layers\/(\d)/, "layer$1"));
     const { nodes, edges } = alike(4);
