@@ -7,32 +7,38 @@ import {
   wholeFolding,
 } from "../fold/folding";
 import { foldedPlan, type GroupedGraph, groupedGraph, visibleCount } from "../fold/grouped_graph";
-import { isFollower } from "../fold/layers";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
-import { listsBy, perObject, remembered, valueAt } from "../maps";
+import { perObject, remembered, valueAt } from "../maps";
 import { foldedScene } from "../pipeline";
 import { MOST_CARDS } from "../scene/card";
 import { edgesOf } from "../scene/members";
 import { isStep } from "../scene/module_class";
 import type { Plan } from "../scene/plan";
 import type { Scene } from "../scene/scene";
-import { isWork } from "../scene/shown_graph";
 import { fitView, LEGIBLE, type Room, tallRoom } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
+import {
+  FEW_THINGS,
+  openedAlike,
+  openedFurther,
+  thingsIn,
+  withinBlocks,
+  withMore,
+  withOneBlock,
+} from "./opening";
 
 /** A board is drawn left to right unless another direction is this much larger. */
 const PREFERRED = 1.15;
 /** The least area of a closed box with its gaps, px². */
 const LEAST_AREA = 4000;
-/** A picture with fewer items is opened further, box by box, even if similar boxes stay closed. */
-const FEW_THINGS = 12;
-/** The most attempts to open more; none in a larger graph. */
-const MOST_TRIED = 10;
+/** In a larger graph no attempt is made to open more. */
 const LARGEST_TRIED = 5000;
 /** A nearly readable picture that shows so many times as much may be taller than the room. */
 const MUCH_MORE = 2;
+/** One that shows so many times as much may be as tall as the room can be. */
+const FAR_MORE = 4;
 /** Skip a picture with an estimated area of more than this many windows. */
 const AT_MOST = 1.2;
 /** In wider rooms, data flows to the right. Px. */
@@ -93,22 +99,13 @@ function foundFolding(
   }
   const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
   const isWithin = withinBlocks(grouped);
-  const blocks = grouped.runs.reduce((sum, run) => sum + run.length, 0);
   const more = withMore(grouped);
   const hasMore = (g: number) => more[g] === 1 && !isWithin[g];
   const enough = (AT_MOST * room.width * room.height) / LEGIBLE ** 2;
   // The best folding with these boxes open.
   const fittingWith = (held: ReadonlySet<string>): { folding: Folding; isLegible: boolean } => {
-    const tried: { folding: Folding; count: number }[] = [];
-    for (let depth = deepest(tree); depth >= 0; depth--) {
-      const isWanted = (g: number) => g > 0 && tree.depth[g] <= depth && hasMore(g);
-      const open = new Set(tree.path.filter((path, g) => held.has(path) || isWanted(g)));
-      const folding = { ...first, open, hidesPlumbing: true };
-      // The number of nodes in a layer is unknown at this point, perhaps two or three.
-      if (visibleCount(grouped, folding) - blocks <= 3 * most)
-        tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
-    }
-    const small = tried.sort((a, b) => b.count - a.count).filter(({ count }) => count <= most);
+    const tried = levelsOf(grouped, hasMore, held, most);
+    const small = tried.filter(({ count }) => count <= most);
     const low = small.findIndex(({ folding }) => look(folding).k >= LEGIBLE);
     const high = small.slice(0, Math.max(0, low)).findIndex(({ folding, count }) => {
       const { k, tall } = look(folding);
@@ -128,16 +125,44 @@ function foundFolding(
       const { length } = foldedPlan(grouped, folding).nodes;
       // A far too large picture is not laid out.
       if (length > most || length * each > enough) return false;
-      const { k, area, inHalves: areStill } = look(folding);
-      if (k < LEGIBLE || (inHalves && !areStill)) return false;
+      const { k, tall, area, inHalves: areStill } = look(folding);
+      const isFarMore = thingsIn(grouped, folding) >= FAR_MORE * thingsIn(grouped, level);
+      if ((isFarMore ? tall : k) < LEGIBLE || (inHalves && !areStill)) return false;
       each = area / length;
       return true;
     });
-    return { folding, isLegible: true };
+    const { hasPortals } = look(folding);
+    const canOpen = (one: Folding) =>
+      look(one).k >= LEGIBLE && (hasPortals || !look(one).hasPortals);
+    return { folding: withOneBlock(grouped, folding, canOpen), isLegible: true };
   };
   const held = openedByHand(grouped);
   const withHeld = held.size > 0 ? fittingWith(held) : null;
   return withHeld?.isLegible ? withHeld.folding : fittingWith(new Set()).folding;
+}
+
+/** The foldings of not far more than `most` items that open all boxes down to a depth; most items first. */
+function levelsOf(
+  grouped: GroupedGraph,
+  hasMore: (g: number) => boolean,
+  held: ReadonlySet<string>,
+  most: number,
+): { folding: Folding; count: number }[] {
+  const { tree, runs } = grouped;
+  const blocks = runs.reduce((sum, run) => sum + run.length, 0);
+  const levels: { folding: Folding; count: number }[] = [];
+  for (let depth = deepest(tree); depth >= 0; depth--) {
+    const isWanted = (g: number) => g > 0 && tree.depth[g] <= depth && hasMore(g);
+    const open = new Set(tree.path.filter((path, g) => held.has(path) || isWanted(g)));
+    const whole = { ...firstFolding(tree), open, hidesPlumbing: true };
+    // The number of nodes in a layer is unknown at this point, perhaps two or three.
+    if (visibleCount(grouped, whole) - blocks > 3 * most) continue;
+    const plan = foldedPlan(grouped, whole);
+    const folding = openedAlike(grouped, whole, plan, hasMore, held);
+    const { nodes } = folding === whole ? plan : foldedPlan(grouped, folding);
+    levels.push({ folding, count: nodes.length });
+  }
+  return levels.sort((a, b) => b.count - a.count);
 }
 
 /** The scale and the extent of a folding in the room. */
@@ -154,64 +179,6 @@ interface Look {
 function keyOf({ nodes, frames }: Plan): string {
   const names = nodes.map(({ id, group }) => group?.paths.join("\n") ?? id);
   return [...names, "", ...frames.map(({ path }) => path)].join("\n");
-}
-
-/** Open more boxes, class by class, while everything is readable. */
-function openedFurther(
-  grouped: GroupedGraph,
-  level: Folding,
-  hasMore: (g: number) => boolean,
-  canBeRead: (folding: Folding) => boolean,
-): Folding {
-  const { tree, kind } = grouped;
-  let folding = level;
-  const tried = new Set<string>();
-  const opensOne = (): boolean => {
-    const { nodes } = foldedPlan(grouped, folding);
-    const closed = nodes.flatMap(({ group }) => group?.paths ?? []);
-    const boxes = closed.map((path) => tree.byPath.get(path) ?? 0).filter(hasMore);
-    const alike = partsBy(boxes, (g) => kind[g] ?? tree.parent[g]);
-    const isEmpty = nodes.length < FEW_THINGS;
-    const besides = isEmpty
-      ? [...partsBy(boxes, (g) => tree.parent[g]), ...partsBy(boxes, (g) => g)]
-      : [];
-    for (const some of [...alike, ...besides]) {
-      const key = some.join();
-      if (tried.has(key) || tried.size >= MOST_TRIED) continue;
-      tried.add(key);
-      const open = new Set([...folding.open, ...some.map((g) => tree.path[g])]);
-      if (!canBeRead({ ...folding, open })) continue;
-      folding = { ...folding, open };
-      return true;
-    }
-    return false;
-  };
-  while (opensOne());
-  return folding;
-}
-
-/** Group items by key. */
-function partsBy(items: readonly number[], keyOf: (item: number) => string | number): number[][] {
-  return [...listsBy(items, keyOf).values()];
-}
-
-/** Per group, 1 if opening it shows more than one tile: it has submodules, and is more than a layer. */
-function withMore({ tree, graph, plumbing, role }: GroupedGraph): Uint8Array {
-  const tiles = new Int32Array(tree.path.length);
-  graph.nodes.forEach(({ kind }, v) => {
-    if (isWork({ kind }) && !plumbing[v] && !isFollower(role[v])) tiles[tree.groupOf[v]]++;
-  });
-  for (let g = tiles.length - 1; g > 0; g--) tiles[tree.parent[g]] += tiles[g];
-  const { start } = tree.children;
-  return Uint8Array.from(tiles, (count, g) => (count > 1 && start[g + 1] > start[g] ? 1 : 0));
-}
-
-/** Per group, 1 if it is in or is a block of a strip. */
-function withinBlocks({ tree, runs }: GroupedGraph): Uint8Array {
-  const isWithin = new Uint8Array(tree.path.length);
-  for (const run of runs) for (const g of run) isWithin[g] = 1;
-  for (let g = 1; g < isWithin.length; g++) isWithin[g] ||= isWithin[tree.parent[g]];
-  return isWithin;
 }
 
 /** How a folding is drawn. */
