@@ -102,7 +102,7 @@ describe("the bars of a strip", () => {
     });
   });
 
-  it("have numbers above them if they are narrow: at both ends, the largest, the smallest, and more that fit", () => {
+  it("have numbers above them where not all fit: at both ends, the largest, the smallest, and more that fit", () => {
     const room = { width: 736, height: 600 };
     const narrow = foldedScene(grouped, folding, "left", tableMeasure, { room });
     const few = narrow.nodes.filter(({ bar }) => bar);

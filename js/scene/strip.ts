@@ -6,7 +6,6 @@ import { boundsOf } from "./curve";
 import { boxOf } from "./find";
 import { fittedWords, type SceneFrame, TITLE_LEFT } from "./frame";
 import { edgePart } from "./members";
-import { isStep } from "./module_class";
 import type { NodeShape, Text } from "./node_shape";
 import type { Plan, Strip } from "./plan";
 import type { SceneEdge, SceneNode } from "./scene";
@@ -17,11 +16,11 @@ import type { Size } from "./views";
 const HEAD = 32;
 /** From the border to the bars along the row. */
 const PAD = 12;
-/** The height of bars, lower with numbers above them or a note below, and their width in a vertical strip. */
+/** The height of bars with a sign inside, and with numbers above and a note below; their width in a vertical strip. */
 const TALL = { inside: 72, low: 52 };
 const LONG = 150;
-/** From one bar to the next: ideal, least, least with numbers inside, and of many bars. */
-const PITCH = { ideal: 56, least: 40, inside: 50, plain: 34 };
+/** From one bar to the next: ideal, least in a wide window, and in a small one. */
+const PITCH = { ideal: 56, least: 40, plain: 34 };
 /** A bar at an end whose number would reach beyond the border, px. */
 const SLIM = 22;
 /** The widest head that its bars make room for, px. */
@@ -119,9 +118,8 @@ export function placeStrip(
   const { width, height } = at.shape;
   const [left, top] = [at.x - width / 2, at.y - height / 2];
   const thick = FILLED * pitch;
-  const areSteps = isStep(blocks[0].group.paths[0]);
-  const isAbove = (areSteps || pitch < PITCH.inside) && !blocks.some(({ isAgain }) => isAgain);
-  const tall = isAbove || areSteps ? TALL.low : TALL.inside;
+  const isAbove = !blocks.some(({ isAgain }) => isAgain);
+  const tall = isAbove ? TALL.low : TALL.inside;
   const [w, h] = horizontal ? [thick, tall] : [LONG, thick];
   const widest = blocks.reduce((most, { name }) => Math.max(most, measure(name, "title")), 0);
   const taken = horizontal ? widest + 8 : NAME;
