@@ -103,8 +103,12 @@ def test_a_constant_feeds_its_operation():
         ("data", lambda x: x.data, "x.data"),
         ("copy", lambda x: torch.tensor(x), "a copy of x"),  # noqa: PLW0108
         ("numpy", lambda x: torch.from_numpy(x.detach().numpy()), "from x.detach()"),
-        ("integer cast", lambda x: x.long(), "from x by way of integers"),
-        ("integer result", lambda x: x.argmax(), "from x by way of integers"),
+        ("integer cast", lambda x: x.long(), "whole numbers from x"),
+        ("integer cast", lambda x: x.bool(), "true/false from x"),
+        ("integer cast", lambda x: x.long() / 2, "from whole numbers of x"),
+        ("integer result", lambda x: x.argmax(), "whole numbers from x"),
+        ("integer result", lambda x: x.argmax() == 0, "true/false from x"),
+        ("integer result", lambda x: (x > 0).float(), "from whole numbers of x"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:To copy construct")
@@ -189,12 +193,12 @@ def test_what_was_computed_after_a_cut_says_so():
         assert graph.nodes[only(graph, "cut")]["op"] == words
 
 
-def test_a_mask_comes_by_way_of_booleans():
+def test_a_mask_is_called_true_or_false():
     x = torch.tensor([1.0, -1.0], requires_grad=True)
     with watch():
         h = torch.where(x > 0, x, x * 2)
     graph = capture(h, names={"x": x})
-    assert graph.nodes[only(graph, "cut")]["op"] == "from x by way of booleans"
+    assert graph.nodes[only(graph, "cut")]["op"] == "true/false from x"
 
 
 def test_several_cuts_of_one_operand_are_one_node_with_a_line_to_each_source():

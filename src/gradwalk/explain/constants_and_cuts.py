@@ -100,7 +100,7 @@ _LOST = {
         "Stay with floating point numbers",
     ),
     "integer result": (
-        "an operation on {source}{at} gave integers, which have no gradients",
+        "an operation on {source}{at} gave integers or booleans, which have no gradients",
         "Use a smooth substitute, such as softmax for argmax",
     ),
     ALIAS: (
@@ -130,7 +130,7 @@ _CALLS = {
     "copy": "a copy",
     "no derivative": "an operation without a derivative",
     "integer cast": "a cast to integers",
-    "integer result": "an operation that gives integers",
+    "integer result": "an operation that gives integers or booleans",
     "derivative": "torch.autograd.grad() without create_graph=True",
 }
 

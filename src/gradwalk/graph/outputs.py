@@ -142,7 +142,7 @@ def _no_grad_sentence(tensor: torch.Tensor) -> str:
         )
     return (
         f"{what}, so torch recorded no graph behind it. It was computed under torch.no_grad(), was "
-        "detached, came by way of integers or plain numbers, or none of the tensors it was "
+        "detached, was computed from integers or plain numbers, or none of the tensors it was "
         "computed from requires grad. Create one of them with requires_grad=True and compute it "
         "again outside torch.no_grad()."
     )

@@ -13,6 +13,8 @@ from .module_path import ModuleCall, TensorRef
 from .source_line import SourceLine
 
 ALIAS = "alias"  # `Cut.how` of an inferred detached alias: nothing recorded how it was made
+INTEGERS, BOOLEANS = "integers", "booleans"
+"""How an operand lost its gradient that is itself of such numbers."""
 
 _NAMED = {
     "detach": "{}.detach()",
@@ -24,9 +26,10 @@ _NAMED = {
     "inference_mode": "{} under inference_mode",
     "derivative": "a derivative of {}",
     "no derivative": "{} by an operation without a derivative",
-    "integer cast": "{} by way of integers",
-    "integer result": "{} by way of integers",
-    "boolean result": "{} by way of booleans",
+    "integer cast": "whole numbers of {}",
+    "integer result": "whole numbers of {}",
+    INTEGERS: "whole numbers from {}",
+    BOOLEANS: "true/false from {}",
     ALIAS: "detached {}",
 }
 _NAMELESS = {
@@ -46,12 +49,15 @@ def how_made(hows: Sequence[str], names: Sequence[str | None], *, direct: bool) 
         'x.detach()'
         >>> how_made(["item", "detach"], ["x", None], direct=False)
         'from x.item() and 1 more'
+        >>> how_made(["booleans"], ["x"], direct=False)
+        'true/false from x'
     """
     how, name = hows[0], names[0]
     made = _NAMELESS[how] if name is None and how in _NAMELESS else _NAMED[how]
     made = made.format(name or "a tensor")
     more = f" and {len(hows) - 1} more" if len(hows) > 1 else ""
-    return made if direct and not more else f"from {made}{more}"
+    is_whole = (direct and not more) or how in (INTEGERS, BOOLEANS)
+    return f"{made}{more}" if is_whole else f"from {made}{more}"
 
 
 MOST_LEAVES = 2048  # leaves that one cut records

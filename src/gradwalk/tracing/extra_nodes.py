@@ -22,7 +22,7 @@ from ..torch_api.reading import version_of
 from ..torch_api.signatures import tensor_arguments
 from .annotations import Annotation
 from .constant_operands import ConstantOperand
-from .cuts import ALIAS, Constant, Cut, how_made
+from .cuts import ALIAS, BOOLEANS, INTEGERS, Constant, Cut, how_made
 from .module_path import TensorRef
 from .records import find_source
 from .source_line import SourceLine
@@ -286,8 +286,11 @@ def _arguments(op: str) -> frozenset[str]:
 
 
 def _result(how: str, dtype: str) -> str:
-    is_boolean = how == "integer result" and dtype == "torch.bool"
-    return "boolean result" if is_boolean else how
+    """Return how an operand lost its gradient, with its kind of numbers if that is the reason."""
+    name = dtype.removeprefix("torch.")
+    if not how.startswith("integer"):
+        return how
+    return BOOLEANS if name == "bool" else INTEGERS if name.startswith(("int", "uint")) else how
 
 
 def _value_before(cut: Cut, constant: Constant) -> Any:
