@@ -7,6 +7,7 @@ import { overlap } from "../scene/grid";
 import type { Scene } from "../scene/scene";
 import { firstView, type Room } from "../scene/views";
 import { residualNet } from "../testing/residual";
+import { translator } from "../testing/translator";
 import { FONTS } from "../text/measure";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
@@ -139,6 +140,15 @@ describe("the first view", () => {
     const shown = shownIn({ width: 1370, height: 420 });
     expect(shownIn({ width: 1370, height: 420, tallest: 860 })).toBeGreaterThan(1.5 * shown);
     expect(shownIn({ width: 1370, height: 380, tallest: 860 })).toBe(shown); // too much is missing
+  });
+
+  it("may be taller where it then shows another strip, if that is legible", () => {
+    const barsIn = (room: Room) =>
+      firstScene(translator(6), "left", tableMeasure, false, room).nodes.filter(({ bar }) => bar)
+        .length;
+    const room = { width: 770, height: 480 };
+    expect([barsIn(room), barsIn({ ...room, tallest: 860 })]).toEqual([6, 12]);
+    expect(barsIn({ ...room, tallest: 500 })).toBe(6);
   });
 
   it("has a convolution take in its normalisation and activation, and say what it is", () => {

@@ -23,7 +23,7 @@ import {
   FEW_THINGS,
   openedAlike,
   openedFurther,
-  thingsIn,
+  stripsOf,
   withinBlocks,
   withMore,
   withOneBlock,
@@ -37,8 +37,6 @@ const LEAST_AREA = 4000;
 const LARGEST_TRIED = 5000;
 /** A nearly readable picture that shows so many times as much may be taller than the room. */
 const MUCH_MORE = 2;
-/** One that shows so many times as much may be as tall as the room can be. */
-const FAR_MORE = 4;
 /** Skip a picture with an estimated area of more than this many windows. */
 const AT_MOST = 1.2;
 /** In wider rooms, data flows to the right. Px. */
@@ -120,14 +118,15 @@ function foundFolding(
     if (!found || graph.nodes.length > LARGEST_TRIED)
       return { folding: level, isLegible: found !== undefined };
     const { area, inHalves } = look(level);
+    const strips = stripsOf(grouped, level);
     let each = area / foldedPlan(grouped, level).nodes.length;
     const folding = openedFurther(grouped, level, hasMore, (folding) => {
       const { length } = foldedPlan(grouped, folding).nodes;
       // A far too large picture is not laid out.
       if (length > most || length * each > enough) return false;
       const { k, tall, area, inHalves: areStill } = look(folding);
-      const isFarMore = thingsIn(grouped, folding) >= FAR_MORE * thingsIn(grouped, level);
-      if ((isFarMore ? tall : k) < LEGIBLE || (inHalves && !areStill)) return false;
+      const scale = stripsOf(grouped, folding) > strips ? tall : k;
+      if (scale < LEGIBLE || (inHalves && !areStill)) return false;
       each = area / length;
       return true;
     });

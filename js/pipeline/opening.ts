@@ -105,6 +105,12 @@ export function withOneBlock(
   return folding;
 }
 
+/** The number of strips of modules in a picture; those of steps do not count. */
+export function stripsOf(grouped: GroupedGraph, folding: Folding): number {
+  const { nodes } = foldedPlan(grouped, folding);
+  return nodes.filter(({ strip, group }) => strip && group && !isStep(group.paths[0])).length;
+}
+
 /** The number of items in a picture; each block of a strip counts. */
 export function thingsIn(grouped: GroupedGraph, folding: Folding): number {
   const { nodes } = foldedPlan(grouped, folding);
