@@ -213,6 +213,42 @@ describe("a card", () => {
     expect(told({ changed: true, now: null })).toEqual([[came, false, false, undefined]]);
   });
 
+  it("writes the sum beside .grad where it has room, else below the number", () => {
+    const graph = MODELS["h = w * x + b"]();
+    const { recording } = placed(graph);
+    const { steps, run } = recording;
+    if (!run) throw new Error("The pass has no run.");
+    const node = run.grads[0].node;
+    const few = (one: number) => ({ values: one, norm: one });
+    const words = (narrow: number) => {
+      const arrived = [{ node, ...few(2) }];
+      const grads = [{ ...run.grads[0], before: few(4), ...few(6) }];
+      const again = recordingOf(graph, steps, { ...run, arrived, grads });
+      const measure: typeof estimate = (text, style) => narrow * estimate(text, style);
+      const labels = placeGradients(sceneOf(graph, "left"), again, measure);
+      const [label] = labels.filter(({ added }) => added !== undefined);
+      return gradientParts(label).map(({ content }) => content);
+    };
+    expect(words(0.7)).toEqual(expect.arrayContaining([".grad 4 + 2", "= 6"]));
+    expect(words(0.9)).toEqual(expect.arrayContaining([".grad", "= 6", "4 + 2"]));
+  });
+
+  it("leaves out a class that is too long beside its sign", () => {
+    const graph = MODELS["h = w * x + b"]();
+    const long = "BinaryCrossEntropyWithLogitsBackward0";
+    const withOp = (op: string) => {
+      const nodes = graph.nodes.map((node) =>
+        node.kind === "op" ? { ...node, op, sign: "BCE with logits" } : node,
+      );
+      return sceneOf({ ...graph, nodes }, "left").nodes.flatMap(({ shape }) =>
+        shape.texts.map(({ text }) => text),
+      );
+    };
+    expect(withOp("MulBackward0")).toContain("MulBackward0");
+    expect(withOp(long).filter((text) => text.includes("\u2026"))).toEqual([]);
+    expect(withOp(long)).toContain("BCE with logits");
+  });
+
   it("has what has arrived before its node runs, and says so", () => {
     const { labels, scene, recording } = placed(MODELS["h = w * x + b"]());
     const at = (cursor: number) => visibleGradients(labels, scene, { recording, cursor });

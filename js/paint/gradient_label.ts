@@ -31,6 +31,8 @@ export interface GradientLabel extends Place {
   changed?: boolean;
   /** The sum, if the pass added to an earlier value. */
   added?: string;
+  /** Whether that is in a line with ".grad". */
+  besideWord?: boolean;
   /** Whether it waits there for its node to run. */
   arrived?: boolean;
   /** Whether it explains a missing number. */

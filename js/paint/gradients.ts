@@ -418,12 +418,14 @@ function addition(
   sum: string,
   parts: [number, number] | null,
   measure: Measure,
-): Pick<GradientLabel, "added"> {
+): Pick<GradientLabel, "added" | "besideWord"> {
   if (!parts || !grad) return {};
   const [before, came] = parts;
   const added = `${boardNumber(before)} ${asAdded(boardNumber(came))}`;
-  if (rows.length === 0 && size === "full")
-    return measure(added, "cell") < grad.width - 8 ? { added } : {};
+  if (rows.length === 0 && size === "full") {
+    const fits = (words: string) => measure(words, "cell") < grad.width - 12;
+    return fits(`.grad ${added}`) ? { added, besideWord: true } : fits(added) ? { added } : {};
+  }
   const words = rows.length > 0 ? `.grad ${added}` : added;
   const width = measure(words, "cell") + measure(`= ${sum}`, "digits");
   return width < grad.width - 20 ? { added } : {};

@@ -69,11 +69,13 @@ export function gradientParts(label: GradientLabel): Part[] {
     ];
   }
   const top = y - height / 2;
+  const below = label.besideWord ? undefined : added;
+  const word = label.besideWord ? `${cellWord(label)} ${added}` : cellWord(label);
   return [
     ground,
-    small(cellWord(label), x, top + (added ? 14 : 17)),
-    part("text", { x, y: top + (added ? 38 : label.small ? 43 : 46) }, added ? sum : text),
-    ...(added === undefined ? [] : [small(added, x, top + 54)]),
+    small(word, x, top + (below ? 14 : 17)),
+    part("text", { x, y: top + (below ? 38 : label.small ? 43 : 46) }, added ? sum : text),
+    ...(below === undefined ? [] : [small(below, x, top + 54)]),
   ];
 }
 

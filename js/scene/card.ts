@@ -34,6 +34,8 @@ const SUM = 18;
 const MOST_ADDED = 3;
 /** The least width of a small card with such a line, px. */
 const LEAST_ADDED = 92;
+/** The least width of a large leaf, with ".grad 4 + 12" in its half, px. */
+const LEAST_LEAF = 166;
 /** The longest word that is drawn as large as a sign. */
 const LONGEST_SIGN = 5;
 /** Room for the word "value" in a large card, px. */
@@ -65,7 +67,9 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const { width: least, header, row, pad } = SIZES.full;
   const sign = leaf ? "" : (words.sign ?? "");
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
-  const under = leaf ? (words.name ?? (name === "leaf" ? "" : "leaf")) : words.title;
+  const isCut = sign !== "" && words.title.includes("\u2026");
+  // A class that is too long is left out beside its sign.
+  const under = leaf ? (words.name ?? (name === "leaf" ? "" : "leaf")) : isCut ? "" : words.title;
   // A word needs more time to read than a sign.
   const signed: Style = sign.length > LONGEST_SIGN && /[a-z]{2}/i.test(sign) ? "card" : "sign";
   const signWidth = sign === "" ? 0 : measure(sign, signed) + 8;
@@ -78,7 +82,7 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const numberInputs = inputSize(words);
   const width = even(
     Math.max(
-      least,
+      leaf ? LEAST_LEAF : least,
       leastWidth,
       signWidth + beside + 2 * pad,
       2 * (widest(lines, style, measure) + 2 * pad),
@@ -100,8 +104,11 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   if (leaf) {
     texts.push(head(name, "card", left, top + header / 2 + 5.5));
     texts.push(head(under, "cell", width / 2 - pad, top + header / 2 + 4, "end"));
-  } else if (name === "") texts.push(head(under, underStyle, at, top + header / 2 + 4));
-  else {
+  } else if (name === "" || under === "") {
+    const [one, style, low] =
+      name === "" ? ([under, underStyle, 4] as const) : ([name, "card", 5.5] as const);
+    if (one !== "") texts.push(head(one, style, at, top + header / 2 + low));
+  } else {
     texts.push(head(name, "card", at, top + header / 2 - 1));
     texts.push(head(under, "cell", at, top + header / 2 + 14));
   }

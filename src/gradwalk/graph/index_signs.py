@@ -65,7 +65,12 @@ def _whole(node: Node, name: str) -> int | None:
     found: Any = plain_value(node, name)
     if not isinstance(found, int) or isinstance(found, bool):  # a symbol of a traced size
         return None
-    return found - _UNSIGNED if found > _TO_END else found
+    return signed(found)
+
+
+def signed(number: int) -> int:
+    """Return a saved number with its sign."""
+    return number - _UNSIGNED if number > _TO_END else number
 
 
 def _into(written: Callable[[Node], str | None]) -> Callable[[Node], str | None]:

@@ -15,7 +15,7 @@ from ..torch_api.compiled import calls_in
 from ..torch_api.nodes import COMPILED, custom_function, is_of_torch, node_class, saved_names
 from ..torch_api.saved_tensors import plain_value
 from .adjacency import attributes, predecessors, successors
-from .index_signs import INTO, index_sign
+from .index_signs import INTO, index_sign, signed
 
 _SIGNS = {
     "add": "+",
@@ -76,7 +76,7 @@ _SIGNS = {
 }
 
 _LONG = {
-    "binarycrossentropywithlogits": "BCE logits",
+    "binarycrossentropywithlogits": "BCE with logits",
     "binarycrossentropy": "BCE",
     "kldiv": "KL div",
     "smoothl1loss": "smooth l1",
@@ -234,7 +234,16 @@ def _sign_of_layer(
         return f"{sign}{_window(grad_fn)}"
     if sign in ("rnn", "rnn layer"):
         return _RNNS.get(plain_value(grad_fn, "mode"), sign)
+    if sign == "permute" and _is_transpose(_sizes(grad_fn, "dims")):
+        return "( )ᵀ"
     return None
+
+
+def _is_transpose(dims: tuple[int, ...]) -> bool:
+    """Whether an order of dimensions swaps the last two alone."""
+    last = len(dims)
+    order = [signed(dim) % last for dim in dims]
+    return last > 1 and order == [*range(last - 2), last - 1, last - 2]
 
 
 def _is_custom(grad_fn: Node | None) -> bool:
