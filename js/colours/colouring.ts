@@ -14,6 +14,8 @@ import type { TileGrads } from "./tile_grads";
 
 export const NOTHING = "is-c-none";
 export const ZERO = "is-c-zero";
+/** The legend's word for gradients that are exactly zero. */
+export const ALL_ZEROS = "all zeros";
 export const NOT_FINITE = "is-c-alarm";
 
 /** The data that colours can show, as far as it is known. */
@@ -150,7 +152,7 @@ function byGradient(scene: Scene, norms: GradientNorms): Colouring {
   const name = (values: readonly number[]) => nameOf(values, scale);
   const nodes = scene.nodes.map((node) => name(membersOf(node).map((id) => norms.nodes[id])));
   const edges = scene.edges.map((edge) => name(edgesOf(edge).map((e) => norms.edges[e])));
-  const entries = offScale([...nodes, ...edges], "all zeros", "no gradient");
+  const entries = offScale([...nodes, ...edges], ALL_ZEROS, "no gradient");
   const ticks = logTicks(scale);
   return {
     tint: { nodes, edges, words: (node) => normWords(node, norms) },
@@ -162,7 +164,7 @@ function byGradient(scene: Scene, norms: GradientNorms): Colouring {
 export function tilesLegend({ tiles, areHeld, whose, scale }: TileGrads): ColourLegend | null {
   if (tiles.size === 0) return null;
   const tints = Array.from(tiles.values(), ({ tint }) => tint);
-  const entries = offScale(tints, "all zeros");
+  const entries = offScale(tints, ALL_ZEROS);
   const title = `\u2016${areHeld ? ".grad" : "grad"}\u2016 of the ${whose}`;
   return { title, isNamed: true, ticks: logTicks(scale, normText), entries };
 }

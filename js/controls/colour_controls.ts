@@ -1,13 +1,25 @@
-import { type ColourLegend, type ColourMode, withoutScaleOfOne } from "../colours/colouring";
+import {
+  ALL_ZEROS,
+  type ColourLegend,
+  type ColourMode,
+  withoutScaleOfOne,
+} from "../colours/colouring";
 import { STEPS } from "../colours/scale";
-import { choice, element } from "../dom/element";
+import { button, choice, element } from "../dom/element";
 import { Remembered } from "../dom/remembered";
+
+const WHY = {
+  text: "why?",
+  label: "Why are gradients zero?",
+  title: "Diagnose, and say what makes these gradients zero if it is known",
+  class: "gw-link",
+};
 
 /** A meaning in the choice, and whether its data is known. */
 type KnownMode = Pick<ColourMode, "name" | "text" | "missing"> & { isKnown: boolean };
 
-/** The choice of colouring, and its scale. */
-export function createColourControls(choose: (by: string) => void) {
+/** The choice of colouring, and its scale. Gradients that are all zero can be asked about. */
+export function createColourControls(choose: (by: string) => void, diagnose: () => void) {
   const label = "Meaning of the node colours";
   const select = choice({ class: "gw-colour-by", "aria-label": label, title: label }, choose);
   const key = element("span", { class: "gw-colour-key", hidden: true });
@@ -26,6 +38,7 @@ export function createColourControls(choose: (by: string) => void) {
       select.value = by;
       key.hidden = legend === null;
       key.replaceChildren(...(legend ? colourKey(legend) : []));
+      if (legend?.entries.some(({ text }) => text === ALL_ZEROS)) key.append(button(WHY, diagnose));
     },
   };
 }

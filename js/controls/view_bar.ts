@@ -59,11 +59,12 @@ export class ViewBar {
   ) {
     this.sources = colourSources(drawing, folds, channel, measure);
     this.folding = createFoldingControls(folds);
-    this.choice = createColourControls((choice) => {
+    const choose = (choice: string) => {
       choices.colour = choice;
       this.wanted = choice;
       this.update();
-    });
+    };
+    this.choice = createColourControls(choose, () => this.askDiagnosis());
     this.names = toggle(
       "Torch's names",
       "Call operations as torch calls them, MulBackward0, and not as on a board",

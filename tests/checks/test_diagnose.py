@@ -402,6 +402,25 @@ def test_a_graph_that_is_used_up_is_to_be_made_anew():
     assert "compute the output anew" in only(diagnose(loss, names={"x": x}), "no-backward").message
 
 
+def test_stored_zeros_are_found_without_a_pass_if_the_graph_explains_them():
+    w, zero = torch.ones(2, requires_grad=True), torch.zeros(4, 2, requires_grad=True)
+    loss = F.linear(torch.ones(3, 2) * w, zero).sum()
+    loss.backward()
+    findings = diagnose(loss, names={"w": w, "zero": zero})
+    (found,) = (each for each in findings if each.kind == "zero")
+    assert found.severity == "info"
+    assert found.message.startswith("The gradient of w is exactly zero (1 of 2 leaves)")
+    assert "zero gets a gradient itself" in found.message
+
+
+def test_stored_zeros_that_may_have_been_cleared_are_no_finding():
+    w = torch.ones(2, requires_grad=True)
+    loss = (w * w).sum()
+    loss.backward()
+    w.grad.zero_()
+    assert "zero" not in {each.kind for each in diagnose(loss, names={"w": w})}
+
+
 def test_little_memory_is_not_worth_a_note():
     x = torch.ones(100, requires_grad=True)
     assert "memory" not in [finding.kind for finding in diagnose(x.exp().sum())]

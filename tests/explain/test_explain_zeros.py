@@ -37,6 +37,18 @@ def test_zeros_of_a_parameter_that_learns_end_with_its_first_step(layer):
     assert "first step" not in explain_grad(w, loss)
 
 
+def test_the_zeros_of_a_leaf_explain_also_where_saved_tensors_are_freed():
+    w, zero = leaf(1.0, 2.0), nn.Parameter(torch.zeros(4, 2))
+    loss = nn.functional.linear(torch.ones(3, 2) * w, zero).sum()
+    loss.backward()
+    said = explain_grad(w, loss)
+    assert "its other factor (mat2) is zero everywhere" in said
+    assert said.endswith("so this ends with its first step.")
+    with torch.no_grad():
+        zero += 1  # as an optimizer's step would: what was multiplied is not known any more
+    assert "The reason is unknown" in explain_grad(w, loss)
+
+
 def test_cleared_where_the_last_operation_saves_nothing():
     w, b = leaf(2.0), leaf(1.0)
     loss = (w * w + b).exp().sum()

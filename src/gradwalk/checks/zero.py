@@ -14,8 +14,8 @@ from ..explain.zero_derivatives import Block, blocked_leaves, factors_of, is_mar
 from ..graph.capture import Capture
 from ..result import make
 from ..schema.findings import Severity
-from ..torch_api.nodes import custom_function
-from ..torch_api.reading import distinct, is_plain, overlaps_too_much
+from ..torch_api.nodes import custom_function, leaf_tensor
+from ..torch_api.reading import distinct, everywhere, is_plain, overlaps_too_much
 from ..torch_api.saved_tensors import read_saved
 from .context import CheckContext
 from .finding import Finding
@@ -28,13 +28,15 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
     """Find leaves whose gradient is exactly zero, by the operation that blocks it."""
     run = evidence.run
     if run is None:
-        return
-    lengths = {node: norm for node, (_, norm) in evidence.arrived.items()}
-    zero = [
-        node
-        for node, (kept, norm) in evidence.arrived.items()
-        if norm == 0 and is_zero(kept) and not _is_empty(evidence, node)
-    ]
+        lengths = _stored(evidence)
+        zero = [node for node, norm in lengths.items() if norm == 0]
+    else:
+        lengths = {node: norm for node, (_, norm) in evidence.arrived.items()}
+        zero = [
+            node
+            for node, (kept, norm) in evidence.arrived.items()
+            if norm == 0 and is_zero(kept) and not _is_empty(evidence, node)
+        ]
     if not zero:
         return
     found = blocked_leaves(evidence.captured, zero)
@@ -61,12 +63,28 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
             ends = "its result is only summed, as in a hinge loss whose margins are all kept"
         nodes = [node for _, nodes, _ in group for node in nodes]
         gravity: Severity = "info" if waits or kept or is_drawn else "warning"
-        start = ends[0].upper() if ends.partition(" ")[0].isalpha() else ends[0]  # not a name
+        start = ends[0] if waits else ends[0].upper()  # a name stays
         why = f"{evidence.place(block.node)} blocks it ({block.because}){like}. {start}{ends[1:]}."
         yield _zero_finding(evidence, nodes, gravity, why)
-    if found.rest:
+    # A `.grad` that is zero for no reason in the graph may have been cleared.
+    if found.rest and run is not None:
         severity: Severity = "warning" if len(zero) == len(lengths) > 1 else "info"
         yield from _measured(evidence, run, found.rest, severity, unknown=found.unknown)
+
+
+def _stored(evidence: CheckContext) -> dict[int, float | None]:
+    """Each leaf with numbers in its ``.grad`` -> 0 if all are zero, else 1."""
+    grads = {
+        node: tensor.grad
+        for node in evidence.leaves.values()
+        if (tensor := leaf_tensor(evidence.captured.nodes[node])) is not None
+    }
+    zeros = {
+        node: everywhere(grad, lambda part: part == 0)
+        for node, grad in grads.items()
+        if grad is not None
+    }
+    return {node: 1.0 - known for node, known in zeros.items() if known is not None}
 
 
 def _measured(

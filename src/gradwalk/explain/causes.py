@@ -142,7 +142,7 @@ def _blocked(captured: Annotated, blocks: Sequence[Block]) -> str:
     ends = blocks[0].remedy
     waits = next((name for block in blocks for name in _zero_until_step(captured, block)), None)
     if waits is not None:
-        ends = f"{waits} is zero and has a gradient itself, so this ends with its first step."
+        ends = f"{waits} is zero and has a gradient itself, so this ends with its first step"
         return f"{', and '.join(parts)}{more}. {ends}"
     if is_margin(captured, blocks[0].node):
         ends = "its result is only added up, as in a loss of margins that are all kept"

@@ -14,7 +14,7 @@ from ..graph.adjacency import walk
 from ..graph.capture import Capture
 from ..graph.labels import is_pass_through
 from ..lazily import nx
-from ..torch_api.nodes import keeps_tensors, node_class, op_name
+from ..torch_api.nodes import keeps_tensors, leaf_tensor, node_class, op_name
 from ..torch_api.reading import PART, everywhere, why_unreadable
 from ..torch_api.saved_tensors import plain_value, read_saved
 
@@ -210,7 +210,22 @@ def _rounded(_: str | None, saved: Saved) -> Why | None:
     return _STEPS if saved.get("rounding_mode") is not None else None
 
 
+_PRODUCTS: dict[str, Rule] = {
+    "MulBackward0": _product("self", "other"),
+    "MmBackward0": _product("self", "mat2"),
+    "BmmBackward0": _product("self", "mat2"),
+    "AddmmBackward0": _product("mat1", "mat2"),
+    "MvBackward0": _product("self", "vec"),
+    "DotBackward0": _product("self", "tensor"),
+    "ConvolutionBackward0": _product("input", "weight"),
+    **dict.fromkeys((f"{kind}BatchNormBackward0" for kind in ("Native", "Cudnn")), _scaled),
+    **dict.fromkeys((f"Native{kind}NormBackward0" for kind in ("Layer", "Group")), _scaled),
+}
+"""Operations that multiply a gradient by a tensor, which blocks it if it is zero."""
+
+
 _RULES: dict[str, Rule] = {
+    **_PRODUCTS,
     "ReluBackward0": _flat(
         "result",
         lambda result, _: result <= 0,
@@ -233,21 +248,12 @@ _RULES: dict[str, Rule] = {
         "mask", lambda mask, _: mask, "its mask covers everything", "check the mask", "self"
     ),
     "WhereBackward0": _where,
-    "MulBackward0": _product("self", "other"),
-    "MmBackward0": _product("self", "mat2"),
-    "BmmBackward0": _product("self", "mat2"),
-    "AddmmBackward0": _product("mat1", "mat2"),
-    "MvBackward0": _product("self", "vec"),
-    "DotBackward0": _product("self", "tensor"),
-    "ConvolutionBackward0": _product("input", "weight"),
     "PowBackward0": _flat(
         "self",
         lambda value, saved: (value == 0) & (saved["exponent"] > 1),
         "the slope of a power of {exponent:g} is zero at 0",
         "start from another value than 0",
     ),
-    **dict.fromkeys((f"{kind}BatchNormBackward0" for kind in ("Native", "Cudnn")), _scaled),
-    **dict.fromkeys((f"Native{kind}NormBackward0" for kind in ("Layer", "Group")), _scaled),
     **dict.fromkeys(("SoftmaxBackward0", "LogSoftmaxBackward0"), _of_one_class),
     "EmbeddingBackward0": _flat(
         "indices",
@@ -308,6 +314,8 @@ def _walk(
     for node in waiting:  # grows while we walk
         inputs = [edge[1:] for edge in graph.out_edges(node, data=True) if edge[1] in within]
         saved, complete = _saved(captured.nodes[node]) if inputs else ({}, True)
+        if not complete:
+            saved = {**_leaves_of_product(captured, node), **saved}
         unknown = unknown or not complete
         for following, edge in inputs:
             why = blocked(captured.nodes[node], edge["argument"], saved)
@@ -367,15 +375,31 @@ _PICKS = _numbered(Embedding="0", Index="0", IndexSelect="0", Gather="0")
 def factors_of(captured: Capture, block: Block) -> list[int]:
     """Return the nodes, beyond plumbing, that gave the zeros that block."""
     graph = captured.graph
-    found = []
-    for _, child, edge in graph.out_edges(block.node, data=True):
-        node = child
-        while len(graph.succ[node]) == 1 and (
-            is_pass_through(op := graph.nodes[node]["op"]) or op in _PICKS
-        ):
-            node = next(iter(graph.succ[node]))
-        if block.factor is not None and edge["argument"] == block.factor:
-            found.append(node)
+    return [
+        _behind(graph, child, _PICKS)
+        for _, child, edge in graph.out_edges(block.node, data=True)
+        if block.factor is not None and edge["argument"] == block.factor
+    ]
+
+
+def _behind(graph: nx.MultiDiGraph, node: int, also: Collection[str] = ()) -> int:
+    """Return the first node behind plumbing, or behind other operations that are passed over."""
+    while len(graph.succ[node]) == 1 and (
+        is_pass_through(op := graph.nodes[node]["op"]) or op in also
+    ):
+        node = next(iter(graph.succ[node]))
+    return node
+
+
+def _leaves_of_product(captured: Capture, node: int) -> Saved:
+    """Return the leaves among a product's factors: they are there when saved tensors are freed."""
+    if op_name(captured.nodes[node]) not in _PRODUCTS:
+        return {}
+    found = {}
+    for _, child, edge in captured.graph.out_edges(node, data=True):
+        leaf = leaf_tensor(captured.nodes[_behind(captured.graph, child)])
+        if leaf is not None and why_unreadable(leaf) is None:
+            found[edge["argument"]] = leaf
     return found
 
 
