@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { expect, it, vi } from "vitest";
 import { ALL_ZEROS, type ColourLegend, ZERO } from "../colours/colouring";
-import { createColourControls } from "./colour_controls";
+import { colourKey, createColourControls } from "./colour_controls";
 
 const ZEROS = [{ name: ZERO, text: ALL_ZEROS }];
 const legend = (entries: ColourLegend["entries"]): ColourLegend => ({
@@ -17,4 +17,15 @@ it("offers to ask why gradients are all zero, where some are", () => {
   expect(key.textContent).toContain("all zeroswhy?");
   key.querySelector("button")?.click();
   expect(diagnose).toHaveBeenCalledOnce();
+});
+
+it("writes values below the scale that do not touch each other, the last one always", () => {
+  const texts = (list: string[]) => {
+    const ticks = list.map((text, i) => ({ at: i / (list.length - 1), text }));
+    const [scale] = colourKey({ ...legend([]), ticks });
+    return [...scale.querySelectorAll(".gw-tick")].map(({ textContent }) => textContent);
+  };
+  expect(texts(["1", "10", "100", "1e3", "1e4"])).toEqual(["1", "10", "100", "1e3", "1e4"]);
+  const long = ["2 MFLOP", "4 MFLOP", "6 MFLOP", "8 MFLOP", "10 MFLOP"];
+  expect(texts(long)).toEqual(["2 MFLOP", "6 MFLOP", "10 MFLOP"]);
 });

@@ -49,7 +49,7 @@ export function colourKey(legend: ColourLegend): HTMLElement[] {
   const parts: HTMLElement[] = isNamed ? [element("span", {}, title)] : [];
   if (ticks && ticks.length > 0) {
     const swatches = Array.from({ length: STEPS }, (_, i) => element("span", `gw-swatch is-c${i}`));
-    const marks = ticks.map(({ at, text }) => {
+    const marks = apart(ticks).map(({ at, text }) => {
       const mark = element("span", "gw-tick", text);
       mark.style.left = `${(100 * at).toFixed(1)}%`;
       return mark;
@@ -71,4 +71,22 @@ export function colourKey(legend: ColourLegend): HTMLElement[] {
     parts.push(element("span", "gw-colour-entry", [element("span", `gw-swatch ${name}`), text]));
   }
   return parts;
+}
+
+/** The width of the scale, and of a letter below it, px. */
+const SCALE = 190;
+const LETTER = 6;
+
+/** The last value of a scale, and the others whose texts touch none after them. */
+function apart(ticks: NonNullable<ColourLegend["ticks"]>) {
+  let free = Number.POSITIVE_INFINITY;
+  return [...ticks]
+    .reverse()
+    .filter(({ at, text }) => {
+      const half = (text.length * LETTER) / 2;
+      if (at * SCALE + half > free) return false;
+      free = at * SCALE - half - LETTER;
+      return true;
+    })
+    .reverse();
 }
