@@ -177,7 +177,7 @@ it("draws more than two long lines as portals, with one sign per producer", () =
 });
 
 it("leaves a picture without nested bypasses as it is", () => {
-  const scene = firstScene(transformer(4), "left", tableMeasure, false, WIDE);
+  const scene = firstScene(transformer(12), "left", tableMeasure, false, WIDE);
   expect(scene.edges.some(({ portal }) => portal !== undefined)).toBe(false);
   const loss = scene.nodes.find(({ root }) => root);
   expect(loss?.x).toBe(Math.max(...scene.nodes.map(({ x }) => x)));

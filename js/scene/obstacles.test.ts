@@ -37,3 +37,12 @@ describe.each([true, false])("a text on an arrow (to the side: %s)", (isAside) =
     expect(new Obstacles(scene).findOnEdge(scene.edges[0], 50, SHARES)).not.toBeNull();
   });
 });
+
+test("a text beside a line at the left edge is on the picture's side of it", () => {
+  const scene = { ...through([], false), width: 200 };
+  scene.edges[0].curve.forEach((_, i, curve) => {
+    if (i % 2 === 0) curve[i] = 2;
+  });
+  const place = new Obstacles(scene).findOnEdge(scene.edges[0], 60, SHARES, "beside");
+  expect((place?.x ?? 0) - 30).toBeGreaterThanOrEqual(2);
+});

@@ -26,6 +26,8 @@ const BESIDE = 3;
 const MOST_GAP = 40;
 /** Room around the border of an open box, px. */
 const BORDER = 1;
+/** A line's text may be so far outside of the picture's left and right edges, px. */
+const OUTSIDE = 8;
 /** Room above and below a bar of a row, for numbers and names, px. */
 const NAMED = [20, 24];
 /** The owner of a place without an edge. */
@@ -42,7 +44,10 @@ export class Obstacles {
   private readonly added = new Grid();
 
   /** `around` is free space around each node, px. */
-  constructor(scene: Scene, around = 0) {
+  constructor(
+    private readonly scene: Scene,
+    around = 0,
+  ) {
     const horizontal = isHorizontal(scene.direction);
     for (const node of scene.nodes) {
       const { left, top, right, bottom } = extentOf(node, horizontal);
@@ -124,6 +129,8 @@ export class Obstacles {
         const [x, y] =
           half === h ? [lineX, lineY + side * (h + BESIDE)] : [lineX + side * (w + BESIDE), lineY];
         const place = { x, y, width, height: TEXT_HEIGHT };
+        // Above and below a picture there is room.
+        if (x - w < -OUTSIDE || x + w > this.scene.width + OUTSIDE) continue;
         // Beside its line, a text may not be crossed by that line either.
         if (!this.isFree(place, side === 0 ? index : null)) continue;
         const gap = Math.abs(side) * (half + BESIDE) - half;
