@@ -69,12 +69,12 @@ describe("a strip after a pass that was not recorded", () => {
     const notes = stripNotes(scene, marks(), tableMeasure);
     const whole = "no pass recorded: make the widget before backward()";
     expect(notes.map(({ text }) => text)).toEqual([whole]);
-    // In the frame, below the bars and their names.
+    // Between the frame's head and the bars, where their numbers would be.
     const { y, height } = notes[0];
     const [{ y: middle, shape }] = bars;
-    expect(y - height / 2).toBeGreaterThan(middle + (shape.texts[0]?.y ?? shape.height / 2));
+    expect(y + height / 2).toBeLessThan(middle - shape.height / 2);
     const frame = scene.frames.find(({ facts }) => facts.some(({ text }) => text === "×6"));
-    expect(y + height / 2).toBeLessThan(frame?.bottom ?? Number.NaN);
+    expect(y - height / 2).toBeGreaterThan((frame?.top ?? Number.NaN) + 22);
     expect(stripNotes(scene, { ...NO_MARKS, ran: true }, tableMeasure)).toEqual(notes);
     expect(stripNotes(scene, NO_MARKS, tableMeasure)).toEqual([]);
   });

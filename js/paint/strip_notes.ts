@@ -9,10 +9,10 @@ import { tileAt } from "./tiles";
 
 /** Why the bars of a strip have no heights, and what to do: the longest line that fits. */
 const TEXTS = ["no pass recorded: make the widget before backward()", "no pass recorded"];
-/** From the lower ends of the bars, below their names, to the middle of the line, px. */
-const BELOW = 31;
+/** From the middle of the line down to the tops of the bars, px: it is where their numbers would be. */
+const ABOVE = 10;
 
-/** The words below the steps of a loop, if a pass ran that no widget recorded. */
+/** The words above the steps of a loop, if a pass ran that no widget recorded. */
 export function stripNotes({ nodes }: Scene, marks: Marks, measure: Measure): GradientLabel[] {
   if (marks.progress || !(marks.ran || marks.held.size > 0)) return [];
   const notes: GradientLabel[] = [];
@@ -24,8 +24,8 @@ export function stripNotes({ nodes }: Scene, marks: Marks, measure: Measure): Gr
     const text = TEXTS.find((one) => widthOf(one) <= right - left);
     if (text === undefined) continue;
     const [first, last] = [bars[0], bars[bars.length - 1]];
-    const isRow = first.bar?.grows === "up";
-    const y = isRow ? first.y + first.shape.height / 2 + BELOW : (first.y + last.y) / 2;
+    const top = first.y - first.shape.height / 2;
+    const y = first.bar?.above ? top - ABOVE : (first.y + last.y) / 2;
     notes.push({
       ...{ x: (left + right) / 2, y, width: widthOf(text), height: TEXT_HEIGHT },
       ...{ key: `note ${strip}`, text, note: true, alarming: false, edge: null },

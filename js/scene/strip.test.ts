@@ -140,6 +140,8 @@ describe("a strip's head", () => {
         // A line for the head, and one for the numbers.
         const room = y - shape.height / 2 - (frame?.top ?? Number.NaN);
         expect(room).toBeGreaterThan(36);
+        // Below the bars only their indices.
+        expect((frame?.bottom ?? Number.NaN) - y - shape.height / 2).toBeLessThan(28);
       }
     }
     const many = barsOf(stripScene(row(50), 1, "left", { width: 736, height: 600 }));

@@ -16,8 +16,10 @@ import type { Size } from "./views";
 const HEAD = 32;
 /** From the border to the bars along the row. */
 const PAD = 12;
-/** The height of bars with a sign inside, and with numbers above and a note below; their width in a vertical strip. */
-const TALL = { inside: 72, low: 52 };
+/** The height of bars with a sign inside, and with numbers above; their width in a vertical strip. */
+const TALL = { inside: 72, low: 68 };
+/** From the middle of a strip down to the middle of bars with numbers above, px. */
+const DROP = 8;
 const LONG = 150;
 /** From one bar to the next: ideal, least in a wide window, and in a small one. */
 const PITCH = { ideal: 56, least: 40, plain: 34 };
@@ -140,7 +142,7 @@ export function placeStrip(
       root: false,
       copies: 1,
       x: horizontal ? left + along : at.x,
-      y: horizontal ? at.y : top + along,
+      y: horizontal ? at.y + (isAbove ? DROP : 0) : top + along,
       rank: at.rank,
       shape: {
         ...{ width: w, height: h, outerWidth: w, outerHeight: h, outline: 0, flagHeight: 0 },
@@ -304,16 +306,13 @@ function reachBar(
     : Float64Array.of(bx, by, ...piece(bx, by, x, y), ...curve);
 }
 
-/** The short arrow from one bar to its neighbour, along the middle of the row. */
-function linkCurve(
-  from: Pick<SceneNode, "x" | "y" | "shape">,
-  to: Pick<SceneNode, "x" | "y" | "shape">,
-  horizontal: boolean,
-): SceneEdge["curve"] {
+/** The short arrow from one bar to its neighbour, along the middle of the strip. */
+function linkCurve(from: SceneNode, to: SceneNode, horizontal: boolean): SceneEdge["curve"] {
   const side = Math.sign(horizontal ? to.x - from.x : to.y - from.y);
   const w = horizontal ? (side * from.shape.width) / 2 : 0;
   const h = horizontal ? 0 : (side * from.shape.height) / 2;
-  const [ax, ay, bx, by] = [from.x + w, from.y + h, to.x - w, to.y - h];
+  const drop = from.bar?.above ? DROP : 0;
+  const [ax, ay, bx, by] = [from.x + w, from.y + h - drop, to.x - w, to.y - h - drop];
   const [dx, dy] = [(bx - ax) / 3, (by - ay) / 3];
   return Float64Array.of(ax, ay, ax + dx, ay + dy, bx - dx, by - dy, bx, by);
 }
