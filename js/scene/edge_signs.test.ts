@@ -1,11 +1,12 @@
 import { expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
-import { firstFolding, toDepth } from "../fold/folding";
+import { firstFolding, setPlumbing, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { foldedScene } from "../pipeline";
 import { tableMeasure } from "../text/metrics";
 import { boxOf } from "./find";
 import { boxIn, overlap } from "./grid";
+import { foldedIn } from "./members";
 
 it("writes the number of lines in one beside the line, and away from all boxes", () => {
   const g = new Builder();
@@ -36,5 +37,26 @@ it("writes the number of lines in one beside the line, and away from all boxes",
     const { left, top, right, bottom } = boxIn(sign);
     const around = { left: left - 5.9, top: top - 5.9, right: right + 5.9, bottom: bottom + 5.9 };
     for (const node of scene.nodes) expect(overlap(boxOf(node), around)).toBe(false);
+  }
+});
+
+it("shows the sign of folded views at rest only in a picture without module boxes", () => {
+  for (const namespace of ["", "net"]) {
+    const g = new Builder();
+    g.namespace = namespace;
+    const made = g.op("SinBackward0", [400], { self: g.leaf("x", [400]) });
+    const seen = g.op("ViewBackward0", [20, 20], { self: made });
+    // The other way around makes the line of the view long.
+    let long = made;
+    for (let i = 0; i < 4; i++) long = g.op("ExpBackward0", [400], { self: long });
+    const graph = g.graph([g.op("MulBackward0", [20, 20], { self: long, other: seen }), "y"]);
+    const grouped = groupedGraph(graph);
+    const folding = setPlumbing(toDepth(grouped.tree, firstFolding(grouped.tree), 9), true);
+    const scene = foldedScene(grouped, folding, "left", tableMeasure);
+    const signs = scene.edges.flatMap(({ merged }) => merged?.signs ?? []);
+    expect(signs.map(({ kind, isShy = false }) => [kind, isShy])).toEqual([
+      ["folded", namespace !== ""],
+    ]);
+    expect(foldedIn([scene]).plumbing).toBe(namespace === "");
   }
 });

@@ -13,12 +13,16 @@ const ELSEWHERE = [0.3, 0.2, 0.86, 0.12, 0.92];
 /** Between a sign and a node, px. */
 const AWAY = 6;
 
-/** Write the number of each merged edge, before arguments, which may be left out. */
+/**
+ * Write the number of each merged edge, before arguments, which may be left out. Beside module boxes, the sign of
+ * folded plumbing appears with the pointer: at rest it looks like something that is missing.
+ */
 export function placeSigns(scene: Scene): void {
   const standing = scene.edges.filter(
     ({ merged }) => merged && (merged.tensors > 1 || merged.folded.length > 0),
   );
   if (standing.length === 0) return;
+  const isBoxed = scene.frames.length > 0 || scene.nodes.some(({ group }) => group);
   const obstacles = new Obstacles(scene, AWAY);
   for (const edge of standing) {
     const { merged } = edge;
@@ -41,7 +45,7 @@ export function placeSigns(scene: Scene): void {
         height: HEIGHT,
         kind,
         text,
-        ...(isShort(edge) && { isShy: true }),
+        ...(kind === "folded" && (isBoxed || isShort(edge)) && { isShy: true }),
       });
     }
   }

@@ -146,6 +146,6 @@ export interface EdgeLabel extends Place {
 export interface EdgeSign extends Place {
   kind: "count" | "folded";
   text: string;
-  /** Whether it appears only on hover: it would cover most of a short line. */
+  /** Whether it appears only with the pointer, the selection or the running step. */
   isShy?: boolean;
 }

@@ -130,7 +130,11 @@ export const TABLE: readonly Row[] = [
     "gw-edge-folded text",
   ],
   [{ opacity: "0" }, "gw-edge-folded.is-shy"],
-  [{ opacity: "1" }, "gw-edge.is-lit gw-edge-folded.is-shy"],
+  [
+    { opacity: "1" },
+    "gw-edge.is-lit gw-edge-folded.is-shy",
+    "gw-edge.is-running gw-edge-folded.is-shy",
+  ],
   [area("grad-soft", "grad", 0.8), "gw-gradient rect"],
   [{ ...fill("grad-strong"), ...fontOf("gradient"), ...MIDDLE, ...EXACT }, "gw-gradient text"],
   [area("alarm-soft", "alarm"), "gw-gradient.is-alarming rect"],
