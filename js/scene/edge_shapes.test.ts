@@ -1,10 +1,12 @@
 import { expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
+import { transformer } from "../demo/deep_models";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { foldedScene } from "../pipeline";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
+import { boxIn, overlap } from "./grid";
 
 /** Boxes in a row whose last product takes the first one, too. */
 function boxes(shape: number[]): GraphModel {
@@ -37,4 +39,30 @@ it("writes the shape of a tensor on a long arrow between boxes, and of no scalar
   expect(shapes).toContainEqual(["(4, 16, 32)", undefined, "a"]);
   expect(shapes.filter(([text]) => text === "(8, 8)").length).toBeLessThan(2);
   expect(shapesOn(boxes([]))).not.toContainEqual(["scalar", undefined, "a"]);
+});
+
+it("leaves line on both sides of a shape, and crosses no border of an open box", () => {
+  let shown = 0;
+  for (const [width, depth] of [1370, 736].flatMap((w) => [1, 2, 3].map((d) => [w, d]))) {
+    const grouped = groupedGraph(transformer(6));
+    const folding = toDepth(grouped.tree, firstFolding(grouped.tree), depth);
+    const room = { width, height: 600 };
+    const { edges, frames } = foldedScene(grouped, folding, "left", estimate, { room });
+    for (const { label, bounds } of edges) {
+      if (!label || !/^\(\d/.test(label.text)) continue;
+      shown++;
+      const [left, top, right, bottom] = bounds;
+      expect(right - left + bottom - top).toBeGreaterThan(2.9 * label.width);
+      const box = boxIn(label);
+      for (const frame of frames) {
+        const isInside =
+          box.left > frame.left &&
+          box.right < frame.right &&
+          box.top > frame.top &&
+          box.bottom < frame.bottom;
+        expect(isInside || !overlap(box, frame)).toBe(true);
+      }
+    }
+  }
+  expect(shown).toBeGreaterThan(0);
 });

@@ -2,7 +2,7 @@ import type { Measure } from "../text/measure";
 import { formatShape } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import type { Place } from "./grid";
-import { Obstacles, TEXT_PAD } from "./obstacles";
+import { Obstacles, TEXT_HEIGHT, TEXT_PAD } from "./obstacles";
 import type { Plan } from "./plan";
 import type { Scene, SceneEdge } from "./scene";
 import { tensorsIn } from "./shown_graph";
@@ -11,6 +11,8 @@ import { tensorsIn } from "./shown_graph";
 const PLACES = [0.5, 0.42, 0.58, 0.34, 0.66];
 /** A longer shape is left to the tooltip, which every arrow has, px. */
 const WIDEST = 120;
+/** The least length of an arrow, as a multiple of the part that its shape hides. */
+const LEAST = 3;
 /** An arrow that reaches this far both ways goes to another row, px. */
 const OTHER_ROW = 60;
 
@@ -45,7 +47,8 @@ export function nameShapes(
     if (!text || edge.label || edge.portal !== undefined) continue;
     if (!isToOtherRow(edge) && taken[edges[edge.index].target].has(text)) continue;
     const width = measure(text, "edge") + 2 * TEXT_PAD;
-    const place = width > WIDEST ? null : obstacles.findOnEdge(edge, width, PLACES);
+    if (width > WIDEST || isShort(edge, width)) continue;
+    const place = obstacles.findOnEdge(edge, width, PLACES, "line");
     if (!place || !isWithin(place, scene)) continue;
     edge.label = { text, ...place };
     obstacles.add(place);
@@ -54,6 +57,12 @@ export function nameShapes(
 
 function isWithin({ x, width }: Place, scene: Scene): boolean {
   return x - width / 2 >= 0 && x + width / 2 <= scene.width;
+}
+
+/** Whether a text of this width would hide most of an arrow: of a vertical one only its height. */
+function isShort({ bounds: [left, top, right, bottom] }: SceneEdge, width: number): boolean {
+  const hidden = right - left < TEXT_PAD ? TEXT_HEIGHT : width;
+  return right - left + bottom - top < LEAST * hidden;
 }
 
 function isToOtherRow({ bounds: [left, top, right, bottom] }: SceneEdge): boolean {

@@ -17,11 +17,19 @@ const PIECES = 3;
 const SIDES = [0, -1, 1];
 /** First beside it, to keep a short arrow whole: above a horizontal one, right of a vertical one. */
 const BESIDE_FIRST = [-1, 1, 0];
+/** How a text is placed at its line: only on it, on it or beside it, further away, or rather beside it. */
+type Where = "line" | "on" | "far" | "beside";
 /** Further away, past an argument or a close box. */
 const FAR_SIDES = [...SIDES, -2, 2, -3, 3, -4, 4];
 /** Room around an arrow's tip, px: along it and to its sides. */
 const HEAD = [9, 5];
 const BESIDE = 3;
+const SIDES_OF: Record<Where, readonly number[]> = {
+  line: [0],
+  on: SIDES,
+  far: FAR_SIDES,
+  beside: BESIDE_FIRST,
+};
 /** A text that is farther from its line, px, would be taken for another's. */
 const MOST_GAP = 40;
 /** Room around the border of an open box, px. */
@@ -89,18 +97,18 @@ export class Obstacles {
 
   /**
    * A free place for a text of this width on or beside an edge, at shares of its pieces in turn. Its own line is the
-   * nearest one, and an open box' border is the last resort.
+   * nearest one, and an open box' border is the last resort; a text that is only on its line crosses none.
    */
   findOnEdge(
     edge: SceneEdge,
     width: number,
     shares: readonly number[],
-    where: "on" | "far" | "beside" = "on",
+    where: Where = "on",
   ): Place | null {
     let onBorder: Place | null = null;
     for (const place of this.freeOnEdge(edge, width, shares, where)) {
       if (!this.isOnBorder(place)) return place;
-      onBorder ??= place;
+      if (where !== "line") onBorder ??= place;
     }
     return onBorder;
   }
@@ -114,11 +122,11 @@ export class Obstacles {
     { curve, index }: SceneEdge,
     width: number,
     shares: readonly number[],
-    where: "on" | "far" | "beside",
+    where: Where,
   ): Generator<Place, void, void> {
     const segments = (curve.length - 2) / 6;
     const [w, h] = [width / 2, TEXT_HEIGHT / 2];
-    for (const given of { on: SIDES, far: FAR_SIDES, beside: BESIDE_FIRST }[where]) {
+    for (const given of SIDES_OF[where]) {
       for (let i = 0; i < shares.length * Math.min(PIECES, segments); i++) {
         const piece = Math.floor(i / shares.length);
         const share = (piece + shares[i % shares.length]) / segments;
