@@ -311,7 +311,10 @@ function hasFew({ edges }: Scene): boolean {
   return edges.length <= FEW_EDGES;
 }
 
-/** A free place above or below a node, first where gradients leave (`along` 1) or enter (-1); else beside it. */
+/**
+ * A free place above or below a node, first where gradients leave (`along` 1) or enter (-1); else beside it. One inside of
+ * the picture is better than one outside.
+ */
 function placeBeside(
   scene: Scene,
   node: SceneNode,
@@ -332,10 +335,14 @@ function placeBeside(
     { x: right + dx, y: node.y },
     { x: left - dx, y: node.y },
   ].map((at) => ({ ...at, width, height }));
-  for (const crossing of [false, true]) {
-    const found = places.find((place) => obstacles.isFree(place, null, crossing));
-    if (found) return found;
-  }
+  const isInside = ({ x, y }: Place) =>
+    Math.abs(2 * x - scene.width) <= scene.width - width &&
+    Math.abs(2 * y - scene.height) <= scene.height - height;
+  for (const among of [places.filter(isInside), places])
+    for (const crossing of [false, true]) {
+      const found = among.find((place) => obstacles.isFree(place, null, crossing));
+      if (found) return found;
+    }
   return null;
 }
 
