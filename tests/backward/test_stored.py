@@ -149,7 +149,7 @@ def test_what_is_shown_as_grad_is_what_it_holds(change, own, numbers):
         sum_of = "" if one["changed"] else "= "
         if w.grad is not None:
             assert sum_of + f"{shown:.4g}" in texts
-            assert (f"4 + {12 + 0:g}" in texts) == (not one["changed"])
+            assert any("4 + 12" in text for text in texts) == (not one["changed"])
         else:  # what arrived in the pass, and not as a .grad
             assert "12" in texts
     widget.backward()
