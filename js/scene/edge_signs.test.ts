@@ -4,11 +4,12 @@ import { firstFolding, setPlumbing, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { foldedScene } from "../pipeline";
 import { tableMeasure } from "../text/metrics";
+import { pointAt } from "./curve";
 import { boxOf } from "./find";
 import { boxIn, overlap } from "./grid";
 import { foldedIn } from "./members";
 
-it("writes the number of lines in one beside the line, and away from all boxes", () => {
+it("writes the number of lines in one on the line, and away from all boxes", () => {
   const g = new Builder();
   g.namespace = "a";
   const w = g.leaf("a.w", [4]);
@@ -37,6 +38,12 @@ it("writes the number of lines in one beside the line, and away from all boxes",
     const { left, top, right, bottom } = boxIn(sign);
     const around = { left: left - 5.9, top: top - 5.9, right: right + 5.9, bottom: bottom + 5.9 };
     for (const node of scene.nodes) expect(overlap(boxOf(node), around)).toBe(false);
+    const line = scene.edges.find(({ merged }) => merged?.signs.includes(sign));
+    const away = Array.from({ length: 201 }, (_, i) => {
+      const [x, y] = pointAt(line?.curve ?? [], i / 200);
+      return Math.hypot(x - sign.x, y - sign.y);
+    });
+    expect(Math.min(...away)).toBeLessThan(1);
   }
 });
 

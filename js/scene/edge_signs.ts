@@ -11,7 +11,7 @@ const PLACES = [0.62, 0.55, 0.7, 0.48, 0.4, 0.78];
 const ELSEWHERE = [0.3, 0.2, 0.86, 0.12, 0.92];
 
 /** Between a sign and a node, px. */
-const AWAY = 6;
+const AWAY = 5;
 
 /**
  * Write the number of each merged edge, before arguments, which may be left out. Beside module boxes, the sign of
@@ -36,7 +36,7 @@ export function placeSigns(scene: Scene): void {
       const width = Math.max(HEIGHT, DIGIT * text.length + 6);
       // Folded plumbing opens only at its sign, so that must be drawn; a count may be left out.
       const place =
-        obstacles.findOnEdge(edge, width, PLACES, kind === "count" ? "beside" : "on") ??
+        obstacles.findOnEdge(edge, width, PLACES, kind === "count" ? "line" : "on") ??
         (kind === "folded" ? onLine(edge, width, obstacles) : null);
       if (!place) continue;
       obstacles.add(place);

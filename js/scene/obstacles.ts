@@ -30,6 +30,8 @@ const SIDES_OF: Record<Where, readonly number[]> = {
   far: FAR_SIDES,
   beside: BESIDE_FIRST,
 };
+/** The least length of a piece with a text on it, as a multiple of the text's width: no text is on a bend. */
+const LEAST = 1.5;
 /** A text that is farther from its line, px, would be taken for another's. */
 const MOST_GAP = 40;
 /** Room around the border of an open box, px. */
@@ -129,6 +131,7 @@ export class Obstacles {
     for (const given of SIDES_OF[where]) {
       for (let i = 0; i < shares.length * Math.min(PIECES, segments); i++) {
         const piece = Math.floor(i / shares.length);
+        if (where === "line" && pieceLength(curve, piece) < LEAST * width) continue;
         const share = (piece + shares[i % shares.length]) / segments;
         const [lineX, lineY] = pointAt(curve, share);
         // Above or below a horizontal line, else left or right of it.
@@ -198,6 +201,12 @@ export class Obstacles {
       }
     }
   }
+}
+
+/** The width and height of a piece of a curve, together. */
+function pieceLength(curve: ArrayLike<number>, piece: number): number {
+  const at = 6 * piece;
+  return Math.abs(curve[at + 6] - curve[at]) + Math.abs(curve[at + 7] - curve[at + 1]);
 }
 
 function put(grid: Grid, { x, y, width, height }: Place): void {
