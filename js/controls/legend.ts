@@ -2,7 +2,7 @@ import { element, svgElement } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
 import type { Direction } from "../layout/direction";
 import { pendingClass } from "../paint/classes";
-import { FOLDED, scissorsPart } from "../paint/edge_parts";
+import { FOLDED, portalSign, scissorsPart } from "../paint/edge_parts";
 import type { GradientLabel } from "../paint/gradient_label";
 import { markPart } from "../paint/label_parts";
 import { seenMarks, type Widths } from "../paint/marks";
@@ -10,6 +10,7 @@ import { FREED_MARK, GRADIENT_MARK } from "../paint/node_parts";
 import { makePart, type Part, part } from "../paint/parts";
 import { AGAIN } from "../scene/checkpoints";
 import { foldedIn } from "../scene/members";
+import type { PortalSign } from "../scene/scene";
 import type { Recording } from "../steps/recording";
 import type { GraphModel, NodeModel, StateModel } from "../wire";
 
@@ -28,8 +29,8 @@ interface LegendOptions {
   copies: boolean;
   /** The class of lines along which no gradient has flowed yet. */
   pending?: string;
-  /** Whether there are closed boxes, merged lines, edges with folded plumbing, and portals. */
-  folded?: { boxes: boolean; merged: boolean; plumbing: boolean; portals: boolean };
+  /** Whether there are closed boxes, merged lines and edges with folded plumbing; and the first portal's sign. */
+  folded?: { boxes: boolean; merged: boolean; plumbing: boolean; portal?: PortalSign | undefined };
   ran: boolean;
   unreached: boolean;
   /** Whether a gradient can still come in one of the graphs, and whether an earlier pass freed one. */
@@ -213,7 +214,7 @@ function rankEntries({ strips, only }: NonNullable<LegendOptions["ranks"]>): Ent
 
 /** The entries of boxes, merged lines, folded plumbing and portals. */
 function foldedEntries(folded: NonNullable<LegendOptions["folded"]>): Entry[] {
-  const { boxes, merged, plumbing, portals } = folded;
+  const { boxes, merged, plumbing, portal } = folded;
   const sheet = { class: "gw-sheet", x: -8, y: -7.5, width: 20, height: 11, rx: 3 };
   const number = [
     part("rect", { x: -7, y: -7, width: 14, height: 14, rx: 7 }),
@@ -227,13 +228,8 @@ function foldedEntries(folded: NonNullable<LegendOptions["folded"]>): Entry[] {
         part("path", { class: "gw-line", d: "M-15,0H15" }),
         part("g", { class: "gw-edge-folded" }, number),
       ]),
-    portals &&
-      entry("a long line: goes on at the same sign", 22, [
-        part("g", { class: "gw-edge-portal" }, [
-          part("rect", { x: -9, y: -9, width: 18, height: 18, rx: 9 }),
-          part("text", { y: 4.6 }, "1"),
-        ]),
-      ]),
+    portal &&
+      entry("a long line: goes on at the same sign", portal.width + 4, [portalSign(0, 0, portal)]),
   ];
 }
 

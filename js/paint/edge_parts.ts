@@ -36,17 +36,26 @@ export function edgeParts(
 }
 
 /** The same sign at both ends of a line that is not drawn; once at a producer with several. */
-function portalParts(curve: ArrayLike<number>, { text, width, isKnown }: PortalSign): Part[] {
+function portalParts(curve: ArrayLike<number>, portal: PortalSign): Part[] {
+  const { text, isKnown } = portal;
   const ends = portalEnds(curve).slice(0, isKnown ? 1 : 2);
   const there = /^\d+$/.test(text) ? `the other ${text}` : text;
   const says = `The tensor comes from ${there}, and its gradient goes there`;
-  return ends.map(([x, y]) =>
-    part("g", { class: "gw-edge-portal" }, [
-      part("title", {}, says),
-      part("rect", { x: x - width / 2, y: y - 9, width, height: 18, rx: 9 }),
-      part("text", { x, y: y + 4.6 }, text),
-    ]),
-  );
+  return ends.map(([x, y]) => portalSign(x, y, portal, [part("title", {}, says)]));
+}
+
+/** A portal's number or name, around a point. */
+export function portalSign(
+  x: number,
+  y: number,
+  { text, width }: PortalSign,
+  also: readonly Part[] = [],
+): Part {
+  return part("g", { class: "gw-edge-portal" }, [
+    ...also,
+    part("rect", { x: x - width / 2, y: y - 9, width, height: 18, rx: 9 }),
+    part("text", { x, y: y + 4.6 }, text),
+  ]);
 }
 
 /** Arrowheads that end at a node's ring. */

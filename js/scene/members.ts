@@ -54,7 +54,7 @@ export function foldedIn(scenes: readonly Scene[]) {
     boxes: scenes.some(({ nodes }) => nodes.some(({ group, bar }) => group && !bar)),
     merged: isSeen("count"),
     plumbing: isSeen("folded"),
-    portals: scenes.some(({ edges }) => edges.some(({ portal }) => portal !== undefined)),
+    portal: scenes.flatMap(({ edges }) => edges).find(({ portal }) => portal)?.portal,
   };
 }
 

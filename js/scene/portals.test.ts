@@ -33,8 +33,11 @@ describe("long lines", () => {
   );
 });
 
-/** Blocks in a row between a table and a head with the table's weight; each block also takes the same embedding. */
-function row(blocks: number, { isTied = false, isTimed = false }): GraphModel {
+/** Blocks in a row between a table and a head with the table's weight; each block also takes the same embeddings. */
+function row(
+  blocks: number,
+  { isTied = false, isTimed = false, name = "time", also = [] as string[], first = "block_a" },
+): GraphModel {
   const g = new Builder();
   const shape = [2, 8];
   const layer = (path: string, input: number | null, weight = g.leaf(`${path}.weight`, [8, 8])) => {
@@ -45,12 +48,13 @@ function row(blocks: number, { isTied = false, isTimed = false }): GraphModel {
     return active;
   };
   const table = g.leaf("table.weight", [8, 8]);
-  const time = isTimed ? layer("time", layer("time", null)) : null;
+  const times = isTimed ? [name, ...also].map((path) => layer(path, layer(path, null))) : [];
   let x = layer("table", null, table);
   for (let i = 0; i < blocks; i++) {
-    const made = layer(`block_${"abcdefghijkl"[i]}`, x);
-    g.namespace = `block_${"abcdefghijkl"[i]}`;
-    x = time === null ? made : g.op("AddBackward0", shape, { self: made, other: time });
+    const path = i === 0 ? first : `block_${"abcdefghijkl"[i]}`;
+    x = layer(path, x);
+    g.namespace = path;
+    for (const time of times) x = g.op("AddBackward0", shape, { self: x, other: time });
   }
   const head = isTied ? layer("head", x, table) : layer("head", x);
   g.namespace = "";
@@ -58,10 +62,10 @@ function row(blocks: number, { isTied = false, isTimed = false }): GraphModel {
 }
 
 describe("portals of one producer", () => {
-  const portalsIn = (graph: GraphModel, room: typeof WIDE) => {
+  const portalsIn = (graph: GraphModel, room: typeof WIDE, open: readonly string[] = []) => {
     const { nodes, edges } = foldedScene(
       groupedGraph(graph),
-      { ...firstFolding(groupedGraph(graph).tree), open: new Set(), hidesPlumbing: true },
+      { ...firstFolding(groupedGraph(graph).tree), open: new Set(open), hidesPlumbing: true },
       "left",
       tableMeasure,
       { room },
@@ -89,11 +93,30 @@ describe("portals of one producer", () => {
     expect(portalsIn(row(2, { isTimed: true }), WIDE).portals).toEqual([]);
   });
 
-  it("are numbered where a far module shares its weight, even once", () => {
+  it("name a weight that a far module shares, even once", () => {
     const { portals, toOne } = portalsIn(row(8, { isTied: true }), WIDE);
-    expect(portals.map(({ portal }) => portal?.text)).toEqual(["1"]);
+    expect(portals.map(({ portal }) => portal?.text)).toEqual(["table.weight"]);
     expect(toOne(portals[0].target).length).toBe(2);
     expect(portalsIn(row(1, { isTied: true }), WIDE).portals).toEqual([]);
+  });
+
+  it.each([
+    [2, ["text", "time"]],
+    [3, ["1", "2", "3"]],
+  ])("of %i at each box are %j", (count, signs) => {
+    const also = ["text", "noise"].slice(0, count - 1);
+    const { portals } = portalsIn(row(12, { isTimed: true, also }), WIDE);
+    expect([...new Set(portals.map(({ portal }) => portal?.text))].sort()).toEqual(signs);
+  });
+
+  it.each([
+    ["is long", { name: "time_of_the_whole_signal" }, []],
+    ["is a number", { name: "0" }, []],
+    ["belongs to another box too", { name: "a/time", first: "b/time" }, ["a", "b"]],
+    ["belongs to an open box too", { name: "a/time", first: "time/in" }, ["a", "time"]],
+  ])("are numbered where the name %s", (_, names, open) => {
+    const { portals } = portalsIn(row(12, { isTimed: true, ...names }), WIDE, open);
+    expect(new Set(portals.map(({ portal }) => portal?.text))).toEqual(new Set(["1"]));
   });
 });
 

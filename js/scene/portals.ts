@@ -2,6 +2,7 @@ import { isHorizontal } from "../layout/direction";
 import type { Hanging } from "../layout/types";
 import { listsBy } from "../maps";
 import type { Measure } from "../text/measure";
+import { groupTitle } from "./box_words";
 import { jump, straight } from "./curve";
 import type { Placement } from "./dock";
 import type { Plan } from "./plan";
@@ -25,7 +26,7 @@ const MARGIN = 1;
 /** The room beside a portal's name, and the longest name with it, px. */
 const TEXT_PAD = 11;
 const LONGEST_NAME = 110;
-/** With more of them, portals with names would be too wide. */
+/** With more of them at one box, portals with names would be too wide. */
 const MOST_NAMES = 2;
 
 /**
@@ -215,32 +216,33 @@ function producersIn(plan: Plan, portals: readonly number[]): number[] {
   return producers.sort((a, b) => depth[b] - depth[a] || a - b);
 }
 
-/** Per producer, the sign at its portals: its name if many use it, unless many are so; else a number. */
+/** Per producer, the sign at its portals: its box's name if it is short and no other box has it; else a number. */
 function signsOf(
   { graph, plan, shapes }: Sized,
   portals: readonly number[],
   measure: Measure,
 ): Map<number, PortalSign> {
-  const { nodes, edges } = plan;
-  const uses = listsBy(portals, (e) => edges[e].target);
+  const { nodes, frames } = plan;
   const titleOf = (v: number) => shapes[v].texts.find(({ style }) => style === "title")?.text ?? "";
-  const titled = listsBy(nodes.keys(), titleOf);
+  const titles = [
+    ...[...nodes.keys()].map(titleOf),
+    ...frames.map(({ path }) => groupTitle(path, graph)),
+  ];
+  const crowded = [...endsOf(plan, portals).values()].filter((to) => to.length > MOST_NAMES).flat();
   const widthOf = (title: string) => Math.max(PORTAL, measure(title, "name") + TEXT_PAD);
-  // An operation's title is not its name.
+  // An operation's title is not its name, and a layer's number would be taken for a portal's.
   const isNamed = (v: number, title = titleOf(v)) =>
-    title !== "" &&
+    /\D/.test(title) &&
     (nodes[v].group || isLeaf(graph, nodes[v])) &&
-    titled.get(title)?.length === 1 &&
-    widthOf(title) <= LONGEST_NAME;
-  const order = producersIn(plan, portals);
-  const many = order.filter((v) => (uses.get(v)?.length ?? 0) >= MANY_USERS);
-  const named = many.length > MOST_NAMES ? [] : many.filter((v) => isNamed(v));
+    titles.filter((one) => one === title).length === 1 &&
+    widthOf(title) <= LONGEST_NAME &&
+    !crowded.includes(v);
   let number = 0;
   const signOf = (v: number): PortalSign =>
-    named.includes(v)
+    isNamed(v)
       ? { text: titleOf(v), width: widthOf(titleOf(v)) }
       : { text: `${++number}`, width: PORTAL };
-  return new Map(order.map((v) => [v, signOf(v)]));
+  return new Map(producersIn(plan, portals).map((v) => [v, signOf(v)]));
 }
 
 /** Draw edges as portals, with one sign per producer. */
