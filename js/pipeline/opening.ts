@@ -78,7 +78,10 @@ export function openedFurther(
   return folding;
 }
 
-/** In a picture of few items, open a block of its only strip, and in it the largest boxes, while that is readable. */
+/**
+ * In a picture of few items, open a block of its only strip, and in it the largest boxes, while that is readable. A block
+ * whose largest box would stay closed says less than a plain strip.
+ */
 export function withOneBlock(
   grouped: GroupedGraph,
   folding: Folding,
@@ -96,10 +99,18 @@ export function withOneBlock(
     const { start, item } = tree.children;
     const block = tree.byPath.get(path) ?? 0;
     const inside = [...item.subarray(start[block], start[block + 1])];
-    for (const g of inside.sort((a, b) => parameters.numbers[b] - parameters.numbers[a])) {
-      const open = new Set([...opened.open, tree.path[g]]);
-      if (start[g + 1] > start[g] && canBeRead({ ...opened, open })) opened = { ...opened, open };
-    }
+    const [largest, ...others] = inside.sort(
+      (a, b) => parameters.numbers[b] - parameters.numbers[a],
+    );
+    const opens = (g: number): boolean => {
+      if (start[g + 1] === start[g]) return true;
+      const next = { ...opened, open: new Set([...opened.open, tree.path[g]]) };
+      const isReadable = canBeRead(next);
+      if (isReadable) opened = next;
+      return isReadable;
+    };
+    if (!opens(largest)) continue;
+    others.forEach(opens);
     return opened;
   }
   return folding;
