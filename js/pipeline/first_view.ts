@@ -16,7 +16,7 @@ import { edgesOf } from "../scene/members";
 import { isStep } from "../scene/module_class";
 import type { Plan } from "../scene/plan";
 import type { Scene } from "../scene/scene";
-import { fitView, LEGIBLE, type Room, tallRoom } from "../scene/views";
+import { fitView, LARGEST_FIT, LEGIBLE, type Room, tallRoom } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import {
@@ -25,6 +25,7 @@ import {
   openedFurther,
   stripsOf,
   withinBlocks,
+  withLargestBox,
   withMore,
   withOneBlock,
 } from "./opening";
@@ -133,7 +134,11 @@ function foundFolding(
     const { hasPortals } = look(folding);
     const canOpen = (one: Folding) =>
       look(one).k >= LEGIBLE && (hasPortals || !look(one).hasPortals);
-    return { folding: withOneBlock(grouped, folding, canOpen), isLegible: true };
+    const further = withOneBlock(grouped, folding, canOpen);
+    // A picture at its largest scale has room for more.
+    const isLarge = further === folding && look(folding).k >= LARGEST_FIT;
+    const last = isLarge ? withLargestBox(grouped, folding, hasMore, canOpen) : further;
+    return { folding: last, isLegible: true };
   };
   const held = openedByHand(grouped);
   const withHeld = held.size > 0 ? fittingWith(held) : null;

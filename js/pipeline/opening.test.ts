@@ -3,7 +3,14 @@ import { Builder } from "../demo/build_graph";
 import { transformer } from "../demo/deep_models";
 import { firstFolding } from "../fold/folding";
 import { foldedPlan, type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
-import { openedAlike, openedFurther, thingsIn, withMore, withOneBlock } from "./opening";
+import {
+  openedAlike,
+  openedFurther,
+  thingsIn,
+  withLargestBox,
+  withMore,
+  withOneBlock,
+} from "./opening";
 
 /** A box of two or more layers: its path, its class, and the size of its weights. */
 type Box = readonly [path: string, kind: string | null, size: number];
@@ -96,6 +103,26 @@ describe("opening more", () => {
     expect(opened(9, "none")).toEqual(["net/big", "net/small"]);
     expect(opened(3, "net/big")).toEqual(["net/small"]);
     expect(opened(9, "net/big", 2)).toEqual(["net/small"]);
+  });
+});
+
+describe("the largest box of the largest class", () => {
+  const boxes: readonly Box[] = [
+    ["net/one", "Block", 1000],
+    ["net/two", "Block", 3000],
+    ["net/three", "Block", 3000],
+    ["net/other", "Other", 5000],
+  ];
+  const grouped = boxesInRow(boxes);
+  const { hasMore, withOpen } = opener(grouped);
+  const closed = withOpen("net");
+  const openIn = (isReadable: boolean) =>
+    withLargestBox(grouped, closed, hasMore, () => isReadable);
+
+  it("is open beside its closed equals if that is readable", () => {
+    expect([...openIn(true).open].sort()).toHaveLength(2);
+    expect(openIn(true).open.has("net/two") || openIn(true).open.has("net/three")).toBe(true);
+    expect(openIn(false)).toBe(closed);
   });
 });
 

@@ -116,6 +116,26 @@ export function withOneBlock(
   return folding;
 }
 
+/** Open the largest box of the class with most parameters, although its equals stay closed. */
+export function withLargestBox(
+  grouped: GroupedGraph,
+  folding: Folding,
+  hasMore: (g: number) => boolean,
+  canBeRead: (folding: Folding) => boolean,
+): Folding {
+  const { tree, kind, parameters } = grouped;
+  const size = (g: number) => parameters.numbers[g];
+  const closed = foldedPlan(grouped, folding).nodes.flatMap(({ group }) => group?.paths ?? []);
+  const boxes = closed.map((path) => tree.byPath.get(path) ?? 0).filter(hasMore);
+  const total = (some: readonly number[]) => some.reduce((sum, g) => sum + size(g), 0);
+  const alike = partsBy(boxes, (g) => kind[g] ?? tree.parent[g]);
+  const [most = []] = alike.sort((a, b) => total(b) - total(a));
+  if (most.length === 0) return folding;
+  const [largest] = most.sort((a, b) => size(b) - size(a));
+  const opened = { ...folding, open: new Set([...folding.open, tree.path[largest]]) };
+  return canBeRead(opened) ? opened : folding;
+}
+
 /** The number of strips of modules in a picture; those of steps do not count. */
 export function stripsOf(grouped: GroupedGraph, folding: Folding): number {
   const { nodes } = foldedPlan(grouped, folding);
