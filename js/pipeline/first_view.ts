@@ -132,8 +132,8 @@ function foundFolding(
       return true;
     });
     const { hasPortals } = look(folding);
-    const canOpen = (one: Folding) =>
-      look(one).k >= LEGIBLE && (hasPortals || !look(one).hasPortals);
+    const canOpen = (one: Folding, scale = LEGIBLE) =>
+      look(one).k >= scale && (hasPortals || !look(one).hasPortals);
     const further = withOneBlock(grouped, folding, canOpen);
     // A picture at its largest scale has room for more.
     const isLarge = further === folding && look(folding).k >= LARGEST_FIT;

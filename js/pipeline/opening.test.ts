@@ -128,11 +128,14 @@ describe("the largest box of the largest class", () => {
 
 describe("a block of the only strip", () => {
   const path = "encoder/layers";
-  const openIn = (layers: number, canBeRead: (open: ReadonlySet<string>) => boolean) => {
+  const openIn = (
+    layers: number,
+    canBeRead: (open: ReadonlySet<string>, scale?: number) => boolean,
+  ) => {
     const grouped = groupedGraph(transformer(layers));
     const { withOpen } = opener(grouped);
     const closed = withOpen("encoder", path);
-    const next = withOneBlock(grouped, closed, ({ open }) => canBeRead(open));
+    const next = withOneBlock(grouped, closed, ({ open }, scale) => canBeRead(open, scale));
     const { frames } = foldedPlan(grouped, next);
     const blocks = frames.map((frame) => frame.path).filter((one) => one.startsWith(`${path}/`));
     return { blocks, isSame: next === closed, count: thingsIn(grouped, closed) };
@@ -144,11 +147,21 @@ describe("a block of the only strip", () => {
     expect(openIn(4, (open) => !open.has(last)).blocks[0]).toBe(`${path}/0`);
   });
 
-  it("is closed where nobody could read it, and where its blocks are many", () => {
+  it("is closed where nobody could read it, and without a strip", () => {
     expect(openIn(4, () => false).isSame).toBe(true);
     expect(openIn(3, () => true).isSame).toBe(true); // no strip
-    const isWithout = (open: ReadonlySet<string>) => ![...open].some((one) => /attn/.test(one));
-    expect(openIn(4, isWithout).isSame).toBe(true); // the largest box would stay closed
+  });
+
+  it("has its largest box open, unless it is drawn at its own size or larger", () => {
+    const within =
+      (most: number) =>
+      (open: ReadonlySet<string>, scale = 0) =>
+        scale <= most && ![...open].some((one) => one.includes("attn"));
+    expect(openIn(4, within(0.9)).isSame).toBe(true);
+    expect(openIn(4, within(1)).blocks).toEqual([`${path}/3`]);
+  });
+
+  it("is closed where its blocks are many", () => {
     const { isSame, count } = openIn(12, () => true);
     expect([isSame, count >= 12]).toEqual([true, true]);
   });

@@ -80,12 +80,12 @@ export function openedFurther(
 
 /**
  * In a picture of few items, open a block of its only strip, and in it the largest boxes, while that is readable. A block
- * whose largest box would stay closed says less than a plain strip.
+ * whose largest box would stay closed says less than a plain strip, unless it is drawn at its own size or larger.
  */
 export function withOneBlock(
   grouped: GroupedGraph,
   folding: Folding,
-  canBeRead: (folding: Folding) => boolean,
+  canBeRead: (folding: Folding, scale?: number) => boolean,
 ): Folding {
   const { tree, runs, parameters } = grouped;
   if (thingsIn(grouped, folding) >= FEW_THINGS) return folding;
@@ -109,7 +109,7 @@ export function withOneBlock(
       if (isReadable) opened = next;
       return isReadable;
     };
-    if (!opens(largest)) continue;
+    if (!opens(largest) && !canBeRead(opened, 1)) continue;
     others.forEach(opens);
     return opened;
   }
