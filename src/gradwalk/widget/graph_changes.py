@@ -148,7 +148,7 @@ def _changes_text(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> st
         return f"another shape at {plural(reshaped, 'node')}"
     if renamed := sum(before["label"] != after["label"] for before, after in nodes):
         return f"another name at {plural(renamed, 'node')}"
-    # What a node says of its tensor, such as that it has changed in place, is no other graph.
+    # A node may say something new of its tensor, such as a change in place, in the same graph.
     is_same = of == {new: new for new in of} and _are_equal(was, now, ("edges", "roots"))
     return "graph unchanged" if is_same else "the same operations, connected in another way"
 
