@@ -1,6 +1,6 @@
 import type { Place } from "../scene/grid";
 import type { CardSize } from "../scene/node_shape";
-import { boardNumber, boardValues, normOf } from "../text/gradient";
+import { boardValues, normOf, rounded } from "../text/gradient";
 import type { FewModel, JsonNumber } from "../wire";
 
 /** A gradient on an edge, or beside a node. */
@@ -50,9 +50,6 @@ export function totalWord({
   return changed ? ".grad now" : stored || none ? ".grad" : "this pass";
 }
 
-/** The most numbers of a list that is rounded to fit. */
-const MOST_ROUNDED = 3;
-
 /** A gradient's texts for a cell, best first: its values, also rounded, and its norm; a number always has its sign. */
 export function fewOf(gradient: FewModel): string[] {
   const { values, norm } = gradient;
@@ -66,14 +63,7 @@ export function fewOf(gradient: FewModel): string[] {
 
 /** The shorter texts of a number or of up to three numbers with fewer digits, best first; none of other gradients. */
 export function roundedOf({ values }: FewModel): string[] {
-  const numbers = Array.isArray(values) ? values : [values];
-  if (numbers.length > MOST_ROUNDED || !numbers.every((one) => typeof one === "number")) return [];
-  const whole = boardValues(numbers).length;
-  // The largest number rounds to infinity.
-  const rounded = [3, 2]
-    .map((digits) => numbers.map((one) => Number(one.toPrecision(digits))))
-    .filter((some) => some.every(Number.isFinite) && boardValues(some).length < whole);
-  return rounded.map((some) => (Array.isArray(values) ? boardValues(some) : boardNumber(some[0])));
+  return rounded(values).map(boardValues);
 }
 
 /** With two digits: "1.7e−5". */

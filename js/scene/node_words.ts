@@ -1,5 +1,5 @@
 import { perObject, valueAt } from "../maps";
-import { boardRows, boardValues, compactValues } from "../text/gradient";
+import { boardRows, boardValues, compactValues, rounded } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import { formatShape, oneLine, shortenList, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel, NoGradInput, Values } from "../wire";
@@ -126,9 +126,9 @@ function fittingValue(node: NodeModel, measure: Measure): Pick<NodeWords, "value
   const fits = (text: string) => measure(text, "digits") <= VALUE_ROOM;
   if (node.value === null) return { value: null };
   const rows = rowsOf(node);
-  const text = valueText(node, node.value);
+  const few = Array.isArray(node.value) ? rounded(node.value) : [];
   return {
-    value: fits(text) ? text : null,
+    value: [node.value, ...few].map((one) => valueText(node, one)).find(fits) ?? null,
     rows: rows && rows.length <= MOST_ROWS && rows.every(fits) ? rows : null,
   };
 }

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { rounded } from "./gradient";
 import { counted, formatCount, formatNumber, fullNumber, isNotFinite, shortCount } from "./number";
 import { formatShape, oneLine, shortenList, shortenMiddle } from "./shorten";
 
@@ -138,4 +139,14 @@ describe("counts", () => {
     expect(["nan", "inf", "-inf"].every(isNotFinite)).toBe(true);
     expect(isNotFinite(1)).toBe(false);
   });
+});
+
+it("rounds up to three numbers where that makes their text shorter", () => {
+  expect(rounded([0.65901, 0.24243, 0.098568])).toEqual([
+    [0.659, 0.242, 0.0986],
+    [0.66, 0.24, 0.099],
+  ]);
+  expect(rounded([1, 2, 3])).toEqual([]);
+  expect(rounded([0.12345, 1, 2, 3])).toEqual([]);
+  expect(rounded([[0.12345], [1]])).toEqual([]);
 });
