@@ -7,7 +7,8 @@ import { translator } from "../testing/translator";
 import { uNet } from "../testing/u_net";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
-import { hasRails } from "./portals";
+import { hasRails, liftable } from "./portals";
+import type { Sized } from "./sizes";
 import { fitView, LEGIBLE } from "./views";
 
 const WIDE = { width: 1366, height: 600, tallest: 860 };
@@ -169,5 +170,22 @@ describe("a loop with shared leaves", () => {
       room: WIDE,
     });
     expect(scene.nodes.filter(({ leaf }) => leaf).length).toBe(2);
+  });
+});
+
+describe("liftable", () => {
+  /** Two operations in a row, which use leaves. */
+  const using = (...leaves: number[][]) => {
+    const pairs = [[0, 1], ...leaves.flatMap((users, i) => users.map((user) => [user, 2 + i]))];
+    const edges = pairs.map(([source, target], e) => ({ source, target, edges: [e] }));
+    const nodes = [0, 1, ...leaves.map((_, i) => 2 + i)];
+    const kinds = nodes.map((v) => ({ kind: v < 2 ? "op" : "leaf" }));
+    const graph = { nodes: kinds, edges };
+    return { graph, plan: { nodes, edges }, times: nodes.map(() => 1) } as unknown as Sized;
+  };
+
+  it("is every line of a weight that is shared, and none of another weight", () => {
+    expect(liftable(using([0, 1]), [1, 2]).sort()).toEqual([1, 2]);
+    expect(liftable(using([1]), [1])).toEqual([]);
   });
 });

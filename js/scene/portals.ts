@@ -84,7 +84,8 @@ function isOfParameters({ graph, plan: { edges, nodeOf } }: Sized, e: number): b
 
 /**
  * Those edges without which another way still leads from their producer to their user, so that the order of the data
- * stays. Parameters have no place in that order, and neither has what many use: their first user keeps its line.
+ * stays. Parameters have no place in that order, so all lines of shared ones may go. What many use has none
+ * either, but its first user keeps its line.
  */
 export function liftable(sized: Sized, wanted: readonly number[]): number[] {
   const { plan, times } = sized;
@@ -95,6 +96,8 @@ export function liftable(sized: Sized, wanted: readonly number[]): number[] {
     lines[source].add(e);
     uses[target]++;
   });
+  const users = Int32Array.from(uses);
+  const isShared = (target: number) => users[target] > 1;
   const isReached = (from: number, to: number) => {
     const seen = new Set([from]);
     for (const v of seen) for (const e of lines[v]) seen.add(edges[e].target);
@@ -112,7 +115,9 @@ export function liftable(sized: Sized, wanted: readonly number[]): number[] {
       const { source, target } = edges[e];
       if (times[target] > 1) return false;
       lines[source].delete(e);
-      const isLifted = isFree.has(e) ? uses[target] > 1 : isReached(source, target);
+      const isLifted = isFree.has(e)
+        ? uses[target] > 1 || (isShared(target) && isOfParameters(sized, e))
+        : isReached(source, target);
       if (isLifted) uses[target]--;
       else lines[source].add(e);
       return isLifted;
