@@ -11,12 +11,12 @@ import torch
 
 from ..backward.failures import first_nan, is_finite
 from ..explain.constants_and_cuts import at_line
-from ..explain.zero_derivatives import signed
 from ..graph.adjacency import successors
 from ..graph.labels import described
 from ..result import make, replaced
 from ..torch_api.nodes import keeps_tensors
 from ..torch_api.reading import everywhere, finite, why_unreadable
+from ..torch_api.saved_tensors import signed
 from .context import CheckContext
 from .finding import Finding
 

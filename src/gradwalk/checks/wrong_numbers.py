@@ -11,12 +11,11 @@ from torch import nn
 from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_pass import contributions
 from ..english import list_some, plural
-from ..explain.zero_derivatives import signed
 from ..graph.adjacency import walk
 from ..result import make
 from ..schema.findings import Severity
 from ..torch_api.reading import is_plain, submodules
-from ..torch_api.saved_tensors import plain_value, read_saved
+from ..torch_api.saved_tensors import plain_value, read_saved, signed
 from .context import CheckContext
 from .finding import Finding
 

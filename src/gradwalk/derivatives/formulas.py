@@ -31,7 +31,7 @@ from ..torch_api.nodes import (
     outputs_metadata,
     saved_names,
 )
-from ..torch_api.saved_tensors import read_saved
+from ..torch_api.saved_tensors import read_saved, signed
 from ..torch_api.signatures import schema_of, signature
 from .case import Case, Table, TensorType, call
 from .layers import LAYERS, LOSSES
@@ -402,7 +402,7 @@ def _signed(value: Any) -> Any:
     """Return dimensions as given: torch shows -1 as the largest unsigned number."""
     if isinstance(value, (tuple, list)):
         return tuple(_signed(each) for each in value)
-    return value - 2**64 if type(value) is int and value >= 2**63 else value
+    return signed(value)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..graph.labels import is_pass_through
 from ..lazily import nx
 from ..torch_api.nodes import keeps_tensors, leaf_tensor, node_class, op_name
 from ..torch_api.reading import PART, everywhere, why_unreadable
-from ..torch_api.saved_tensors import plain_value, read_saved
+from ..torch_api.saved_tensors import plain_value, read_saved, signed
 
 Saved = dict[str, Any]
 Why = tuple[str, str] | tuple[str, str, str | None]
@@ -423,11 +423,6 @@ def _saved(node: Node) -> tuple[Saved, bool]:
     saved = list(read_saved(node))
     values = {each.name: signed(each.value) for each in saved if _is_there(each.value)}
     return values, len(values) == len(saved)
-
-
-def signed(value: Any) -> Any:
-    """Return a number as the program gave it: torch keeps negative ones as unsigned."""
-    return value - 2**64 if type(value) is int and value >= 2**63 else value
 
 
 def _is_there(value: Any) -> bool:

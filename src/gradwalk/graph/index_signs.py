@@ -7,13 +7,12 @@ from typing import Any
 
 from torch.autograd.graph import Node
 
-from ..torch_api.saved_tensors import plain_value
+from ..torch_api.saved_tensors import plain_value, signed
 
 INTO = "into "
 """Before the places of zeros that an operation writes to: the backward of reading them."""
 
 _LONGEST = 14  # characters of a symbol
-_UNSIGNED = 1 << 64  # torch gives out a negative number as this much larger
 _TO_END = (1 << 63) - 1  # torch's end of a slice without one
 
 
@@ -62,15 +61,8 @@ def _index_put(node: Node) -> str:
 
 
 def _whole(node: Node, name: str) -> int | None:
-    found: Any = plain_value(node, name)
-    if not isinstance(found, int) or isinstance(found, bool):  # a symbol of a traced size
-        return None
-    return signed(found)
-
-
-def signed(number: int) -> int:
-    """Return a saved number with its sign."""
-    return number - _UNSIGNED if number > _TO_END else number
+    found: Any = signed(plain_value(node, name))
+    return found if type(found) is int else None  # a traced size is a symbol
 
 
 def _into(written: Callable[[Node], str | None]) -> Callable[[Node], str | None]:

@@ -13,9 +13,9 @@ from ..english import plural
 from ..lazily import nx
 from ..torch_api.compiled import calls_in
 from ..torch_api.nodes import COMPILED, custom_function, is_of_torch, node_class, saved_names
-from ..torch_api.saved_tensors import plain_value
+from ..torch_api.saved_tensors import plain_value, signed
 from .adjacency import attributes, predecessors, successors
-from .index_signs import INTO, index_sign, signed
+from .index_signs import INTO, index_sign
 
 _SIGNS = {
     "add": "+",

@@ -225,3 +225,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return str(value)
+
+
+def signed(value: Any) -> Any:
+    """Return a number as the program gave it: torch keeps negative ones as unsigned."""
+    return value - 2**64 if type(value) is int and value >= 2**63 else value
