@@ -255,7 +255,12 @@ def save(page: Page) -> None:
 
 
 def clear_notebook(page: Page) -> None:
-    """Take every cell away and make the kernel forget what they did."""
+    """Take every cell away and make the kernel forget what they did.
+
+    When widgets close, their thread in the kernel ends, and messages that it has not handled by
+    then are never answered.
+    """
+    wait_until_heard(page)
     _replace_cells(page, [])
     error = page.evaluate(
         """async ([code, patience]) => {
