@@ -145,6 +145,7 @@ class GraphView {
       controls.toolbar.element,
       shell.faults,
       element("div", "gw-key-strip", [
+        controls.toolbar.flow,
         controls.view.key,
         controls.view.widthKey,
         playback.key,

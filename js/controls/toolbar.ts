@@ -45,7 +45,8 @@ export class Toolbar {
   });
   private readonly drawn = element("span", "gw-drawn");
   private readonly counts = element("span", "gw-counts");
-  private readonly flow = element("span", "gw-flow");
+  /** The directions of values and gradients; it is above the picture. */
+  readonly flow = element("span", { class: "gw-flow", hidden: true });
   private readonly scale = element("span", { class: "gw-scale", title: "Zoom" }, "100 %");
   private readonly toggles: Record<Tool, HTMLButtonElement>;
   private name = "";
@@ -67,7 +68,6 @@ export class Toolbar {
       [
         this.crumbs,
         element("span", "gw-crumb-facts", [this.counts, this.drawn]),
-        this.flow,
         element("span", "gw-spacer"),
         ...tools,
         colours,

@@ -1,7 +1,7 @@
 import { perObject } from "../maps";
 import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
-import { oneLine, shortenMiddle } from "../text/shorten";
+import { formatShape, oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 import { againWords } from "./checkpoints";
 import { classOf, isModule, isPart, listedOf, titleOf } from "./module_class";
@@ -38,11 +38,17 @@ export function boxWords(
     : listedOf(graph, paths[0]);
   const isLayer = operations.every(({ namespace }) => namespace === paths[0]);
   const weight = parameters.map((id) => nodes[id].shape ?? []).find(({ length }) => length > 1);
-  const known = outputIn(graph, members) ?? sizes(kind, operations, weight);
+  const title = room(groupTitle(paths[0], graph), "title");
+  const [{ shape = null } = {}, ...others] = operations;
+  const isSaid = others.length === 0 && shape && title.toLowerCase() === kind?.toLowerCase();
+  const known =
+    outputIn(graph, members) ??
+    sizes(kind, operations, weight) ??
+    (isSaid ? formatShape(shape) : null);
   const again = paths.length === 1 ? againWords(graph, paths[0]) : null;
   const taken = [...(again === null ? [] : [again]), ...takenIn(nodes, members, paths[0])];
   return {
-    title: room(groupTitle(paths[0], graph), "title"),
+    title,
     name: null,
     shape: room(known ?? content ?? counted(members.length, "node"), "cell"),
     uses: null,

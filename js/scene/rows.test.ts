@@ -55,6 +55,24 @@ describe("the rows of a leaf", () => {
   });
 });
 
+it("names the modules around modules of one name", () => {
+  const g = new Builder();
+  const table = g.leaf("shared.weight", [3, 3]);
+  const used = ["encoder/embed", "decoder/embed", "lm_head"].map((namespace) => {
+    g.namespace = namespace;
+    return g.op("MvBackward0", [3], { self: table });
+  });
+  g.namespace = "";
+  const { nodes } = sceneOf(
+    g.graph([used.reduce((a, b) => g.op("AddBackward0", [3], { self: a, other: b })), "loss"]),
+  );
+  expect([...(nodes.find(({ rows }) => rows)?.rows ?? [])].sort()).toEqual([
+    "decoder",
+    "encoder",
+    "lm_head",
+  ]);
+});
+
 it("a module that is only a number is called as its parameters are", () => {
   const g = new Builder();
   g.namespace = "0";

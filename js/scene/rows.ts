@@ -19,7 +19,7 @@ export function nameRows(scene: Scene, graph: GraphModel): void {
   }
   for (const [index, edges] of places) {
     const node = scene.nodes[index];
-    const modules = [...edges.values()].map((e) => moduleOf(graph, e));
+    const modules = shortNames([...edges.values()].map((e) => modulesOf(graph, e)));
     const isClear = new Set(modules).size === modules.length;
     const rows: string[] = [];
     [...edges].forEach(([row, e], i) => {
@@ -29,15 +29,33 @@ export function nameRows(scene: Scene, graph: GraphModel): void {
   }
 }
 
-/** The module of an edge's operation, unless it is the leaf's own; null for none. */
-function moduleOf({ nodes, edges }: GraphModel, index: number): string | null {
+/** The modules around an edge's operation; none where they are the leaf's own. */
+function modulesOf({ nodes, edges }: GraphModel, index: number): readonly string[] {
   const { source, target } = edges[index];
   const { namespace } = nodes[source];
-  if (!namespace || namespace === nodes[target].namespace) return null;
+  if (!namespace || namespace === nodes[target].namespace) return [];
   const names = namespace.split("/").filter(isModule);
-  const name = names.at(-1);
-  if (name === undefined || names.join("/") === nodes[target].namespace) return null;
-  return fitted(oneLine(/^\d+$/.test(name) ? names.slice(-2).join(".") : name));
+  return names.join("/") === nodes[target].namespace ? [] : names;
+}
+
+/** Each path's last name that no other path shares; null for no path. */
+function shortNames(paths: readonly (readonly string[])[]): (string | null)[] {
+  const ending = (path: readonly string[], length: number) => path.slice(-length).join("/");
+  const counts = new Map<string, number>();
+  for (const path of paths)
+    path.forEach((_, i) => {
+      const key = ending(path, i + 1);
+      counts.set(key, (counts.get(key) ?? 0) + 1);
+    });
+  return paths.map((path) => {
+    let length = 1;
+    while (length < path.length && counts.get(ending(path, length)) !== 1) length++;
+    const from = path.length - length;
+    const name = path[from];
+    if (name === undefined) return null;
+    const before = /^\d+$/.test(name) ? path.slice(Math.max(0, from - 1), from) : [];
+    return fitted(oneLine([...before, name].join(".")));
+  });
 }
 
 /** An edge's operation with its operands. */

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { Builder } from "../demo/build_graph";
 import { firstFolding, setPlumbing, toDepth } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction } from "../layout/direction";
@@ -46,6 +47,21 @@ describe("a tile", () => {
     expect(wordsOf(scene, "conv2")).toEqual(["conv2", "3×3 /2 · 8", "bn_conv2"]);
     const [tile] = scene.nodes.filter(({ shape }) => shape.texts[0]?.text === "conv");
     expect(tile.shape.tile).toMatchObject({ isLayer: true, rest: "584" });
+  });
+
+  it("says its shape if its class is its name", () => {
+    const g = new Builder();
+    const x = g.op("MulBackward0", [2, 16], { self: g.leaf("x", [2, 16]) });
+    g.namespace = "dropout";
+    const dropped = g.op("NativeDropoutBackward0", [2, 16], { input: x });
+    g.namespace = "";
+    const graph = g.graph([g.op("SumBackward0", [], { self: dropped }), "loss"]);
+    const named = (name: string) => ({
+      ...graph,
+      modules: { namespaces: ["dropout"], classes: [0], names: [name] },
+    });
+    expect(wordsOf(tiles(named("Dropout")), "dropout")).toEqual(["dropout", "(2, 16)"]);
+    expect(wordsOf(tiles(named("Mask")), "dropout")).toEqual(["dropout", "Mask"]);
   });
 
   it("says what a list holds: how many, and of which class if that is one", () => {
