@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -314,13 +314,16 @@ def _walk(
     for node in waiting:  # grows while we walk
         inputs = [edge[1:] for edge in graph.out_edges(node, data=True) if edge[1] in within]
         saved, complete = _saved(captured.nodes[node]) if inputs else ({}, True)
-        if not complete:
-            saved = {**_leaves_of_product(captured, node), **saved}
+        leaves = {} if complete else _leaves_of_product(captured, node)
         unknown = unknown or not complete
         for following, edge in inputs:
-            why = blocked(captured.nodes[node], edge["argument"], saved)
+            why = blocked(captured.nodes[node], edge["argument"], {**leaves, **saved})
             if why is not None:
-                stopped.append((Block(node, *why), following))
+                block = Block(node, *why)
+                if block.factor in leaves and block.factor not in saved:
+                    # Its value in backward is not known.
+                    block = replace(block, because=f"{block.because} now")
+                stopped.append((block, following))
             elif following not in reached:
                 reached.add(following)
                 waiting.append(following)
