@@ -21,7 +21,7 @@ export function createCallout(root: HTMLElement, cleanup: Cleanup): HTMLElement 
     icon(ICONS.forward),
     " steps through backward, ",
     element("b", {}, "?"),
-    " explains signs and keys ",
+    " explains the signs ",
     button({ label: "Close this hint", icon: ICONS.close }, () => {}),
   ]);
   if (line.hidden) return line;
