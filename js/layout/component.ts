@@ -3,6 +3,7 @@ import { type Graph, inDegree, makeGraph, outDegree, tallest } from "./graph";
 import { drawLines } from "./lines";
 import { type Effort, orderRanks } from "./order";
 import { addDummies, DETOUR, type Layered, rank, topological } from "./rank";
+import { spine, withoutBentEnds } from "./spine";
 import type { Border, Gaps, Hanging, LaidOut, Reach, Shifts } from "./types";
 import { wrapColumns } from "./wrap";
 
@@ -84,9 +85,10 @@ function ordered(
     const followed = followInput(layered, order, border);
     return isInRows ? linesToMiddle(layered, followed) : followed;
   });
-  const marked = spine(layered);
+  const whole = spine(layered);
+  const marked = border ? withoutBentEnds(graph, layered, whole, reach, border) : whole;
   const place = (order: Int32Array, room: Reach, shifts?: Shifts) =>
-    coordinates(layered, order, room, marked, gaps, shifts);
+    coordinates(layered, order, room, shifts ? marked : whole, gaps, shifts);
   let candidates = orders;
   if (border && orders.length > 1) {
     // In a box, the order must not depend on open boxes.
@@ -404,34 +406,6 @@ function sortLeaves(layered: Layered, order: Int32Array): void {
 
 function isLeaf({ up, down }: Layered, v: number): boolean {
   return down.start[v + 1] === down.start[v] && up.start[v + 1] - up.start[v] === 1;
-}
-
-/** Mark the spine: the nodes on every longest path, drawn on one vertical line. It pauses where the paths part. */
-export function spine({ size, ranks, up, down, n }: Layered): Uint8Array {
-  // Count real nodes only, so that a skip is not taken for the main path.
-  const above = new Int32Array(size);
-  const below = new Int32Array(size);
-  for (let i = 0; i < size; i++) {
-    const v = ranks.item[i];
-    for (let j = up.start[v]; j < up.start[v + 1]; j++)
-      above[v] = Math.max(above[v], above[up.item[j]]);
-    if (v < n) above[v]++;
-  }
-  let longest = 0;
-  for (let i = size - 1; i >= 0; i--) {
-    const v = ranks.item[i];
-    for (let j = down.start[v]; j < down.start[v + 1]; j++) {
-      below[v] = Math.max(below[v], below[down.item[j]]);
-    }
-    if (v < n) below[v]++;
-    longest = Math.max(longest, above[v] + below[v] - 1);
-  }
-  const alone = new Int32Array(longest + 1);
-  const isLongest = (v: number) => above[v] + below[v] - 1 === longest;
-  for (let v = 0; v < n; v++) if (isLongest(v)) alone[above[v]]++;
-  const marked = new Uint8Array(size);
-  for (let v = 0; v < n; v++) if (isLongest(v) && alone[above[v]] === 1) marked[v] = 1;
-  return marked;
 }
 
 /** Use the ranks of `rankInside`, with the top ports in a rank before them and the bottom ports in one after. */

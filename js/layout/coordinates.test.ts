@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { layered, layeredSketch, resnet, transformer } from "../testing/layout_graphs";
-import { spine } from "./component";
 import { coordinates } from "./coordinates";
 import { orderRanks } from "./order";
 import type { Layered } from "./rank";
+import { spine } from "./spine";
 
 const gaps = { nodeGap: 20, edgeGap: 10 };
 
@@ -58,27 +58,5 @@ describe("coordinates", () => {
         if (graph.down.item[j] >= graph.n) expect(x[graph.down.item[j]]).toBeCloseTo(x[v], 6);
       }
     }
-  });
-});
-
-describe("spine", () => {
-  it("pauses where the longest paths part", () => {
-    const graph = layered(5, [
-      [0, 1],
-      [0, 2],
-      [1, 3],
-      [2, 3],
-      [3, 4],
-    ]);
-    expect(Array.from(spine(graph))).toEqual([1, 0, 0, 1, 1]);
-  });
-
-  it("prefers the path with more nodes to a skip", () => {
-    const graph = layered(3, [
-      [0, 1],
-      [1, 2],
-      [0, 2],
-    ]);
-    expect(Array.from(spine(graph).subarray(0, 3))).toEqual([1, 1, 1]);
   });
 });
