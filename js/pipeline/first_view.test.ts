@@ -151,6 +151,26 @@ describe("the first view", () => {
     expect(barsIn({ ...room, tallest: 500 })).toBe(6);
   });
 
+  it("opens one of many equal boxes where it leaves much of the height free", () => {
+    const g = new Builder();
+    const namespaces = Array.from("abcdefghijklmnop", (letter) => `net/block_${letter}`);
+    let x = g.leaf("x", [4]);
+    namespaces.forEach((path, i) => {
+      for (let layer = 0; layer < 5 + (i % 2); layer++) {
+        g.namespace = `${path}/layer${layer}`;
+        const other = g.leaf(`${g.namespace.replaceAll("/", ".")}.weight`, [4 + i]);
+        x = g.op("ExpBackward0", [4], { self: g.op("MulBackward0", [4], { self: x, other }) });
+      }
+    });
+    g.namespace = "";
+    const graph = g.graph([g.op("SumBackward0", [], { self: x }, "loss"), "loss"]);
+    const modules = { namespaces, classes: namespaces.map(() => 0), names: ["Block"] };
+    const openIn = (room: Room) =>
+      firstScene({ ...graph, modules }, "left", tableMeasure, false, room).frames.length - 1;
+    expect(openIn({ width: 1370, height: 680, tallest: 860 })).toBe(1);
+    expect(openIn({ width: 770, height: 680, tallest: 860 })).toBe(0);
+  });
+
   it("has a convolution take in its normalisation and activation, and say what it is", () => {
     const { nodes } = sceneIn(resnet([2, 2, 2, 2]), ROOMS[0]);
     const stem = nodes.find(({ group }) => group?.paths[0] === "conv1");

@@ -38,6 +38,8 @@ const LEAST_AREA = 4000;
 const LARGEST_TRIED = 5000;
 /** A nearly readable picture that shows so many times as much may be taller than the room. */
 const MUCH_MORE = 2;
+/** A low picture takes less than this share of the height. */
+const LOW = 0.6;
 /** Skip a picture with an estimated area of more than this many windows. */
 const AT_MOST = 1.2;
 /** In wider rooms, data flows to the right. Px. */
@@ -86,6 +88,7 @@ function foundFolding(
         k: fitView(scene, roomOf(scene, room)).k,
         tall: fitView(scene, tallRoom(room)).k,
         area: scene.width * scene.height,
+        height: scene.height,
         inHalves: scene.inHalves === true,
         hasPortals: hasPortals(scene, graph),
       };
@@ -135,8 +138,10 @@ function foundFolding(
     const canOpen = (one: Folding, scale = LEGIBLE) =>
       look(one).k >= scale && (hasPortals || !look(one).hasPortals);
     const further = withOneBlock(grouped, folding, canOpen);
-    // A picture at its largest scale has room for more.
-    const isLarge = further === folding && look(folding).k >= LARGEST_FIT;
+    // A picture at its largest scale that leaves much of the height free has room for more.
+    const { k, height } = look(folding);
+    const isLow = k >= LARGEST_FIT && k * height < LOW * room.height;
+    const isLarge = further === folding && isLow;
     const last = isLarge ? withLargestBox(grouped, folding, hasMore, canOpen) : further;
     return { folding: last, isLegible: true };
   };
@@ -175,6 +180,7 @@ interface Look {
   /** The scale in the room at its greatest height. */
   tall: number;
   area: number;
+  height: number;
   inHalves: boolean;
   hasPortals: boolean;
 }
