@@ -7,7 +7,8 @@ import { translator } from "../testing/translator";
 import { uNet } from "../testing/u_net";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
-import { hasRails, liftable } from "./portals";
+import type { Placement } from "./dock";
+import { hasRails, liftable, longLines } from "./portals";
 import type { Sized } from "./sizes";
 import { fitView, LEGIBLE } from "./views";
 
@@ -187,5 +188,28 @@ describe("liftable", () => {
   it("is every line of a weight that is shared, and none of another weight", () => {
     expect(liftable(using([0, 1]), [1, 2]).sort()).toEqual([1, 2]);
     expect(liftable(using([1]), [1])).toEqual([]);
+  });
+});
+
+describe("long lines of a chain", () => {
+  /** Which lines of eight operations in a row, with skips over one of them each, are portals; all are long. */
+  const portalsOf = (skips: readonly number[]) => {
+    const ids = Array.from({ length: 8 }, (_, v) => v);
+    const pairs = [...ids.slice(1).map((v) => [v - 1, v]), ...skips.map((v) => [v, v + 2])];
+    const edges = pairs.map(([source, target], e) => ({ source, target, edges: [e] }));
+    const graph = { nodes: ids.map(() => ({ kind: "op", op: "Tanh" })), edges };
+    const nodes = ids.map((id) => ({ id, group: null }));
+    const sized = { graph, plan: { nodes, edges }, times: ids.map(() => 1) } as unknown as Sized;
+    const route = (): [number, number][] => [
+      [0, 0],
+      [0, 900],
+    ];
+    return [...longLines({ route } as unknown as Placement, sized, 600, [])];
+  };
+
+  it("are portals if more than two of them have another way; the others do not count", () => {
+    expect(portalsOf([])).toEqual([]);
+    expect(portalsOf([0, 3])).toEqual([]);
+    expect(portalsOf([0, 2, 4]).sort()).toEqual([7, 8, 9]);
   });
 });

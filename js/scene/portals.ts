@@ -10,7 +10,7 @@ import type { PortalSign, Scene } from "./scene";
 import { isLeaf, type Sized } from "./sizes";
 import type { Size } from "./views";
 
-/** More long lines than this become portals. */
+/** More long lines than this become portals; those that cannot become one do not count. */
 const MOST_LONG = 2;
 /** What more than this use is one sign at all of them. */
 const MANY_USERS = 4;
@@ -30,7 +30,7 @@ const LONGEST_NAME = 110;
 const MOST_NAMES = 2;
 
 /**
- * The long lines of a picture that may become portals, with those that are: all of them if it has more than a few, else
+ * The long lines of a picture that may become portals, with those that are: all of them if more than a few may, else
  * those of shared parameters. One producer with many users has portals alone, except at its first user.
  */
 export function longLines(
@@ -44,7 +44,7 @@ export function longLines(
   const long = [...edges.keys()].filter((e) => !known.has(e) && lengthOf(placed.route(e)) > length);
   const isShared = (e: number) => isOfParameters(sized, e);
   const most = portals.every(isShared) ? MOST_LONG : 0;
-  const more = long.length > most ? long : long.filter(isShared);
+  const more = liftable(sized, long).length > most ? long : long.filter(isShared);
   if (more.length === 0) return portals;
   const wanted = new Set([...portals, ...more]);
   const of = listsBy(edges.keys(), (e) => edges[e].target);
