@@ -151,6 +151,11 @@ def test_what_ran_inside_backward_is_said_to_be_unseen() -> None:
     assert not found["ExpBackward0"]
     values = {node["id"]: node["value"] for node in widget.model["nodes"]}
     assert values[named.pop()] == 12
+    assert all(values[node] is not None for node in inside)  # computed again from x
+    with torch.no_grad():
+        x += 1
+    widget = GraphWidget(loss)
+    values = {node["id"]: node["value"] for node in widget.model["nodes"]}
     widget.selected = next(i for i in inside if values[i] is None)
     assert "inside backward" in (widget.details["value_note"] or "")
     (again,) = torch.autograd.grad(x**3, x, create_graph=True)

@@ -10,13 +10,14 @@ from ..graph.labels import short_value
 from ..schema.details import TensorSummary, ValueModel
 from ..schema.values import Values
 from ..torch_api.nodes import at_first_use, leaf_tensor
-from ..torch_api.reading import dtype_of, kind_without_data, version_of
-from ..torch_api.summary import Summarise, plain_values, summarise
+from ..torch_api.reading import kind_without_data, version_of
+from ..torch_api.summary import Summarise, plain_values, summarise, tensor_of
 from ..tracing.annotate import Annotated
 from ..tracing.extra_nodes import Extra
 from ..tracing.values import COPIED, ITSELF, Drawn, used_leaf, value_of
 
 _DRAWN = "Read when this graph was captured."
+_REPEATED = "Computed again from the operation's inputs: torch did not keep the result."
 _CHANGED = "It has been changed since{then}."
 _COPIED_LEAF = "Copied by watch() when an operation took it."
 _SINCE = "It has been changed in place since. {}"
@@ -34,7 +35,8 @@ _DOUBT = (
 )
 _IN_BACKWARD = (
     "This operation ran inside backward (create_graph=True), which watch() does not see. "
-    "No variable or saved tensor that can be read here is known to hold its result."
+    "No variable or saved tensor that can be read here is known to hold its result, and its inputs "
+    "are not all known."
 )
 
 
@@ -51,7 +53,8 @@ def value_model(
         tensor = as_tensor(captured, node, known.value)
         return with_origin(tensor, known.origin, shown, summarised), None
     if shown is not None:
-        return with_origin(as_tensor(captured, node, shown), _DRAWN, shown), None
+        origin = _REPEATED if node in drawn.repeated else _DRAWN
+        return with_origin(as_tensor(captured, node, shown), origin, shown), None
     return None, _why_unknown(captured, node)
 
 
@@ -130,26 +133,14 @@ def value_of_extra(
         return with_origin(extra.tensor, ITSELF, drawn, summarised)
     if drawn is None or not (data["dtype"] or "").startswith("torch."):
         return None  # a Python number is its own label
+    tensor = tensor_of(drawn, data["dtype"], data["shape"])
     origin = _COPIED_LEAF if extra.kind != "outside" else COPIED
-    return with_origin(_of_numbers(data, drawn), origin, drawn, summarised)
+    return with_origin(tensor, origin, drawn, summarised)
 
 
 def as_tensor(captured: Annotated, node: int, value: Any) -> torch.Tensor:
     """Convert numbers from ``tolist()`` or a picture to a tensor; return a tensor unchanged."""
     if isinstance(value, torch.Tensor):
         return value
-    return _of_numbers(captured.graph.nodes[node], value)
-
-
-def _of_numbers(data: dict[str, Any], value: Any) -> torch.Tensor:
-    dtype = dtype_of(data["dtype"])
-    return torch.tensor(_numbers(value, dtype.is_complex), dtype=dtype).reshape(data["shape"])
-
-
-def _numbers(value: Any, is_complex: bool) -> Any:
-    """Parse numbers that JSON holds as text: "nan", "1+2j"."""
-    if isinstance(value, list):
-        return [_numbers(each, is_complex) for each in value]
-    if isinstance(value, str):
-        return complex(value) if is_complex else float(value)
-    return value
+    data = captured.graph.nodes[node]
+    return tensor_of(value, data["dtype"], data["shape"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +23,7 @@ from .reading import (
     PART,
     PLAIN,
     distinct,
+    dtype_of,
     first_line,
     overlaps_too_much,
     own_part,
@@ -125,6 +126,21 @@ def as_json(values: Any) -> Values:
     if isinstance(values, complex):
         return f"{values.real:.6g}{values.imag:+.6g}j"
     return json_number(values)
+
+
+def tensor_of(values: Values, dtype: str, shape: Sequence[int]) -> torch.Tensor:
+    """Return a tensor with numbers as `plain_values` gives them."""
+    found = dtype_of(dtype)
+    return torch.tensor(_parsed(values, found.is_complex), dtype=found).reshape(tuple(shape))
+
+
+def _parsed(values: Any, is_complex: bool) -> Any:
+    """Parse numbers that JSON holds as text: "nan", "1+2j"."""
+    if isinstance(values, list):
+        return [_parsed(each, is_complex) for each in values]
+    if isinstance(values, str):
+        return complex(values) if is_complex else float(values)
+    return values
 
 
 MOST_VALUES = 64

@@ -37,6 +37,7 @@ from ..torch_api.summary import as_json, plain_values
 from .annotate import Annotated
 from .constant_operands import MOST_INFERRED
 from .records import MOST_COPIED, LeafSnapshot
+from .repeated import repeated_values
 
 _MOST_CONSUMERS = 100  # of one tensor whose saved tensors are read
 _MOST_VIEWS = 3  # between a leaf and the operation that saved it, such as a transpose
@@ -233,6 +234,7 @@ class Drawn:
     changed: dict[int, bool | None]
     versions: dict[int, int]  # the in-place version of each leaf at that time
     had_run: bool  # whether a backward may have run before
+    repeated: frozenset[int] = frozenset()  # nodes of which an operation was repeated
 
 
 def drawn_values(captured: Annotated, freed: bool) -> Drawn:
@@ -262,7 +264,10 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
             _put(found, node, extra.value)
         elif extra.constant is None and (tensor := extra.tensor) is not None:
             _from_outside(tensor, node, found)
-    return Drawn(found, changed, {node: _version(leaf) for node, leaf in leaves.items()}, had_run)
+    versions = {node: _version(leaf) for node, leaf in leaves.items()}
+    unsure = {node for node, each in used.items() if each.changed is not False}
+    repeated = repeated_values(captured, found, unsure) if are_read else {}
+    return Drawn({**found, **repeated}, changed, versions, had_run, frozenset(repeated))
 
 
 def _is_small(shape: Iterable[int] | None) -> bool:
