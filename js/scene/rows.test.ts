@@ -47,8 +47,9 @@ describe("the rows of a leaf", () => {
   it("write functions, places and transposes as on a board", () => {
     const said = rowsOf("net.0.weight", ["( )ᵀ", "[ ]", "Σ", "log softmax"], {});
     expect(said).toEqual(["log softmax", "weight[ ]", "weightᵀ", "Σ(weight)"]);
-    expect(rowsOf("x", ["[0]", "[:, 1:3]", "into [1]"], {})).toEqual([
-      "x into [1]",
+    expect(rowsOf("x", ["× 2", "( )^1"], {})).toEqual(["x × 2", "x^1"]);
+    expect(rowsOf("x", ["[0]", "[:, 1:3]", "put at [1]"], {})).toEqual([
+      "x put at [1]",
       "x[0]",
       "x[:, 1:3]",
     ]);

@@ -66,7 +66,7 @@ function written({ nodes, edges }: GraphModel, index: number): string {
   const isFirst = arg_nr === 0 || arg_nr === null;
   if (sign.includes("( )")) return fitted(sign.replace("( )", name));
   if (sign.startsWith("[")) return fitted(`${name}${sign}`);
-  if (sign.startsWith("into ")) return fitted(`${name} ${sign}`);
+  if (sign.startsWith("put at ")) return fitted(`${name} ${sign}`);
   // A function's argument is the leaf itself, whose name is above.
   if (/[a-z]{2}/i.test(sign) || sign === "Σ" || sign === "Π") {
     const full = `${sign}(${name})`;
@@ -75,7 +75,8 @@ function written({ nodes, edges }: GraphModel, index: number): string {
   if (sign === "@ +")
     return fitted(isFirst ? `… + ${name}` : arg_nr === 1 ? `${name} @` : `@ ${name}`);
   const others = edges.filter((edge) => edge.source === source && edge.arg_nr !== arg_nr);
-  if (others.some((edge) => nodes[edge.target].said_by === source))
+  // A number that the sign contains may be of a constant, or of the operation itself.
+  if (/\d$/.test(sign) || others.some((edge) => nodes[edge.target].said_by === source))
     return /[+−×÷]$/.test(sign) ? `${sign} ${beside(name, sign)}` : `${beside(name, sign)} ${sign}`;
   const other = called(others.length === 1 ? nodes[others[0].target] : null);
   const own = beside(name, `${sign} ${other}`);

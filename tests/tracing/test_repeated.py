@@ -310,7 +310,7 @@ def test_the_panel_says_that_a_result_was_computed_again() -> None:
     with watch():
         result = hessian_row()
     with closing(GraphWidget(result)) as widget:
-        node = next(each for each in widget.model["nodes"] if each["sign"] == "into [0]")
+        node = next(each for each in widget.model["nodes"] if each["sign"] == "put at [0]")
         assert node["value"] == [4.0, 0.0]
         widget.selected = node["id"]
         value = widget.details["value"]

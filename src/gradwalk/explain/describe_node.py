@@ -284,7 +284,7 @@ def _about_digit(op: str, forward: str) -> str:
 
 
 def _about_places(op: str, node: Node, operation: str) -> str:
-    """Explain the sign "into [0]" of an operation."""
+    """Explain the sign "put at [0]" of an operation."""
     sign = index_sign(op, node) or ""
     if not sign.startswith(INTO):
         return ""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from ..graph.labels import without_backward
 from ..lazily import nx
 from ..schema.json_values import well_formed
 from ..sources.read_source import capture
@@ -113,7 +114,7 @@ def node_names(graph: nx.MultiDiGraph) -> dict[int, str]:
     counts: dict[str, int] = {}
     names: dict[int, str] = {}
     for node, data in graph.nodes(data=True):
-        plain = scopes[node] + _word(data["name"] or re.sub(r"Backward\d*$", "", data["op"]))
+        plain = scopes[node] + _word(data["name"] or without_backward(data["op"]))
         name = plain
         while name in taken:
             counts[plain] = counts.get(plain, 0) + 1

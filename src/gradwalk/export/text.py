@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..english import plural
-from ..graph.labels import short_value
+from ..graph.labels import short_value, without_backward
 from ..lazily import nx
 from ..schema.graph import GraphModel
 from ..schema.values import Values
@@ -156,7 +155,7 @@ def _describe(
     data: dict[str, Any], place: _Line, value: Values | None, derivative_of: list[int]
 ) -> str:
     is_plain = data["kind"] != "op" and "fx_name" not in data
-    kind = data["kind"] if is_plain else re.sub(r"Backward\d*$", "", data["op"])
+    kind = data["kind"] if is_plain else without_backward(data["op"])
     words = [str(place.node), printable(kind)]
     outputs = data["outputs"]
     if place.output_nr < len(outputs):

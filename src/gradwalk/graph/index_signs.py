@@ -9,10 +9,10 @@ from torch.autograd.graph import Node
 
 from ..torch_api.saved_tensors import plain_value, signed
 
-INTO = "into "
+INTO = "put at "
 """Before the places of zeros that an operation writes to: the backward of reading them."""
 
-_LONGEST = 14  # characters of a symbol
+_LONGEST = 16  # characters of a symbol
 _TO_END = (1 << 63) - 1  # torch's end of a slice without one
 
 
@@ -21,7 +21,7 @@ def index_sign(op: str, grad_fn: Node | None) -> str | None:
 
     None for other nodes, for places that are not known, and for those too long for a card.
     """
-    written = _WRITTEN.get(op)
+    written = _WRITTEN.get(op.removesuffix("_copy"))
     sign = None if written is None or grad_fn is None else written(grad_fn)
     return sign if sign is not None and len(sign) <= _LONGEST else None
 

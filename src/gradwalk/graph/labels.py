@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -64,6 +65,14 @@ def in_bytes(size: int) -> str:
     power = min(int(math.log2(max(size, 1))) // 10, 4)
     unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
     return f"{size} {unit}" if power == 0 else f"{size / 2 ** (10 * power):.3g} {unit}"
+
+
+_BACKWARD = re.compile(r"Backwards?(Autograd\w+?)?\d*(_copy)?$")
+
+
+def without_backward(op: str) -> str:
+    """Return a class name without its ending: "Mul" of "MulBackward0", "View" of a copied view."""
+    return _BACKWARD.sub("", op)
 
 
 VIEWS = frozenset(

@@ -16,6 +16,7 @@ from ..torch_api.nodes import COMPILED, custom_function, is_of_torch, node_class
 from ..torch_api.saved_tensors import plain_value, signed
 from .adjacency import attributes, predecessors, successors
 from .index_signs import INTO, index_sign
+from .labels import without_backward
 
 _SIGNS = {
     "add": "+",
@@ -41,7 +42,6 @@ _SIGNS = {
     "addmv": "@ +",
     "baddbmm": "@ +",
     "t": "( )ᵀ",
-    "transpose": "( )ᵀ",
     "select": "[ ]",
     "slice": "[ : ]",
     "index": "[ ]",
@@ -107,7 +107,6 @@ _FACTORS = ("alpha", "beta", "value")  # torch's names for the factors of an ope
 _OPERATORS = {"+", "−", "×", "÷", "( ) −"}
 """Symbols of two operands, one of which the symbol may contain."""
 
-_BACKWARD = re.compile(r"Backward(Autograd\w+?)?\d*$")
 # Which code of torch runs says nothing about what it computes.
 _OF_BACKENDS = frozenset(
     {"cudnn", "miopen", "mkldnn", "nnpack", "mps", "thnn", "native", "fused", "slow", "unsafe"}
@@ -133,7 +132,7 @@ def symbol_of(op: str) -> str:
     if op.startswith("aten."):
         words = op.split(".")[1].strip("_").split("_")
     else:
-        words = [word.lower() for word in _WORDS.findall(_BACKWARD.sub("", op))]
+        words = [word.lower() for word in _WORDS.findall(without_backward(op))]
     if words[-1:] == ["data"]:  # softmax_backward_data
         del words[-1]
     plain = [word for word in words if word not in _OF_BACKENDS] or words
@@ -192,7 +191,7 @@ def _sign_of_code(data: dict[str, Any], grad_fn: Node | None) -> str:
     if data["kind"] == "call":
         return symbol_of_call(data["op"], recomputed=data["recomputed"])
     if data["op"] != COMPILED:
-        return _BACKWARD.sub("", data["op"])
+        return without_backward(data["op"])
     count = 0 if grad_fn is None else len(calls_in(grad_fn))
     return f"compiled: {plural(count, 'call')}" if count else "compiled"
 
@@ -216,7 +215,9 @@ def _sign_at(
         return sign, None
     found = _literal(graph, node)
     if found is None:
-        return sign, None
+        own = plain_value(grad_fn, "other")  # a number, in what backward makes
+        is_real = isinstance(own, (int, float))
+        return (f"{sign} {own:.4g}".replace("-", "−") if is_real else sign), None
     constant, number, is_first = found
     if sign == "( ) −":  # the second operand is the one with a gradient
         return f"{number} −", constant
@@ -236,7 +237,19 @@ def _sign_of_layer(
         return _RNNS.get(plain_value(grad_fn, "mode"), sign)
     if sign == "permute" and _is_transpose(_sizes(grad_fn, "dims")):
         return "( )ᵀ"
+    if sign == "transpose":
+        return _transpose(graph.nodes[node]["shape"], grad_fn)
     return None
+
+
+def _transpose(shape: Sequence[int] | None, grad_fn: Node | None) -> str | None:
+    """Return the symbol of a swap of two dimensions: "( )ᵀ" of the last two."""
+    dims = [signed(plain_value(grad_fn, name)) for name in ("dim0", "dim1")]
+    if not shape or not all(type(dim) is int for dim in dims):
+        return None
+    first, second = sorted(dim % len(shape) for dim in dims)
+    is_last = (first, second) == (len(shape) - 2, len(shape) - 1)
+    return "( )ᵀ" if is_last else f"transpose {first}, {second}"
 
 
 def _is_transpose(dims: tuple[int, ...]) -> bool:
@@ -345,6 +358,8 @@ def _power(exponent: Any) -> str | None:
     if isinstance(exponent, bool) or not isinstance(exponent, (int, float)):
         return None
     if abs(exponent) < 1000 and exponent == int(exponent):
+        if exponent == 1:
+            return "( )^1"  # the digit alone would look like a mark
         return "1 / ( )" if exponent == -1 else "( )" + str(int(exponent)).translate(_SUPERSCRIPTS)
     roots = {0.5: "√( )", -0.5: "1 / √( )"}
     return roots.get(exponent) or f"( )^{exponent:.4g}".replace("-", "−")

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from ...graph.labels import without_backward
 from ...graph.names import common_ancestor
 
 _VIEW = "View UnsafeView ReshapeAlias Clone Alias"
@@ -106,7 +107,7 @@ def cost(name: str, op: str) -> float | None:
         return 0.6
     if name in _LAYERS:
         return 0.3
-    made = re.sub(r"Backwards?\d*(_copy)?$", "", op)
+    made = without_backward(op)
     if name.endswith(("_", "=")) and made in _IN_PLACE_ON_VIEW:
         return 0.1
     bare = name.rstrip("_=") or name
