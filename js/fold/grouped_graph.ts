@@ -4,7 +4,7 @@ import { type ModuleParameters, moduleParameters } from "../scene/parameters";
 import type { Plan } from "../scene/plan";
 import { isPlumbing } from "../scene/plumbing";
 import { isWork } from "../scene/shown_graph";
-import type { GraphModel } from "../wire";
+import type { GraphModel, NodeModel } from "../wire";
 import { reusedModules, scatteredContainers } from "./containers";
 import { type Folding, LARGEST_WHOLE, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
@@ -19,7 +19,10 @@ export interface GroupedGraph {
   tree: GroupTree;
   source: Int32Array;
   target: Int32Array;
-  /** Per node, 1 if it may fold into an edge: it passes a tensor on, has no name and is not an output. */
+  /**
+   * Per node, 1 if it may fold into an edge: it passes a tensor on, has no name and is not an output; 2 if it joins
+   * tensors instead, which folds only at strips.
+   */
   plumbing: Uint8Array;
   /** Per node, its role for a layer. */
   role: Uint8Array;
@@ -33,6 +36,9 @@ export interface GroupedGraph {
   /** Runs of similar groups; computed on first use. */
   readonly runs: readonly (readonly number[])[];
 }
+
+/** Operations that join tensors. */
+const JOINS = /^(Stack|Cat)Backward/;
 
 export function groupedGraph(graph: GraphModel): GroupedGraph {
   const outputs = new Set(graph.roots.map((root) => root.node));
@@ -50,12 +56,13 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
   const reused = reusedModules(edges, graph.nodes);
   const dissolved = new Set([...scatteredContainers(edges, kindsOf(whole)), ...reused]);
   const tree = dissolved.size > 0 ? groupTree(namespaceOf, dissolved) : whole;
+  const isInner = (node: NodeModel) => isWork(node) && node.name === null && !outputs.has(node.id);
   const plumbing = Uint8Array.from(graph.nodes, (node) =>
-    isWork(node) && node.name === null && !outputs.has(node.id) && isPlumbing(node.op) ? 1 : 0,
+    isInner(node) ? (isPlumbing(node.op) ? 1 : JOINS.test(node.op) ? 2 : 0) : 0,
   );
   const operations = new Int32Array(tree.path.length);
   graph.nodes.forEach((node, v) => {
-    if (isWork(node) && !plumbing[v]) operations[tree.groupOf[v]]++;
+    if (isWork(node) && plumbing[v] !== 1) operations[tree.groupOf[v]]++;
   });
   for (let g = operations.length - 1; g > 0; g--) operations[tree.parent[g]] += operations[g];
   const op = graph.nodes.map((node) => node.op);

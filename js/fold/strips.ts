@@ -2,12 +2,14 @@ import { valueAt } from "../maps";
 import { againWords } from "../scene/checkpoints";
 import { isBody, isModule, isPart, isStep, LISTS, titleOf } from "../scene/module_class";
 import { type ModuleParameters, parametersIn, sizeOf } from "../scene/parameters";
-import type { ClosedGroup, Plan, PlanEdge, PlanNode, Strip } from "../scene/plan";
+import { partWords } from "../scene/part_words";
+import type { ClosedGroup, Plan, PlanNode, Strip } from "../scene/plan";
 import { isWork } from "../scene/shown_graph";
 import type { GraphModel } from "../wire";
 import type { Folding } from "./folding";
 import { closedBoxes, type Visible } from "./reduce";
 import { isCounted } from "./repeats";
+import { emptyLine, extend, type Item, type Items, type Line, withoutSplits } from "./splits";
 import { type GroupTree, lastPart } from "./tree";
 
 /** The inputs of a plan with strips, besides the visible graph. */
@@ -16,6 +18,8 @@ interface Modules {
   tree: GroupTree;
   /** Per group, its class, null if unknown. */
   kind: readonly (string | null)[];
+  /** Per node, not 0 if it only passes a tensor on, or joins some. */
+  plumbing: ArrayLike<number>;
   /** Per group, its number of operations. */
   operations: ArrayLike<number>;
   parameters: ModuleParameters;
@@ -27,7 +31,7 @@ interface Modules {
 const MOST_LEAVES = 4;
 /** The share of a graph that is most of it. */
 const MOST_OF = 0.75;
-/** The most modules of a step to name. */
+/** The most operations of a step to name. */
 const MOST_NAMES = 3;
 /** Fewer closed blocks in a row are boxes. */
 const FEWEST_BLOCKS = 2;
@@ -51,29 +55,18 @@ export function stripsIn(
   });
 }
 
-/** A node of the picture: a visible node, or a strip with the visible node of each block. */
-interface Item {
-  v: number;
-  run: readonly number[];
-  blocks: number[];
-  /** Between neighbouring blocks, by their numbers. */
-  links: Map<string, Line>;
-  /** The parameters that are counted in its head; visible nodes. */
-  shared: readonly number[];
-}
-
-type Line = Pick<PlanEdge, "source" | "target" | "count"> & { edges: number[]; folded: number[] };
-
 /** Plan a picture with strips. Linear in nodes and edges. */
 export function planOf(
   grouped: Modules,
   visible: Visible,
   strips: readonly (readonly number[])[],
-  { unfolded, byOne }: Pick<Folding, "unfolded" | "byOne">,
+  { unfolded, byOne, hidesPlumbing }: Pick<Folding, "unfolded" | "byOne" | "hidesPlumbing">,
 ): Plan {
   const { graph, tree } = grouped;
   const counted = countedLeaves(grouped, visible, strips, unfolded);
-  const { items, itemOf, lines } = itemsIn(visible, strips, counted);
+  const drawn = itemsIn(visible, strips, counted);
+  const mayFold = (id: number) => hidesPlumbing && grouped.plumbing[id] > 0 && !unfolded.has(id);
+  const { items, itemOf, lines } = withoutSplits(graph, visible, drawn, mayFold);
   const members: number[][] = visible.nodes.map(() => []);
   visible.nodeOf.forEach((at, v) => {
     if (at >= 0) members[at].push(v);
@@ -145,7 +138,7 @@ function itemsIn(
   { nodes, edges }: Visible,
   strips: readonly (readonly number[])[],
   { byStrip, besides }: Counted,
-) {
+): Items {
   const isCounted = new Set([...byStrip.flat(), ...besides]);
   /** Per block of a strip, its strip and its number there. */
   const spots = new Map(
@@ -183,7 +176,7 @@ function itemsIn(
     const make = () => lines[lines.push(emptyLine(source, target)) - 1];
     extend(from || to ? valueAt(merged, `${source} ${target}`, make) : make(), edge);
   }
-  return { items, itemOf, lines: lines.sort((a, b) => a.edges[0] - b.edges[0]) };
+  return { items, itemOf, lines };
 }
 
 /** Parameters that are counted in heads; visible nodes. */
@@ -222,22 +215,24 @@ function countedLeaves(
     : { byStrip: strips.map(() => []), besides: [] };
 }
 
-/** The modules that a step calls, by name, from the inputs on; null if there are none, or many. */
+/** The modules that a step calls, by name, from the inputs on; null if there are none. */
 function modulesIn({ path, children }: GroupTree, step: number): string | null {
   const inside = children.item.subarray(children.start[step], children.start[step + 1]);
   const modules = inside.filter((g) => !isPart(path[g]));
-  const names = Array.from(modules, (g) => lastPart(path[g])).reverse();
-  return names.length > 0 && names.length <= MOST_NAMES ? names.join(" · ") : null;
+  return (
+    Array.from(modules, (g) => lastPart(path[g]))
+      .reverse()
+      .join(" · ") || null
+  );
 }
 
-function emptyLine(source: number, target: number): Line {
-  return { source, target, count: 0, edges: [], folded: [] };
-}
-
-function extend(line: Line, { count, edges, folded }: Visible["edges"][number]): void {
-  line.count += count;
-  for (const e of edges) line.edges.push(e);
-  for (const v of folded) line.folded.push(v);
+/** The main operations of a loop's second step, as its first one may have fewer. */
+function operationsIn(
+  { nodes }: GraphModel,
+  blocks: readonly Pick<PlanNode & { group: ClosedGroup }, "group">[],
+): string | null {
+  const operations = blocks[1].group.members.map((id) => nodes[id]).filter(isWork);
+  return partWords(operations, (words) => words.split(" · ").length <= MOST_NAMES);
 }
 
 /** A strip as a node, with the first graph node and the content of each block. */
@@ -272,7 +267,10 @@ function stripNode(
     strip: {
       ...where,
       title: stem || around || `${name} … ${last}`,
-      kind: kind[first] ?? (areSteps ? modulesIn(tree, first) : null),
+      kind:
+        (areSteps && modulesIn(tree, first)) ||
+        kind[first] ||
+        (areSteps ? operationsIn(graph, blocks) : null),
       each: isEven ? least : null,
       larger: isEven && larger ? { name: nameOf(larger), by: numbers[larger] - least } : null,
       again: again.every((words) => words === again[0]) ? again[0] : null,

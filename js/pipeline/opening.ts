@@ -157,7 +157,7 @@ function partsBy(items: readonly number[], keyOf: (item: number) => string | num
 export function withMore({ tree, graph, plumbing, role }: GroupedGraph): Uint8Array {
   const tiles = new Int32Array(tree.path.length);
   graph.nodes.forEach(({ kind }, v) => {
-    if (isWork({ kind }) && !plumbing[v] && !isFollower(role[v])) tiles[tree.groupOf[v]]++;
+    if (isWork({ kind }) && plumbing[v] !== 1 && !isFollower(role[v])) tiles[tree.groupOf[v]]++;
   });
   for (let g = tiles.length - 1; g > 0; g--) tiles[tree.parent[g]] += tiles[g];
   const { start } = tree.children;

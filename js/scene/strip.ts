@@ -1,6 +1,6 @@
 import type { Measure } from "../text/measure";
 import { shortCount } from "../text/number";
-import { oneLine, shortenMiddle } from "../text/shorten";
+import { oneLine, shortenNames } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { boundsOf } from "./curve";
 import { boxOf } from "./find";
@@ -177,7 +177,7 @@ function headOf(
   const sizeWidth = size === "" ? 0 : measure(size, "cell") + PAD;
   const whole = kind === null ? 0 : measure(oneLine(kind), "cell");
   if (kind !== null) {
-    const text = shortenMiddle(oneLine(kind), right - at, (part) => measure(part, "cell"));
+    const text = shortenNames(oneLine(kind), right - at, (part) => measure(part, "cell"));
     // Shorter text does not help.
     if (text.length > 5 || text === kind)
       facts.push({ text, style: "cell", x: at, y: 17.5, anchor: "start" });

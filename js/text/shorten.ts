@@ -47,6 +47,16 @@ function lastWords(text: string, room: number, width: Widths): string | null {
   return null;
 }
 
+/** Names, "encoder · attn · out": as many whole first ones as fit before "…"; one name is cut in the middle. */
+export function shortenNames(text: string, room: number, width: Widths): string {
+  const names = text.split(" · ");
+  for (let kept = names.length; kept > 0; kept--) {
+    const some = [...names.slice(0, kept), ...(kept < names.length ? ["…"] : [])].join(" · ");
+    if (width(some) <= room) return some;
+  }
+  return shortenMiddle(text, room, width);
+}
+
 /** Numbers in a list: as many whole ones of its beginning and end as fit, around "…". */
 export function shortenList(text: string, room: number, width: Widths): string {
   if (width(text) <= room) return text;

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { rounded } from "./gradient";
 import { counted, formatCount, formatNumber, fullNumber, isNotFinite, shortCount } from "./number";
-import { formatShape, oneLine, shortenList, shortenMiddle } from "./shorten";
+import { formatShape, oneLine, shortenList, shortenMiddle, shortenNames } from "./shorten";
 
 describe("formatShape", () => {
   it.each([
@@ -33,6 +33,18 @@ describe("shortenList", () => {
     expect(shortenList(text, 31, width)).toBe("[[-0.25, 0.5], …, -0.1414]]");
     expect(shortenList(text, 22, width)).toBe("[[-0.25, …, -0.1414]]");
     expect(shortenList(text, 12, width)).toBe("…");
+  });
+});
+
+describe("shortenNames", () => {
+  it("keeps as many whole names as fit, and cuts one alone in the middle", () => {
+    const width = (text: string) => text.length;
+    const names = "embed · decoder · attn · out";
+    expect(shortenNames(names, 28, width)).toBe(names);
+    expect(shortenNames(names, 27, width)).toBe("embed · decoder · attn · …");
+    expect(shortenNames(names, 20, width)).toBe("embed · decoder · …");
+    expect(shortenNames(names, 9, width)).toBe("embed · …");
+    expect(shortenNames("MixtralDecoderLayer", 14, width)).toBe("…DecoderLayer");
   });
 });
 
