@@ -120,8 +120,7 @@ class LabelPlacer {
     const index = run.edges[i];
     const edge = edgeFor(scene, index);
     if (!edge) return;
-    const texts = gradientTexts(passedIn(run, i), "");
-    const options = texts.map((text) => ({ text, width: this.widthOf(text) }));
+    const texts = fewOf(passedIn(run, i));
     const between = [scene.nodes[edge.source], scene.nodes[edge.target]];
     const isBoxed = between.some(({ shape }) => shape.tile || shape.sign === "round");
     const passing = isBoxed && run.values[i] === null;
@@ -132,12 +131,15 @@ class LabelPlacer {
       nodes: between.map(({ id }) => id),
       ...(passing && { passing }),
     };
-    (["on", "far"] as const).some((where) =>
-      options.some(
-        ({ text, width }) =>
-          (width <= WIDEST || texts.length === 1) &&
-          this.keep((among) => among.findOnEdge(edge, width, PLACES, where), { ...rest, text }),
-      ),
+    // A number apart from its line seems to belong to none, except past the argument that is written on it.
+    const isNamed = edge.label && !between.some(({ shape }) => shape.tile || shape.sign);
+    const places = isNamed ? (["touching", "far"] as const) : (["touching"] as const);
+    places.some((where) =>
+      texts.some((text) => {
+        const width = this.widthOf(text);
+        const find = (among: Obstacles) => among.findOnEdge(edge, width, PLACES, where);
+        return width <= WIDEST && this.keep(find, { ...rest, text });
+      }),
     );
   }
 

@@ -17,8 +17,8 @@ const PIECES = 3;
 const SIDES = [0, -1, 1];
 /** First beside it, to keep a short arrow whole: above a horizontal one, right of a vertical one. */
 const BESIDE_FIRST = [-1, 1, 0];
-/** How a text is placed at its line: only on it, on it or beside it, further away, or rather beside it. */
-type Where = "line" | "on" | "far" | "beside";
+/** How a text is placed at its line: only on it, on it or beside it, so that it touches it, further away, or rather beside it. */
+type Where = "line" | "on" | "touching" | "far" | "beside";
 /** Further away, past an argument or a close box. */
 const FAR_SIDES = [...SIDES, -2, 2, -3, 3, -4, 4];
 /** Room around an arrow's tip, px: along it and to its sides. */
@@ -27,6 +27,7 @@ const BESIDE = 3;
 const SIDES_OF: Record<Where, readonly number[]> = {
   line: [0],
   on: SIDES,
+  touching: SIDES,
   far: FAR_SIDES,
   beside: BESIDE_FIRST,
 };
@@ -144,6 +145,11 @@ export class Obstacles {
         if (x - w < -OUTSIDE || x + w > this.scene.width + OUTSIDE) continue;
         // Beside its line, a text may not be crossed by that line either.
         if (!this.isFree(place, side === 0 ? index : null)) continue;
+        if (where === "touching" && side !== 0) {
+          place[half === h ? "y" : "x"] -= side * BESIDE;
+          if (this.isFree(place, index)) yield place;
+          continue;
+        }
         const gap = Math.abs(side) * (half + BESIDE) - half;
         if (side === 0 || (gap <= MOST_GAP && this.isNearest(place, gap, index))) yield place;
       }

@@ -13,7 +13,7 @@ const HEAD = 4;
 const SAME = 0.5;
 
 /**
- * The defects of numbers' places, a sentence each: nearer to another edge, on a crossing, or over an arrowhead, a node,
+ * The defects of numbers' places, a sentence each: beside their own edge, nearer to another edge, on a crossing, or over an arrowhead, a node,
  * a text or a title.
  */
 export function chipFaults(scene: Scene, labels: readonly GradientLabel[]): string[] {
@@ -33,7 +33,7 @@ export function chipFaults(scene: Scene, labels: readonly GradientLabel[]): stri
   }));
   const faults: string[] = [];
   const chips = labels.filter(({ cell }) => cell === undefined);
-  chips.forEach(({ edge, text, ...place }, i) => {
+  chips.forEach(({ edge, text, local, ...place }, i) => {
     const box = boxIn(place);
     const own = edge === null ? -1 : scene.edgeOf ? scene.edgeOf[edge] : edge;
     const fault = (words: string) => faults.push(`${text} ${words}`);
@@ -45,6 +45,9 @@ export function chipFaults(scene: Scene, labels: readonly GradientLabel[]): stri
     covers(titles, "the title of a box");
     covers(chips.slice(0, i).map(boxIn), "another number");
     const away = lines.map((line) => Math.min(...line.map((at) => distance(box, at))));
+    // A derivative is clear of its line, and so is a number where a word is on the line.
+    if (edge !== null && !local && !scene.edges[own].label && away[own] > SAME)
+      fault(`does not touch its edge, ${own}.`);
     for (const [e, { quiet }] of scene.edges.entries()) {
       const atStart = scene.isStatic || quiet === "constant";
       const [tipX, tipY] = lines[e][atStart ? 0 : lines[e].length - 1];
