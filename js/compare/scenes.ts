@@ -17,6 +17,7 @@ import type { EdgeLabel, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { BoxSize } from "../scene/shape";
 import { kindOfMerged } from "../scene/shown_graph";
 import { shapesOf, sharesOf, timesDrawn } from "../scene/sizes";
+import { findUses } from "../scene/uses";
 import { fitView, LEGIBLE, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { onlyWords, type Pane, type United } from "./united";
@@ -316,6 +317,7 @@ function paneScene(
   const signs = [...only, ...noted].map(({ tag }) => tag);
   const own = { isStatic: graph.static, frames, nodes, edges, edgeOf, drawn, signs };
   const scene: Scene = { ...whole, ...own };
+  findUses(scene);
   placeLinks(scene, graph, measure);
   const onlyEdges = edges.filter((edge) => edgesOf(edge).some((e) => !alike[slotEdge[e]]));
   return { scene, ghosts, ghostEdges, only, noted, onlyEdges };
@@ -348,7 +350,7 @@ function paneNodes(
       ghosts.push(at);
       continue;
     }
-    const { quiet: _, group: _g, also: _a, said: _s, ...where } = at;
+    const { quiet: _, group: _g, also: _a, said: _s, use: _u, isCopy: _c, ...where } = at;
     const { id, group, also, said } = plan.nodes[own];
     const node: SceneNode = {
       ...where,

@@ -85,3 +85,9 @@ it("names nodes of the drawn kinds only", () => {
   expect(met("op")).toEqual(["operation", "output"]);
   expect(met()).toEqual(["output"]);
 });
+
+it("explains the sum at one of the copies of a leaf", () => {
+  const sum = /sum for a leaf/;
+  expect(told({ copies: true, labels: [label({ ofCopies: true })] }).join()).toMatch(sum);
+  expect(told({ copies: true, labels: [label({})] }).join()).not.toMatch(sum);
+});

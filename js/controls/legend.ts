@@ -63,7 +63,10 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
     ...arrowEntries(options),
     ...widthEntries(options.widths ?? null),
     ...cellEntries(options.labels ?? []),
-    options.copies && entry("one leaf drawn once per use", 26, "×n"),
+    options.copies &&
+      (options.labels?.some(({ ofCopies }) => ofCopies)
+        ? entry("sum for a leaf drawn once per use", 26, "\u03a3")
+        : entry("one leaf drawn once per use", 26, "×n")),
     options.stubs &&
       entry("input without grad", 26, [
         part("path", { class: "gw-stub-line", d: "M-11,0H3" }),

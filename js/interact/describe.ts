@@ -14,7 +14,7 @@ import { describeState } from "../steps/words";
 import { exactly, exactText } from "../text/gradient";
 import { counted } from "../text/number";
 import { formatShape, oneLine } from "../text/shorten";
-import type { EdgeModel, GraphModel, NodeModel } from "../wire";
+import type { EdgeModel, FewModel, GraphModel, NodeModel } from "../wire";
 
 /** A node's words: lines of the tooltip, and text for a screen reader. */
 export interface Description {
@@ -83,7 +83,8 @@ export function describeEdge(graph: GraphModel, edge: SceneEdge, marks: Marks): 
     lines.push(`${end.argument} of ${oneLine(graph.nodes[end.source].op)}`);
   if (parts.every((e) => graph.edges[e].target === end.target) || count === 1)
     lines.push(...shapeLine(graph, end));
-  if (marks.progress && count === 1) lines.push(...flowLine(marks.progress, last));
+  const passed = marks.progress && count === 1 && passedAt(marks.progress, last);
+  if (passed) lines.push(`gradient ${exactText(passed)}`);
   return { title, lines };
 }
 
@@ -98,11 +99,10 @@ function calledIn({ nodes }: GraphModel, id: number): string {
 }
 
 /** The gradient that has flowed along an edge at the cursor. */
-function flowLine({ recording, cursor }: Progress, edge: number): string[] {
+function passedAt({ recording, cursor }: Progress, edge: number): FewModel | null {
   const { run } = recording;
   const at = run?.edges.indexOf(edge) ?? -1;
-  if (!run || at < 0 || !flowedAt(recording, edge, cursor)) return [];
-  return [`gradient ${exactText(passedIn(run, at))}`];
+  return run && at >= 0 && flowedAt(recording, edge, cursor) ? passedIn(run, at) : null;
 }
 
 function usesOf({ edges }: GraphModel, id: number): number {
@@ -188,8 +188,10 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
   const { title, lines } = node.group
     ? describeBox(graph, node.group, marks)
     : describe(graph, node.id, marks);
+  const share = marks.progress && node.use !== undefined && passedAt(marks.progress, node.use);
   const said = [
     node.only,
+    share && `share of this use ${exactText(share)}`,
     tileAt(node, marks)?.words,
     marks.tint?.words(node),
     stripAt(node, marks)?.words,

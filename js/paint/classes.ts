@@ -26,7 +26,7 @@ export function neighbours(scene: Scene, marks: Marks): Set<number> {
 }
 
 export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<number>): string {
-  const { id, index, leaf, root, copies, quiet } = node;
+  const { id, index, leaf, root, isCopy, quiet } = node;
   const found = quiet ? null : phaseOf(node, marks);
   // After the pass, a card looks as before, with its gradient; so does a sign between boxes.
   const phase =
@@ -45,7 +45,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [!leaf && !quiet, "gw-op"],
     [quiet !== undefined, `gw-quiet gw-${quiet}`],
     [root, "gw-root"],
-    [copies > 1, "gw-copy"],
+    [isCopy === true, "gw-copy"],
     [phase !== null, PHASE_CLASS[phase ?? "reached"]],
     [node.bar !== undefined, barClass(node)],
     [node.bar !== undefined && !tileAt(node, marks), "is-unknown"],

@@ -19,7 +19,7 @@ export interface GradientLabel extends Place {
   from: number;
   until?: number;
   /** The kind of cell that contains it. */
-  cell?: CardSize | "row" | "sum" | "total";
+  cell?: CardSize | "row" | "share" | "sum" | "total";
   /** Whether a long text is set smaller. */
   small?: boolean;
   /** Whether it is a `.grad`, and whether that is None. */
@@ -29,6 +29,10 @@ export interface GradientLabel extends Place {
   local?: boolean;
   /** Whether it changed after the pass. */
   changed?: boolean;
+  /** Whether it is not the sum of what is written with it. */
+  isApart?: boolean;
+  /** Whether it is the sum over the copies of a leaf, without a word. */
+  ofCopies?: boolean;
   /** The sum, if the pass added to an earlier value. */
   added?: string;
   /** Whether that is in a line with ".grad". */

@@ -98,7 +98,7 @@ class LabelPlacer {
 
   /** Place gradients in leaves' rows; returns those for edges, by their indices in the run. */
   inRows(): number[] {
-    const { scene, recording, run } = this;
+    const { scene, recording, run, measure } = this;
     const along: number[] = [];
     run.edges.forEach((index, i) => {
       const edge = edgeFor(scene, index);
@@ -107,6 +107,11 @@ class LabelPlacer {
       // A number is written once: a card shows the gradient of its only arrow.
       const target = scene.nodes[edge.target];
       if (recording.alone.has(index) && target.shape.card?.grad) return;
+      const share = target.use === index && shareLabel(target, passedIn(run, i), measure);
+      if (share) {
+        this.labels.push({ ...share, key: `share ${target.index}`, edge: index, ...this.facts(i) });
+        return;
+      }
       const row = target.shape.card?.rows[edge.row ?? -1];
       if (row) this.labels.push(this.rowLabel(i, target, edge.row ?? 0, row));
       else if (!target.shape.card?.sum) along.push(i);
@@ -143,12 +148,13 @@ class LabelPlacer {
     );
   }
 
-  /** A gradient beside each copy of a node; a seed, with no step before it, also beside a closed box. */
+  /** A gradient beside a node; a seed, with no step before it, also beside a closed box. */
   beside(given: FewModel & { node: number }, word: string, from: number, along: number): void {
     const { scene } = this;
     const isSeed = from === 0;
     const drawn = scene.drawn[given.node].filter((index) => {
-      const { group, bar, shape } = scene.nodes[index];
+      const { group, bar, shape, isCopy } = scene.nodes[index];
+      if (isCopy && !isSeed) return false;
       const isFree = !group || (isSeed && !bar && this.seedsAt.get(index) === 1);
       return isFree && !shape.card?.grad;
     });
@@ -350,7 +356,8 @@ function placeBeside(
 
 /** A node's gradient in the cell of its card; null for none. */
 function cellLabel(node: SceneNode, recording: Recording, measure: Measure): GradientLabel | null {
-  const { id, leaf, shape } = node;
+  const { id, leaf, shape, isCopy } = node;
+  if (isCopy) return null;
   const { gradients, stored, ready, step } = recording;
   const held = storedNow({ stored }, id);
   const gradient = held ?? gradients.get(id);
@@ -362,7 +369,9 @@ function cellLabel(node: SceneNode, recording: Recording, measure: Measure): Gra
   // The addition does not hold if `.grad` changed since.
   const parts = changed ? null : addedTo(recording, id);
   const added = addition(shape.card, found.text, parts, measure);
-  return { ...found, from: leaf ? step[id] : ready[id], ...added };
+  const before = stored.get(id)?.before ?? null;
+  const isApart = changed || (before !== null && added.added === undefined);
+  return { ...found, from: leaf ? step[id] : ready[id], ...added, isApart };
 }
 
 /** A leaf's `.grad` before the pass adds to it; null if unknown. */
@@ -374,7 +383,7 @@ function beforeLabel(
   const { id, index, leaf } = node;
   const { card } = node.shape;
   const held = stored.get(id);
-  if (!leaf || !card || !held || held.changed) return null;
+  if (!leaf || !card || !held || held.changed || node.isCopy) return null;
   if (held.before === null && card.rows.length === 0 && card.size !== "full") return null;
   const found = inCell(node, held.before, { stored: held.before !== null }, measure);
   return found && { ...found, key: `before ${index}`, from: 0, until: step[id] };
@@ -387,7 +396,7 @@ function heldLabels(
   measure: Measure,
 ): GradientLabel[] {
   return nodes.flatMap((node) => {
-    const gradient = held.get(node.id);
+    const gradient = node.isCopy ? null : held.get(node.id);
     const found = gradient && inCell(node, gradient, { stored: true }, measure);
     return found ? { ...found, from: 0 } : [];
   });
@@ -397,18 +406,21 @@ function heldLabels(
 function inCell(
   { id, index, x, y, shape: { card } }: SceneNode,
   gradient: FewModel | null,
-  { stored, changed = false }: { stored: boolean; changed?: boolean },
+  { stored = false, changed = false }: { stored?: boolean; changed?: boolean },
   measure: Measure,
 ): Omit<GradientLabel, "from"> | null {
   if (!card?.grad) return null;
   const { size, rows, grad } = card;
   const texts = gradient ? fewOf(gradient) : ["None"];
   const isTotal = rows.length > 0;
-  // A total has a word beside it.
-  const word = isTotal
-    ? measure(`${totalWord({ stored, changed, none: !gradient })} = `, "cell")
-    : 0;
-  const ends = (size === "full" && !isTotal ? 8 : 10) + (isTotal ? word + 8 : 0);
+  // A total has a word beside it, or a sign on one of several copies.
+  const ofCopies = rows.length === 1;
+  const word = ofCopies
+    ? measure("Σ ", "digits")
+    : isTotal
+      ? 8 + measure(`${totalWord({ stored, changed, none: !gradient })} = `, "cell")
+      : 0;
+  const ends = (size === "full" && !isTotal ? 8 : 10) + word;
   const text =
     texts.find((one) => measure(one, "digits") < grad.width - ends) ?? texts.at(-1) ?? "";
   const small = size === "full" && (!gradient || measure(text, "number") >= grad.width - 8);
@@ -418,7 +430,18 @@ function inCell(
     alarming: gradient !== null && isAlarming(gradient),
     cell: isTotal ? "total" : size,
     ...{ small, stored, changed, none: gradient === null },
+    ...(ofCopies && { ofCopies, isApart: true }),
   };
+}
+
+/** The share of one use of a leaf, in its row or the cell of its card; null without one. */
+function shareLabel(node: SceneNode, gradient: FewModel, measure: Measure) {
+  const { card } = node.shape;
+  const [row] = card?.rows ?? [];
+  if (!card || !row) return inCell(node, gradient, {}, measure);
+  const shape = { ...node.shape, card: { ...card, rows: [], grad: row, size: "near" as const } };
+  const found = inCell({ ...node, shape }, gradient, {}, measure);
+  return found && { ...found, cell: "share" as const };
 }
 
 /** "4 + 12" beside the "16" of a `.grad`, if the pass added to an earlier value and there is room. */
@@ -435,7 +458,7 @@ function addition(
     const fits = (words: string) => measure(words, "cell") < grad.width - 12;
     return fits(`.grad ${added}`) ? { added, besideWord: true } : fits(added) ? { added } : {};
   }
-  const words = rows.length > 0 ? `.grad ${added}` : added;
+  const words = rows.length > 1 ? `.grad ${added}` : added;
   const width = measure(words, "cell") + measure(`= ${sum}`, "digits");
   return width < grad.width - 20 ? { added } : {};
 }

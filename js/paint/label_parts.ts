@@ -25,7 +25,7 @@ export function gradientClass({
   return [
     "gw-gradient",
     alarming && "is-alarming",
-    cell && `gw-cell is-${cell}`,
+    cell && `gw-cell is-${cell === "share" ? "near" : cell}`,
     small && "is-small",
     stored && "is-stored",
     none && "is-none",
@@ -39,7 +39,7 @@ export function gradientClass({
 
 /** A gradient on an edge or beside a node, or filling the cell of a card. */
 export function gradientParts(label: GradientLabel): Part[] {
-  const { x, y, width, height, text, cell, changed, added, exact } = label;
+  const { x, y, width, height, text, cell, added, exact, isApart, ofCopies } = label;
   const title = exact === undefined || exact === text ? [] : [part("title", {}, exact)];
   if (!cell) return [...title, ...labelParts(label)];
   if (cell === "sum") return [...title, part("text", { x, y: y + 3 }, text)];
@@ -48,17 +48,17 @@ export function gradientParts(label: GradientLabel): Part[] {
   const small = (words: string, at: number, baseline: number) =>
     part("text", { class: "gw-cell-label", x: at, y: baseline }, words);
   const left = x - width / 2 + 8;
-  const sum = added === undefined && changed ? text : `= ${text}`;
+  const sum = isApart ? text : `${ofCopies && !added ? "Σ" : "="} ${text}`;
   if (cell === "total") {
-    const what = totalWord(label);
+    const words = `${ofCopies ? "" : totalWord(label)} ${added ?? ""}`.trim();
     const total = label.none ? text : sum;
     return [
       ground,
-      small(added === undefined ? what : `${what} ${added}`, left, y + 4),
+      ...(words ? [small(words, left, y + 4)] : []),
       part("text", { x: x + width / 2 - 8, y: y + 5 }, total),
     ];
   }
-  if (cell === "near") {
+  if (cell === "near" || cell === "share") {
     const baseline = nearBaseline(label);
     const word = { x: x - width / 2 + FINE.aside, y: y - height / 2 + FINE.under };
     return [
@@ -95,11 +95,11 @@ function nearBaseline({ y, height }: Place): number {
 const INSET = 0.6;
 
 /** A cell's background, within its card's corners. */
-function cellData({ x, y, width, height, cell, stored, none }: GradientLabel): string {
+function cellData({ x, y, width, height, cell, stored, none, edge }: GradientLabel): string {
   const [left, top] = [x - width / 2 + INSET, y - height / 2 + INSET];
   const [right, bottom] = [x + width / 2 - INSET, y + height / 2 - INSET];
-  const round = stored || none ? LEAF_RADIUS : CARD_RADIUS;
-  const r = round - INSET;
+  const round = stored || none || edge !== null ? LEAF_RADIUS : CARD_RADIUS;
+  const r = cell === "share" ? 0 : round - INSET;
   const corner =
     cell !== "full" ? `H${left + r}Q${left},${bottom} ${left},${bottom - r}` : `H${left}`;
   return `M${left},${top}H${right}V${bottom - r}Q${right},${bottom} ${right - r},${bottom}${corner}Z`;

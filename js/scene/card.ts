@@ -34,6 +34,8 @@ const SUM = 18;
 const MOST_ADDED = 3;
 /** The least width of a small card with such a line, px. */
 const LEAST_ADDED = 92;
+/** The least width of a leaf's copies, with "Σ −0.4312" in one. */
+const LEAST_COPY = 76;
 /** The least width of a large leaf, with ".grad 4 + 12" in its half, px. */
 const LEAST_LEAF = 166;
 /** The longest word that is drawn as large as a sign. */
@@ -47,7 +49,9 @@ const LEDGER = 148;
 /** The size of a number input, px, and the margin of their grid. */
 export const INPUT = { width: 52, height: 24, rim: 3 };
 
-type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts"> & { card?: CardParts };
+type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts" | "withSum"> & {
+  card?: CardParts;
+};
 
 /** A node on a board: its sign or name, below it its value and its incoming gradient. */
 export function cardOf(
@@ -60,7 +64,10 @@ export function cardOf(
   if (words.quiet) return quietCard(words, size, measure, leastWidth);
   if (leaf && (words.shares ?? 0) > 1) return ledgerCard(words, size, measure, leastWidth);
   const card = size === "full" ? fullCard : nearCard;
-  return card(words, leaf, measure, leastWidth);
+  const isCopied = leaf && words.uses !== null;
+  const least = Math.max(leastWidth, isCopied ? LEAST_COPY : 0);
+  const box = card(words, leaf, measure, least);
+  return isCopied ? { ...box, withSum: ledgerCard(words, size, measure, least, box) } : box;
 }
 
 function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth: number): Box {
@@ -200,23 +207,26 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   };
 }
 
-/** A leaf with several uses: a row for each contribution to its gradient, and their sum. */
-function ledgerCard(words: NodeWords, size: CardSize, measure: Measure, leastWidth: number): Box {
+/**
+ * A leaf with several uses: a row for each contribution to its gradient, and their sum. As large as `one` of them, if it is
+ * drawn once per use: then it has one row, and no value if that is long.
+ */
+function ledgerCard(
+  words: NodeWords,
+  size: CardSize,
+  measure: Measure,
+  leastWidth: number,
+  one: Box | null = null,
+): Box {
   const { header, pad } = SIZES[size];
-  const row = size === "full" ? 28 : 20;
-  const last = size === "full" ? 36 : 26;
-  const count = words.shares ?? 0;
+  const row = one ? (one.height - header) / 2 : size === "full" ? 28 : 20;
+  const last = one ? row : size === "full" ? 36 : 26;
+  const count = one ? 1 : (words.shares ?? 0);
   const [value, style] = shownValue(words, size === "full" ? "number" : "digits");
   const named: Style = size === "full" ? "card" : "title";
-  const numberInputs = inputSize(words);
-  const width = even(
-    Math.max(
-      LEDGER,
-      leastWidth,
-      measure(words.title, named) + measure(value, style) + 3 * pad + 12,
-      numberInputs.width,
-    ),
-  );
+  const numberInputs = inputSize(one ? {} : words);
+  const least = measure(words.title, named) + measure(value, style) + 3 * pad;
+  const width = one?.width ?? even(Math.max(LEDGER, leastWidth, least + 12, numberInputs.width));
   /** Where the rows start. */
   const shares = header + numberInputs.height;
   const height = shares + count * row + last;
@@ -231,10 +241,14 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure, leastWid
     flagHeight: words.flag === null ? 0 : header,
     texts: [
       head(words.title, named, -width / 2 + pad, top + header / 2 + below),
-      {
-        ...head(value, style, width / 2 - pad, top + header / 2 + below, "end"),
-        ...holds(words, width - measure(words.title, named) - 3 * pad),
-      },
+      ...(least > width
+        ? []
+        : [
+            {
+              ...head(value, style, width / 2 - pad, top + header / 2 + below, "end"),
+              ...holds(words, width - measure(words.title, named) - 3 * pad),
+            },
+          ]),
       text(".grad", "cell", -width / 2 + pad, height / 2 - last / 2 + 4),
     ],
     card: {

@@ -18,6 +18,7 @@ import { sceneEdges } from "./scene_edges";
 import { flagsIn, isLeaf, type Sized } from "./sizes";
 import { nameSkips, skipsIn } from "./skips";
 import { edgesOnBars, placeStrip } from "./strip";
+import { findUses } from "./uses";
 import type { Size } from "./views";
 
 /** Draw a laid-out picture: frames, nodes, curves, and their words. */
@@ -45,6 +46,7 @@ export function drawn(sized: Sized, placed: Placement, measure: Measure, window:
   nameShapes(scene, graph, plan, measure);
   if (plan.nodes.some(({ strip }) => strip)) joinBars(scene, graph, plan, first);
   nameRows(scene, graph);
+  findUses(scene);
   return scene;
 }
 

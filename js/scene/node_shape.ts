@@ -46,6 +46,8 @@ export interface NodeShape {
   ranks?: Place;
   /** For an operation between boxes, drawn as its sign: whether in a circle. */
   sign?: "round" | "plain";
+  /** For a leaf that is drawn once per use: the card of the use that also shows the sum. */
+  withSum?: Pick<NodeShape, "texts" | "card">;
 }
 
 interface TileParts {

@@ -38,6 +38,10 @@ export interface SceneNode {
   root: boolean;
   /** How often it is drawn. */
   copies: number;
+  /** For a copy of a shared leaf, the graph edge of its use; absent for several. */
+  use?: number;
+  /** Whether another copy of the leaf has the sum of all shares. */
+  isCopy?: boolean;
   x: number;
   y: number;
   rank: number;

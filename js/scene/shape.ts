@@ -8,6 +8,12 @@ import { rowTexts, rowWidth, tileOf } from "./tile";
 /** Sizes of a box, px. */
 export type BoxSize = Pick<NodeShape, "width" | "height">;
 
+/** A node's shape without its stubs. */
+type Plain = Pick<
+  NodeShape,
+  "width" | "height" | "flagHeight" | "texts" | "card" | "tile" | "withSum"
+>;
+
 const PAD = 14;
 const PILL_PAD = 17;
 /** A constant is a small chip. */
@@ -34,12 +40,17 @@ export function shapeOf(
   const stubRows = words.stubs.length;
   const stubWidth = stubWidthOf(words, measure);
   const room = stubRows > 0 && horizontal ? stubWidth + 34 : 0;
-  const plain = words.tile
+  const plain: Plain = words.tile
     ? tileOf(words, measure, least.width)
     : card
-      ? tallCard(cardOf(words, card, leaf, measure, Math.max(room, least.width)), least.height)
+      ? cardOf(words, card, leaf, measure, Math.max(room, least.width))
       : boxOf(words, leaf, horizontal, measure, least);
-  const box = words.hasStrip ? withStrip(plain, leaf && !card) : plain;
+  const fitted = (given: Plain) => {
+    const tall = card && !words.tile ? tallCard(given, least.height) : given;
+    return words.hasStrip ? withStrip(tall, leaf && !card) : tall;
+  };
+  const box = fitted(plain);
+  if (plain.withSum) box.withSum = fitted({ ...plain, ...plain.withSum });
   const { width, height } = box;
   const stubs = words.stubs.map((stub, i): StubShape => {
     if (horizontal) {

@@ -149,7 +149,7 @@ export const TABLE: readonly Row[] = [
   [stroke("root-rule"), "gw-root gw-box"],
   [{ ...fill("stage"), ...BROKEN }, "is-unreached gw-box"],
   [area("stage", "edge", 1), "gw-quiet gw-box"],
-  [BROKEN, "gw-constant gw-box"],
+  [BROKEN, "gw-constant gw-box", "gw-card.gw-copy gw-box"],
   [{ ...stroke("cut"), ...dashes("3 2.5") }, "gw-cut gw-box"],
   [{ ...area("none", "leaf-rule"), ...dashes("3 2.5") }, "gw-outside gw-box"],
   // The state of each node in the pass: its outline, and its step as a hollow or a filled tag.

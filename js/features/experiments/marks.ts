@@ -57,6 +57,16 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
   const told = new Set<number>();
   for (const label of marked.cells) {
     const [id] = label.nodes;
+    if (label.edge !== null) {
+      const { source, arg_nr } = graph.edges[label.edge];
+      const i = edits.findIndex(
+        ({ edge, off }) => !off && edge[0] === source && edge[1] === arg_nr,
+      );
+      const told = answer?.edits[i];
+      // The new share of a use that is not edited itself is unknown.
+      if (told || reached.has(source)) found.push(newNumber(label, told?.now, measure));
+      continue;
+    }
     const leaf = leaves.find(({ node }) => node === id);
     const now = leaf ?? answer?.nodes.find(({ node }) => node === id);
     // A `.grad` that holds more than this pass keeps its number, and has a tag.
@@ -70,7 +80,7 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
     if (told.has(leaf.node)) continue;
     const text = `${gradText(leaf.before)} → ${gradText(leaf.after)}`;
     for (const index of scene.drawn[leaf.node] ?? [])
-      found.push(leafTag(scene, index, text, measure));
+      if (!scene.nodes[index].isCopy) found.push(leafTag(scene, index, text, measure));
   }
   return found;
 }
@@ -137,10 +147,10 @@ function editMark(
   ];
 }
 
-/** The new gradient over a cell, as large as fits, beside the old one. */
+/** The new gradient over a cell, as large as fits, beside the old one; that alone if it is unknown. */
 function newNumber(
   { x, y, width, height, text, cell }: GradientLabel,
-  now: FewModel | null,
+  now: FewModel | null | undefined,
   measure: Measure,
 ) {
   const isFull = cell === "full";
@@ -148,11 +158,13 @@ function newNumber(
   // Within the rounded corner of its card.
   const inner = { x: box.x + 1, y: box.y + 1, width: width - 2, height: height - 2, rx: 6 };
   const room = width - (isFull ? PAD : 2 * PAD);
-  const texts = [gradText(now), ...(now ? roundedOf(now) : [])];
+  const texts = now === undefined ? [""] : [gradText(now), ...(now ? roundedOf(now) : [])];
   const large = texts.find((one) => measure(one, "digits") < room) ?? texts[texts.length - 1];
   const size = Math.min(isFull ? 20 : SMALLEST, (SMALLEST * room) / measure(large, "digits"));
   const left = isFull ? room : room - PAD - measure(large, "digits");
-  const old = [`was ${text}`, text].find((one) => measure(one, "shape") < left);
+  const old = [`was ${text}`, text].find(
+    (one) => now === undefined || measure(one, "shape") < left,
+  );
   const [at, line] = isFull ? [x, box.y + height - 17] : [box.x + width - PAD, y + 4.5];
   const number = words(at, line, large);
   number.style.fontSize = `${size}px`;

@@ -196,8 +196,8 @@ const BESIDE = 60;
 const TOOLS = { width: 196, height: 36 };
 
 /** Whether a gradient is the whole one of a node, in its cell. */
-function isNodesCell({ cell, edge, until }: GradientLabel): boolean {
-  return edge === null && until === undefined && /^(full|near|total)$/.test(cell ?? "");
+function isNodesCell({ cell, until }: GradientLabel): boolean {
+  return until === undefined && /^(full|near|share|total)$/.test(cell ?? "");
 }
 
 VIEW_PARTS.push((view) => new WhatIf(view));
