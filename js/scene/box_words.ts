@@ -46,11 +46,12 @@ export function boxWords(
     sizes(kind, operations, weight) ??
     (isSaid ? formatShape(shape) : null);
   const again = paths.length === 1 ? againWords(graph, paths[0]) : null;
+  const groups = groupsOf(operations, paths[0]);
   const taken = [...(again === null ? [] : [again]), ...takenIn(nodes, members, paths[0])];
   return {
     title,
     name: null,
-    shape: room(known ?? content ?? counted(members.length, "node"), "cell"),
+    shape: room(known ?? (content && content + groups) ?? counted(members.length, "node"), "cell"),
     uses: null,
     flag: flags.length === 0 ? null : room(flags.join(", "), "flag"),
     stubs: [],
@@ -109,6 +110,13 @@ function sizes(
   }
   const [window] = windows;
   return windows.size === 1 ? window : null;
+}
+
+/** The number of groups of a module's own grouped products, " · 4 groups" for 4 experts; empty without any, or if they differ. */
+function groupsOf(operations: readonly NodeModel[], path: string): string {
+  const own = operations.filter(({ namespace }) => namespace === path);
+  const found = new Set(own.flatMap(({ sign }) => /, (\d+ groups?)$/.exec(sign ?? "")?.[1] ?? []));
+  return found.size === 1 ? ` · ${[...found]}` : "";
 }
 
 /**

@@ -16,6 +16,7 @@ it("names the main operations of a part and counts them", () => {
     "2 matmul · softmax",
   );
   expect(words(node("ConvolutionBackward0", "conv2d 3×3"))).toBe("conv2d");
+  expect(words(node("GroupedMmBackward0", "grouped mm, 4 groups"))).toBe("grouped mm");
 });
 
 it("leaves out mere signs, and operations that only pass a tensor on", () => {

@@ -33,5 +33,5 @@ function wordOf({ op, sign }: NodeModel): string | null {
   if (ATTENTION.test(op)) return "attention";
   if (MATMUL.test(op)) return "matmul";
   const word = sign ?? op.replace(/Backward\d*$/, "");
-  return /^\p{L}/u.test(word) ? word.replace(/ \d.*$/, "") : null;
+  return /^\p{L}/u.test(word) ? word.replace(/,? \d.*$/, "") : null;
 }

@@ -49,6 +49,29 @@ describe("a tile", () => {
     expect(tile.shape.tile).toMatchObject({ isLayer: true, rest: "584" });
   });
 
+  it("says how many groups its own products have, if it is one number", () => {
+    const shown = (...signs: string[]) => {
+      const g = new Builder();
+      let x = g.op("ExpBackward0", [8, 4], { self: g.leaf("x", [8, 4]) });
+      g.namespace = "experts";
+      for (const _ of signs)
+        x = g.op("GroupedMmBackward0", [8, 4], { self: x, mat2: g.leaf("w", [3, 4, 4]) });
+      g.namespace = "";
+      const { nodes, ...graph } = g.graph([g.op("SumBackward0", [], { self: x }), "loss"]);
+      let at = 0;
+      const said = nodes.map((node) =>
+        node.op === "GroupedMmBackward0" ? { ...node, sign: signs[at++] } : node,
+      );
+      const modules = { namespaces: ["experts"], classes: [0], names: ["Experts"] };
+      return wordsOf(tiles({ ...graph, nodes: said, modules }), "experts")?.[1];
+    };
+    const of = (count: string) => `grouped mm, ${count}`;
+    expect(shown(of("3 groups"), of("3 groups"))).toBe("Experts · 3 groups");
+    expect(shown(of("1 group"), "silu")).toBe("Experts · 1 group");
+    expect(shown(of("3 groups"), of("2 groups"))).toBe("Experts");
+    expect(shown("grouped mm", "+, ×")).toBe("Experts");
+  });
+
   it("says its shape if its class is its name", () => {
     const g = new Builder();
     const x = g.op("MulBackward0", [2, 16], { self: g.leaf("x", [2, 16]) });

@@ -125,6 +125,20 @@ def test_a_window_is_known_after_backward():
     assert signs(y) == ["Σ", "max pool 2×2 /2", "conv2d 3×3 /2"]
 
 
+@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this torch has no grouped product")
+def test_a_grouped_product_says_how_many_groups_it_has():
+    def leaf(*shape):
+        return torch.randn(shape, dtype=torch.bfloat16, requires_grad=True)
+
+    ends = torch.tensor([16, 32, 48], dtype=torch.int32)
+    rows = torch._grouped_mm(leaf(48, 16), leaf(3, 16, 8), offs=ends)
+    assert signs(rows) == ["grouped mm, 3 groups"]
+    rows.backward(torch.ones_like(rows))
+    assert signs(rows) == ["grouped mm, 3 groups"]
+    assert signs(torch._grouped_mm(leaf(3, 16, 16), leaf(3, 16, 8))) == ["grouped mm, 3 groups"]
+    assert signs(torch._grouped_mm(leaf(16, 48), leaf(48, 8), offs=ends)) == ["grouped mm"]
+
+
 def test_the_exponent_is_known_after_backward(x):
     y = (x**3).sum()
     y.backward()

@@ -168,8 +168,9 @@ def node_symbols(
 
     Returns the symbol of each node; None for a node that is not an operation. A symbol includes the
     exponent of a power, the window of a convolution or pooling ("max pool 3×3 /2" with its stride),
-    the places that are read ("[0]"), and an unnamed operand of one number ("× 2"). Then a dict from
-    each constant that a symbol contains to the node with that symbol.
+    the number of groups of a grouped product, the places that are read ("[0]"), and an unnamed
+    operand of one number ("× 2"). Then a dict from each constant that a symbol contains to the node
+    with that symbol.
     """
     signs: list[str | None] = []
     contained: dict[int, int] = {}
@@ -235,6 +236,8 @@ def _sign_of_layer(
         return f"{sign}{_window(grad_fn)}"
     if sign in ("rnn", "rnn layer"):
         return _RNNS.get(plain_value(grad_fn, "mode"), sign)
+    if sign == "grouped mm":
+        return f"{sign}{_groups(grad_fn)}"
     if sign == "permute" and _is_transpose(_sizes(grad_fn, "dims")):
         return "( )ᵀ"
     if sign == "transpose":
@@ -372,6 +375,13 @@ def _kernel(graph: nx.MultiDiGraph, node: int) -> str:
         if argument == "weight" and shape is not None and len(shape) > 2:
             return f"{len(shape) - 2}d {'×'.join(map(str, shape[2:]))}"
     return ""
+
+
+def _groups(grad_fn: Node | None) -> str:
+    """Return the number of a grouped product's matrices: ", 4 groups"."""
+    operands = [_sizes(grad_fn, name) for name in ("mat2_sym_sizes", "self_sym_sizes")]
+    stacked = [sizes[0] for sizes in operands if len(sizes) == 3]
+    return f", {plural(stacked[0], 'group')}" if stacked else ""
 
 
 def _window(grad_fn: Node | None) -> str:
