@@ -127,7 +127,7 @@ class BoxPlacing {
     private readonly nesting: Nesting,
     private readonly ways: Passages,
     private readonly node: DrawnGraph,
-    private readonly frame: BoxFrame & Pick<BoxInput, "titleWidth">,
+    private readonly frame: BoxFrame & Pick<BoxInput, "titleWidth" | "isOuter">,
   ) {
     const { n, parent } = nesting;
     this.items = parent.length;
@@ -158,7 +158,8 @@ class BoxPlacing {
       (a, b) => depth[n + b] - depth[n + a] || a - b,
     );
     const outer = frame.wrapsWhole ? gaps : { ...gaps, long: Infinity };
-    const spaced = (b: number) => (b < count - 1 ? inner : outer);
+    const isOuter = (b: number) => b === count - 1 || (frame.wrapsWhole && frame.isOuter?.[b]);
+    const spaced = (b: number) => (isOuter(b) ? outer : inner);
     if (this.items <= LARGEST)
       for (const b of [...inwards].reverse()) this.follow(b, spaced(b), cache);
     for (const b of inwards) {

@@ -31,6 +31,8 @@ export interface BoxInput {
   parent: ArrayLike<number>;
   /** Per box, the least width for its title, px; the least height if titles are at the left border. */
   titleWidth?: ArrayLike<number>;
+  /** Per box, whether it is wrapped like the whole picture, as one around nearly everything. */
+  isOuter?: ArrayLike<boolean>;
 }
 
 export interface LayoutOptions {
@@ -48,7 +50,7 @@ export interface LayoutOptions {
   long?: number;
   /** Whether the first column is the rightmost. */
   reversed?: boolean;
-  /** Whether content of boxes is wrapped too. Default true. */
+  /** Whether content of other boxes is wrapped too. Default true. */
   wrapsBoxes?: boolean;
   /** Whether boxes and nodes outside all boxes are wrapped. Default true. */
   wrapsWhole?: boolean;

@@ -10,6 +10,7 @@ import { HEADER, titleWidth } from "./frame";
 import { type Joint, jointsIn, pairsIn, withJoints, withoutJoints } from "./joints";
 import type { NodeShape } from "./node_shape";
 import { outputAlone, withOutputUnder } from "./output_row";
+import type { Plan } from "./plan";
 import { liftable, longLines, type Portals, portalRoom, withPortals } from "./portals";
 import type { Sized } from "./sizes";
 import { fitView, LEGIBLE, type Room, type Size, tallRoom } from "./views";
@@ -46,6 +47,8 @@ const WRAPPED = 0.8;
 const MOST_TILES = 60;
 /** Longer lines, as a share of the room's length, are long. */
 const LONG_LINE = 0.45;
+/** A line with more bends changes rows more than twice. */
+const MOST_BENDS = 8;
 /** The most layouts until no line needs to go. */
 const MOST_TRIES = 3;
 /** A row that fits at this scale is not wrapped: a second row would hold little more than its end. */
@@ -75,6 +78,11 @@ export function place(sized: Sized, measure: Measure, options: PlaceOptions): Pl
   const isLegible =
     !room?.tallest || sized.card === "full" || scaleIn(room, placed, sized.direction) >= LEGIBLE;
   return isLegible ? placed : within(tallRoom(room));
+}
+
+/** The bends of each line. */
+function bendsOf({ route }: Placement, { edges }: Plan): number[] {
+  return edges.map((_, e) => Math.max(0, route(e).length - 2));
 }
 
 /** The scale at which a room shows a whole picture. */
@@ -157,6 +165,7 @@ function inRows(
   const scale = (placed: Placement) => scaleIn(room, placed, sized.direction);
   const row = laid(ROW);
   if (scale(row) >= ALMOST) return row;
+  const bends = (placed: Placement) => bendsOf(placed, plan).reduce((sum, count) => sum + count, 0);
   const [long, high] = lengths(room, sized.direction);
   for (const times of WRAPS) {
     if (scale(best) >= LEGIBLE || scale(best) < HOPELESS) break;
@@ -167,14 +176,15 @@ function inRows(
   const whole = withWholeRows(best);
   return whole === best ? withOutputBeside(best) : whole;
 
-  /** With shorter rows in the boxes instead of an output alone in the last row, if that is hardly smaller. */
+  /** With shorter rows in boxes, not more bends and an output that is not alone in a row, if that is hardly smaller. */
   function withOutputBeside(wrapped: Placement): Placement {
     if (scale(wrapped) < BESIDE * LEGIBLE || outputAlone(wrapped, sized) === null) return wrapped;
     let found: Placement | null = null;
     for (const times of WRAPS) {
       const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsWhole: false };
       const placed = laid(wrap);
-      if (scale(placed) > (found ? scale(found) : 0)) found = placed;
+      if (bends(placed) <= bends(wrapped) && scale(placed) > (found ? scale(found) : 0))
+        found = placed;
     }
     const least = Math.max(BESIDE * scale(wrapped), LEGIBLE);
     return found && scale(found) >= least ? found : wrapped;
@@ -182,15 +192,15 @@ function inRows(
 
   /** With boxes around whole rows, if that is readable and has fewer bends than a picture whose lines bend often. */
   function withWholeRows(wrapped: Placement): Placement {
-    const bends = ({ route }: Placement) =>
-      plan.edges.reduce((sum, _, e) => sum + Math.max(0, route(e).length - 2), 0);
     const most = bends(wrapped);
     if (most <= plan.edges.length || scale(wrapped) < LEGIBLE) return wrapped;
-    for (const times of WRAPS) {
-      const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsBoxes: false };
-      const placed = laid(wrap);
-      if (scale(placed) >= LEGIBLE && bends(placed) < most) return placed;
-    }
+    const isDense = Math.max(...bendsOf(wrapped, plan)) > MOST_BENDS;
+    for (const times of WRAPS)
+      for (const gap of [{}, ...(isDense ? [{ rankGap: DENSE }] : [])]) {
+        const wrap = { long: WRAPPED * long, aspect: (times * high) / long, ...gap };
+        const placed = laid({ ...wrap, wrapsBoxes: false });
+        if (scale(placed) >= LEGIBLE && bends(placed) < most) return placed;
+      }
     return wrapped;
   }
 }
@@ -364,6 +374,7 @@ function laidOut(
     of: nodes.map((node) => node.frame),
     parent: frames.map((frame) => frame.parent),
     titleWidth: frames.map(({ path }) => titleWidth(graph, path, measure)),
+    ...(!isWhole && { isOuter: outerFrames(frames, nodes) }),
   };
   // In a turned layout the room for the title is at its left, or below.
   const title = HEADER + 4;
@@ -372,6 +383,17 @@ function laidOut(
     ? { header: padding, padding, side: title - padding }
     : { header: title, padding: direction === "down" ? padding : title };
   return whole(layout({ ...input, boxes }, { ...gaps, ...border, ...(cache && { cache }) }));
+}
+
+/** Per frame, whether it is around most of the nodes and several frames beside each other. */
+function outerFrames(frames: Plan["frames"], nodes: Plan["nodes"]): boolean[] {
+  const held = frames.map(() => 0);
+  for (const { frame } of nodes) for (let f = frame; f >= 0; f = frames[f].parent) held[f]++;
+  const isOuter = (f: number): boolean => {
+    const inside = [...frames.keys()].filter((k) => frames[k].parent === f);
+    return 2 * held[f] > nodes.length && (inside.length > 1 || inside.some(isOuter));
+  };
+  return frames.map((_, f) => isOuter(f));
 }
 
 /** A node's width or height with its room, px. */
