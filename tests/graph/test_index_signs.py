@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from gradwalk import GraphWidget
+from gradwalk import GraphWidget, watch
 from gradwalk.graph.index_signs import INTO, index_sign
 from gradwalk.torch_api.nodes import op_name
 
@@ -153,3 +153,28 @@ def test_the_panel_explains_into(x: torch.Tensor) -> None:
         widget.selected = widget.model["roots"][0]["node"]
         about = widget.details["about"]
     assert about.endswith("select_backward made zeros and wrote its input to [1] of them.")
+
+
+@pytest.mark.parametrize(
+    ("steps", "signs"),  # the last step first
+    [
+        ("h[0] = 10.0", ["[0] = 10"]),
+        ("h[-1] = 2; h[1:] = -0.5", ["[1:] = −0.5", "[-1] = 2"]),
+        ("h[0] = x[1]; h[..., ::2] = 3", ["[..., ::2] = 3", "[0] ="]),
+        ("h[i] = 4.0", ["[index] ="]),
+        ("h[1] = torch.tensor(3.0)", ["[1] = 3"]),
+        ("v = h[1:]; v[0] = 5.0", ["[ ] = 5"]),  # a place of the view
+        ("h[1] *= 3", ["[1] =", "[ ] ="]),
+        ("h[0].add_(2)", ["[ ] ="]),
+        ("h[None, None, 0, None] = 1.0", ["[ ] = 1"]),  # too long for a card
+    ],
+)
+def test_an_assignment_has_its_place_and_number_if_watched(steps: str, signs: list[str]) -> None:
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    with watch():
+        h = x * 2
+        exec(steps, {"h": h, "x": x, "i": torch.tensor([0, 1]), "torch": torch})
+        loss = h.sum()
+    with closing(GraphWidget(loss)) as widget:
+        found = [node["sign"] or "" for node in widget.model["nodes"] if node["kind"] == "op"]
+        assert [sign for sign in found if "=" in sign] == signs

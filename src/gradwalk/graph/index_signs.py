@@ -26,6 +26,12 @@ def index_sign(op: str, grad_fn: Node | None) -> str | None:
     return sign if sign is not None and len(sign) <= _LONGEST else None
 
 
+def with_place(sign: str | None, place: str) -> str | None:
+    """Return the symbol of an assignment, "[ ] = 2", with its place; without if that is long."""
+    written = None if sign is None else sign.replace("[ ]", f"[{place}]", 1)
+    return sign if written is None or len(written) > _LONGEST else written
+
+
 def _select(node: Node) -> str | None:
     index = _whole(node, "index")
     return None if index is None else _at_dim(node, str(index))

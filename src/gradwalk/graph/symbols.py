@@ -212,7 +212,8 @@ def _sign_at(
         return _power_at(graph, node, grad_fn)
     if not _is_plain(grad_fn):
         return _with_factor(sign, grad_fn), None
-    if sign not in _OPERATORS:
+    is_assigned = data.get("call") == "__setitem__" and sign == "[ ] ="
+    if sign not in _OPERATORS and not is_assigned:
         return sign, None
     found = _literal(graph, node)
     if found is None:
@@ -220,6 +221,8 @@ def _sign_at(
         is_real = isinstance(own, (int, float))
         return (f"{sign} {own:.4g}".replace("-", "−") if is_real else sign), None
     constant, number, is_first = found
+    if is_assigned:
+        return (sign, None) if is_first else (f"{sign} {number}", constant)
     if sign == "( ) −":  # the second operand is the one with a gradient
         return f"{number} −", constant
     return (f"{number} {sign}" if is_first else f"{sign} {number}"), constant

@@ -12,6 +12,7 @@ import torch
 
 from ..backward.recorded_run import RecordedRun
 from ..explain import describe_node as why
+from ..graph.index_signs import with_place
 from ..graph.names import Names, ancestors
 from ..plugins import Hook
 from ..schema.details import DetailsModel
@@ -148,6 +149,9 @@ class LiveDrawing:
             derivatives=pairs(captured.derivatives),
             in_backward=captured.in_backward,
         )
+        for node, place in captured.places.items():
+            found = model["nodes"][node]
+            found["sign"] = with_place(found["sign"], place)
         for node, sign in moved(self.shared.signs).items():
             model["nodes"][node]["sign"] = sign
         return _within_transforms(model, captured.transforms)

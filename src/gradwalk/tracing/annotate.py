@@ -46,6 +46,15 @@ class Annotated(Capture):
         return frozenset().union(*(each.below for each in self.derivatives))
 
     @property
+    def places(self) -> dict[int, str]:
+        """The places that nodes assigned to, as Python writes an index."""
+        return {
+            node: each.place
+            for node, each in self.annotations.items()
+            if each.place is not None and self.attributes[node]["op"] == "CopySlices"
+        }
+
+    @property
     def first_extra(self) -> int:
         """The id of the first extra node."""
         return len(self.nodes) + self.calls

@@ -51,6 +51,7 @@ class Annotation(NamedTuple):
     # The checkpointed region that the call ran in, while torch knows of it.
     frame: weakref.ref[Any] | None = None
     derivatives: int = 0  # how many derivatives the program had computed before it
+    place: str | None = None  # the index that it assigned to, as Python writes it, if known
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -98,6 +99,7 @@ def _annotation(record: Record, node: Node) -> Annotation:
         leaves=record.leaves,
         frame=record.frame,
         derivatives=record.derivatives,
+        place=record.place,
     )
 
 

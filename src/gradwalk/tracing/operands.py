@@ -91,14 +91,36 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
 
 
 def literal(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Operand | None:
-    """Return the position and value of an arithmetic operation's plain number, if any."""
+    """Return the position and value of a plain number that is calculated with or assigned."""
     if name not in _ARITHMETIC:
-        return None
+        is_assigned = name == "__setitem__" and type(arguments[2]) in _PLAIN_NUMBERS
+        return (2, arguments[2]) if is_assigned else None
     for at, value in enumerate(arguments[:2]):
         if type(value) in _PLAIN_NUMBERS:
             return at, value
     other = keywords.get("other") if keywords else None
     return ("other", other) if type(other) in _PLAIN_NUMBERS else None
+
+
+def index_text(index: Any) -> str | None:
+    """Return an index as Python writes it, "0, 1:3"; None for one with tensors or lists."""
+    parts = [_place_text(part) for part in (index if type(index) is tuple else (index,))]
+    known = [part for part in parts if part is not None]
+    return ", ".join(known) if len(known) == len(parts) else None
+
+
+def _place_text(part: Any) -> str | None:
+    if part is Ellipsis:
+        return "..."
+    if part is None or type(part) is int:
+        return str(part)
+    if type(part) is not slice:
+        return None
+    ends = [part.start, part.stop, part.step]
+    if not all(end is None or type(end) is int for end in ends):
+        return None
+    start, stop, step = ("" if end is None else str(end) for end in ends)
+    return f"{start}:{stop}" + (f":{step}" if step else "")
 
 
 def numbers_in(value: Any, most: int) -> list[Any]:

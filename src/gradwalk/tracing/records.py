@@ -76,6 +76,7 @@ class Record(_Referable):
     # For each operand, in the order of the call, whether it needed grad.
     needed_grad: tuple[bool, ...]
     inplace: bool = False  # whether it changed one of its operands
+    place: str | None = None  # the index that it assigned to, as Python writes it, if known
     # Shape and dtype of its only output; None if it gave several.
     output: tuple[Any, ...] | None = None
     # The numbers of that output if it has few: as ``tolist()`` gives them on the CPU, a copy on

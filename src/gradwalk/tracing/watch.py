@@ -40,6 +40,7 @@ from .operands import (
     function_name,
     how_cut,
     how_read,
+    index_text,
     is_random,
     literal,
     operands,
@@ -81,10 +82,10 @@ class Session:
             DerivativeCall(function, arguments, keywords, result, numbers)
         ):
             return
-        outputs = tensors_of(result)
+        outputs, place = tensors_of(result), None
         changed = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
         if name == "__setitem__" and changed is not None:
-            outputs = [changed]
+            outputs, place = [changed], _assigned_place(changed, arguments[1])
         written = changed_by(function, name, arguments, keywords)
         if written:
             self._note_change(name, written, numbers[0])
@@ -105,6 +106,7 @@ class Session:
             number = literal(name, arguments, keywords)
             record = self._record(function, inputs, numbers, number)
             record.inplace = inplace
+            record.place = place
             if len(outputs) == 1:
                 _note_output(record, made[0])
             self._note_all(made, record)
@@ -391,6 +393,11 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
+
+
+def _assigned_place(tensor: torch.Tensor, index: Any) -> str | None:
+    """Return the text of an index assigned to; None for a view, which has places of its own."""
+    return index_text(index) if base_of(tensor) is None else None
 
 
 def _made(record: Record) -> Made:
