@@ -112,13 +112,28 @@ describe("portals of one producer", () => {
   });
 
   it.each([
-    ["is long", { name: "time_of_the_whole_signal" }, []],
-    ["is a number", { name: "0" }, []],
+    ["is long", { name: "time_of_the_whole_signal" }],
+    ["is a number", { name: "0" }],
+  ])("are numbered where the name %s", (_, names) => {
+    const { portals } = portalsIn(row(12, { isTimed: true, ...names }), WIDE);
+    expect(new Set(portals.map(({ portal }) => portal?.text))).toEqual(new Set(["1"]));
+  });
+
+  it.each([
     ["belongs to another box too", { name: "a/time", first: "b/time" }, ["a", "b"]],
     ["belongs to an open box too", { name: "a/time", first: "time/in" }, ["a", "time"]],
-  ])("are numbered where the name %s", (_, names, open) => {
+  ])("have more of a name whose end %s", (_, names, open) => {
     const { portals } = portalsIn(row(12, { isTimed: true, ...names }), WIDE, open);
-    expect(new Set(portals.map(({ portal }) => portal?.text))).toEqual(new Set(["1"]));
+    expect(new Set(portals.map(({ portal }) => portal?.text))).toEqual(new Set(["a.time"]));
+  });
+
+  it("have only the end of a parameter's long name", () => {
+    const graph = row(8, { isTied: true });
+    const nodes = graph.nodes.map((node) =>
+      node.name === "table.weight" ? { ...node, name: "model.of_words.table.weight" } : node,
+    );
+    const { portals } = portalsIn({ ...graph, nodes }, WIDE);
+    expect(portals.map(({ portal }) => portal?.text)).toEqual(["table.weight"]);
   });
 });
 

@@ -2,9 +2,10 @@ import { isHorizontal } from "../layout/direction";
 import type { Hanging } from "../layout/types";
 import { listsBy } from "../maps";
 import type { Measure } from "../text/measure";
-import { groupTitle } from "./box_words";
+import { oneLine } from "../text/shorten";
 import { jump, straight } from "./curve";
 import type { Placement } from "./dock";
+import { isModule } from "./module_class";
 import type { Plan } from "./plan";
 import type { PortalSign, Scene } from "./scene";
 import { isLeaf, type Sized } from "./sizes";
@@ -25,7 +26,7 @@ const BETWEEN = 2;
 const MARGIN = 1;
 /** The room beside a portal's name, and the longest name with it, px. */
 const TEXT_PAD = 11;
-const LONGEST_NAME = 110;
+const LONGEST_NAME = 150;
 /** With more of them at one box, portals with names would be too wide. */
 const MOST_NAMES = 2;
 
@@ -221,33 +222,48 @@ function producersIn(plan: Plan, portals: readonly number[]): number[] {
   return producers.sort((a, b) => depth[b] - depth[a] || a - b);
 }
 
-/** Per producer, the sign at its portals: its box's name if it is short and no other box has it; else a number. */
+/** Per producer, the sign at its portals: the shortest end of its name that nothing else has, if short; else a number. */
 function signsOf(
   { graph, plan, shapes }: Sized,
   portals: readonly number[],
   measure: Measure,
 ): Map<number, PortalSign> {
   const { nodes, frames } = plan;
-  const titleOf = (v: number) => shapes[v].texts.find(({ style }) => style === "title")?.text ?? "";
-  const titles = [
-    ...[...nodes.keys()].map(titleOf),
-    ...frames.map(({ path }) => groupTitle(path, graph)),
-  ];
+  const titles = shapes.map(
+    ({ texts }) => texts.find(({ style }) => style === "title")?.text ?? "",
+  );
+  const dotted = (path: string) => `.${oneLine(path).replaceAll("/", ".")}`;
+  const names = [...nodes.map(nameOf), ...frames.map(({ path }) => path)].map(dotted);
   const crowded = [...endsOf(plan, portals).values()].filter((to) => to.length > MOST_NAMES).flat();
-  const widthOf = (title: string) => Math.max(PORTAL, measure(title, "name") + TEXT_PAD);
-  // An operation's title is not its name, and a layer's number would be taken for a portal's.
-  const isNamed = (v: number, title = titleOf(v)) =>
-    /\D/.test(title) &&
-    (nodes[v].group || isLeaf(graph, nodes[v])) &&
-    titles.filter((one) => one === title).length === 1 &&
-    widthOf(title) <= LONGEST_NAME &&
-    !crowded.includes(v);
+  const widthOf = (name: string) => Math.max(PORTAL, measure(name, "name") + TEXT_PAD);
   let number = 0;
-  const signOf = (v: number): PortalSign =>
-    isNamed(v)
-      ? { text: titleOf(v), width: widthOf(titleOf(v)) }
+  const signOf = (v: number): PortalSign => {
+    // A layer's number would be taken for a portal's.
+    const name = endsAt(v).find((end) => /\D/.test(end) && isOwn(v, end));
+    return name && widthOf(name) <= LONGEST_NAME && !crowded.includes(v)
+      ? { text: name, width: widthOf(name) }
       : { text: `${++number}`, width: PORTAL };
+  };
   return new Map(producersIn(plan, portals).map((v) => [v, signOf(v)]));
+
+  function nameOf({ id, group }: Plan["nodes"][number]): string {
+    return group?.paths[0] ?? graph.nodes[id].name ?? "";
+  }
+
+  /** The ends of a box's or parameter's name, the shortest first; "weight" alone could be any parameter. */
+  function endsAt(v: number): string[] {
+    const parts = names[v].slice(1).split(".");
+    const longer = parts.slice(1).map((_, i) => parts.slice(-2 - i).join("."));
+    if (isLeaf(graph, nodes[v])) return longer.length > 0 ? longer : [parts[0] || titles[v]];
+    // An operation's title is not its name.
+    if (!nodes[v].group) return [];
+    return [titles[v], ...(isModule(nameOf(nodes[v])) ? longer : [])];
+  }
+
+  function isOwn(v: number, end: string): boolean {
+    const isOther = (k: number) => names[k].endsWith(`.${end}`) || titles[k] === end;
+    return [...names.keys()].every((k) => k === v || !isOther(k));
+  }
 }
 
 /** Draw edges as portals, with one sign per producer. */
