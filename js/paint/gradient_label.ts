@@ -54,20 +54,20 @@ export function totalWord({
   return changed ? ".grad now" : stored || none ? ".grad" : "this pass";
 }
 
-/** A gradient's texts for a cell, best first: its values, also rounded, and its norm; a number always has its sign. */
-export function fewOf(gradient: FewModel): string[] {
+/** A gradient's texts for a cell, best first: its values, also rounded to `least` digits, and its norm; a number always has its sign. */
+export function fewOf(gradient: FewModel, least?: number): string[] {
   const { values, norm } = gradient;
   const isOne = values !== null && !Array.isArray(values);
   return [
     ...(values === null ? [] : [boardValues(values)]),
-    ...roundedOf(gradient),
+    ...roundedOf(gradient, least),
     ...(norm === null || isOne ? [] : [normOf(norm), normOf(shortened(norm))]),
   ];
 }
 
 /** The shorter texts of a number or of up to three numbers with fewer digits, best first; none of other gradients. */
-export function roundedOf({ values }: FewModel): string[] {
-  return rounded(values).map(boardValues);
+export function roundedOf({ values }: FewModel, least?: number): string[] {
+  return rounded(values, least).map(boardValues);
 }
 
 /** With two digits: "1.7e−5". */

@@ -26,6 +26,8 @@ import { stripNotes } from "./strip_notes";
 /** The most edges with all gradients written; in larger graphs only those at the running node. */
 export const FEW_EDGES = 40;
 const WIDEST = 128;
+/** The fewest digits of a number on a line. */
+const LEAST_DIGITS = 3;
 /** The share of a row for its number. */
 const ROW_SHARE = 0.55;
 /** A row's margin, and the least room between its words and its number, px. */
@@ -125,7 +127,8 @@ class LabelPlacer {
     const index = run.edges[i];
     const edge = edgeFor(scene, index);
     if (!edge) return;
-    const texts = fewOf(passedIn(run, i));
+    // With fewer digits, neighbours that are equal would differ, and the other way round.
+    const texts = fewOf(passedIn(run, i), LEAST_DIGITS);
     const between = [scene.nodes[edge.source], scene.nodes[edge.target]];
     const isBoxed = between.some(({ shape }) => shape.tile || shape.sign === "round");
     const passing = isBoxed && run.values[i] === null;

@@ -48,7 +48,9 @@ export function gradientParts(label: GradientLabel): Part[] {
   const small = (words: string, at: number, baseline: number) =>
     part("text", { class: "gw-cell-label", x: at, y: baseline }, words);
   const left = x - width / 2 + 8;
-  const sum = isApart ? text : `${ofCopies && !added ? "Σ" : "="} ${text}`;
+  // The norm of a sum is not the sum of norms.
+  const sign = ofCopies && !added ? "Σ" : text.startsWith("\u2016") ? "" : "=";
+  const sum = isApart ? text : `${sign} ${text}`.trim();
   if (cell === "total") {
     const words = `${ofCopies ? "" : totalWord(label)} ${added ?? ""}`.trim();
     const total = label.none ? text : sum;

@@ -47,13 +47,14 @@ export function boardValues(values: Values): string {
 /** The most numbers of a list that is rounded to fit. */
 const MOST_ROUNDED = 3;
 
-/** A number, or up to three, with three digits and with two, as far as the text is shorter; none of other values. */
-export function rounded(values: Values | null): Values[] {
+/** A number, or up to three, with three digits and down to `least`, as far as the text is shorter; none of other values. */
+export function rounded(values: Values | null, least = 2): Values[] {
   const numbers = Array.isArray(values) ? values : [values];
   if (numbers.length > MOST_ROUNDED || !numbers.every((one) => typeof one === "number")) return [];
   const whole = boardValues(numbers).length;
   // The largest number rounds to infinity.
   return [3, 2]
+    .filter((digits) => digits >= least)
     .map((digits) => numbers.map((one) => Number(one.toPrecision(digits))))
     .filter((some) => some.every(Number.isFinite) && boardValues(some).length < whole)
     .map((some) => (Array.isArray(values) ? some : some[0]));
