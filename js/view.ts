@@ -126,8 +126,10 @@ class GraphView {
       shown: (scene) => {
         this.side.arrangement.suit(scene);
         this.each((part) => part.drawn?.());
-        const hasCards = scene?.nodes.some(({ shape }) => shape.card);
-        this.controls.toolbar.setFlow(scene && hasCards ? scene.direction : null);
+        // The halves of a U have opposite directions.
+        const isOneWay = scene && !scene.isStatic && !scene.inHalves;
+        const hasNumbers = scene?.nodes.some(({ shape: { card, tile } }) => card || tile);
+        this.controls.toolbar.setFlow(isOneWay && hasNumbers ? scene.direction : null);
       },
       entering: () => this.side.select(null),
       entered: (titles) => this.controls.toolbar.setBreadcrumbs(titles),

@@ -156,6 +156,17 @@ describe("gradients on edges", () => {
     for (const label of seen) expect(label.from === 0 || label.nodes.includes(node)).toBe(true);
   });
 
+  it("stay at the node that runs, too, if most nodes are boxes with their own numbers", () => {
+    const { scene, recording, labels, steps } = placed(MODELS["(x + 1 - 2 * x) ** 2"](), "down");
+    const tile = { number: null, under: 0, isLayer: true, rest: "" };
+    const nodes = scene.nodes.map((node) => ({ ...node, shape: { ...node.shape, tile } }));
+    const cursor = steps.length;
+    const seen = (some: typeof scene) =>
+      visibleGradients(labels, some, { recording, cursor }).filter(({ edge }) => edge !== null);
+    expect(seen(scene).length).toBeGreaterThan(0);
+    expect(seen({ ...scene, nodes })).toEqual([]);
+  });
+
   it("tell NaN from numbers", () => {
     const { labels } = placed(MODELS["h = w * x + b"](), "down", "nan" as never);
     expect(labels.filter((label) => label.alarming).length).toBeGreaterThan(0);

@@ -318,8 +318,10 @@ function partsSeen(scene: Scene, progress: Progress, { derivatives, selected }: 
   return hasFew(scene) ? 2 : 1;
 }
 
-function hasFew({ edges }: Scene): boolean {
-  return edges.length <= FEW_EDGES;
+/** Whether lines have numbers at rest: among boxes with their own numbers, a single one would seem to be special. */
+function hasFew({ edges, nodes }: Scene): boolean {
+  const boxes = nodes.filter(({ shape, bar }) => shape.tile || bar).length;
+  return edges.length <= FEW_EDGES && 2 * boxes <= nodes.length;
 }
 
 /**
