@@ -10,7 +10,7 @@ import { openedBlock } from "../pipeline/first_view";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
 import { boxOf } from "./find";
-import { overlap } from "./grid";
+import { type Box, overlap } from "./grid";
 import type { Scene } from "./scene";
 
 /** Blocks in a row, each with one parameter. */
@@ -38,6 +38,12 @@ function stripScene(graph: GraphModel, depth: number, direction: Scene["directio
 }
 
 const ROOM = { width: 1370, height: 600 };
+
+/** The distance of a place from a box' border. */
+function away(x: number, y: number, { left, top, right, bottom }: Box): number {
+  const [dx, dy] = [Math.max(left - x, x - right), Math.max(top - y, y - bottom)];
+  return Math.abs(Math.max(dx, dy));
+}
 
 describe("a strip", () => {
   it("has its bars side by side in its frame, in the order in which data flows", () => {
@@ -88,6 +94,42 @@ describe("a strip", () => {
         }
         for (const e of edge.merged?.edges ?? []) expect(edgeOf?.[e]).toBe(edge.index);
       }
+    }
+  });
+
+  it("has lines of several blocks end at its frame, and a line of one at its bar", () => {
+    const g = new Builder();
+    g.namespace = "";
+    const memory = g.op("CosBackward0", [4], { self: g.leaf("memory", [4]) });
+    const outputs: [string, number][] = [];
+    let x = g.op("SinBackward0", [4], { self: g.leaf("x", [4]) });
+    for (let i = 0; i < 6; i++) {
+      g.namespace = `net.blocks/${i}`;
+      x = g.op("MulBackward0", [4], { self: x, other: memory });
+      x = g.op("AddBackward0", [4], { self: x, other: g.leaf(`net.blocks.${i}.w`, [4]) });
+      outputs.push([`output${i}`, x]);
+    }
+    g.namespace = "";
+    const all = g.op("MixBackward", [4], Object.fromEntries(outputs));
+    const graph = g.graph([all, "loss"]);
+    for (const direction of DIRECTIONS) {
+      const { nodes, edges, frames } = stripScene(graph, 1, direction);
+      const frame = frames.find(({ path }) => path === "net.blocks");
+      if (!frame) throw new Error("The strip has no frame.");
+      /** Per node beside the strip, whether its line ends at the frame, and at a bar. */
+      const ends = edges.flatMap(({ source, target, curve }) => {
+        const [from, to] = [nodes[source], nodes[target]];
+        if (!from.bar === !to.bar) return [];
+        const [bar, other] = from.bar ? [from, to] : [to, from];
+        const [x, y] = from.bar ? curve : curve.slice(-2);
+        const isAt = (box: Box) => away(x, y, box) < 0.01;
+        return [[graph.nodes[other.id].op, isAt(frame), isAt(boxOf(bar))]];
+      });
+      expect(ends.sort()).toEqual([
+        ["CosBackward0", true, false],
+        ["MixBackward", true, false],
+        ["SinBackward0", false, true],
+      ]);
     }
   });
 

@@ -230,7 +230,7 @@ export function edgesOnBars(
       }
     });
   });
-  /** The bar at an edge's end, and whether the edge reaches it. */
+  /** The bar at an edge's end, and whether the edge reaches it: one of several blocks ends at the strip's frame. */
   const barAt = (item: number, edge: SceneEdge, end: "source" | "target") => {
     const strip = nodes[item]?.strip;
     if (!strip) return null;
@@ -243,8 +243,9 @@ export function edgesOnBars(
     const away = ({ x, y }: SceneNode) => Math.abs(edge.curve[at] - (horizontal ? x : y));
     const ends = [drawn[first[item]], drawn[first[item] + strip.blocks.length - 1]];
     const nearest = away(ends[0]) <= away(ends[1]) ? ends[0] : ends[1];
+    if (blocks.size !== 1) return { bar: nearest, reaches: false };
     const [block] = blocks;
-    const bar = blocks.size === 1 ? drawn[first[item] + block] : nearest;
+    const bar = drawn[first[item] + block];
     return { bar, reaches: bar === nearest };
   };
   const joined = edges.map((edge): SceneEdge => {
