@@ -189,20 +189,34 @@ describe("a loop with shared leaves", () => {
   });
 });
 
-describe("liftable", () => {
+describe("lines of a weight", () => {
   /** Two operations in a row, which use leaves. */
   const using = (...leaves: number[][]) => {
     const pairs = [[0, 1], ...leaves.flatMap((users, i) => users.map((user) => [user, 2 + i]))];
     const edges = pairs.map(([source, target], e) => ({ source, target, edges: [e] }));
-    const nodes = [0, 1, ...leaves.map((_, i) => 2 + i)];
-    const kinds = nodes.map((v) => ({ kind: v < 2 ? "op" : "leaf" }));
+    const nodes = [0, 1, ...leaves.map((_, i) => 2 + i)].map((id) => ({ id, group: null }));
+    const kinds = nodes.map(({ id }) => ({ kind: id < 2 ? "op" : "leaf", op: "Tanh" }));
     const graph = { nodes: kinds, edges };
     return { graph, plan: { nodes, edges }, times: nodes.map(() => 1) } as unknown as Sized;
   };
 
-  it("is every line of a weight that is shared, and none of another weight", () => {
+  it("may all be portals if it is shared, and none otherwise", () => {
     expect(liftable(using([0, 1]), [1, 2]).sort()).toEqual([1, 2]);
     expect(liftable(using([1]), [1])).toEqual([]);
+  });
+
+  it("are portals where they turn back, if another one is", () => {
+    const portalsOf = (ends: number[], portals: number[]) => {
+      const route = () => ends.map((along): [number, number] => [0, along]);
+      return [...longLines({ route } as unknown as Placement, using([0, 1]), 600, portals)].sort();
+    };
+    const [turned, ahead] = [
+      [0, 40, -20, 60],
+      [0, 40, 60],
+    ];
+    expect(portalsOf(turned, [1])).toEqual([1, 2]);
+    expect(portalsOf(ahead, [1])).toEqual([1]);
+    expect(portalsOf(turned, [])).toEqual([]);
   });
 });
 

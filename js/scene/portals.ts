@@ -32,7 +32,8 @@ const MOST_NAMES = 2;
 
 /**
  * The long lines of a picture that may become portals, with those that are: all of them if more than a few may, else
- * those of shared parameters. One producer with many users has portals alone, except at its first user.
+ * those of shared parameters. One producer with many users has portals alone, except at its first user. If a parameter
+ * has a portal, its lines that turn back become portals, too.
  */
 export function longLines(
   placed: Placement,
@@ -42,10 +43,15 @@ export function longLines(
 ): readonly number[] {
   const { edges } = sized.plan;
   const known = new Set(portals);
-  const long = [...edges.keys()].filter((e) => !known.has(e) && lengthOf(placed.route(e)) > length);
+  const lines = [...edges.keys()].filter((e) => !known.has(e));
+  const long = lines.filter((e) => lengthOf(placed.route(e)) > length);
   const isShared = (e: number) => isOfParameters(sized, e);
   const most = portals.every(isShared) ? MOST_LONG : 0;
-  const more = liftable(sized, long).length > most ? long : long.filter(isShared);
+  const named = new Set(portals.filter(isShared).map((e) => edges[e].target));
+  const more = [
+    ...(liftable(sized, long).length > most ? long : long.filter(isShared)),
+    ...lines.filter((e) => named.has(edges[e].target) && turnsBack(placed.route(e))),
+  ];
   if (more.length === 0) return portals;
   const wanted = new Set([...portals, ...more]);
   const of = listsBy(edges.keys(), (e) => edges[e].target);
@@ -170,6 +176,11 @@ export function hasRails({ edges, direction }: Scene, room: Size): boolean {
       if (rails[j].low < high && rails[j].high > low) count++;
     return count > MOST_LONG;
   });
+}
+
+/** Whether a route runs against the flow for a while, as to another row. */
+function turnsBack(route: readonly (readonly [number, number])[]): boolean {
+  return route.some(([, y], i) => i > 0 && y < route[i - 1][1] - 1);
 }
 
 function lengthOf(route: readonly (readonly [number, number])[]): number {
