@@ -24,3 +24,11 @@ it("does not dash the lines of a graph that was freed before the widget saw a pa
   expect(classOf({ freed })).toBe("gw-edge is-pending is-plain");
   expect(classOf({ freed, progress: { recording, cursor: 0 } })).toBe("gw-edge is-pending");
 });
+
+it("marks the line of several bars for each of them", () => {
+  const [edge] = scene.edges;
+  const other = scene.nodes.find(({ index }) => index !== edge.source && index !== edge.target);
+  const marks = { ...NO_MARKS, hovered: other?.id ?? null };
+  expect(edgeClass(edge, scene, marks)).not.toContain("is-lit");
+  expect(edgeClass({ ...edge, bars: [other?.index ?? -1] }, scene, marks)).toContain("is-lit");
+});

@@ -8,7 +8,7 @@ import { tileAt, tintOf } from "./tiles";
 
 /** Whether the edge touches the hovered or selected node, in any copy. */
 function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
-  const ends = [nodes[edge.source], nodes[edge.target]];
+  const ends = [edge.source, edge.target, ...(edge.bars ?? [])].map((index) => nodes[index]);
   return ends.some((end) => end.id === hovered || holds(end, selected));
 }
 

@@ -89,6 +89,8 @@ export interface SceneEdge {
   /** Indices in `Scene.nodes`. */
   source: number;
   target: number;
+  /** In a picture with strips, the indices of all bars at its ends; one of each strip is its source or target. */
+  bars?: readonly number[];
   /** x, y of the start, then cubic segments of three points each. */
   curve: Float64Array;
   bounds: [number, number, number, number];

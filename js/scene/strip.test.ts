@@ -116,19 +116,19 @@ describe("a strip", () => {
       const { nodes, edges, frames } = stripScene(graph, 1, direction);
       const frame = frames.find(({ path }) => path === "net.blocks");
       if (!frame) throw new Error("The strip has no frame.");
-      /** Per node beside the strip, whether its line ends at the frame, and at a bar. */
-      const ends = edges.flatMap(({ source, target, curve }) => {
+      /** Per node beside the strip, whether its line ends at the frame, and at a bar, and its number of bars. */
+      const ends = edges.flatMap(({ source, target, bars, curve }) => {
         const [from, to] = [nodes[source], nodes[target]];
         if (!from.bar === !to.bar) return [];
         const [bar, other] = from.bar ? [from, to] : [to, from];
         const [x, y] = from.bar ? curve : curve.slice(-2);
         const isAt = (box: Box) => away(x, y, box) < 0.01;
-        return [[graph.nodes[other.id].op, isAt(frame), isAt(boxOf(bar))]];
+        return [[graph.nodes[other.id].op, isAt(frame), isAt(boxOf(bar)), bars?.length]];
       });
       expect(ends.sort()).toEqual([
-        ["CosBackward0", true, false],
-        ["MixBackward", true, false],
-        ["SinBackward0", false, true],
+        ["CosBackward0", true, false, 6],
+        ["MixBackward", true, false, 6],
+        ["SinBackward0", false, true, 1],
       ]);
     }
   });

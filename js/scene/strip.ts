@@ -230,7 +230,7 @@ export function edgesOnBars(
       }
     });
   });
-  /** The bar at an edge's end, and whether the edge reaches it: one of several blocks ends at the strip's frame. */
+  /** The bars of an edge's end, one for its place, and whether the edge reaches it; an edge of several ends at the frame. */
   const barAt = (item: number, edge: SceneEdge, end: "source" | "target") => {
     const strip = nodes[item]?.strip;
     if (!strip) return null;
@@ -243,10 +243,10 @@ export function edgesOnBars(
     const away = ({ x, y }: SceneNode) => Math.abs(edge.curve[at] - (horizontal ? x : y));
     const ends = [drawn[first[item]], drawn[first[item] + strip.blocks.length - 1]];
     const nearest = away(ends[0]) <= away(ends[1]) ? ends[0] : ends[1];
-    if (blocks.size !== 1) return { bar: nearest, reaches: false };
-    const [block] = blocks;
-    const bar = drawn[first[item] + block];
-    return { bar, reaches: bar === nearest };
+    const bars = Array.from(blocks, (block) => drawn[first[item] + block].index);
+    const isOther = bars.length > 0 && !bars.includes(nearest.index);
+    const bar = isOther ? drawn[bars[0]] : nearest;
+    return { bar, bars, reaches: bars.length === 1 && bar === nearest };
   };
   const joined = edges.map((edge): SceneEdge => {
     let { curve } = edge;
@@ -255,7 +255,8 @@ export function edgesOnBars(
     if (to?.reaches) curve = reachBar(curve, to.bar, horizontal, "end");
     const source = from?.bar.index ?? first[edge.source];
     const target = to?.bar.index ?? first[edge.target];
-    return { ...edge, source, target, curve, bounds: boundsOf(curve) };
+    const bars = [...(from?.bars ?? []), ...(to?.bars ?? [])];
+    return { ...edge, source, target, bars, curve, bounds: boundsOf(curve) };
   });
   nodes.forEach(({ strip }, item) => {
     for (const { source, target, edges: parts, folded } of strip?.links ?? []) {
