@@ -73,7 +73,7 @@ def x() -> torch.Tensor:
         (lambda x: x**2, "( )²"),
         (lambda x: x**10, "( )¹⁰"),
         (lambda x: x**-2, "( )⁻²"),
-        (lambda x: x**1, "( )^1"),
+        (lambda x: x**1, "( )¹"),
         (lambda x: x**-1, "1 / ( )"),
         (lambda x: x**0.5, "√( )"),
         (lambda x: x**1.5, "( )^1.5"),

@@ -364,8 +364,6 @@ def _power(exponent: Any) -> str | None:
     if isinstance(exponent, bool) or not isinstance(exponent, (int, float)):
         return None
     if abs(exponent) < 1000 and exponent == int(exponent):
-        if exponent == 1:
-            return "( )^1"  # the digit alone would look like a mark
         return "1 / ( )" if exponent == -1 else "( )" + str(int(exponent)).translate(_SUPERSCRIPTS)
     roots = {0.5: "√( )", -0.5: "1 / √( )"}
     return roots.get(exponent) or f"( )^{exponent:.4g}".replace("-", "−")
