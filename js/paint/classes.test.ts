@@ -3,7 +3,7 @@ import { recordingOf } from "../steps/recording";
 import { fakeRun } from "../testing/fake_run";
 import { MODELS } from "../testing/graphs";
 import { sceneOf } from "../testing/scenes";
-import { edgeClass } from "./classes";
+import { edgeClass, neighbours } from "./classes";
 import { type Marks, NO_MARKS } from "./marks";
 
 const graph = MODELS["h = w * x + b"]();
@@ -25,10 +25,19 @@ it("does not dash the lines of a graph that was freed before the widget saw a pa
   expect(classOf({ freed, progress: { recording, cursor: 0 } })).toBe("gw-edge is-pending");
 });
 
-it("marks the line of several bars for each of them", () => {
-  const [edge] = scene.edges;
-  const other = scene.nodes.find(({ index }) => index !== edge.source && index !== edge.target);
-  const marks = { ...NO_MARKS, hovered: other?.id ?? null };
-  expect(edgeClass(edge, scene, marks)).not.toContain("is-lit");
-  expect(edgeClass({ ...edge, bars: [other?.index ?? -1] }, scene, marks)).toContain("is-lit");
+it("marks the line of several bars, and the node at its other end, for each of them", () => {
+  const [{ source, target }] = scene.edges;
+  const [from, to] = [scene.nodes[source].id, scene.nodes[target].id];
+  const other = scene.nodes.find(({ index }) => index !== source && index !== target)?.index ?? -1;
+  const bar = { strip: 0, grows: "up", room: 9, isAgain: false } as const;
+  const nodes = scene.nodes.map((node) =>
+    node.index === source || node.index === other ? { ...node, bar } : node,
+  );
+  const edge = { ...scene.edges[0], bars: [source, other] };
+  const strips = { ...scene, nodes, edges: [edge] };
+  const marks = { ...NO_MARKS, hovered: nodes[other].id };
+  expect(edgeClass(scene.edges[0], scene, marks)).not.toContain("is-lit");
+  expect(edgeClass(edge, strips, marks)).toContain("is-lit");
+  expect(neighbours(strips, marks)).toEqual(new Set([to]));
+  expect(neighbours(strips, { ...marks, hovered: to })).toEqual(new Set([from, marks.hovered]));
 });

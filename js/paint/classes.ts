@@ -17,12 +17,20 @@ export function neighbours(scene: Scene, marks: Marks): Set<number> {
   const near = new Set<number>();
   if (marks.hovered === null) return near;
   for (const edge of scene.edges) {
-    const source = scene.nodes[edge.source].id;
-    const target = scene.nodes[edge.target].id;
-    if (source === marks.hovered) near.add(target);
-    if (target === marks.hovered) near.add(source);
+    const [source, target] = [edge.source, edge.target].map((end) => idsAt(edge, end, scene));
+    if (source.includes(marks.hovered)) for (const id of target) near.add(id);
+    if (target.includes(marks.hovered)) for (const id of source) near.add(id);
   }
   return near;
+}
+
+/** The id of an edge's source or target, or the ids of all its bars there. */
+function idsAt({ bars }: SceneEdge, end: number, { nodes }: Scene): number[] {
+  const { id, bar } = nodes[end];
+  if (!bar || !bars) return [id];
+  return bars
+    .map((index) => nodes[index])
+    .flatMap((one) => (one.bar?.strip === bar.strip ? one.id : []));
 }
 
 export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<number>): string {
