@@ -16,8 +16,8 @@ def boxes_of(loss: Tensor, names: nn.Module | None = None) -> dict[str, int]:
     return Counter(node["namespace"] or "" for node in nodes if node["kind"] == "op")
 
 
-def leaf_boxes(loss: Tensor) -> list[str]:
-    widget = GraphWidget(loss)
+def leaf_boxes(loss: Tensor, names: nn.Module | None = None) -> list[str]:
+    widget = GraphWidget(loss, names=names)
     nodes = widget.model["nodes"]
     widget.close()
     return sorted(node["namespace"] or "" for node in nodes if node["kind"] == "leaf")
@@ -85,6 +85,25 @@ def test_a_step_with_modules_goes_around_them_watched_or_not():
         found = boxes_of(loss, model)
         for t in range(12):
             assert {f"step {t}/cell", f"step {t}/head"} <= set(found)
+
+
+def test_the_weights_of_a_module_that_all_steps_call_are_in_its_box_watched_or_not():
+    model = Decoder()
+    with watch():
+        watched = model(torch.zeros(1, 4))
+    for loss in (watched, model(torch.zeros(1, 4))):
+        assert leaf_boxes(loss, model) == [*["cell"] * 4, *["head"] * 2]
+
+
+def test_weights_that_two_modules_share_or_that_are_used_outside_stay_outside():
+    cell, head = nn.RNNCell(4, 4), nn.Linear(4, 4)
+    head.weight = cell.weight_hh
+    h = torch.zeros(1, 4)
+    with watch():
+        for x in torch.randn(12, 1, 4):
+            h = head(cell(x, h))
+        loss = h.sum() + cell.bias_ih.sum()
+    assert leaf_boxes(loss).count("") == 2
 
 
 def test_the_output_is_outside_of_the_last_step():

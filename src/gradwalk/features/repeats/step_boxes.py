@@ -136,7 +136,7 @@ def boxes_of_steps(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, 
                 if node not in outputs:
                     step_of[node] = loop, number
                     boxes[node] = f"{loop} {number}/{inner}".rstrip("/")
-    return {**boxes, **_own_leaves(captured, step_of)}
+    return {**boxes, **_shared_leaves(captured, step_of), **_own_leaves(captured, step_of)}
 
 
 def _without_halves(
@@ -181,6 +181,20 @@ def _own_leaves(captured: Annotated, steps: Mapping[int, tuple[str, int]]) -> di
             if number > 0 or drawn[leaf]["shape"] in shapes:
                 boxes[leaf] = f"{loop} {number}"
     return boxes
+
+
+def _shared_leaves(captured: Annotated, steps: Mapping[int, tuple[str, int]]) -> dict[int, str]:
+    """The leaves that one watched module uses in several steps, with the module's own box."""
+    watched, shared = captured.drawn.nodes, {}
+    for leaf, _ in captured.leaves():
+        users = captured.predecessors[leaf]
+        if not all(user in steps for user in users) or len({steps[user] for user in users}) < 2:
+            continue
+        around = {steps[user][0].rpartition("/")[0] for user in users}
+        module, *others = {watched[user].get("namespace") or "" for user in users}
+        if module and not others and module not in around:
+            shared[leaf] = module
+    return shared
 
 
 def uses_in(captured: Annotated, order: Sequence[int]) -> list[list[int]]:
