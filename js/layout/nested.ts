@@ -157,9 +157,8 @@ class BoxPlacing {
     const inwards = Array.from({ length: count }, (_, b) => b).sort(
       (a, b) => depth[n + b] - depth[n + a] || a - b,
     );
-    const outer = frame.wrapsWhole ? gaps : { ...gaps, long: Infinity };
-    const isOuter = (b: number) => b === count - 1 || (frame.wrapsWhole && frame.isOuter?.[b]);
-    const spaced = (b: number) => (isOuter(b) ? outer : inner);
+    const whole = frame.wrapsWhole ? gaps : { ...gaps, long: Infinity };
+    const spaced = (b: number) => (b === count - 1 ? whole : frame.isOuter?.[b] ? gaps : inner);
     if (this.items <= LARGEST)
       for (const b of [...inwards].reverse()) this.follow(b, spaced(b), cache);
     for (const b of inwards) {

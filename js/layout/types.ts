@@ -31,7 +31,7 @@ export interface BoxInput {
   parent: ArrayLike<number>;
   /** Per box, the least width for its title, px; the least height if titles are at the left border. */
   titleWidth?: ArrayLike<number>;
-  /** Per box, whether it is wrapped like the whole picture, as one around nearly everything. */
+  /** Per box, whether it is wrapped like a picture, in spite of the option `wrapsBoxes`. */
   isOuter?: ArrayLike<boolean>;
 }
 

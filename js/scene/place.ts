@@ -53,6 +53,8 @@ const MOST_BENDS = 8;
 const MOST_TRIES = 3;
 /** A row that fits at this scale is not wrapped: a second row would hold little more than its end. */
 const ALMOST = 0.9;
+/** The breadth of a box broken into two rows, as a multiple of its breadth in one. */
+const TWO_ROWS = 1.5;
 /** The scale, as a share, at which an output beside the rest is better than one in a row of its own. */
 const BESIDE = 0.9;
 /** Below this scale, no wrapping helps. */
@@ -158,7 +160,7 @@ function inRows(
   const { room } = options;
   const { plan } = sized;
   const docks = docksAtSums(sized);
-  const laid = (wrap?: Partial<LayoutOptions>) =>
+  const laid = (wrap?: Wrap) =>
     laidOut(sized, measure, options, { docks, wrap, lifted: portals, portals: { edges: portals } });
   let best = laid();
   if (!room || plan.nodes.length > MOST_TILES) return best;
@@ -174,7 +176,24 @@ function inRows(
   }
   if (plan.frames.length === 0) return best;
   const whole = withWholeRows(best);
-  return whole === best ? withOutputBeside(best) : whole;
+  return brokenBetween(whole) ?? (whole === best ? withOutputBeside(best) : whole);
+
+  /** With breaks between boxes instead of in one of them, if that is readable and has fewer bends; or null. */
+  function brokenBetween(wrapped: Placement): Placement | null {
+    const around = aroundBoxes(plan);
+    const isBroken = plan.frames.some(
+      ({ parent }, f) =>
+        around[parent] && !around[f] && wrapped.boxes.width[f] > TWO_ROWS * row.boxes.width[f],
+    );
+    if (!isBroken || scale(wrapped) < LEGIBLE) return null;
+    const dense = { long: WRAPPED * long, wrapsBoxes: false, rankGap: DENSE };
+    for (const wrapsWhole of [false, true]) {
+      const aspect = ((wrapsWhole ? WRAPS[1] : 1) * high) / long;
+      const placed = laid({ ...dense, between: true, wrapsWhole, aspect });
+      if (scale(placed) >= LEGIBLE && bends(placed) < bends(wrapped)) return placed;
+    }
+    return null;
+  }
 
   /** With shorter rows in boxes, not more bends and an output that is not alone in a row, if that is hardly smaller. */
   function withOutputBeside(wrapped: Placement): Placement {
@@ -308,10 +327,16 @@ function lengths({ width, height }: Size, direction: Direction): [number, number
   return isHorizontal(direction) ? [width, height] : [height, width];
 }
 
+/** How a picture is wrapped. */
+interface Wrap extends Partial<LayoutOptions> {
+  /** Whether only boxes around several boxes are wrapped, between these. */
+  between?: boolean;
+}
+
 /** The parts of a picture that are not laid out like the others. */
 interface Apart {
   docks?: readonly Dock[];
-  wrap?: Partial<LayoutOptions> | undefined;
+  wrap?: Wrap | undefined;
   /** Edges without a line in the layout. */
   lifted?: readonly number[];
   portals?: Portals;
@@ -321,7 +346,7 @@ function laidOut(
   sized: Sized,
   measure: Measure,
   { room, cache }: PlaceOptions,
-  { docks = [], wrap = {}, lifted = [], portals = { edges: [] } }: Apart,
+  { docks = [], wrap: { between, ...wrap } = {}, lifted = [], portals = { edges: [] } }: Apart,
 ): Placement {
   const { graph, plan, shapes, times, direction, card } = sized;
   const horizontal = isHorizontal(direction);
@@ -374,7 +399,9 @@ function laidOut(
     of: nodes.map((node) => node.frame),
     parent: frames.map((frame) => frame.parent),
     titleWidth: frames.map(({ path }) => titleWidth(graph, path, measure)),
-    ...(!isWhole && { isOuter: outerFrames(frames, nodes) }),
+    ...(between
+      ? { isOuter: aroundBoxes(plan) }
+      : !isWhole && wrap.wrapsWhole !== false && { isOuter: outerFrames(frames, nodes) }),
   };
   // In a turned layout the room for the title is at its left, or below.
   const title = HEADER + 4;
@@ -394,6 +421,14 @@ function outerFrames(frames: Plan["frames"], nodes: Plan["nodes"]): boolean[] {
     return 2 * held[f] > nodes.length && (inside.length > 1 || inside.some(isOuter));
   };
   return frames.map((_, f) => isOuter(f));
+}
+
+/** Per frame, whether several boxes are directly in it. */
+function aroundBoxes({ frames, nodes }: Plan): boolean[] {
+  return frames.map((_, f) => {
+    const strips = nodes.filter(({ frame, strip }) => frame === f && strip);
+    return frames.filter(({ parent }) => parent === f).length + strips.length > 1;
+  });
 }
 
 /** A node's width or height with its room, px. */
