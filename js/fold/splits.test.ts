@@ -117,6 +117,19 @@ describe("the strip of a loop says", () => {
     expect(kindIn({ ...graph, modules: classed })).toEqual(["embed · cell · attn · out"]);
   });
 
+  it("the modules in the order of the program, where it is known", () => {
+    const namespaces = ["out", "attn", "embed", "cell"];
+    const graph = loop({ modules: ["embed", "cell", "attn", "out"] });
+    const modules = { namespaces, classes: [0, 0, 0, 0], names: ["Linear"] };
+    expect(kindIn({ ...graph, modules })).toEqual(["out · attn · embed · cell"]);
+  });
+
+  it("the whole names of the modules in a list that another runs between", () => {
+    // Such a list has no box.
+    const modules = ["down/0", "out", "down/1"];
+    expect(kindIn(loop({ modules }))).toEqual(["down.0 · out · down.1"]);
+  });
+
   it("their main operations, if no module is known", () => {
     expect(kindIn(loop())).toEqual(["Mul · Tanh"]);
   });

@@ -1,6 +1,14 @@
 import { valueAt } from "../maps";
 import { againWords } from "../scene/checkpoints";
-import { isBody, isModule, isPart, isStep, LISTS, titleOf } from "../scene/module_class";
+import {
+  isBody,
+  isModule,
+  isPart,
+  isStep,
+  LISTS,
+  titleOf,
+  withoutSteps,
+} from "../scene/module_class";
 import { type ModuleParameters, parametersIn, sizeOf } from "../scene/parameters";
 import { partWords } from "../scene/part_words";
 import type { ClosedGroup, Plan, PlanNode, Strip } from "../scene/plan";
@@ -215,15 +223,15 @@ function countedLeaves(
     : { byStrip: strips.map(() => []), besides: [] };
 }
 
-/** The modules that a step calls, by name, from the inputs on; null if there are none. */
-function modulesIn({ path, children }: GroupTree, step: number): string | null {
+/** The modules that a step calls, in the program's order if all are known, else from the inputs on; null without any. */
+function modulesIn({ modules }: GraphModel, { path, children }: GroupTree, step: number) {
   const inside = children.item.subarray(children.start[step], children.start[step + 1]);
-  const modules = inside.filter((g) => !isPart(path[g]));
-  return (
-    Array.from(modules, (g) => lastPart(path[g]))
-      .reverse()
-      .join(" · ") || null
-  );
+  const called = Array.from(inside, (g) => path[g]).filter((one) => !isPart(one));
+  const placeOf = (one: string) => modules.namespaces.indexOf(withoutSteps(one));
+  called.reverse();
+  if (called.every((one) => placeOf(one) >= 0)) called.sort((a, b) => placeOf(a) - placeOf(b));
+  const names = called.map((one) => one.slice(path[step].length + 1).replaceAll("/", "."));
+  return names.join(" · ") || null;
 }
 
 /** The main operations of a loop's second step, as its first one may have fewer. */
@@ -268,7 +276,7 @@ function stripNode(
       ...where,
       title: stem || around || `${name} … ${last}`,
       kind:
-        (areSteps && modulesIn(tree, first)) ||
+        (areSteps && modulesIn(graph, tree, first)) ||
         kind[first] ||
         (areSteps ? operationsIn(graph, blocks) : null),
       each: isEven ? least : null,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
@@ -126,3 +128,24 @@ def test_they_are_saved_with_the_graph(tmp_path) -> None:
     assert by_path(opened.model["modules"])["encoder"] == "TransformerEncoderLayer"
     for each in (widget, opened):
         each.close()
+
+
+class Backwards(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (nn.Linear(4, 4) for _ in "abc")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        keys = self.c(x)
+        out: torch.Tensor = self.a(x) + self.b(x).tanh().exp() * keys
+        return out
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_they_are_in_the_order_of_the_program(watched: bool):
+    model = Backwards()
+    with watch() if watched else nullcontext():
+        loss = model(torch.randn(2, 4)).sum()
+    widget = GraphWidget(loss, names=model)
+    assert [space for space in widget.model["modules"]["namespaces"] if space] == ["c", "a", "b"]
+    widget.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -231,15 +231,19 @@ def _about_transforms(transforms: Sequence[str]) -> str:
 def _classes_of_modules(
     captured: Annotated, known: Mapping[str, str], inferred: Mapping[int, str]
 ) -> dict[str, str]:
-    """Return the class of each module with nodes, by namespace, where it is known."""
-    drawn = captured.drawn
-    spaces: Iterable[str | None] = inferred.values()
+    """Return the class of each module with nodes, by namespace, where it is known.
+
+    They are in the order in which the program first ran an operation of each.
+    """
+    spaces: Mapping[int, str | None] = inferred
     if not inferred:
-        spaces = (space for _, space in drawn.nodes(data="namespace"))
+        spaces = dict(captured.drawn.nodes(data="namespace"))
         known = _watched(captured, known)
-    used = {space for inner in set(spaces) if inner for space in ancestors(inner, "/")} - {""}
+    ran = dict.fromkeys(spaces.get(node) for node in captured.operations)
+    inner = filter(None, dict.fromkeys([*ran, *spaces.values()]))
+    used = dict.fromkeys(space for each in inner for space in ancestors(each, "/"))
     by_space = {path.replace(".", "/"): kind for path, kind in known.items()}
-    return {space: by_space[space] for space in sorted(used) if space in by_space}
+    return {space: by_space[space] for space in used if space and space in by_space}
 
 
 def _watched(captured: Annotated, known: Mapping[str, str]) -> dict[str, str]:
