@@ -127,8 +127,9 @@ class LabelPlacer {
     const index = run.edges[i];
     const edge = edgeFor(scene, index);
     if (!edge) return;
-    // With fewer digits, neighbours that are equal would differ, and the other way round.
-    const texts = fewOf(passedIn(run, i), LEAST_DIGITS);
+    const passed = passedIn(run, i);
+    // With fewer digits, equal neighbours would differ, and others would not.
+    const texts = fewOf(passed, Array.isArray(passed.values) ? 2 : LEAST_DIGITS);
     const between = [scene.nodes[edge.source], scene.nodes[edge.target]];
     const isBoxed = between.some(({ shape }) => shape.tile || shape.sign === "round");
     const passing = isBoxed && run.values[i] === null;
