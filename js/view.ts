@@ -126,10 +126,9 @@ class GraphView {
       shown: (scene) => {
         this.side.arrangement.suit(scene);
         this.each((part) => part.drawn?.());
-        // The halves of a U have opposite directions.
-        const isOneWay = scene && !scene.isStatic && !scene.inHalves;
         const hasNumbers = scene?.nodes.some(({ shape: { card, tile } }) => card || tile);
-        this.controls.toolbar.setFlow(isOneWay && hasNumbers ? scene.direction : null);
+        const direction = scene?.inHalves ? "both" : scene?.direction;
+        this.controls.toolbar.setFlow((hasNumbers && !scene?.isStatic && direction) || null);
       },
       entering: () => this.side.select(null),
       entered: (titles) => this.controls.toolbar.setBreadcrumbs(titles),

@@ -21,7 +21,7 @@ interface ToolbarEvents {
 const ZOOM = 1.4;
 
 /** Arrows for the direction of values, then of gradients. */
-const FLOW = { left: "→←", right: "←→", down: "↑↓", up: "↓↑" };
+const FLOW = { left: "→←", right: "←→", down: "↑↓", up: "↓↑", both: "——" };
 
 /** The number of steps in which the row hides tools; the style sheet says which. */
 const TIGHTEST = 5;
@@ -104,8 +104,8 @@ export class Toolbar {
     this.showWay();
   }
 
-  /** Show the direction of gradients; null if the picture shows it itself. */
-  setFlow(direction: Direction | null): void {
+  /** Show the direction of gradients, "both" in a U; null without gradients or values. */
+  setFlow(direction: Direction | "both" | null): void {
     this.flow.hidden = direction === null;
     const [value, grad] = direction ? FLOW[direction] : "";
     this.flow.replaceChildren(`value ${value} `, element("b", {}, `${grad} grad`));

@@ -131,6 +131,7 @@ export function planOf(
     path: tree.path[g],
     parent: boxes.boxParent[i],
     counted: 0,
+    used: grouped.parameters.numbers[g],
   }));
   for (const v of [...counted.byStrip.flat(), ...counted.besides]) {
     const { node, container } = visible.nodes[v];

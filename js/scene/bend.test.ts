@@ -73,6 +73,14 @@ describe("a U-Net", () => {
     expect(fitView(scene, room).k).toBeGreaterThanOrEqual(LEGIBLE);
   });
 
+  it("has lines that end in a straight piece, for the arrowhead", () => {
+    const { edges } = firstScene(uNet(4), "left", tableMeasure, false, WIDE);
+    for (const { curve } of edges) {
+      const [x0, y0, x1, y1] = curve.slice(-4);
+      expect(Math.hypot(x1 - x0, y1 - y0)).toBeGreaterThan(1);
+    }
+  });
+
   it("keeps its halves when a box opens", () => {
     const grouped = groupedGraph(uNet(4));
     const closed = { ...firstFolding(grouped.tree), open: new Set<string>(), hidesPlumbing: true };

@@ -1,4 +1,4 @@
-import { cornered, straight } from "./curve";
+import { cornered, SHAFT, straight } from "./curve";
 import { across, along, type Placement } from "./dock";
 import type { NodeShape } from "./node_shape";
 import type { Plan } from "./plan";
@@ -285,7 +285,9 @@ function wayAlong(
 
 /** A line between the halves, straight outside the channel between them. */
 function acrossLine(from: Point, to: Point, channel: readonly [number, number]): number[] {
-  const [low, high] = [channel[1], channel[0]];
+  const low = channel[1];
+  // Its end points to its node, also where the channel begins there.
+  const high = Math.max(channel[0], to[0] + SHAFT);
   const turn = (low + high) / 2;
   return [
     ...straight([from, [low, from[1]]]),

@@ -1,7 +1,7 @@
 type Point = [number, number];
 
 /** The straight end of a bent line, to align its arrowhead. */
-const SHAFT = 8;
+export const SHAFT = 8;
 
 /**
  * A smooth line through a route's points, in the layout's coordinates (down): the start, then cubic segments of three

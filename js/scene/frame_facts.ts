@@ -60,7 +60,8 @@ export function factsOf(graph: GraphModel, plan: Plan): Facts[] {
     const isOne = given[f].size === 1 && made >= 0;
     return {
       shape: isOne ? graph.nodes[made].shape : null,
-      numbers: numbers[f],
+      // A weight that another module shares is drawn outside.
+      numbers: Math.max(numbers[f], frames[f].used),
       again: againWords(graph, frames[f].path),
       only: only[f],
     };

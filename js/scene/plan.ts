@@ -90,6 +90,8 @@ interface PlanFrame {
   parent: number;
   /** The elements of its parameters that are not drawn. */
   counted: number;
+  /** The elements of all parameters that its operations use, wherever these are drawn. */
+  used: number;
 }
 
 /** One node per graph node, one line per edge. */

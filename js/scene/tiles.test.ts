@@ -10,6 +10,7 @@ import { translator } from "../testing/translator";
 import { estimate, type Style } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { boxOf } from "./find";
+import { factsOf } from "./frame_facts";
 import { overlap } from "./grid";
 import { listedOf } from "./module_class";
 import type { Scene } from "./scene";
@@ -254,5 +255,27 @@ describe("an open group", () => {
       expect(facts[0].text).toMatch(new RegExp(`^(\\(2, 8, 4, 4\\) · )?${count} params$`));
     }
     expect(scene.frames.some(({ facts }) => facts[0]?.text.startsWith("(2, 8, 4, 4)"))).toBe(true);
+  });
+
+  it("counts a weight that it shares with another module, which is drawn outside", () => {
+    const g = new Builder();
+    const table = g.leaf("table.weight", [100, 8]);
+    let h = g.op("MulBackward0", [8], { self: g.leaf("net.x", [8]) });
+    const used = (path: string) => {
+      g.namespace = path;
+      h = g.op("AddBackward0", [8], { self: h, other: g.op("SumBackward1", [8], { self: table }) });
+      h = g.op("TanhBackward0", [8], { self: h });
+    };
+    used("encoder/embed");
+    used("decoder/embed");
+    g.namespace = "";
+    const graph = g.graph([g.op("SumBackward0", [], { self: h }), "loss"]);
+    const grouped = groupedGraph(graph);
+    const plan = foldedPlan(grouped, toDepth(grouped.tree, firstFolding(grouped.tree), 1));
+    const counts = factsOf(graph, plan).map(({ numbers }, f) => [plan.frames[f].path, numbers]);
+    expect(counts.sort()).toEqual([
+      ["decoder", 800],
+      ["encoder", 800],
+    ]);
   });
 });
