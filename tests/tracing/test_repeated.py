@@ -323,3 +323,17 @@ def test_nothing_is_repeated_in_a_graph_without_derivatives() -> None:
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     with closing(GraphWidget((x * 2).sum() * 3)) as widget:
         assert any(node["value"] is None for node in widget.model["nodes"])
+
+
+def test_large_graphs_keep_what_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> int:
+        with watch():
+            x = number(2.0)
+            (first,) = grad(x**3, x)
+            loss = first * first
+        with closing(GraphWidget(loss)) as widget:
+            return [node["value"] for node in widget.model["nodes"]].count(None)
+
+    known = unknown()
+    monkeypatch.setattr("gradwalk.tracing.repeated._MOST_OPERATIONS", 3)
+    assert unknown() > known

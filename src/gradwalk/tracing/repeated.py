@@ -24,19 +24,22 @@ from ..torch_api.summary import plain_values, tensor_of
 from .annotate import Annotated
 from .records import MOST_COPIED
 
+_MOST_OPERATIONS = 2_000  # of a graph in which each number may be read
 _DIGITS = {"torch.float32": 24, "torch.float64": 53}  # binary digits of the numbers of a dtype
 
 
 def repeated_values(
     captured: Annotated, known: Mapping[int, Values], unsure: Collection[int]
 ) -> dict[int, Values]:
-    """Return results that follow from ``known`` values, if part of the graph ran inside backward.
+    """Return results that follow from ``known`` values, if part of a small graph ran in backward.
 
     ``unsure``: the nodes whose values may have changed. If an operation does not give the result
     that is known of it, the program did more than the graph shows, and nothing is returned.
     """
     found: dict[int, Values] = {}
-    for node in captured.operations if captured.in_backward else ():
+    if not captured.in_backward or len(captured.operations) > _MOST_OPERATIONS:
+        return found
+    for node in captured.operations:
         values = None
         with contextlib.suppress(Exception):  # torch may refuse any operation
             result = _repeat(captured, node, lambda i: known.get(i, found.get(i)), unsure)
