@@ -46,3 +46,11 @@ test("a text beside a line at the left edge is on the picture's side of it", () 
   const place = new Obstacles(scene).findOnEdge(scene.edges[0], 60, SHARES, "beside");
   expect((place?.x ?? 0) - 30).toBeGreaterThanOrEqual(2);
 });
+
+test("a text touches no line where another one is on it", () => {
+  const scene = through([], true);
+  const [edge] = scene.edges;
+  const twice = { ...scene, edges: [edge, { ...edge, index: 1 }] };
+  expect(new Obstacles(scene).findOnEdge(edge, 50, SHARES, "touching")).not.toBeNull();
+  expect(new Obstacles(twice).findOnEdge(edge, 50, SHARES, "touching")).toBeNull();
+});

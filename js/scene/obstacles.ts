@@ -24,6 +24,8 @@ const FAR_SIDES = [...SIDES, -2, 2, -3, 3, -4, 4];
 /** Room around an arrow's tip, px: along it and to its sides. */
 const HEAD = [9, 5];
 const BESIDE = 3;
+/** A line this close to a text that touches another one, px, would seem to be its own, too. */
+const APART = 1;
 const SIDES_OF: Record<Where, readonly number[]> = {
   line: [0],
   on: SIDES,
@@ -147,7 +149,7 @@ export class Obstacles {
         if (!this.isFree(place, side === 0 ? index : null)) continue;
         if (where === "touching" && side !== 0) {
           place[half === h ? "y" : "x"] -= side * BESIDE;
-          if (this.isFree(place, index)) yield place;
+          if (this.isFree(place, index) && this.isNearest(place, APART, index)) yield place;
           continue;
         }
         const gap = Math.abs(side) * (half + BESIDE) - half;
