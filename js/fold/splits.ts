@@ -1,3 +1,4 @@
+import { valueAt } from "../maps";
 import type { PlanEdge } from "../scene/plan";
 import type { GraphModel } from "../wire";
 import type { Visible } from "./reduce";
@@ -49,29 +50,42 @@ export function withoutSplits(
 ): Items {
   const isStrip = (item: number) => items[item].run.length > 0;
   const isFolded = new Set<number>();
+  const [into, out] = [new Map<number, Set<Line>>(), new Map<number, Set<Line>>()];
+  const between = new Map<string, Set<Line>>();
+  const none = () => new Set<Line>();
+  const setsOf = (line: Line) => [
+    valueAt(into, line.target, none),
+    valueAt(out, line.source, none),
+    valueAt(between, `${line.source} ${line.target}`, none),
+  ];
+  const put = (line: Line) => {
+    for (const set of setsOf(line)) set.add(line);
+  };
+  const drop = (line: Line) => {
+    for (const set of setsOf(line)) set.delete(line);
+  };
+  for (const line of lines) put(line);
   const ends = lines.flatMap(({ source, target }) =>
     isStrip(source) ? target : isStrip(target) ? source : [],
   );
   for (const item of new Set(ends)) {
     const { node, group } = nodes[items[item].v];
     if (isStrip(item) || group >= 0 || !mayFold(node)) continue;
-    const [come, otherIn] = lines.filter(({ target }) => target === item);
-    const [leave, otherOut] = lines.filter(({ source }) => source === item);
+    const [come, otherIn] = into.get(item) ?? [];
+    const [leave, otherOut] = out.get(item) ?? [];
     if (!come || otherIn || !leave || otherOut || come.source === leave.target) continue;
     const last = come.edges.map((e) => edges[e]).filter(({ target }) => target === node);
     const outputs = new Set(last.map((edge) => edge.output_nr));
     const users = new Set(last.map((edge) => `${edge.output_nr} ${nodeOf[edge.source]}`));
     if (outputs.size < users.size) continue;
-    const whole = emptyLine(come.source, leave.target);
-    lines = lines.filter((line) => {
-      const isWhole = line.source === come.source && line.target === leave.target;
-      if (isWhole) extend(whole, line);
-      return !isWhole && line !== come && line !== leave;
-    });
+    const [first, ...more] = between.get(`${come.source} ${leave.target}`) ?? [];
+    const whole = first ?? emptyLine(come.source, leave.target);
+    put(whole);
+    for (const line of more) extend(whole, line);
+    for (const line of [...more, come, leave]) drop(line);
     extend(whole, { ...come, count: leave.count });
     whole.folded.push(node);
     extend(whole, { ...leave, count: 0 });
-    lines.push(whole);
     isFolded.add(item);
   }
   let count = 0;
@@ -79,7 +93,8 @@ export function withoutSplits(
   return {
     items: items.filter((_, i) => !isFolded.has(i)),
     itemOf: itemOf.map((item) => place[item] ?? -1),
-    lines: lines
+    lines: [...out.values()]
+      .flatMap((some) => [...some])
       .map((line) => ({ ...line, source: place[line.source], target: place[line.target] }))
       .sort((a, b) => a.edges[0] - b.edges[0]),
   };

@@ -228,9 +228,12 @@ function countedLeaves(
 function modulesIn({ modules }: GraphModel, { path, children }: GroupTree, step: number) {
   const inside = children.item.subarray(children.start[step], children.start[step + 1]);
   const called = Array.from(inside, (g) => path[g]).filter((one) => !isPart(one));
-  const placeOf = (one: string) => modules.namespaces.indexOf(withoutSteps(one));
+  const placeOf = new Map(
+    called.map((one) => [one, modules.namespaces.indexOf(withoutSteps(one))]),
+  );
+  const place = (one: string) => placeOf.get(one) ?? -1;
   called.reverse();
-  if (called.every((one) => placeOf(one) >= 0)) called.sort((a, b) => placeOf(a) - placeOf(b));
+  if (called.every((one) => place(one) >= 0)) called.sort((a, b) => place(a) - place(b));
   const names = called.map((one) => one.slice(path[step].length + 1).replaceAll("/", "."));
   return names.join(" · ") || null;
 }

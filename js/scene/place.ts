@@ -416,19 +416,26 @@ function laidOut(
 function outerFrames(frames: Plan["frames"], nodes: Plan["nodes"]): boolean[] {
   const held = frames.map(() => 0);
   for (const { frame } of nodes) for (let f = frame; f >= 0; f = frames[f].parent) held[f]++;
-  const isOuter = (f: number): boolean => {
-    const inside = [...frames.keys()].filter((k) => frames[k].parent === f);
-    return 2 * held[f] > nodes.length && (inside.length > 1 || inside.some(isOuter));
-  };
-  return frames.map((_, f) => isOuter(f));
+  const inside = frames.map(() => 0);
+  const isOuter = frames.map(() => false);
+  const hasOuter = frames.map(() => false);
+  // Parents come first.
+  for (let f = frames.length - 1; f >= 0; f--) {
+    const { parent } = frames[f];
+    isOuter[f] = 2 * held[f] > nodes.length && (inside[f] > 1 || hasOuter[f]);
+    if (parent < 0) continue;
+    inside[parent]++;
+    if (isOuter[f]) hasOuter[parent] = true;
+  }
+  return isOuter;
 }
 
 /** Per frame, whether several boxes are directly in it. */
 function aroundBoxes({ frames, nodes }: Plan): boolean[] {
-  return frames.map((_, f) => {
-    const strips = nodes.filter(({ frame, strip }) => frame === f && strip);
-    return frames.filter(({ parent }) => parent === f).length + strips.length > 1;
-  });
+  const inside = frames.map(() => 0);
+  for (const { parent } of frames) if (parent >= 0) inside[parent]++;
+  for (const { frame, strip } of nodes) if (strip && frame >= 0) inside[frame]++;
+  return inside.map((count) => count > 1);
 }
 
 /** A node's width or height with its room, px. */

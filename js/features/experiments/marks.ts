@@ -62,9 +62,9 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
       const i = edits.findIndex(
         ({ edge, off }) => !off && edge[0] === source && edge[1] === arg_nr,
       );
-      const told = answer?.edits[i];
+      const edited = answer?.edits[i];
       // The new share of a use that is not edited itself is unknown.
-      if (told || reached.has(source)) found.push(newNumber(label, told?.now, measure));
+      if (edited || reached.has(source)) found.push(newNumber(label, edited?.now, measure));
       continue;
     }
     const leaf = leaves.find(({ node }) => node === id);
