@@ -152,7 +152,7 @@ sequence_nr: Callable[[Node], int] = methodcaller("_sequence_nr")
 """The number of a node, in the order in which its thread made nodes."""
 
 
-def custom_function(node: Node) -> type[torch.autograd.Function] | None:
+def custom_function(node: object) -> type[torch.autograd.Function] | None:
     """Return the ``autograd.Function`` of a node; None for a node without one."""
     found: type[torch.autograd.Function] | None = getattr(node, "_forward_cls", None)
     return found
@@ -194,14 +194,18 @@ def _function_argument_names(node: Any, edges: list[bool]) -> list[str | None]:
         needed = list(node.needs_input_grad)
     except (AttributeError, TypeError, ValueError):
         return unknown
-    with_context = forward.setup_context is torch.autograd.Function.setup_context
-    names = _spread(parameters[1:] if with_context else parameters, len(needed))
+    names = _spread(parameters[1:] if takes_context(forward) else parameters, len(needed))
     if len(names) != len(needed) or sum(edges) != sum(needed):
         return unknown
     with_grad = iter([name for name, need in zip(names, needed, strict=True) if need])
     without = [name for name, need in zip(names, needed, strict=True) if not need]
     certain = iter(without if len(without) == edges.count(False) else [])
     return [next(with_grad) if edge else next(certain, None) for edge in edges]
+
+
+def takes_context(function: type[torch.autograd.Function]) -> bool:
+    """Whether the first argument of a Function's ``forward`` is ``ctx``."""
+    return function.setup_context is torch.autograd.Function.setup_context
 
 
 def _spread(parameters: list[inspect.Parameter], count: int) -> list[str]:

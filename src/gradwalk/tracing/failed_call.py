@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, TracebackType
-from typing import Any
 
 import torch
 from torch import nn
@@ -20,10 +19,9 @@ from ..result import make, returned_by
 from ..torch_api.modes import unseen, without_overrides
 from ..torch_api.reading import shape_of
 from .module_path import names_of_submodules
-from .operands import function_name, operands
-from .source_line import APPLY, SourceLine, SourceLines, is_library
-
-_RUNS_MODULE = nn.Module.__call__.__code__
+from .operands import Operand, function_name, operands
+from .running_function import running_in
+from .source_line import SourceLine, SourceLines, is_library
 
 
 @returned_by("last_failure()")
@@ -81,23 +79,24 @@ def note(error: Exception, calls: CodeType) -> None:
 
 def _read(error: Exception, at: TracebackType | None, calls: CodeType) -> FailedCall:
     running: list[nn.Module] = []
-    called: dict[str, Any] = {}
+    name: str | None = None
+    given: list[Operand] = []
+    runs_module = getattr(nn.Module.__call__, "__code__", None)
     users: TracebackType | None = None
     while at is not None:
         code = at.tb_frame.f_code
-        if code is _RUNS_MODULE:
+        if code is runs_module:
             running.append(frame_locals(at.tb_frame)["self"])
-        elif code in (calls, APPLY):
+        elif code is calls:
             called = frame_locals(at.tb_frame)
+            name = function_name(called["func"])
+            given = operands(called["args"], called.get("kwargs") or {})
+        elif (function := running_in(at.tb_frame)) is not None:
+            name, given = function.function.__name__, operands(function.arguments, {})
         if not is_library(code.co_filename):
             users = at
         at = at.tb_next
-    name = None
-    tensors: list[torch.Tensor] = []
-    if called:
-        name = called["cls"].__name__ if "cls" in called else function_name(called["func"])
-        given = operands(called["args"], called.get("kwargs") or {})
-        tensors = [each for _, each in given if isinstance(each, torch.Tensor)]
+    tensors = [each for _, each in given if isinstance(each, torch.Tensor)]
     paths = _paths(running)
     names = _names(tensors, users.tb_frame if users else None, running, paths)
     line = users and SourceLines().read(users.tb_frame.f_code, users.tb_lasti, users.tb_lineno)

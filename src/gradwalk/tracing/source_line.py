@@ -27,7 +27,6 @@ _INSTALLED = ("site-packages", "dist-packages")
 NO_FILE = "<string>"
 """The file name of code run from a string; Python 3.13 shows lines of ``python -c`` for any."""
 
-APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 _GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under this name
 
 
@@ -103,17 +102,6 @@ def _span(
     if first != line or last != line or start is None or end is None:
         return None
     return start - indentation, end - indentation
-
-
-def function_frame() -> FrameType | None:
-    """Return the outermost running ``autograd.Function.apply`` of this thread."""
-    found = None
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_code is APPLY:
-            found = frame
-        frame = frame.f_back
-    return found
 
 
 @functools.lru_cache(4096)

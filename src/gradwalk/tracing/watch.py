@@ -47,7 +47,8 @@ from .operands import (
     tensors_of,
 )
 from .records import LeafSnapshot, Record, copied_numbers, leaves_below
-from .source_line import SourceLine, SourceLines, function_frame
+from .running_function import running_function
+from .source_line import SourceLine, SourceLines
 
 _MOST_UNSEEN = 32  # sources of one tensor
 _WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # the result equals the input
@@ -295,7 +296,7 @@ class Session:
         if name in SET_GRAD:
             if arguments and arguments[0]:
                 self._region = None
-            elif self._region is None and function_frame() is None:
+            elif self._region is None and running_function() is None:
                 self._region = self._lines.here()
         elif name in COLLECTIVES:
             self._note_free(name, operands(arguments[1:], {}), tensors_of(arguments[:1]))
@@ -314,8 +315,8 @@ class Session:
 
     def _note_used(self, inputs: list[Operand]) -> None:
         """Record tensors with a gradient path that an ``autograd.Function`` uses in forward."""
-        frame = function_frame()
-        is_checkpoint = frame is not None and frame.f_locals["cls"] is CheckpointFunction
+        running = running_function()
+        is_checkpoint = running is not None and running.function is CheckpointFunction
         for _, value in inputs:
             if not isinstance(value, torch.Tensor) or not value.requires_grad:
                 continue
@@ -339,17 +340,18 @@ class Session:
         Its ``apply`` cannot be overridden, so its inner calls show it: grad mode is off although
         the user did not switch it off, and its node has the number before this one.
         """
-        frame = function_frame()
-        if frame is None:
+        running = running_function()
+        if running is None:
             return False
         last = self._records.last
-        function, arguments = frame.f_locals["cls"], frame.f_locals["args"]
+        function = running.function
         if last is not None and last.function is function and last.end == number:
             return True
+        arguments = running.arguments
         if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments):
             return True  # it makes no node, so the number before this one is another call's
         waiting = None if self._last_was_used else last
-        where, inputs = self._lines.at(frame.f_back), operands(arguments, {})
+        where, inputs = self._lines.at(running.caller), operands(arguments, {})
         record = self._record(function, inputs, (number - 1, number), where=where)
         if waiting is not None:
             record.parents += (waiting,)
