@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -31,48 +29,46 @@ class ModuleCall(NamedTuple):
 class TensorRef:
     """A weak reference to a tensor: gives it while it lives, then None.
 
+    A parameter of a known module is referenced by its place in the module: torch refuses to swap
+    the contents of tensors that have a weak reference (`torch.utils.swap_tensors`, which
+    ``module.double()`` may use).
+
     References to the same tensor are equal. Plain weak references compare their referents, and a
     tensor's ``==`` returns a tensor.
     """
 
-    __slots__ = ("__weakref__", "_find", "_key")
+    __slots__ = ("__weakref__", "_key", "_name", "_to")
 
-    def __init__(self, tensor: torch.Tensor, find: ParameterRef | None = None) -> None:
+    def __init__(
+        self, tensor: torch.Tensor, module: nn.Module | None = None, name: str | None = None
+    ) -> None:
         self._key = id(tensor)
-        # Python makes one weak reference per tensor, also comparable when the tensor is gone.
-        self._find: Callable[[], torch.Tensor | None] = find or weakref.ref(tensor)
+        self._name = name
+        # Python makes one weak reference per object, also comparable when the object is gone.
+        self._to: weakref.ref[Any] = weakref.ref(tensor if module is None else module)
 
     def __call__(self) -> torch.Tensor | None:
-        """Return the tensor; None once it is gone."""
-        return self._find()
+        """Return the tensor; None once it is gone, or no more in its module."""
+        found = self._to()
+        if self._name is None or found is None:
+            return found
+        parameter = own_parameters(found).get(self._name)
+        return parameter if id(parameter) == self._key else None
 
     def resolve_through(self, owned: TensorRef) -> None:
         """Replace the weak reference by the parameter's place in its module."""
         if owned() is self():
-            self._find = owned._find
+            self._to, self._name = owned._to, owned._name
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TensorRef) or self._key != other._key:
             return False
-        return self._find is other._find or ((tensor := self()) is not None and other() is tensor)
+        if self._to is other._to and self._name == other._name:
+            return True
+        return (tensor := self()) is not None and other() is tensor
 
     def __hash__(self) -> int:
         return self._key
-
-
-@dataclass(frozen=True)
-class ParameterRef:
-    """A parameter, as long as it is in its module."""
-
-    module: weakref.ref[nn.Module]
-    name: str
-    key: int
-
-    def __call__(self) -> torch.Tensor | None:
-        """Return the parameter; None once it or its module is gone."""
-        module = self.module()
-        found = None if module is None else own_parameters(module).get(self.name)
-        return found if id(found) == self.key else None
 
 
 class ModuleStack:
@@ -116,11 +112,7 @@ class ModuleStack:
             self.current = self._root = self._names = None
 
     def reference(self, tensor: torch.Tensor) -> TensorRef:
-        """Return a reference to a tensor.
-
-        A known module's parameter gets no weak reference: torch refuses to swap the contents of
-        tensors that have one (`torch.utils.swap_tensors`, which ``module.double()`` may use).
-        """
+        """Return a reference to a tensor."""
         owned = self._owners.get(id(tensor))
         if owned is not None and owned() is tensor:
             return owned
@@ -129,7 +121,8 @@ class ModuleStack:
         for module, _ in reversed(self._running):  # mostly it is the innermost one's
             for name, parameter in own_parameters(module).items():
                 if parameter is tensor:
-                    return self._own(ParameterRef(weakref.ref(module), name, id(tensor)), tensor)
+                    owned = self._owners[id(tensor)] = TensorRef(tensor, module, name)
+                    return owned
         if self._root is not None and not self._has_all:
             self._add_parameters()
             return self.reference(tensor)
@@ -137,10 +130,6 @@ class ModuleStack:
         if known is None or known() is not tensor:
             known = self._unowned[id(tensor)] = TensorRef(tensor)
         return known
-
-    def _own(self, place: ParameterRef, parameter: torch.Tensor) -> TensorRef:
-        found = self._owners[place.key] = TensorRef(parameter, place)
-        return found
 
     def _add_parameters(self) -> None:
         """Note the place of every parameter below the outermost running module."""
@@ -155,7 +144,7 @@ class ModuleStack:
                 key = id(parameter)
                 known = self._owners.get(key)
                 if parameter is not None and (known is None or known() is not parameter):
-                    self._own(ParameterRef(weakref.ref(module), name, key), parameter)
+                    self._owners[key] = TensorRef(parameter, module, name)
         for key, reference in list(self._unowned.items()):
             if key in self._owners:
                 reference.resolve_through(self._owners[key])
