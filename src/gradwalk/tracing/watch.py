@@ -107,7 +107,7 @@ class Session:
         if not outputs:
             self._record_read_out(kind.name, arguments, result)
             return
-        if not torch.is_grad_enabled() and self._region is None and self._in_function(call.start):
+        if not torch.is_grad_enabled() and self._region is None and self._in_function(call):
             self._note_used(operands(arguments, keywords))
             return  # outputs of a Function get their node when it returns
         made = [output for output in outputs if output.requires_grad]
@@ -365,25 +365,27 @@ class Session:
                 change = Change(call.start, line_at(call.frame), kind.name)
                 self._records.note_change(storage, change)
 
-    def _in_function(self, number: int) -> bool:
+    def _in_function(self, call: Call) -> bool:
         """Return whether an ``autograd.Function`` runs its forward; record its call once.
 
         Its ``apply`` cannot be overridden, so its inner calls show it: grad mode is off although
         the user did not switch it off, and its node has the number before this one.
         """
         running = running_function()
-        if running is None:
+        if running is not None:
+            function, arguments, caller = running.function, running.arguments, running.caller
+        elif _gives_input_back(call):
+            function, arguments, caller = torch.autograd.Function, call.arguments[:1], call.frame
+        else:
             return False
         last = self._records.last
-        function = running.function
-        if last is not None and last.function is function and last.end == number:
+        if last is not None and last.end == call.start:
             return True
-        arguments = running.arguments
         if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments):
             return True  # it makes no node, so the number before this one is another call's
         waiting = None if self._last_was_used else last
-        where, inputs = line_at(running.caller), operands(arguments, {})
-        record = self._record(function, inputs, (number - 1, number), where)
+        inputs, numbers = operands(arguments, {}), (call.start - 1, call.start)
+        record = self._record(function, inputs, numbers, line_at(caller))
         if waiting is not None:
             record.parents += (waiting,)
         self._records.last, self._last_was_used = record, False
@@ -425,6 +427,12 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
+
+
+def _gives_input_back(call: Call) -> bool:
+    """Return whether torch calls ``x.view_as(x)`` for a Function that returned its input ``x``."""
+    given = call.arguments
+    return call.function is torch.Tensor.view_as and len(given) == 2 and given[0] is given[1]
 
 
 def _is_new_leaf(made: list[torch.Tensor], arguments: tuple[Any, ...]) -> bool:
