@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import CheckpointFunction
 
 from ..graph.capture import as_text
+from ..plugins import Hook
 from ..torch_api.checkpoints import frame_here
 from ..torch_api.engine import next_sequence_nr
 from ..torch_api.modes import (
@@ -66,6 +67,23 @@ _MOST_UNSEEN = 32  # sources of one tensor
 _WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # the result equals the input
 
 
+_BACKWARD = frozenset({torch.Tensor.backward, torch.autograd.backward})
+_MOST_IN_BACKWARD = 20_000  # nodes whose backward one watch records
+
+
+class Budget:
+    """How many more nodes one watch may record in backward."""
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+
+
+AROUND_BACKWARD: Hook[
+    Callable[[Sequence[torch.Tensor], Budget], contextlib.AbstractContextManager[None]]
+] = Hook()
+"""Contexts for a backward pass that the program starts from some tensors under `watch`."""
+
+
 class Call(NamedTuple):
     """A call of one of torch's functions."""
 
@@ -90,6 +108,16 @@ class Session:
         self._read_out = ReadOut()
         self._last_was_used = True
         self._taken_last: dict[int, LeafSnapshot] = {}  # by the id of the leaf
+        self._budget = Budget(_MOST_IN_BACKWARD)
+
+    @contextmanager
+    def around_backward(self, arguments: tuple[Any, ...]) -> Iterator[None]:
+        """Surround a backward pass with what features add to it."""
+        outputs = tensors_of(arguments[0])
+        with contextlib.ExitStack() as stack:
+            for each in AROUND_BACKWARD if outputs and self._budget.nodes > 0 else ():
+                stack.enter_context(each(outputs, self._budget))
+            yield
 
     def record_call(self, call: Call, result: Any) -> None:
         """Record a call that has returned."""
@@ -490,7 +518,11 @@ class _Watcher(TorchFunctionMode):
         if is_compiling() or is_tracing():
             return func(*args, **(kwargs or {}))
         start = next_sequence_nr()
-        result = func(*args, **kwargs) if kwargs else func(*args)
+        if func in _BACKWARD:
+            with self.session.around_backward(args):
+                result = func(*args, **(kwargs or {}))
+        else:
+            result = func(*args, **kwargs) if kwargs else func(*args)
         # Any tensor subclass may raise, and the user's program and modes must not notice.
         try:
             end, caller = next_sequence_nr(), sys._getframe(1)
@@ -535,6 +567,10 @@ def watch() -> Iterator[None]:
     records are freed with the graph. If the block raises, `gradwalk.last_failure` keeps the inputs
     of the failing call until the next block begins. Blocks may be nested, and each thread watches
     only itself.
+
+    A backward pass that the program starts in the block from a loss that lives on is recorded, as
+    far as it is cheap: gradients up to 16 MiB and statistics of the others, for 20,000 nodes of one
+    block. `gradwalk.diagnose` and a later ``GraphWidget(loss)`` show it.
 
     Functions compiled by ``torch.compile`` or TorchScript are not entered.
 
