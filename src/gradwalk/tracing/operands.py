@@ -62,7 +62,7 @@ def function_name(function: Any) -> str:
 
 
 class CallKind(NamedTuple):
-    """What is the same for every call of a function."""
+    """The facts that all calls of a function share."""
 
     name: str  # see `function_name`
     changes_first: bool  # whether its name says that it changes its first argument
