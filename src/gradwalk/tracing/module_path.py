@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from ..torch_api.reading import submodules
+from ..torch_api.modules import own_parameters, submodules
 
 # More names than this are not needed for a shared module.
 _MOST_NAMES = 16
@@ -71,7 +71,7 @@ class ParameterRef:
     def __call__(self) -> torch.Tensor | None:
         """Return the parameter; None once it or its module is gone."""
         module = self.module()
-        found = None if module is None else module._parameters.get(self.name)
+        found = None if module is None else own_parameters(module).get(self.name)
         return found if id(found) == self.key else None
 
 
@@ -85,7 +85,7 @@ def owners_of_parameters(
         below = {id(each): each for each in submodules(module).values() if each is not None}
         waiting += [each for key, each in below.items() if key not in seen]
         seen |= below.keys()
-        for name, parameter in module._parameters.items():
+        for name, parameter in own_parameters(module).items():
             key = id(parameter)
             if parameter is not None and (key not in found or found[key]() is not parameter):
                 found[key] = ParameterRef(weakref.ref(module), name, key)

@@ -22,6 +22,7 @@ from ..torch_api.engine import next_sequence_nr
 from ..torch_api.modes import is_tracing, pop_mode, push_mode, top_mode, unseen, without_overrides
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
+from ..torch_api.watching import can_watch
 from . import failed_call, records, weak_id_dict
 from .cuts import Change, Constant, Cut, Made, Origin, UnrecordedSource, merge_cuts
 from .double_backward import DerivativeCall, differentiates, gives_constants, note_derivatives
@@ -497,7 +498,7 @@ def watch() -> Iterator[None]:
         >>> [(data["kind"], data.get("value")) for _, data in capture(y).nodes(data=True)]
         [('op', None), ('leaf', None), ('constant', '[2]')]
     """
-    if is_compiling() or getattr(_local, "watcher", None) is not None:
+    if is_compiling() or getattr(_local, "watcher", None) is not None or not can_watch():
         yield
         return
     _local.watcher = watcher = _Watcher()
