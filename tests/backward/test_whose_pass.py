@@ -215,7 +215,7 @@ def test_compiled_autograd_is_left_alone(fullgraph):
     assert not [each for each in warned if "graph_task" in str(each.message)]
     assert torch.equal(w.grad, expected)
     assert widget._fault is None
-    assert "compiled autograd runs it as one program" in widget.state["note"]
+    assert "compiled autograd runs a pass as one program" in widget.state["note"]
     w.grad = None
     with warnings.catch_warnings(), compiled_autograd._enable(compiler):
         warnings.simplefilter("ignore")  # torch's own

@@ -16,8 +16,9 @@ from ..graph.capture import Capture
 from ..graph.labels import described
 from ..lazily import nx
 from ..schema.backward import MarkModel
+from ..torch_api.capability import is_there
 from ..torch_api.nodes import leaf_tensor, sequence_nr
-from ..torch_api.reading import everywhere, finite, has_hooks
+from ..torch_api.reading import everywhere, finite, has_hooks, knows_hooks
 from ..torch_api.saved_tensors import read_saved
 from ..torch_api.summary import summarise
 from .kept_gradients import KeptGradient, norms
@@ -40,6 +41,9 @@ def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: RecordedRun) -> 
         if node not in run.steps
         and all(source in run.steps for source in graph.pred[node] if source in within)
     ]
+
+    if len(ready) > 1 and not (knows_hooks() and is_there(sequence_nr)):
+        return None
 
     def priority(node: int) -> tuple[bool, bool, int, int]:
         leaf = leaf_tensor(nodes[node])

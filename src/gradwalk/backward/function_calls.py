@@ -20,13 +20,15 @@ from torch.autograd.graph import Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..graph.capture import Capture
+from ..torch_api.capability import is_there
 from ..torch_api.checkpoints import reentrant_function
+from ..torch_api.dtensors import copied
 from ..torch_api.engine import running_node
 from ..torch_api.modes import reporting, unseen
 from ..torch_api.nodes import custom_function, is_of_torch, node_class, op_name
-from ..torch_api.reading import copied, detached, in_short, nbytes_of, storage_of, version_of
+from ..torch_api.reading import detached, in_short, nbytes_of, storage_of, version_of
 from ..torch_api.saved_tensors import read_saved
-from ..torch_api.signatures import Operator, declared_arguments, written_arguments
+from ..torch_api.signatures import Operator, declared_arguments, schema_of, written_arguments
 from ..torch_api.summary import MOST_VALUES
 from .kept_gradients import LARGEST_COPY, GradientStore, KeptGradient
 
@@ -164,6 +166,9 @@ def record_operations(
     captured: Capture, into: dict[int, Operations], max_bytes: int
 ) -> Iterator[None]:
     """Record the operations of custom backwards within the block, up to ``max_bytes`` of values."""
+    if not is_there(reporting, schema_of):  # which of them write in place must be known
+        yield
+        return
     replaced: list[Any] = []
     pass_ = _Pass(captured, GradientStore(max_bytes))
     try:

@@ -17,10 +17,9 @@ import torch
 
 from ..schema.details import TensorSummary
 from ..schema.json_values import json_number
+from ..torch_api.dtensors import PLAIN, copied
 from ..torch_api.reading import (
     PART,
-    PLAIN,
-    copied,
     distinct,
     has_data,
     parts,

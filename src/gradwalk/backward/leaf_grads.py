@@ -15,7 +15,14 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..torch_api.nodes import node_class
-from ..torch_api.reading import has_data, has_hooks_on_grad, set_version, version_of, why_unreadable
+from ..torch_api.reading import (
+    has_data,
+    has_hooks_on_grad,
+    refuse_versions,
+    set_version,
+    version_of,
+    why_unreadable,
+)
 from .kept_gradients import LARGEST_COPY, has_norm, norm_of
 
 _FEW = 16
@@ -94,6 +101,7 @@ class GradTimeline:
             grad = moment.grad
             shared = sum(other.grad is grad for other in self.moments) > 1  # added to in place
             if grad is not None and shared and (moment.values is not None or not has_data(grad)):
+                refuse_versions()  # before the copy, which could not be undone
                 if moment.values is not None:
                     with torch.no_grad(), torch.inference_mode(grad.is_inference()):
                         grad.copy_(moment.values)

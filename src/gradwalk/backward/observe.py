@@ -19,8 +19,10 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 from torch.compiler import is_compiling
+from torch.utils.hooks import RemovableHandle
 
 from ..graph.adjacency import collector_paused
+from ..torch_api.dtensors import own_part
 from ..torch_api.engine import (
     carried,
     carry,
@@ -31,13 +33,18 @@ from ..torch_api.engine import (
     remove_hooks,
     replace_hook,
     when_done,
+    why_unrecorded,
 )
 from ..torch_api.modes import is_watched, unseen
-from ..torch_api.nodes import AccumulateGrad
-from ..torch_api.reading import own_part, storage_id
+from ..torch_api.nodes import is_accumulate_grad
+from ..torch_api.reading import storage_id
 from .kept_gradients import DEFAULT_BUDGET, LARGEST_COPY
 from .recorded_run import Note, Passed, RecordedRun, as_padding, padding_nodes
 from .stolen import Gradients, leaf_inputs
+
+_COMPILED = (
+    "compiled autograd runs a pass as one program, and shows only what is in .grad afterwards"
+)
 
 _OWNER = "gradwalk: the backward pass that it runs"
 _here = threading.local()  # the same, in the thread that started it
@@ -66,8 +73,8 @@ class Observer:
         self.last: RecordedRun | None = None
         # A sentence if observing failed. The user's backward continues.
         self.fault: str | None = None
-        # Whether compiled autograd ran a pass, as one program without visible steps.
-        self.compiled = False
+        # Why a pass may have run without visible steps, as a clause; None if each is seen.
+        self.unseen = why_unrecorded()
         self._nodes = nodes
         self._roots = roots
         self._max_bytes = max_bytes
@@ -76,7 +83,7 @@ class Observer:
         self._paused = False
         self._running: dict[int, RecordedRun] = {}
         self._own: RecordedRun | None = None  # the pass that gradwalk runs now
-        self._leaves = {i for i, node in enumerate(nodes) if type(node) is AccumulateGrad}
+        self._leaves = {i for i, node in enumerate(nodes) if is_accumulate_grad(node)}
         self._leaf_inputs = leaf_inputs(nodes)
         self._large = large = {nodes[i] for i in self._leaves if _is_large(nodes[i])}
         into_large = [  # nodes that pass a large gradient to a leaf, and these leaves
@@ -88,8 +95,11 @@ class Observer:
         self._recorders: Recorders = {}
         record_step, record_padding, record_node = _hooks(weakref.ref(self), self._recorders)
         padding = padding_nodes(nodes)
+        self._handles: list[RemovableHandle] = []
         with collector_paused():
             self._ids: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
+            if self.unseen is not None:
+                return
             hooks = dict.fromkeys(padding, record_padding) | dict.fromkeys(into_large, record_node)
             self._handles = [
                 node.register_hook(hooks.get(i, record_step)) for i, node in enumerate(nodes)
@@ -270,7 +280,7 @@ def _hooks(me: weakref.ref[Observer], recorders: Recorders) -> tuple[Note, Note,
         if observer is None:
             return
         if is_compiling() or current_node() is None:
-            observer.compiled = True  # compiled autograd, which makes this part of a program
+            observer.unseen = _COMPILED  # it makes this hook part of a program
             return
         try:
             observer._record_node(grad_inputs, grad_outputs)

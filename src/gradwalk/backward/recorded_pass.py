@@ -21,7 +21,7 @@ from ..lazily import nx
 from ..result import make, returned_by
 from ..schema.backward import MarkModel, StepModel
 from ..schema.values import NodeState
-from ..torch_api.engine import NO_TASK, current_task
+from ..torch_api.engine import is_within_pass
 from ..torch_api.modes import unseen
 from ..torch_api.reading import is_plain, why_unreadable
 from .failures import marks
@@ -350,7 +350,7 @@ def _were(names: list[str]) -> str:
 
 def refuse_within_backward(what: str) -> None:
     """Raise RuntimeError if a hook of a backward pass runs and asked for ``what``."""
-    if current_task() != NO_TASK:
+    if is_within_pass():
         raise RuntimeError(
             f"{what} was asked for by a hook while a backward pass runs, "
             "which is still adding to every .grad. Do it after that pass: in the hook, only "

@@ -18,9 +18,12 @@ import torch
 from torch.autograd.graph import Node
 
 from ..schema.details import TensorSummary
+from ..torch_api.capability import direct
+from ..torch_api.dtensors import copied
 from ..torch_api.engine import current_node
 from ..torch_api.modes import unseen
-from ..torch_api.reading import copied, has_data, version_of, versions_of
+from ..torch_api.nodes import knows_saved
+from ..torch_api.reading import has_data, read_version, version_of, versions_of
 from ..torch_api.saved_tensors import plain_value
 from ..torch_api.summary import MOST_VALUES, Summarise, summarise, without_values
 from .function_calls import Operations
@@ -49,7 +52,7 @@ _PADDING: dict[str, tuple[Callable[..., torch.Tensor], dict[str, int]]] = {
 def padding_nodes(nodes: Sequence[Node]) -> set[int]:
     """Return the nodes that pad their gradient with zeros, which torch then sums and frees."""
     classes = {cls for cls in set(map(type, nodes)) if cls.__name__ in _PADDING}
-    if not classes:
+    if not classes or not knows_saved():  # the places that they pad are saved
         return set()
     places = {i: n.next_functions[0] for i, n in enumerate(nodes) if type(n) in classes}
     count = Counter(places.values())
@@ -247,18 +250,19 @@ class RecordedRun:
     def step_recorder(self, ids: dict[Node | None, int]) -> Note:
         """Return the hook function that records a node's step in a microsecond."""
         append, touched, leaf_inputs = self._data.append, self._touched, self._leaf_inputs
+        running, version = direct(current_node), direct(read_version)
 
         # One function with plain loops, because it runs once per node and pass.
         def note(grad_inputs: Passed, grad_outputs: Gradients) -> None:
-            node = ids[current_node()]
+            node = ids[running()]
             changes = size = 0
             try:
                 for grad in grad_outputs:
                     if grad is not None:
-                        changes |= grad._version
+                        changes |= version(grad)
                 for grad in grad_inputs or grad_outputs:  # a leaf's may become a copy
                     if grad is not None:
-                        changes |= grad._version
+                        changes |= version(grad)
                         size += grad.nbytes
             except Exception:  # sparse, inference mode, or a class that raises
                 self.record_any(node, grad_inputs, grad_outputs)

@@ -78,9 +78,7 @@ def run_backward(
     with unseen():
         grads.finish(run.total)
     if not run.total:
-        grads.fixed = "none of this pass's nodes was seen to run"
-        if observer.compiled:
-            grads.fixed = "compiled autograd ran this pass as one program, without steps"
+        grads.fixed = observer.unseen or "none of this pass's nodes was seen to run"
     return run
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from ..torch_api.nodes import AccumulateGrad
-from ..torch_api.reading import PLAIN, copied, has_data, has_hooks_on_grad, own_part, storage_id
+from ..torch_api.dtensors import PLAIN, copied, own_part
+from ..torch_api.nodes import is_accumulate_grad
+from ..torch_api.reading import has_data, has_hooks_on_grad, storage_id
 
 Gradients = Sequence[torch.Tensor | None]
 
@@ -31,11 +32,9 @@ def leaf_inputs(nodes: Sequence[Node]) -> LeafInputs:
     for i, node in enumerate(nodes):
         children = node.next_functions
         into = [
-            (place, child)
-            for place, (child, _) in enumerate(children)
-            if type(child) is AccumulateGrad
+            (place, child) for place, (child, _) in enumerate(children) if is_accumulate_grad(child)
         ]
-        if into or type(node) is AccumulateGrad:
+        if into or is_accumulate_grad(node):
             found[i] = into
     return found
 

@@ -14,7 +14,8 @@ from ..graph.adjacency import walk
 from ..graph.labels import described
 from ..result import make
 from ..schema.findings import Severity
-from ..torch_api.reading import everywhere, own_buffers, storage_id, why_unreadable
+from ..torch_api.modules import own_buffers
+from ..torch_api.reading import everywhere, storage_id, why_unreadable
 from .context import CheckContext
 from .cuts_inside import taken_by, within
 from .finding import Finding

@@ -19,6 +19,7 @@ from ..graph.labels import in_bytes
 from ..plugins import Hook
 from ..result import make, replaced
 from ..schema.findings import FindingKind, Severity
+from ..torch_api.capability import lost_sentences
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.reading import fake_mode_of
 from ..torch_api.saved_tensors import is_freed
@@ -103,6 +104,7 @@ def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
         update_findings,
         functools.partial(_memory, largest=limits.largest),
         *MORE_CHECKS,
+        _unknown,  # the last, when the others have found what is missing
     ]
     with torch.no_grad(), unseen():
         found = [
@@ -122,6 +124,12 @@ def _guarded(
         yield from part(evidence)
     except Exception as error:
         yield make(Finding, "failed", "info", [], could_not("a part of the diagnosis", error))
+
+
+def _unknown(_: CheckContext) -> Iterator[Finding]:
+    """What this torch does not tell."""
+    for each in lost_sentences():
+        yield make(Finding, "failed", "info", [], each)
 
 
 def _no_backward(evidence: CheckContext) -> Iterator[Finding]:

@@ -14,7 +14,8 @@ from ..english import list_some, plural
 from ..graph.adjacency import walk
 from ..result import make
 from ..schema.findings import Severity
-from ..torch_api.reading import is_plain, submodules
+from ..torch_api.modules import submodules
+from ..torch_api.reading import is_plain
 from ..torch_api.saved_tensors import plain_value, read_saved, signed
 from .context import CheckContext
 from .finding import Finding

@@ -22,9 +22,10 @@ from ..graph.capture import is_plain_shape
 from ..schema.details import FormulaModel
 from ..torch_api.compiled import is_compiled
 from ..torch_api.nodes import (
-    AccumulateGrad,
     NextFunctions,
     input_names,
+    is_accumulate_grad,
+    knows_saved,
     leaf_tensor,
     node_class,
     op_name,
@@ -285,7 +286,7 @@ def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaM
     "torch", torch's own C++. `fill_in` fills in ``numbers``. ``inputs``: the numbers of the inputs;
     None for all.
     """
-    if type(node) is AccumulateGrad or is_compiled(node) or node_class(type(node)).is_function:
+    if is_accumulate_grad(node) or is_compiled(node) or node_class(type(node)).is_function:
         return []
     following = node.next_functions
     names = input_names(node, following)
@@ -346,7 +347,7 @@ def _of_torch(op: str, argument: str | None) -> tuple[str, str]:
 
 def case_of(node: Node) -> Case | None:
     """Read a node of torch's own; None if the table does not cover it."""
-    if node_class(type(node)).is_function:
+    if node_class(type(node)).is_function or not knows_saved():
         return None
     saved, unreadable = saved_values(node)
     if any(getattr(each, "layout", None) in _COMPRESSED for each in saved.values()):

@@ -18,7 +18,13 @@ from ..graph.adjacency import walk
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
 from ..graph.outputs import read_outputs, values_in
-from ..torch_api.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor, node_class
+from ..torch_api.nodes import (
+    gradient_edge,
+    is_accumulate_grad,
+    keeps_tensors,
+    leaf_tensor,
+    node_class,
+)
 from ..torch_api.saved_tensors import is_freed
 from ..tracing.annotate import Annotated, annotate, watched
 from ..tracing.annotations import Use, cuts_of, uses_in, was_watched
@@ -175,7 +181,7 @@ class LossGraph:
     @functools.cached_property
     def _leaves(self) -> dict[int, int]:
         nodes = self.captured.nodes if self.captured is not None else []
-        leaves = [(i, node) for i, node in enumerate(nodes) if type(node) is AccumulateGrad]
+        leaves = [(i, node) for i, node in enumerate(nodes) if is_accumulate_grad(node)]
         return {id(leaf_tensor(node)): i for i, node in leaves}
 
     @functools.cached_property

@@ -10,8 +10,9 @@ import torch
 
 from ..english import list_some, plural
 from ..graph.labels import described
+from ..torch_api.dtensors import own_part
 from ..torch_api.nodes import leaf_tensor
-from ..torch_api.reading import PART, is_plain, overlap, own_part, version_of
+from ..torch_api.reading import PART, is_plain, overlap, version_of
 from ..tracing.annotations import unrecorded_sources
 from ..tracing.cuts import Cause, Cut, UnrecordedSource, alias_of
 from ..tracing.records import has_watched

@@ -14,7 +14,7 @@ from ..graph.adjacency import walk
 from ..graph.capture import Capture
 from ..graph.labels import is_pass_through
 from ..lazily import nx
-from ..torch_api.nodes import keeps_tensors, leaf_tensor, node_class, op_name
+from ..torch_api.nodes import keeps_tensors, knows_saved, leaf_tensor, node_class, op_name
 from ..torch_api.reading import PART, everywhere, why_unreadable
 from ..torch_api.saved_tensors import plain_value, read_saved, signed
 
@@ -409,7 +409,9 @@ def _leaves_of_product(captured: Capture, node: int) -> Saved:
 def is_margin(captured: Capture, node: int) -> bool:
     """Return whether a node clamps a margin in a loss: every margin is then kept if it blocks."""
     graph, nodes = captured.graph, captured.nodes
-    if graph.nodes[node]["op"] not in _FLOORS or plain_value(nodes[node], "max") is not None:
+    if graph.nodes[node]["op"] not in _FLOORS or not knows_saved():
+        return False
+    if plain_value(nodes[node], "max") is not None:
         return False
     for user in walk(graph.pred[node], graph.pred.__getitem__):  # all that its result goes into
         op = graph.nodes[user]["op"]

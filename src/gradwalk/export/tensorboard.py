@@ -10,6 +10,7 @@ from ..graph.labels import without_backward
 from ..lazily import nx
 from ..schema.json_values import well_formed
 from ..sources.read_source import capture
+from ..torch_api.tensorboard import file_writer
 from ..types import Outputs
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ def to_tensorboard(
     blob.tensor_shape.dim.add(size=1)
     blob.string_val.append(run.SerializeToString())
     value = summary_pb2.Summary.Value(tag=well_formed(tag), metadata=metadata, tensor=blob)
-    file = writer._get_file_writer()  # type: ignore[no-untyped-call]
-    file.add_summary(summary_pb2.Summary(value=[value]), 0)
+    file_writer(writer).add_summary(summary_pb2.Summary(value=[value]), 0)
 
 
 def _is_graph(outputs: tuple[Any, ...]) -> TypeGuard[tuple[nx.MultiDiGraph]]:

@@ -16,10 +16,10 @@ from torch.autograd.graph import Node
 from ..lazily import nx
 from ..torch_api.modes import transforms_around, unseen, without_function_subclasses
 from ..torch_api.nodes import (
-    AccumulateGrad,
     NextFunctions,
     at_first_use,
     input_names,
+    is_accumulate_grad,
     node_class,
     op_name,
     outputs_metadata,
@@ -145,7 +145,7 @@ def _name(data: dict[str, Any], names: Mapping[int, str]) -> None:
 
 def _describe(node: Any, only: Any) -> dict[str, Any]:
     """Return the attributes of a node; ``only`` has class and type of its one output."""
-    is_leaf = type(node) is AccumulateGrad
+    is_leaf = is_accumulate_grad(node)
     outputs = described_outputs(node) if only is None else [_output(0, *only[1:])]
     first = outputs[0] if outputs else {"shape": None, "dtype": None, "device": None}
     return {
@@ -166,7 +166,7 @@ def _describe(node: Any, only: Any) -> dict[str, Any]:
 
 def described_outputs(node: Any) -> list[dict[str, Any]]:
     """Describe the outputs of a node, without their names."""
-    is_leaf = type(node) is AccumulateGrad
+    is_leaf = is_accumulate_grad(node)
     described = [at_first_use(node, node.variable)] if is_leaf else outputs_metadata(node)
     with without_function_subclasses():  # a subclass may raise
         return [
@@ -246,7 +246,7 @@ class Capture:
     def leaf_types(self) -> dict[int, Any]:
         """Id of each leaf -> its shape, dtype and device at its first use; None for unknown."""
         nodes = enumerate(self.nodes)
-        return {i: _type_at_first_use(node) for i, node in nodes if type(node) is AccumulateGrad}
+        return {i: _type_at_first_use(node) for i, node in nodes if is_accumulate_grad(node)}
 
     def consumers(self) -> dict[int, list[int]]:
         """Return the consumers of each node, in their order; it does not need ``graph``."""
@@ -264,7 +264,7 @@ class Capture:
     def leaves(self) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield (node id, tensor) of every leaf. Do not keep them: the program may free them."""
         for i, node in enumerate(self.nodes):
-            if type(node) is AccumulateGrad:
+            if is_accumulate_grad(node):
                 yield i, node.variable  # type: ignore[attr-defined]
 
 
@@ -314,7 +314,7 @@ def _build(outputs: list[Output], ids: dict[Node, int], names: Names, most: floa
 def _leaf_names(nodes: list[Node], names: Names) -> dict[OutputKey, str]:
     if not names.leaves:
         return {}
-    leaves = [(i, node.variable) for i, node in enumerate(nodes) if type(node) is AccumulateGrad]  # type: ignore[attr-defined]
+    leaves = [(i, node.variable) for i, node in enumerate(nodes) if is_accumulate_grad(node)]  # type: ignore[attr-defined]
     return {(i, 0): names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves}
 
 

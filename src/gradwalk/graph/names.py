@@ -21,8 +21,8 @@ from ..torch_api.distributed import (
     is_sharded_by_fsdp2,
     reduced,
 )
+from ..torch_api.modules import own_buffers, own_parameters, submodules
 from ..torch_api.nodes import Edge, gradient_edge
-from ..torch_api.reading import own_buffers, own_parameters, submodules
 from .arguments import read_int
 from .held_by import NAMED, Place, attributes_in, items_in
 from .owners import parts_of_others, shortest_first

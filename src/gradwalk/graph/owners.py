@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from torch import nn
 
-from ..torch_api.reading import submodules
+from ..torch_api.modules import submodules
 from .held_by import Place
 
 

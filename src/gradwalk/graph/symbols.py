@@ -12,7 +12,14 @@ from torch.autograd.graph import Node
 from ..english import plural
 from ..lazily import nx
 from ..torch_api.compiled import calls_in
-from ..torch_api.nodes import COMPILED, custom_function, is_of_torch, node_class, saved_names
+from ..torch_api.nodes import (
+    COMPILED,
+    custom_function,
+    is_of_torch,
+    knows_saved,
+    node_class,
+    saved_names,
+)
 from ..torch_api.saved_tensors import plain_value, signed
 from .adjacency import attributes, predecessors, successors
 from .index_signs import INTO, index_sign
@@ -203,11 +210,19 @@ def _sign_at(
     if data["kind"] != "op" or data["op"] == COMPILED or _is_custom(grad_fn):
         return _sign_of_code(data, grad_fn), None
     sign = symbol_of(data["op"])
+    if grad_fn is not None and not knows_saved():  # its factors, places and kinds are unknown
+        return sign, None
     detailed = index_sign(data["op"], grad_fn) or _sign_of_layer(sign, graph, node, grad_fn)
     if detailed is not None:
         return detailed, None
     if graph.graph.get("static", False):
         return sign, None
+    return _sign_with_numbers(graph, node, data, grad_fn, sign)
+
+
+def _sign_with_numbers(
+    graph: nx.MultiDiGraph, node: int, data: dict[str, Any], grad_fn: Node | None, sign: str
+) -> tuple[str, int | None]:
     if sign == "( )ⁿ":
         return _power_at(graph, node, grad_fn)
     if not _is_plain(grad_fn):
@@ -270,7 +285,7 @@ def _is_custom(grad_fn: Node | None) -> bool:
     if grad_fn is None or not node_class(type(grad_fn)).is_function:
         return False
     custom = custom_function(grad_fn)
-    return custom is not None and not is_of_torch(custom)
+    return custom is None or not is_of_torch(custom)
 
 
 def _is_plain(grad_fn: Node | None) -> bool:
@@ -287,8 +302,6 @@ def _is_plain(grad_fn: Node | None) -> bool:
 def _may_multiply(cls: type) -> tuple[str, ...]:
     """Return the saved factors and rounding modes that nodes of a class may have."""
     names = *_FACTORS, "rounding_mode"
-    if node_class(cls).is_function:  # each node may have other attributes
-        return names
     return tuple(name for name in names if name in saved_names(cls))
 
 

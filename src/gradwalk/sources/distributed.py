@@ -25,8 +25,9 @@ from ..schema.details import DetailsModel, RankGradModel, TensorSummary
 from ..schema.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
 from ..schema.values import JsonNumber
 from ..torch_api.distributed import Bucket, Sharded, buckets_of, is_distributed, ranks_with_the_same
+from ..torch_api.dtensors import own_part, simulated_parts
 from ..torch_api.nodes import leaf_tensor
-from ..torch_api.reading import own_part, simulated_parts, why_unreadable
+from ..torch_api.reading import why_unreadable
 from ..torch_api.summary import Summarise, summarise
 from ..tracing.annotate import Annotated
 from ..tracing.source_line import Branches, SourceLine

@@ -29,6 +29,7 @@ from ..schema.graph import (
 from ..schema.graph_json import drawing_order
 from ..schema.json_values import json_number
 from ..schema.values import Values
+from ..torch_api.capability import lost_sentences
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.summary import plain_values
 
@@ -154,9 +155,11 @@ def state_model(
         for node, step in steps.items()
         if step.grad_outputs.count(None) < len(step.grad_outputs)
     )
-    unseen = "compiled autograd runs it as one program, and shows only what is in .grad afterwards"
-    if observer.compiled and (last is None or not last.steps):
-        note = f"How gradients flowed in a backward pass through this graph is not known: {unseen}."
+    if observer.unseen is not None and (last is None or not last.steps):
+        note = (
+            "How gradients flowed in a backward pass through this graph is not known: "
+            f"{observer.unseen}."
+        )
     elif last is None:
         note = "No backward pass through this graph has been seen yet."
     else:
@@ -170,6 +173,7 @@ def state_model(
             f" {whose} saved tensors, so running backward again needs a new forward pass "
             "(or retain_graph=True the first time)."
         )
+    note = " ".join([note, *lost_sentences()])
     return {
         "runs": observer.runs,
         "reached": reached,

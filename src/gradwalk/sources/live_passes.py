@@ -35,7 +35,7 @@ class LivePasses:
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
         self._last: RecordedRun | None = None
-        self._reported_compiled = False
+        self._reported_unseen = False
         self._stored = StoredGrads(captured)
         self._model: _RunModel | None = None
 
@@ -85,17 +85,18 @@ class LivePasses:
         if observer is None:
             return False
         last = observer.last
-        compiled = observer.compiled and not self._reported_compiled
-        self._reported_compiled = observer.compiled
+        is_unseen = observer.unseen is not None and not self._reported_unseen
+        self._reported_unseen = observer.unseen is not None
         if last is None or last is self._last or last.state == "running":
-            return compiled
+            return is_unseen
         before = 0 if self._last is None else self._last.number
         self._last = last
         nodes = self._captured.nodes
         if last.number != before + 1:  # several have ended, each of which may have freed tensors
             self.freed.update(i for i, node in enumerate(nodes) if is_freed(node))
-        elif not last.keeps_graph:
-            self.freed.update(i for i in last.steps if is_freed(nodes[i]))
+        elif not (last.keeps_graph and last.total):
+            ran = last.steps or range(len(nodes))  # without steps, any of them may have run
+            self.freed.update(i for i in ran if is_freed(nodes[i]))
         if last.grads is not None or not self._is_within_own_pass():
             self.shown = RecordedPass(self._captured, last)
         return True

@@ -19,7 +19,7 @@ from ..graph.guarded import could_not
 from ..plugins import Hook
 from ..schema.values import Values
 from ..torch_api.compiled import CannotOpenError
-from ..torch_api.engine import NO_TASK, current_task
+from ..torch_api.engine import is_within_pass
 from ..tracing.annotate import Annotated
 from .inner_graph import Inner, Inside, InsideNumbers, with_inside
 from .recorded_calls import recorded_inside
@@ -207,7 +207,7 @@ class Opening:
     def numbers(self, node: int, recorded: RecordedPass) -> InsideNumbers | str:
         """The results of the calls inside a node, computed on first use; or a sentence why not."""
         run = recorded.run
-        if current_task() != NO_TASK:
+        if is_within_pass():
             return "A backward pass is running. Values inside are not computed during one."
         known = self._numbers.get(node)
         if known is None or known[0] is not run:

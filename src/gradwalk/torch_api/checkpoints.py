@@ -11,23 +11,42 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.utils.checkpoint
 from torch.autograd.graph import Node
 
-from .nodes import keeps_tensors, node_class, saved_names
-from .reading import PLAIN
+from .capability import capability
+from .dtensors import PLAIN
+from .nodes import keeps_tensors, node_class, saved_attributes
+from .saved_tensors import data_of, packed_by_function, unpack_hook
 
 Frame = weakref.ref[Any]
 """A frame, while it lives. Each frame has one such reference, whose ``id`` identifies it."""
 
-_Frame: type = torch.utils.checkpoint._CheckpointFrame
-_top_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+_PARTS = "Checkpointed parts are not recognised"
+
+
+@capability("torch.utils.checkpoint._CheckpointFrame", otherwise=lambda _: False, lost=_PARTS)
+def _is_frame(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
+
+
+@capability(
+    "torch._C._autograd._top_saved_tensors_default_hooks", otherwise=lambda _: None, lost=_PARTS
+)
+def _top_hooks(top: Any) -> Callable[[bool], tuple[Any, Any] | None]:
+    """Return the innermost hooks for saved tensors, which pack and unpack, or None."""
+    unpack: Any = functools.partial(id)
+    with torch.autograd.graph.saved_tensors_hooks(id, unpack):
+        if top(True)[1] is not unpack:
+            raise ValueError("torch reports other hooks.")
+    return cast("Callable[[bool], tuple[Any, Any] | None]", top)
 
 
 @dataclass(frozen=True)
@@ -90,15 +109,15 @@ def frame_of(node: Any) -> Any | None:
     decides, too, unless it is a Python number, which torch never packs.
     """
     cls: type = type(node)
-    for _, name in _packed_names(cls):  # fast, because it runs for every node
+    for _, read, kept in _packed(cls):  # fast, because it runs for every node
         try:
-            packed = getattr(node, name)
+            packed = read(node)
             for one in packed if type(packed) is tuple else (packed,):
-                hook = one.unpack_hook
+                hook = unpack_hook(one)
                 if hook is not None:
                     return _frame_in(hook)
-            there = getattr(node, name.removeprefix("_raw"), None)
-        except RuntimeError:  # freed, or changed in place since
+            there = None if kept is None else getattr(node, kept)
+        except (RuntimeError, LookupError):  # freed, changed in place since, or unknown
             continue
         if there is not None and type(there) in PLAIN and there.dim():
             return None
@@ -108,10 +127,10 @@ def frame_of(node: Any) -> Any | None:
 def packed_tensors(node: Any) -> Iterator[tuple[str, Any]]:
     """Yield the packed saved tensors of a node by torch's names, entries of lists one by one."""
     cls: type = type(node)
-    for name, attribute in _packed_names(cls):
+    for name, read, _ in _packed(cls):
         try:
-            packed = getattr(node, attribute)
-        except RuntimeError:
+            packed = read(node)
+        except (RuntimeError, LookupError):
             continue
         if type(packed) is tuple:
             yield from ((f"{name}[{i}]", each) for i, each in enumerate(packed))
@@ -120,18 +139,21 @@ def packed_tensors(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 @functools.cache
-def _packed_names(cls: type) -> tuple[tuple[str, str], ...]:
-    """Return the name and the packed attribute of each saved tensor of a class."""
+def _packed(cls: type) -> tuple[tuple[str, Callable[[Any], Any], str | None], ...]:
+    """Return name, reader and unpacking attribute of each saved tensor that nodes of a class keep.
+
+    A Python Function has no such attribute.
+    """
     if node_class(cls).is_function:
-        return (("saved_tensors", "_raw_saved_tensors"),)
-    names = ((name, f"_raw_saved_{name}") for name in saved_names(cls))
-    return tuple(each for each in names if hasattr(cls, each[1]))
+        return (("saved_tensors", packed_by_function, None),)
+    found = saved_attributes(cls).items()
+    return tuple((name, attrgetter(each), kept) for name, (kept, each) in found if each is not None)
 
 
 def _frame_in(hook: Any) -> Any | None:
     for cell in getattr(hook, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # not assigned yet
-            if isinstance(cell.cell_contents, _Frame):
+            if _is_frame(cell.cell_contents):
                 return cell.cell_contents
     return None
 
@@ -139,7 +161,7 @@ def _frame_in(hook: Any) -> Any | None:
 def _frame_around(frame: Frame) -> Frame | None:
     """Return the frame of the enclosing part, which packs the inputs of its inner parts."""
     for packed in _inputs(frame()):
-        hook = getattr(packed, "unpack_hook", None)
+        hook = unpack_hook(packed)
         if hook is not None:
             found = _frame_in(hook)
             return None if found is None else weakref.ref(found)
@@ -148,15 +170,15 @@ def _frame_around(frame: Frame) -> Frame | None:
 
 def inputs_of(frame: Any) -> list[torch.Tensor]:
     """Return the tensors that a part itself keeps for recomputation."""
-    plain = (each for each in _inputs(frame) if getattr(each, "unpack_hook", None) is None)
-    return [each.data for each in plain if isinstance(each.data, torch.Tensor)]
+    plain = (data_of(each) for each in _inputs(frame) if unpack_hook(each) is None)
+    return [each for each in plain if isinstance(each, torch.Tensor)]
 
 
 def _inputs(frame: Any) -> list[Any]:
     if (saver := getattr(frame, "input_saver", None)) is not None:  # torch up to 2.11
-        return [] if saver.grad_fn is None else list(saver.grad_fn._raw_saved_tensors)
+        return [] if saver.grad_fn is None else list(packed_by_function(saver.grad_fn))
     kept = getattr(frame, "saved_args", ())
-    return [each for each in kept if isinstance(each, torch._C._autograd.SavedTensor)]
+    return [each for each in kept if hasattr(each, "register_hooks")]  # a SavedTensor
 
 
 def has_policy(frame: Any) -> bool:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.autograd.graph import Node
 from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
-from .nodes import COMPILED, donates_buffers, input_numbers
+from .capability import capability, is_there, optional
+from .nodes import COMPILED, custom_function, donates_buffers, input_numbers, outputs_metadata
+from .saved_tensors import packed_by_function, unpack_hook
 
 _FRAMEWORK = f"torch {torch.__version__}"
 _CACHED = (
@@ -29,12 +31,24 @@ _CACHED = (
 )
 
 
+@capability(
+    "torch._C._dynamo.eval_frame.get_eval_frame_callback",
+    otherwise=lambda: None,
+    lost="A widget that is made inside of compiled code is not refused",
+)
+def _compiler(callback: Any) -> Callable[[], Any]:
+    """Return the function that compiles the frames of this thread; not callable if none does."""
+    if callable(callback()):
+        raise ValueError("torch compiles where nothing is compiled.")
+    return cast("Callable[[], Any]", callback)
+
+
 def refuse_while_compiling(what: str) -> None:
     """Raise an error inside a function that `torch.compile` compiles; ``what`` was called.
 
     Dynamo then compiles each Python function that runs, those of traitlets and gradwalk included.
     """
-    if callable(torch._C._dynamo.eval_frame.get_eval_frame_callback()):
+    if callable(_compiler()):
         raise RuntimeError(
             f"{what} was called inside a function that torch.compile compiles. Return the tensor "
             "and call it outside, or call it in a function decorated with @torch.compiler.disable."
@@ -60,7 +74,7 @@ class CompiledBackward:
 
 def is_compiled(node: Node) -> bool:
     """Whether a node is a program from ``torch.compile``."""
-    return type(node).__name__ == COMPILED and hasattr(node, "_forward_cls")
+    return type(node).__name__ == COMPILED and custom_function(node) is not None
 
 
 def compiled_backward(node: Node) -> CompiledBackward:
@@ -79,8 +93,21 @@ def compiled_backward(node: Node) -> CompiledBackward:
         ) from None
 
 
+def _unknown(_: Any) -> Any:
+    raise CannotOpenError(f"{_FRAMEWORK} does not give the backward program of compiled code.")
+
+
+@capability("CompiledFunction._lazy_backward_info", otherwise=_unknown)
+def _backward_info(read: Any) -> Callable[[Any], Any]:
+    return cast("Callable[[Any], Any]", read)  # not tried: that needs compiled code
+
+
+_prologue = optional("CompiledFunction._bw_prologue_fn")
+_unchecked_tensors = optional("CompiledFunction._tensors_no_vc_check")
+
+
 def _program(node: Any) -> GraphModule:
-    info = node._forward_cls._lazy_backward_info
+    info = _backward_info(custom_function(node))
     if info is None or hasattr(info, "bw_module_fn"):
         raise CannotOpenError(_CACHED)
     module: GraphModule = info.bw_module
@@ -114,7 +141,7 @@ def _graph_of(module: GraphModule) -> Graph:
 
 
 def _tied(node: Any, module: GraphModule) -> CompiledBackward:
-    cls = node._forward_cls
+    cls: Any = custom_function(node)
     if getattr(cls, "maybe_subclass_metadata", None) is not None:
         raise CannotOpenError(
             "This compiled code takes or gives tensors of a subclass (such as DTensor), whose "
@@ -218,26 +245,30 @@ def program_arguments(
     node: Any, opened: CompiledBackward, grad_outputs: Sequence[torch.Tensor | None]
 ) -> list[Any]:
     """Return the arguments of a node's backward program, without running it."""
-    cls = node._forward_cls
+    cls: Any = custom_function(node)
     if getattr(cls, "clear_saved_tensors_on_access", False):
         raise CannotOpenError("Reading what this node saved would free it, so it is not read.")
     try:
-        packed = node._raw_saved_tensors
-        is_packed = any(getattr(each, "unpack_hook", None) is not None for each in packed)
+        packed = packed_by_function(node)
+        is_packed = any(unpack_hook(each) is not None for each in packed)
         saved = () if is_packed else node.saved_tensors
     except RuntimeError as error:
         raise CannotOpenError(_why_gone(node, str(error))) from None
+    except LookupError as error:
+        raise CannotOpenError(str(error)) from None
+    if not is_there(outputs_metadata):
+        raise CannotOpenError(f"{_FRAMEWORK} does not give the shapes of what this node returns.")
     if packed and not saved:
         raise CannotOpenError(
             "What this node saved is packed by a saved-tensor hook (activation checkpointing, "
             "save_on_cpu, ...), and unpacking it may run part of the forward pass again."
         )
-    saved = (*saved, *getattr(node, "_tensors_no_vc_check", ()))
+    saved = (*saved, *(_unchecked_tensors(node) or ()))
     given = [
         torch.zeros(like.shape, dtype=like.dtype, device=like.device) if grad is None else grad
-        for grad, like in zip(grad_outputs, node._input_metadata, strict=True)
+        for grad, like in zip(grad_outputs, outputs_metadata(node), strict=True)
     ]
-    prologue = getattr(cls, "_bw_prologue_fn", None)
+    prologue = _prologue(cls)
     symints = tuple(getattr(node, "symints", ()))
     if prologue is not None:  # it also converts the layout of gradients
         found: list[Any] = prologue(saved, symints, getattr(node, "opaque_objects", ()), given)
@@ -267,7 +298,18 @@ def _why_gone(node: Any, message: str) -> str:
     )
 
 
-def without_autocast() -> AbstractContextManager[None]:
+@contextmanager
+def _each_autocast_off() -> Iterator[None]:
+    here = torch.accelerator.current_accelerator()
+    with ExitStack() as stack:
+        for kind in {"cpu", "cpu" if here is None else here.type}:
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
+
+
+@capability("torch._C._DisableAutocast", otherwise=_each_autocast_off)
+def without_autocast(disabled: Any) -> Callable[[], AbstractContextManager[None]]:
     """Return a context without autocast, as around compiled code, whose program has the casts."""
-    found: AbstractContextManager[None] = torch._C._DisableAutocast()
-    return found
+    with disabled():
+        torch.ones(1, device="cpu")
+    return cast("Callable[[], AbstractContextManager[None]]", disabled)

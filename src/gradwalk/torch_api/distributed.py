@@ -9,7 +9,7 @@ import contextlib
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,8 +18,9 @@ from torch import nn
 from torch.autograd.graph import Node
 from torch.nn.parallel import DistributedDataParallel
 
+from .capability import named, optional
+from .dtensors import own_part
 from .nodes import custom_function
-from .reading import own_part
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,18 @@ class Sharded:
         return parts[place] if place < len(parts) else whole.narrow(placed.dim, 0, 0)
 
 
+_state_of = optional("FSDPModule._get_fsdp_state")
+_groups_of = optional("FSDPState._fsdp_param_groups")
+_group_of = optional("FSDPState._fsdp_param_group")
+_reshards = optional("FSDPParamGroup._reshard_after_forward")
+_gathered_of = optional("FSDPParam._unsharded_param")
+_info_of = optional("FSDPParam._module_info")
+_full_name_of = optional("FSDPParam._param_fqn")
+
+
 def is_sharded_by_fsdp2(kind: type) -> bool:
     """Whether modules of a class were given to ``fully_shard``, which changes their class."""
-    return hasattr(kind, "_get_fsdp_state")
+    return _state_of(kind) is not None
 
 
 def gathered_parameters(
@@ -68,22 +78,21 @@ def gathered_parameters(
     """Yield module, name and parameter of what FSDP2 has gathered for one module."""
     if not is_sharded_by_fsdp2(type(module)):
         return
-    state: Any = module._get_fsdp_state()  # type: ignore[operator]
+    state: Any = _state_of(module)()
     # One group up to torch 2.10; several, if they have meshes of their own, in later ones.
-    groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
+    groups = _groups_of(state) or [_group_of(state)]
     for group in groups:
         ranks = ranks_of(group)
         for each in () if group is None else group.fsdp_params:
-            gathered = getattr(each, "_unsharded_param", None)
-            if gathered is None:  # no forward pass has run
+            gathered, info = _gathered_of(each), _info_of(each)
+            if gathered is None or info is None:  # no forward pass has run
                 continue
-            info = each._module_info
             sharded = Sharded(
                 tuple(gathered.shape),
                 tuple(each.sharded_size),
                 weakref.ref(each.sharded_param),
                 ranks,
-                getattr(group, "_reshard_after_forward", None),
+                _reshards(group),
             )
             yield info.module, info.param_name, gathered, sharded
             for owner, name in zip(info.shared_modules, info.shared_param_names, strict=True):
@@ -116,20 +125,20 @@ def is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
+_is_sink = named("torch.nn.parallel.distributed._DDPSink")
+_log_of = optional("DistributedDataParallel._get_ddp_logging_data")
+
+
 def is_sink(node: Node) -> bool:
     """Whether DistributedDataParallel has put a node at the output of its module."""
     function = custom_function(node)
-    return (
-        function is not None
-        and function.__module__ == DistributedDataParallel.__module__
-        and function.__qualname__ == "_DDPSink"
-    )
+    return function is not None and _is_sink(function)
 
 
 def buckets_of(module: DistributedDataParallel) -> dict[int, Bucket]:
     """Return each parameter's entry in the module's log, by ``id``; empty without a log."""
     with contextlib.suppress(Exception):  # torch calls it a prototype
-        log = module._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        log = _log_of(module)()
         return _buckets(reduced(module), log)
     return {}
 
@@ -195,15 +204,14 @@ def _numbers(text: str) -> list[int]:
 
 Change = Literal["to local", "from local", "redistribute"]
 
-_CLASSES: dict[tuple[str, str], Change] = {
-    ("torch.distributed.tensor._api", "_ToTorchTensor"): "to local",
-    ("torch.distributed.tensor._api", "_FromTorchTensor"): "from local",
-    ("torch.distributed.tensor._redistribute", "Redistribute"): "redistribute",
-}
+_WAYS: tuple[tuple[Callable[[type], bool], Change], ...] = (
+    (named("torch.distributed.tensor._api._ToTorchTensor"), "to local"),
+    (named("torch.distributed.tensor._api._FromTorchTensor"), "from local"),
+    (named("torch.distributed.tensor._redistribute.Redistribute"), "redistribute"),
+)
 
-_POST_BACKWARD = (
-    "torch.distributed.fsdp._fully_shard._fsdp_param_group",
-    "RegisterPostBackwardFunction",
+_is_post_backward = named(
+    "torch.distributed.fsdp._fully_shard._fsdp_param_group.RegisterPostBackwardFunction"
 )
 
 
@@ -238,7 +246,7 @@ def crossing(node: Node, arrived: Placed | None = None) -> Crossing | None:
     function = custom_function(node)
     if function is None:
         return None
-    way = _CLASSES.get((function.__module__, function.__qualname__))
+    way = next((way for is_it, way in _WAYS if is_it(function)), None)
     if way is None:
         return None
     of: Any = node
@@ -333,12 +341,16 @@ class Reducing:
 def reducing(node: Node) -> Reducing | None:
     """Return FSDP2's reduction at a node; None for every other node."""
     function = custom_function(node)
-    if function is None or (function.__module__, function.__qualname__) != _POST_BACKWARD:
+    if function is None or not _is_post_backward(function):
         return None
     group = getattr(node, "param_group", None)
     found = getattr(group, "fsdp_params", ())
-    names = [each._param_fqn or each._module_info.param_name for each in found]
+    names = [_full_name_of(each) or _name_in_module(each) for each in found]
     return Reducing(names, ranks_of(group))
+
+
+def _name_in_module(parameter: Any) -> str:
+    return str(getattr(_info_of(parameter), "param_name", "an unknown parameter"))
 
 
 def _placed(placements: Sequence[Any], mesh: Any) -> Placed:
@@ -351,9 +363,12 @@ def _has_partial(found: Placed) -> bool:
     return any(each.is_partial() for each in found.placements)
 
 
+_treats_partial_as_whole = optional("tensor_api._normalize_placements_for_grad")
+
+
 def _makes_whole(function: type[torch.autograd.Function]) -> bool:
     """Whether this torch treats the gradient of partial sums as replicated."""
-    return hasattr(sys.modules[function.__module__], "_normalize_placements_for_grad")
+    return _treats_partial_as_whole(sys.modules[function.__module__]) is not None
 
 
 def _replicate() -> Any:

@@ -6,11 +6,14 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch.autograd.graph import Node
 from torch.utils.hooks import RemovableHandle
+
+from . import samples
+from .capability import capability, is_there
 
 _T = TypeVar("_T")
 
@@ -18,14 +21,48 @@ _PROBE = "gradwalk: whether what is carried is held"
 
 NO_TASK = -1
 
-current_task: Callable[[], int] = torch._C._current_graph_task_id
-"""Return the number of the backward pass whose hook is running; `NO_TASK` elsewhere."""
+_UNRECORDED = "The steps of backward passes are not recorded"
 
-current_node: Callable[[], Node | None] = torch._C._current_autograd_node
-"""Return the node that the engine runs in this thread, or None."""
 
-next_sequence_nr: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
-"""Return the sequence number of this thread's next autograd node."""
+@capability("torch._C._current_graph_task_id", otherwise=lambda: NO_TASK, lost=_UNRECORDED)
+def current_task(task: Any) -> Callable[[], int]:
+    """Return the number of the backward pass whose hook is running; `NO_TASK` elsewhere."""
+    if task() != NO_TASK:
+        raise ValueError("torch names a pass where none runs.")
+    return cast("Callable[[], int]", task)
+
+
+@capability("torch._C._current_autograd_node", otherwise=lambda: None, lost=_UNRECORDED)
+def current_node(node: Any) -> Callable[[], Node | None]:
+    """Return the node that the engine runs in this thread, or None."""
+    if node() is not None:
+        raise ValueError("torch names a node where none runs.")
+    return cast("Callable[[], Node | None]", node)
+
+
+@capability("torch.autograd._get_sequence_nr", otherwise=lambda: -1)
+def next_sequence_nr(number: Any) -> Callable[[], int]:
+    """Return the sequence number of this thread's next autograd node."""
+    before = number()
+    samples.product()
+    if number() <= before:
+        raise ValueError("torch does not count the nodes that it makes.")
+    return cast("Callable[[], int]", number)
+
+
+def is_within_pass() -> bool:
+    """Whether a hook of a backward pass runs in this thread."""
+    return current_task() != NO_TASK or current_node() is not None
+
+
+def why_unrecorded() -> str | None:
+    """Return why no step of a backward pass can be recorded with this torch, as a clause, or None.
+
+    The hooks of a pass need its number, the node that runs, and the end of the pass.
+    """
+    if is_there(current_task, current_node, _queue):
+        return None
+    return f"torch {torch.__version__} does not tell hooks which pass and node they belong to"
 
 
 def running_node() -> str | None:
@@ -54,41 +91,72 @@ def is_alone(handle: RemovableHandle) -> bool:
     return len(handle.hooks_dict_ref() or ()) == 1
 
 
-def keeps_graph() -> bool:
-    """Whether the running pass keeps saved tensors (``retain_graph=True``)."""
-    return bool(torch._C._autograd._get_current_graph_task_keep_graph())
+@capability("torch._C._autograd._get_current_graph_task_keep_graph", otherwise=lambda: False)
+def keeps_graph(keeps: Any) -> Callable[[], bool]:
+    """Whether the running pass keeps saved tensors (``retain_graph=True``); False if unknown."""
+    keeps()
+    return cast("Callable[[], bool]", keeps)
 
 
 def when_done(callback: Callable[[], None]) -> None:
     """Call back when the running pass is complete, but not when it fails."""
-    torch.autograd.Variable._execution_engine.queue_callback(callback)
+    _queue(callback)
 
 
-def carry(key: str, value: Any) -> None:
+def _no_queue(_: Callable[[], None]) -> None:
+    raise RuntimeError(f"torch {torch.__version__} does not tell when a backward pass ends.")
+
+
+@capability(
+    "torch.autograd.Variable._execution_engine.queue_callback",
+    otherwise=_no_queue,
+    lost=_UNRECORDED,
+)
+def _queue(queue: Any) -> Callable[[Callable[[], None]], None]:
+    # Not tried: that needs a pass, and running one here would forbid the program to fork.
+    return cast("Callable[[Callable[[], None]], None]", queue)
+
+
+@capability(
+    "torch._C._stash_obj_in_tls",
+    "torch._C._get_obj_in_tls",
+    "torch._C._is_key_in_tls",
+    otherwise=lambda _key, _value: None,
+    lost="The steps of backward passes on other devices than the CPU are not recorded",
+)
+def carry(stash: Any, _: Any, is_key: Any) -> Callable[[str, Any], None]:
     """Store an object in the thread-local state that the engine copies to its threads."""
-    if not _is_held_when_carried():
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))  # the reference that torch will release
-    torch._C._stash_obj_in_tls(key, value)
+    is_key(_PROBE)
+
+    def carrying(key: str, value: Any) -> None:
+        if not _is_held_when_carried(stash):
+            # The reference that torch will release.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+        stash(key, value)
+
+    return carrying
 
 
 @functools.cache
-def _is_held_when_carried() -> bool:
+def _is_held_when_carried(stash: Callable[[str, Any], None]) -> bool:
     """Whether torch takes a reference to the object; up to 2.11 it only releases one.
 
     The object would be freed while it is in use, and the process would crash.
     """
     probe = object()
     before = sys.getrefcount(probe)
-    torch._C._stash_obj_in_tls(_PROBE, probe)
+    stash(_PROBE, probe)
     is_held = sys.getrefcount(probe) > before
     if not is_held:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(probe))
     return is_held
 
 
-def carried(key: str) -> Any:
+@capability("torch._C._get_obj_in_tls", "torch._C._is_key_in_tls", otherwise=lambda _key: None)
+def carried(get: Any, is_key: Any) -> Callable[[str], Any]:
     """Return the object that `carry` stored, or None."""
-    return torch._C._get_obj_in_tls(key) if torch._C._is_key_in_tls(key) else None
+    is_key(_PROBE)
+    return lambda key: get(key) if is_key(key) else None
 
 
 def within_a_pass(work: Callable[[], _T]) -> _T:

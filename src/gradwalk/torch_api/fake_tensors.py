@@ -4,64 +4,65 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn, cast
 
 import torch
 from torch import nn
-from torch._guards import active_fake_mode
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensor,
-    FakeTensorMode,
-    UnsupportedOperatorException,
-    disable_fake_tensor_cache,
-)
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
 from ..english import nearest
-
-__all__ = [
-    "DATA_DEPENDENT",
-    "DataSheet",
-    "OperationMode",
-    "bytes_moved",
-    "data_sheet",
-    "fake_mode",
-    "fake_ranks",
-    "flops_of",
-    "is_compiled_module",
-    "key_of",
-    "storages_of",
-    "swapped_tensors",
-    "tensors_in",
-    "tree_map",
-    "was_converted",
-]
-
-DATA_DEPENDENT: tuple[type[Exception], ...] = (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    UnsupportedOperatorException,
-)
-"""The errors of operations whose result depends on values, which fake tensors do not have."""
+from .capability import capability, is_there, named, optional, sentence, torch_version
+from .engine import current_node, next_sequence_nr
+from .modules import own_buffers, own_parameters
+from .nodes import sequence_nr
+from .reading import is_fake_kind, key_of, sparse_parts
+from .signatures import schema_of
 
 
-def fake_mode() -> FakeTensorMode:
+def refuse_to_plan() -> None:
+    """Raise RuntimeError if this torch lacks something that a plan needs."""
+    needed = (fake_mode, operation_mode, data_dependent, key_of, schema_of, sparse_parts)
+    if not is_there(
+        *needed, current_node, next_sequence_nr, sequence_nr, own_parameters, own_buffers
+    ):
+        _no_plan()
+
+
+def _no_plan(*_: Any) -> NoReturn:
+    raise RuntimeError(
+        f"{sentence('plan() does not work', torch_version())} Use another release of torch."
+    )
+
+
+@capability("torch._subclasses.fake_tensor.FakeTensorMode", otherwise=_no_plan)
+def fake_mode(mode: Any) -> Callable[[], Any]:
     """Return a mode in which no tensor has memory; real tensors may be used in it."""
-    return FakeTensorMode(allow_non_fake_inputs=True)
+    with mode(allow_non_fake_inputs=True):
+        if not is_fake_kind(type(torch.ones(1, device="cpu"))):
+            raise ValueError("torch makes real tensors in its fake mode.")
+    return lambda: mode(allow_non_fake_inputs=True)
+
+
+@capability(
+    "torch._subclasses.fake_tensor.DataDependentOutputException",
+    "torch._subclasses.fake_tensor.DynamicOutputShapeException",
+    "torch._subclasses.fake_tensor.UnsupportedOperatorException",
+    otherwise=_no_plan,
+)
+def data_dependent(*kinds: Any) -> Callable[[], tuple[type[Exception], ...]]:
+    """Return the errors of operations whose result depends on values.
+
+    Fake tensors have no values.
+    """
+    return lambda: kinds
 
 
 @functools.cache
 def _is_wrapper(kind: type) -> bool:
-    return hasattr(kind, "__tensor_flatten__") and not issubclass(kind, FakeTensor)
+    return hasattr(kind, "__tensor_flatten__") and not is_fake_kind(kind)
 
 
 def storages_of(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
@@ -75,13 +76,32 @@ def storages_of(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
     elif tensor.layout is torch.strided:
         yield tensor.untyped_storage()
     elif tensor.layout is torch.sparse_coo:
-        yield from storages_of(tensor._indices())
-        yield from storages_of(tensor._values())
+        for part in sparse_parts(tensor):
+            yield from storages_of(part)
 
 
-def key_of(storage: torch.UntypedStorage) -> int:
-    """Return the address of torch's object of a storage, which identifies it while it lives."""
-    return int(storage._cdata)
+def _leaves(values: Any) -> list[Any]:
+    if isinstance(values, Mapping):
+        values = list(values.values())
+    if not isinstance(values, (list, tuple)):
+        return [values]
+    return [leaf for each in values for leaf in _leaves(each)]
+
+
+@capability("torch.utils._pytree.tree_leaves", otherwise=_leaves)
+def tree_leaves(leaves: Any) -> Callable[[Any], list[Any]]:
+    """Return the values in nested values."""
+    if leaves([1, {"a": (2,)}]) != [1, 2]:
+        raise ValueError("torch gives other values.")
+    return cast("Callable[[Any], list[Any]]", leaves)
+
+
+@capability("torch.utils._pytree.tree_map", otherwise=_no_plan)
+def tree_map(mapped: Any) -> Callable[[Callable[[Any], Any], Any], Any]:
+    """Return nested values with each value replaced."""
+    if mapped(str, [1, {"a": (2,)}]) != ["1", {"a": ("2",)}]:
+        raise ValueError("torch gives other values.")
+    return cast("Callable[[Callable[[Any], Any], Any], Any]", mapped)
 
 
 def tensors_in(values: Any) -> list[torch.Tensor]:
@@ -94,55 +114,70 @@ def was_converted(func: Any, args: Any, result: torch.Tensor) -> bool:
     return func is torch.ops.aten._to_copy.default and args[0].dtype != result.dtype
 
 
-class OperationMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Reports each operation with its result, below autograd and above fake tensors."""
+@capability(
+    "torch.utils._python_dispatch.TorchDispatchMode",
+    "torch._guards.active_fake_mode",
+    "torch._subclasses.fake_tensor.disable_fake_tensor_cache",
+    otherwise=_no_plan,
+)
+def operation_mode(
+    mode: Any, active_fake_mode: Any, without_cache: Any
+) -> Callable[[Callable[[Any, Any, Any, Any], None]], Any]:
+    """Return a mode that reports each operation with its result to a callback.
 
-    def __init__(
-        self, ended: Callable[[Any, Any, Any, Any], None], resized: Callable[[Any], None]
-    ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._ended = ended
-        self._resized = resized
-        self._outer: Any = None
-        self._resize: Any = None
+    It is below autograd and above fake tensors.
+    """
 
-    def __enter__(self) -> Any:
-        self._outer = active_fake_mode()
-        self._resize = resize = torch.UntypedStorage.resize_
+    class OperationMode(mode):  # type: ignore[misc]
+        def __init__(self, ended: Callable[[Any, Any, Any, Any], None]) -> None:
+            super().__init__()
+            self._ended = ended
+            self._outer: Any = None
 
-        @functools.wraps(resize)
-        def resized(storage: Any, size: Any) -> Any:
-            result = resize(storage, size)
-            self._resized(storage)
+        def __enter__(self) -> Any:
+            self._outer = active_fake_mode()
+            return super().__enter__()
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        ) -> Any:
+            """Run an operation unchanged, and report it."""
+            if func.namespace == "prim":
+                return func(*args, **kwargs or {})  # asks a fake tensor for its device
+            if any(map(_is_wrapper, types)):
+                return NotImplemented  # its operations on the inner tensors come next
+            kwargs = kwargs or {}
+            if self._outer is not None and str(func) == "_c10d_functional.wait_tensor.default":
+                result = args[0]  # as without fake tensors; the fake one makes a new tensor
+            elif self._outer is not None and len(schema_of(func).returns) > 1:
+                with without_cache(self._outer):  # in it, two results never share memory
+                    result = func(*args, **kwargs)
+            else:
+                result = func(*args, **kwargs)
+            # A sharded tensor works out its shapes under a fake mode of its own.
+            if active_fake_mode() is self._outer:
+                self._ended(func, args, kwargs, result)
             return result
 
-        torch.UntypedStorage.resize_ = resized  # type: ignore[method-assign,assignment]
-        return super().__enter__()  # type: ignore[no-untyped-call]
+    return OperationMode
 
-    def __exit__(self, *error: Any) -> None:
-        torch.UntypedStorage.resize_ = self._resize  # type: ignore[method-assign]
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        """Run an operation unchanged, and report it."""
-        if func.namespace == "prim":
-            return func(*args, **kwargs or {})  # asks a fake tensor for its device
-        if any(map(_is_wrapper, types)):
-            return NotImplemented  # its operations on the inner tensors come next
-        kwargs = kwargs or {}
-        if self._outer is not None and str(func) == "_c10d_functional.wait_tensor.default":
-            result = args[0]  # as without fake tensors; the fake one makes a new tensor
-        elif self._outer is not None and len(func._schema.returns) > 1:
-            with disable_fake_tensor_cache(self._outer):  # in it, two results never share memory
-                result = func(*args, **kwargs)
-        else:
-            result = func(*args, **kwargs)
-        # A sharded tensor works out its shapes under a fake mode of its own.
-        if active_fake_mode() is self._outer:
-            self._ended(func, args, kwargs, result)
+@contextlib.contextmanager
+def resizes_reported(resized: Callable[[Any], None]) -> Iterator[None]:
+    """Return a context that reports each storage that is resized to a callback."""
+    resize = torch.UntypedStorage.resize_
+
+    @functools.wraps(resize)
+    def reporting(storage: Any, size: Any) -> Any:
+        result = resize(storage, size)
+        resized(storage)
         return result
+
+    torch.UntypedStorage.resize_ = reporting  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]
 
 
 def flops_of(func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> int:
@@ -163,30 +198,36 @@ def flops_of(func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> in
     return int(scores * depths)
 
 
+@capability("torch.testing._internal.distributed.fake_pg.FakeStore", otherwise=_no_plan)
+def _fake_store(kind: Any) -> Callable[[], Any]:
+    return cast("Callable[[], Any]", kind)  # its import also adds the fake process group
+
+
 @contextlib.contextmanager
 def fake_ranks(ranks: int) -> Iterator[None]:
     """Return a context in which this process is rank 0 of a process group without communication."""
     if not torch.distributed.is_available():
         raise RuntimeError("This torch was built without torch.distributed, which ranks= needs.")
-    from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415
-
+    store = _fake_store()
     if torch.distributed.is_initialized():
         raise RuntimeError(
             "ranks was given, but this process is already in a process group. Plan in a process "
             "of its own."
         )
-    torch.distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+    torch.distributed.init_process_group("fake", rank=0, world_size=ranks, store=store)
     try:
         yield
     finally:
         torch.distributed.destroy_process_group()
 
 
+_is_optimized = named("torch._dynamo.eval_frame.OptimizedModule")
+_compiled_call = optional("Module._compiled_call_impl")
+
+
 def is_compiled_module(module: nn.Module) -> bool:
     """Whether ``torch.compile`` or ``module.compile()`` has compiled a module."""
-    dynamo = sys.modules.get("torch._dynamo")
-    optimized = getattr(getattr(dynamo, "eval_frame", None), "OptimizedModule", ())
-    return isinstance(module, optimized) or module._compiled_call_impl is not None
+    return any(map(_is_optimized, type(module).__mro__)) or _compiled_call(module) is not None
 
 
 @contextlib.contextmanager
@@ -194,17 +235,31 @@ def swapped_tensors(model: nn.Module, state: dict[str, torch.Tensor]) -> Iterato
     """Return a context in which a model has other parameters and buffers, given by name."""
     with contextlib.ExitStack() as stack:
         for name, module in model.named_modules(remove_duplicate=False):
-            for tensors in (module._parameters, module._buffers):
-                for key, tensor in list(tensors.items()):
+            each: Any
+            for each in (own_parameters(module), own_buffers(module)):
+                for key, tensor in list(each.items()):
                     if tensor is not None:
-                        stack.callback(tensors.__setitem__, key, tensor)
-                        tensors[key] = state[f"{name}.{key}" if name else key]
-            flat = getattr(module, "_flat_weights", None)
-            if isinstance(module, nn.RNNBase) and flat is not None:
-                stack.callback(module.__dict__.__setitem__, "_flat_weights", flat)
-                names = module._flat_weights_names
-                module.__dict__["_flat_weights"] = [getattr(module, each, None) for each in names]
+                        stack.callback(each.__setitem__, key, tensor)
+                        each[key] = state[f"{name}.{key}" if name else key]
+            if isinstance(module, nn.RNNBase):
+                _swap_flat_weights(module, stack)
         yield
+
+
+@capability("RNNBase._flat_weights*", otherwise=_no_plan)
+def _swap_flat_weights(kept: str) -> Callable[[nn.Module, contextlib.ExitStack], None]:
+    """Let an RNN use its present weights within a context: it also keeps them in a list."""
+
+    def swap(module: nn.Module, stack: contextlib.ExitStack) -> None:
+        flat = getattr(module, kept, None)
+        if flat is not None:
+            stack.callback(module.__dict__.__setitem__, kept, flat)
+            names = getattr(module, f"{kept}_names")
+            module.__dict__[kept] = [getattr(module, each, None) for each in names]
+
+    if not getattr(nn.RNN(1, 1), f"{kept}_names"):
+        raise ValueError("torch keeps the weights of an RNN in another way.")
+    return swap
 
 
 _WRONG = ("NVIDIA L4",)  # torch's table has another device's bandwidth
@@ -220,12 +275,20 @@ class DataSheet:
     bandwidth: float  # bytes per second that its memory moves
 
 
+@capability(
+    "torch._inductor.analysis.device_info._device_mapping",
+    otherwise=dict,
+    lost="The rates of devices are unknown",
+)
+def _device_table(table: Any) -> Callable[[], Mapping[str, Any]]:
+    return lambda: cast("Mapping[str, Any]", table)
+
+
 def data_sheet(name: str) -> DataSheet:
     """Return the rates of a device; raise an error for one that torch does not know."""
     if not isinstance(name, str):
         raise TypeError(f"device was given a {type(name).__name__}. Give a name, 'NVIDIA H100'.")
-    # Imported here: it takes seconds.
-    table = importlib.import_module("torch._inductor.analysis.device_info")._device_mapping
+    table = _device_table()
     known = [each for each in table if each not in _WRONG]
     found = next((each for each in known if name.upper() in (each, each.partition(" ")[2])), None)
     if found is None:
@@ -244,7 +307,7 @@ def bytes_moved(func: object, args: object, result: object) -> int:
     """Return the bytes that an operation reads and writes at least; 0 for a view."""
     if getattr(func, "is_view", False):
         return 0
-    leaves = torch.utils._pytree.tree_leaves((args, result))
+    leaves = tree_leaves((args, result))
     tensors = {id(each): each for each in leaves if isinstance(each, torch.Tensor)}
     return sum(_size(each) for each in tensors.values())
 

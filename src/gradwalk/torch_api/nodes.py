@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, methodcaller
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node, get_gradient_edge
 
+from . import samples
+from .capability import aside, capability, is_there
 from .modes import unseen
 from .signatures import argument_names, signature
 
-AccumulateGrad: type = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-"""The class of nodes of leaf tensors."""
-
-ModuleHook: type[torch.autograd.Function] = torch.nn.modules._functions.BackwardHookFunction
-"""The Function that a module with backward hooks applies to its inputs and outputs."""
-
-_BY_PYTHON: type[Any] = torch._C._FunctionBase
+_BY_PYTHON: type[Any] = BackwardCFunction
 """The base class of nodes of Python Functions, including torch's own."""
 
 _ACCELERATORS = ("cuda", "mps", "xpu")
+
+UNREAD = "Saved tensors are not read"
 
 Edge = tuple[Node, int]  # a node and the number of one of its outputs
 
@@ -71,24 +69,28 @@ def holder_of(tensor: torch.Tensor) -> Node | None:
     if not isinstance(tensor.grad_fn, _BY_PYTHON) or _functions_stay():
         return None
     with unseen(), torch.inference_mode(False), torch.enable_grad():
-        above: torch.Tensor = torch._C._functions.DelayedError("", 1)(tensor)
-    return above.grad_fn
+        return _node_above(tensor)
+
+
+@capability(
+    "torch._C._functions.DelayedError",
+    otherwise=lambda tensor: get_gradient_edge(tensor).ownership_token,
+)
+def _node_above(delayed: Any) -> Callable[[torch.Tensor], Node | None]:
+    def above(tensor: torch.Tensor) -> Node | None:
+        found: torch.Tensor = delayed("", 1)(tensor)
+        return found.grad_fn
+
+    if above(samples.product()) is None:
+        raise ValueError("torch makes no node.")
+    return above
 
 
 @functools.cache
 def _functions_stay() -> bool:
     """Whether this torch keeps the node of a custom Function while Python references it."""
-    with unseen(), torch.inference_mode(False), torch.enable_grad():
-        given: torch.Tensor = _Same.apply(torch.zeros((), device="cpu", requires_grad=True))  # type: ignore[no-untyped-call]
-    node = given.grad_fn
-    del given
+    node = aside(lambda: samples.function_output().grad_fn)
     return node is not None and not is_gone(node)
-
-
-class _Same(torch.autograd.Function):
-    @staticmethod
-    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def node_class(cls: type) -> NodeClass:
     fixed = found is not None and not any(argument.is_list for argument in found.arguments)
     return NodeClass(
         op=None if name == "CppFunction" else name,
-        is_function=issubclass(cls, torch.autograd.function.BackwardCFunction),
+        is_function=issubclass(cls, BackwardCFunction),
         arguments=tuple(a.name for a in found.arguments) if found and fixed else (),
     )
 
@@ -118,9 +120,14 @@ def op_name(node: Node) -> str:
     return node_class(type(node)).op or node.name()
 
 
+def is_accumulate_grad(node: object) -> bool:
+    """Whether a node accumulates into a leaf; a custom Function's class ends in "Backward"."""
+    return type(node).__name__ == "AccumulateGrad"
+
+
 def leaf_tensor(node: Node) -> torch.Tensor | None:
     """Return the leaf of an AccumulateGrad node; None for every other node."""
-    return node.variable if type(node) is AccumulateGrad else None  # type: ignore[attr-defined]
+    return node.variable if is_accumulate_grad(node) else None  # type: ignore[attr-defined]
 
 
 def at_first_use(node: Any, leaf: torch.Tensor) -> Any:
@@ -141,21 +148,66 @@ def at_first_use(node: Any, leaf: torch.Tensor) -> Any:
     return leaf if same else noted
 
 
-outputs_metadata: Callable[[Node], Sequence[Any]] = attrgetter("_input_metadata")
-"""Shape, dtype and device of each of a node's outputs, as torch noted them in the forward pass.
+class UnknownOutput(NamedTuple):
+    """Stands for the shape, dtype and device of an output that torch does not report."""
 
-It raises RuntimeError where an output has no single shape, as a nested tensor. It and `sequence_nr`
-run in C, because capturing calls them for every node.
-"""
-
-sequence_nr: Callable[[Node], int] = methodcaller("_sequence_nr")
-"""The number of a node, in the order in which its thread made nodes."""
+    shape: None = None
+    dtype: None = None
+    device: None = None
 
 
-def custom_function(node: object) -> type[torch.autograd.Function] | None:
+@capability(
+    "Node._input_metadata",
+    otherwise=lambda _: (UnknownOutput(),),
+    lost="The shapes of operations are unknown",
+)
+def outputs_metadata(read: Any) -> Callable[[Node], Sequence[Any]]:
+    """Shape, dtype and device of each of a node's outputs, as torch noted them in the forward pass.
+
+    It raises RuntimeError where an output has no single shape, as a nested tensor. It and
+    `sequence_nr` run in C, because capturing calls them for every node.
+    """
+    (noted,) = read(samples.product_node())
+    if (tuple(noted.shape), str(noted.device)) != ((2,), "cpu") or noted.dtype is None:
+        raise ValueError("torch reports another shape.")
+    return cast("Callable[[Node], Sequence[Any]]", read)
+
+
+@capability(
+    "Node._sequence_nr()",
+    otherwise=lambda _: -1,
+    lost="The order in which operations ran is inferred from the graph",
+)
+def sequence_nr(read: Any) -> Callable[[Node], int]:
+    """The number of a node, in the order in which its thread made nodes; -1 if unknown."""
+    if read(samples.product_node()) >= read(samples.product_node()):
+        raise ValueError("torch does not number nodes in their order.")
+    return cast("Callable[[Node], int]", read)
+
+
+@capability(
+    "Function._forward_cls",
+    otherwise=lambda _: None,
+    lost="Which custom Function made a node is unknown",
+)
+def custom_function(read: Any) -> Callable[[object], type[torch.autograd.Function] | None]:
     """Return the ``autograd.Function`` of a node; None for a node without one."""
-    found: type[torch.autograd.Function] | None = getattr(node, "_forward_cls", None)
-    return found
+    if read(samples.function_output().grad_fn) is not samples.Same:
+        raise ValueError("torch reports another Function.")
+
+    def function_of(node: object) -> type[torch.autograd.Function] | None:
+        try:
+            found: type[torch.autograd.Function] = read(node)
+        except AttributeError:
+            return None
+        return found
+
+    return function_of
+
+
+def is_module_hook(function: type[torch.autograd.Function]) -> bool:
+    """Whether it is the Function that a module with backward hooks applies to its tensors."""
+    return function.__name__ == "BackwardHookFunction" and is_of_torch(function)
 
 
 def is_of_torch(written: object) -> bool:
@@ -188,7 +240,9 @@ def _function_argument_names(node: Any, edges: list[bool]) -> list[str | None]:
     next functions that are not None. A None gets a name only if that is certain.
     """
     unknown: list[str | None] = [None] * len(edges)
-    forward = node._forward_cls
+    forward = custom_function(node)
+    if forward is None:
+        return unknown
     try:
         parameters = list(inspect.signature(forward.forward).parameters.values())
         needed = list(node.needs_input_grad)
@@ -219,23 +273,54 @@ def _spread(parameters: list[inspect.Parameter], count: int) -> list[str]:
     return names[:count]
 
 
+@capability("Node._saved_*", "Node._raw_saved_*", otherwise=lambda _: {}, lost=UNREAD)
+def saved_attributes(
+    plain: str, packed: str
+) -> Callable[[type], Mapping[str, tuple[str, str | None]]]:
+    """Return the saved values of a C++ node class, tensors first.
+
+    By name (``self``, ``dim``, ...): the attribute that reads it, which may run an unpack hook, and
+    the one that gives it packed, None for a value that is not a tensor.
+    """
+
+    @functools.cache
+    def attributes(cls: type) -> Mapping[str, tuple[str, str | None]]:
+        found = {
+            each.removeprefix(plain): (each, packed + each.removeprefix(plain))
+            for each in dir(cls)
+            if each.startswith(plain)
+        }
+        tensors = {name: both for name, both in found.items() if hasattr(cls, both[1])}
+        plain_values = {name: (own, None) for name, (own, _) in found.items()}
+        return {**tensors, **plain_values, **tensors}
+
+    product: Any = type(samples.product_node())
+    if set(attributes(product)) != {"self", "other"}:
+        raise ValueError("torch saves the operands of a product under other names.")
+    return attributes
+
+
 @functools.cache
-def saved_names(cls: type) -> tuple[str, ...]:
+def knows_saved() -> bool:
+    """Whether this torch says what C++ nodes save."""
+    return is_there(saved_attributes)
+
+
+def saved_names(cls: type) -> Collection[str]:
     """Return the names of a C++ node class's saved values, tensors first: ``self``, ``dim``, ..."""
-    names = [a.removeprefix("_saved_") for a in dir(cls) if a.startswith("_saved_")]
-    return tuple(sorted(names, key=lambda name: not hasattr(cls, f"_raw_saved_{name}")))
+    return saved_attributes(cls).keys()
 
 
 @functools.cache
 def saved_tensors(cls: type) -> frozenset[str]:
     """Return the `saved_names` of tensors and lists of tensors."""
-    return frozenset(name for name in saved_names(cls) if hasattr(cls, f"_raw_saved_{name}"))
+    return frozenset(name for name, (_, packed) in saved_attributes(cls).items() if packed)
 
 
 @functools.cache
 def keeps_tensors(cls: type) -> bool:
     """Whether nodes of this class may save tensors."""
-    return any(a.startswith("_raw_saved_") for a in dir(cls))
+    return node_class(cls).is_function or not knows_saved() or bool(saved_tensors(cls))
 
 
 COMPILED = "CompiledFunctionBackward"  # the class name of ``torch.compile``'s nodes
@@ -248,6 +333,6 @@ def donates_buffers(node: Any) -> bool:
     """
     if type(node).__name__ != COMPILED:
         return False
-    forward = node._forward_cls
+    forward = custom_function(node)
     donated = getattr(getattr(forward, "metadata", None), "bw_donated_idxs", None)
     return bool(donated) and getattr(forward, "compiled_bw", None) is not None

@@ -9,15 +9,16 @@ Copies have at most `PART` numbers, whatever the tensor's size.
 
 from __future__ import annotations
 
-import sys
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import attrgetter
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 import torch
-from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.testing._comparison import default_tolerances
+
+from .capability import capability, is_there
+from .dtensors import PLAIN, copied, own_part
+from .modes import is_wrapped, layers, without_function_subclasses
 
 PART = 2**20  # the most numbers to read, and possibly copy, at a time
 
@@ -28,9 +29,6 @@ _ENDED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 _MOST_OVERLAPPING = 2**27  # numbers of a view that shows the same memory again and again
 
 _PER_BYTE = {torch.quint4x2: 2, torch.quint2x4: 4}  # numbers that torch packs into a byte
-
-PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""torch's plain tensor classes: not DTensor, and not a user's subclass."""
 
 _FREED = (
     "Its memory was freed or is smaller than its shape needs ({there} of {needed} bytes are "
@@ -45,57 +43,6 @@ _SHARED_OUT = (
 )
 
 
-def own_part(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return this process's part of a DTensor; None for every other tensor.
-
-    An operation on the whole DTensor may communicate, and would wait for the other processes. If
-    one process simulates several ranks, return the first one's part.
-    """
-    if type(tensor) in PLAIN:
-        return None
-    simulated = simulated_parts(tensor)
-    if simulated:
-        return next(iter(simulated.values()))
-    return _part_of_dtensor(tensor)
-
-
-def copied(tensor: torch.Tensor) -> torch.Tensor:
-    """Copy a tensor, detached; a DTensor without the communication that ``clone()`` may cause."""
-    part = _part_of_dtensor(tensor)
-    if part is None:
-        return tensor.detach().clone()
-    placed: Any = tensor
-    found: torch.Tensor = type(placed).from_local(
-        part.detach().clone(),
-        placed.device_mesh,
-        placed.placements,
-        run_check=False,
-        shape=placed.shape,
-        stride=placed.stride(),
-    )
-    return found
-
-
-def _part_of_dtensor(tensor: torch.Tensor) -> torch.Tensor | None:
-    shared_out = sys.modules.get("torch.distributed.tensor")
-    if shared_out is None or not isinstance(tensor, shared_out.DTensor):
-        return None
-    part: torch.Tensor = tensor._local_tensor
-    return part
-
-
-def simulated_parts(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
-    """Return the part of each rank of a ``LocalTensorMode``, ascending; nothing for others."""
-    simulation = sys.modules.get("torch.distributed._local_tensor")
-    if simulation is None:
-        return {}
-    held = _part_of_dtensor(tensor)
-    held = tensor if held is None else held
-    if not isinstance(held, simulation.LocalTensor):
-        return {}
-    return dict(sorted(held._local_tensors.items()))
-
-
 def _is_in_memory(tensor: torch.Tensor) -> bool:
     try:
         return bool(tensor.const_data_ptr())  # type: ignore[attr-defined]
@@ -105,7 +52,26 @@ def _is_in_memory(tensor: torch.Tensor) -> bool:
 
 _STRIDED = torch.strided
 
-_address: Callable[[torch.Tensor], int] = torch._C._storage_address  # type: ignore[attr-defined]
+
+@capability("UntypedStorage._cdata", otherwise=torch.UntypedStorage.data_ptr)
+def key_of(read: Any) -> Callable[[torch.UntypedStorage], int]:
+    """Return an id of a storage, the address of torch's object, while it lives."""
+    one, other = (torch.ones(1, device="cpu").untyped_storage() for _ in range(2))
+    if not read(one) or read(one) == read(other):
+        raise ValueError("torch gives no address.")
+    return cast("Callable[[torch.UntypedStorage], int]", read)
+
+
+@capability(
+    "torch._C._storage_address",
+    otherwise=lambda tensor: key_of(tensor.untyped_storage()),
+)
+def _address(read: Any) -> Callable[[torch.Tensor], int]:
+    """Return `key_of` a tensor's storage, without an object for Python."""
+    tensor = torch.ones(1, device="cpu")
+    if read(tensor) != key_of(tensor.untyped_storage()):
+        raise ValueError("torch gives another address.")
+    return cast("Callable[[torch.Tensor], int]", read)
 
 
 def storage_id(tensor: torch.Tensor) -> int | None:
@@ -113,7 +79,7 @@ def storage_id(tensor: torch.Tensor) -> int | None:
     if tensor.is_nested or tensor.layout is not torch.strided:
         return None
     try:
-        return int(tensor.untyped_storage()._cdata)
+        return int(key_of(tensor.untyped_storage()))
     except RuntimeError:
         return None
 
@@ -127,7 +93,7 @@ def storage_of(tensor: torch.Tensor) -> int | None:
             return _address(tensor)  # the same without an object for Python
         storage = tensor.untyped_storage()
         size = storage.nbytes()  # a symbol is not asked: torch would note that as a guard
-        return int(storage._cdata) if type(size) is not int or size else None
+        return int(key_of(storage)) if type(size) is not int or size else None
     except Exception:  # a tensor subclass may refuse any question
         return None
 
@@ -135,7 +101,7 @@ def storage_of(tensor: torch.Tensor) -> int | None:
 def shares_memory(tensor: torch.Tensor) -> bool:
     """Whether another tensor may have the same memory, by how many hold it."""
     storage = storage_of(tensor)
-    return storage is not None and storage_uses(storage) > 1
+    return storage is not None and (not counts_holders() or storage_uses(storage) > 1)
 
 
 def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -153,14 +119,33 @@ def _stretch(tensor: torch.Tensor) -> tuple[int, int]:
     return int(tensor.storage_offset()) * tensor.itemsize, _memory(tensor)[1]
 
 
-def storage_uses(storage: int) -> int:
-    """Return torch's reference count of a storage."""
-    return int(torch._C._storage_Use_Count(storage))
+_HOLDERS = "Who else holds the memory of saved tensors is unknown"
 
 
-def tensor_uses(tensor: torch.Tensor) -> int:
-    """Return torch's C++ reference count of a tensor."""
-    return int(tensor._use_count())  # type: ignore[attr-defined]
+@capability(
+    "torch._C._storage_Use_Count", "UntypedStorage._cdata", otherwise=lambda _: 0, lost=_HOLDERS
+)
+def storage_uses(count: Any, address: Any) -> Callable[[int], int]:
+    """Return torch's reference count of a storage; 0 if unknown."""
+    one = torch.ones(1, device="cpu")
+    alone = count(address(one.untyped_storage()))
+    view = one.view(1)
+    if count(address(view.untyped_storage())) <= alone:
+        raise ValueError("torch does not count who holds a storage.")
+    return cast("Callable[[int], int]", count)
+
+
+@capability("Tensor._use_count()", otherwise=lambda _: 0, lost=_HOLDERS)
+def tensor_uses(count: Any) -> Callable[[torch.Tensor], int]:
+    """Return torch's C++ reference count of a tensor; 0 if unknown."""
+    if count(torch.ones(1, device="cpu")) < 1:
+        raise ValueError("torch does not count who holds a tensor.")
+    return cast("Callable[[torch.Tensor], int]", count)
+
+
+def counts_holders() -> bool:
+    """Whether torch says how many hold a tensor and its memory."""
+    return is_there(storage_uses, tensor_uses)
 
 
 def has_data(tensor: torch.Tensor) -> bool:
@@ -168,14 +153,24 @@ def has_data(tensor: torch.Tensor) -> bool:
     return kind_without_data(tensor) is None
 
 
-def fake_mode_of(tensors: Iterable[torch.Tensor]) -> FakeTensorMode | None:
+@capability(
+    "torch._subclasses.fake_tensor.FakeTensor",
+    otherwise=lambda kind: kind.__name__ == "FakeTensor",
+)
+def is_fake_kind(fake: type) -> Callable[[type], bool]:
+    """Whether a class of tensors is of those made under ``FakeTensorMode``."""
+    return lambda kind: issubclass(kind, fake)
+
+
+def fake_mode_of(tensors: Iterable[torch.Tensor]) -> Any:
     """Return the ``FakeTensorMode`` of the first fake tensor; None without one."""
-    return next((each.fake_mode for each in tensors if isinstance(each, FakeTensor)), None)
+    fake: Iterator[Any] = (each for each in tensors if is_fake_kind(type(each)))
+    return next((each.fake_mode for each in fake), None)
 
 
 def kind_without_data(tensor: torch.Tensor) -> str | None:
     """Name the kind of a tensor that never has values, "fake" or "meta"; None for others."""
-    if isinstance(tensor, FakeTensor):
+    if type(tensor) not in PLAIN and is_fake_kind(type(tensor)):
         return "fake"
     return "meta" if torch.Tensor.is_meta.__get__(tensor) else None  # type: ignore[attr-defined]
 
@@ -186,7 +181,7 @@ def why_unreadable(tensor: torch.Tensor) -> str | None:
         return None
     if own_part(tensor) is not None:
         return _SHARED_OUT
-    with torch._C.DisableTorchFunctionSubclass():
+    with without_function_subclasses():
         waiting = [tensor]
         for each in waiting:  # grows while we walk
             kind = kind_without_data(each)
@@ -207,7 +202,7 @@ def _is_whole(tensor: torch.Tensor) -> bool:
     try:
         return (
             not tensor.is_meta
-            and not torch._is_functional_tensor(tensor)  # has a storage, with nothing in it
+            and not is_functional(tensor)  # has a storage, with nothing in it
             and tensor.is_contiguous()
             and tensor.untyped_storage().nbytes()
             >= (tensor.storage_offset() + tensor.numel()) * tensor.itemsize
@@ -216,12 +211,47 @@ def _is_whole(tensor: torch.Tensor) -> bool:
         return False
 
 
+@capability(
+    "torch._is_functional_tensor",
+    otherwise=lambda _: False,
+    lost="Tensors inside of functionalize() are not recognised",
+)
+def is_functional(ask: Any) -> Callable[[torch.Tensor], bool]:
+    """Whether a tensor is a wrapper of ``torch.func.functionalize`` or of a compiler."""
+    if ask(torch.ones(1, device="cpu")):
+        raise ValueError("torch calls a plain tensor functional.")
+    return cast("Callable[[torch.Tensor], bool]", ask)
+
+
+@capability("torch._from_functional_tensor", otherwise=lambda _: None)
+def _of_functional(inside: Any) -> Callable[[torch.Tensor], torch.Tensor | None]:
+    """Return the tensor inside of a functional one; None if unknown."""
+    return cast("Callable[[torch.Tensor], torch.Tensor | None]", inside)
+
+
+def _has_no_pointer(tensor: torch.Tensor) -> bool:
+    """Whether the memory of a tensor with numbers begins at address 0."""
+    try:
+        start = tensor.data_ptr() - tensor.storage_offset() * tensor.itemsize
+        return not tensor.is_meta and tensor.numel() > 0 and start == 0
+    except Exception:  # without a storage, or a class that refuses
+        return False
+
+
+@capability("torch.Tensor._is_zerotensor", otherwise=_has_no_pointer)
+def is_zero_tensor(ask: Any) -> Callable[[torch.Tensor], bool]:
+    """Whether torch knows that all numbers are zero, and has no memory for them."""
+    if ask(torch.ones(1, device="cpu")):
+        raise ValueError("torch calls ones zero.")
+    return cast("Callable[[torch.Tensor], bool]", ask)
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether a tensor is dense and has all its values in memory."""
     return (
         tensor.layout is torch.strided
         and not tensor.is_nested
-        and not tensor._is_zerotensor()
+        and not is_zero_tensor(tensor)
         and why_unreadable(tensor) is None
     )
 
@@ -231,7 +261,7 @@ def same_numbers(tensor: torch.Tensor) -> tuple[Any, ...] | None:
     try:
         if type(tensor) not in PLAIN or tensor.is_quantized or not is_plain(tensor):
             return None
-        place = tensor.data_ptr(), tensor._version, tensor.dtype, tensor.device
+        place = tensor.data_ptr(), read_version(tensor), tensor.dtype, tensor.device
         return *place, tensor.shape, tensor.stride(), tensor.is_conj(), tensor.is_neg()
     except Exception:  # wrapped by torch.func, of an inference mode
         return None
@@ -239,11 +269,11 @@ def same_numbers(tensor: torch.Tensor) -> tuple[Any, ...] | None:
 
 def _inner(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Return the tensors with the values of a wrapper; none for a tensor with a storage."""
-    functorch = torch._C._functorch
-    if functorch.is_functorch_wrapped_tensor(tensor):
-        return [functorch.get_unwrapped(tensor)]
-    if torch._is_functional_tensor(tensor):
-        return [torch._from_functional_tensor(tensor)]
+    if is_wrapped(tensor):
+        return list(islice(layers(tensor), 1, 2))
+    if is_functional(tensor):
+        inner = _of_functional(tensor)
+        return [] if inner is None else [inner]
     if type(tensor) not in PLAIN and hasattr(tensor, "__tensor_flatten__"):
         try:
             names, _ = tensor.__tensor_flatten__()
@@ -253,7 +283,10 @@ def _inner(tensor: torch.Tensor) -> list[torch.Tensor]:
         return [each for each in found if isinstance(each, torch.Tensor) and each is not tensor]
     layout = torch.Tensor.layout.__get__(tensor)  # type: ignore[attr-defined]
     if layout is torch.sparse_coo:
-        return [tensor._indices(), tensor._values()]
+        try:
+            return [*sparse_parts(tensor)]
+        except RuntimeError:  # unknown
+            return []
     if layout in (torch.sparse_csr, torch.sparse_bsr):
         return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
     if layout in (torch.sparse_csc, torch.sparse_bsc):
@@ -263,12 +296,32 @@ def _inner(tensor: torch.Tensor) -> list[torch.Tensor]:
     return []
 
 
+def _unread_sparse(_: torch.Tensor) -> Any:
+    raise RuntimeError(f"torch {torch.__version__} does not give the parts of a sparse tensor")
+
+
+@capability(
+    "torch.Tensor._indices",
+    "torch.Tensor._values",
+    otherwise=_unread_sparse,
+    lost="The values of sparse tensors are not read",
+)
+def sparse_parts(
+    indices: Any, values: Any
+) -> Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
+    """Return the indices and the values that a COO tensor stores, also one not coalesced."""
+    one = torch.ones(1, device="cpu").to_sparse()
+    if (indices(one).shape, values(one).shape) != ((1, 1), (1,)):
+        raise ValueError("torch gives other parts.")
+    return lambda tensor: (indices(tensor), values(tensor))
+
+
 def _memory(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the bytes of a tensor's storage, and the bytes that its shape needs."""
     try:
         # By the base class: a subclass may refuse, or answer with anything.
         count = torch.Tensor.numel(tensor)
-        if count == 0 or torch.Tensor._is_zerotensor(tensor):
+        if count == 0 or is_zero_tensor(tensor):
             return 0, 0
         there = torch.Tensor.untyped_storage(tensor).nbytes()
         last = sum(
@@ -329,7 +382,7 @@ def everywhere(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor
     """Return whether a test is true for every number, read in parts; None if there is none."""
     with torch.no_grad():
         tensor = tensor.detach()
-        if tensor._is_zerotensor():
+        if is_zero_tensor(tensor):
             tensor = zeros_like(tensor)
         if not is_plain(tensor) or not tensor.numel():
             return None
@@ -364,7 +417,7 @@ def one_number(tensor: torch.Tensor | None) -> torch.Tensor | None:
                 return None
             dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
             # A sum makes a plain number of what torch keeps as a zero without memory.
-            dense = zeros_like(dense) if dense._is_zerotensor() else dense
+            dense = zeros_like(dense) if is_zero_tensor(dense) else dense
             return dense.reshape(())
     except Exception:  # any backend may refuse any operation
         return None
@@ -381,10 +434,28 @@ def in_short(error: BaseException) -> str:
     return kind if line == kind else f"{kind}: {line.rstrip('.')}"
 
 
+_unknown_versions = itertools.count(1)
+
+
+@capability(
+    "Tensor._version",
+    otherwise=lambda _: next(_unknown_versions),  # never equal to another one
+    lost="Changes in place are not recognised, so recorded values count as changed",
+)
+def read_version(read: Any) -> Callable[[Any], int]:
+    """Return a tensor's in-place version; RuntimeError for an inference tensor."""
+    tensor = torch.ones(1, device="cpu")
+    before = read(tensor)
+    tensor.add_(1)
+    if read(tensor) <= before:
+        raise ValueError("torch does not count changes in place.")
+    return cast("Callable[[Any], int]", read)
+
+
 def version_of(tensor: torch.Tensor) -> int:
     """Return a tensor's in-place version; 0 for an inference tensor, which has no counter."""
     try:
-        return tensor._version
+        return read_version(tensor)
     except RuntimeError:
         if tensor.is_inference():
             return 0
@@ -393,61 +464,124 @@ def version_of(tensor: torch.Tensor) -> int:
 
 def versions_of(*tensors: Sequence[torch.Tensor | None]) -> list[int]:
     """Return the in-place version of each tensor, without None."""
-    return [tensor._version for some in tensors for tensor in some if tensor is not None]
+    return [read_version(tensor) for some in tensors for tensor in some if tensor is not None]
+
+
+def _version_stays(_tensor: torch.Tensor, _version: int) -> None:
+    raise RuntimeError(f"torch {torch.__version__} does not let a version be set back")
+
+
+@capability(
+    "torch._C._autograd._unsafe_set_version_counter",
+    otherwise=_version_stays,
+    lost="Steps do not move a .grad that was added to in place",
+)
+def _set_version(setter: Any) -> Callable[[torch.Tensor, int], None]:
+    tensor = torch.ones(1, device="cpu")
+    tensor.add_(1)
+    setter((tensor,), (0,))
+    if read_version(tensor) != 0:
+        raise ValueError("torch sets no version.")
+    return lambda tensor, version: setter((tensor,), (version,))
+
+
+def refuse_versions() -> None:
+    """Raise RuntimeError if `set_version` cannot work with this torch."""
+    if not is_there(_set_version):
+        _version_stays(torch.empty(0), 0)
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
     """Set a tensor's in-place version; do nothing for an inference tensor."""
-    if tensor.is_inference():
-        return
-    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+    if not tensor.is_inference():
+        _set_version(tensor, version)
 
 
-def detached(tensor: torch.Tensor) -> torch.Tensor:
-    """Detach a tensor so that both share the version counter, also in a ``TorchDispatchMode``."""
-    key = torch._C.DispatchKey.ADInplaceOrView
-    excluded = torch._C._dispatch_tls_is_dispatch_key_excluded(key)
-    try:
-        torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
-        return tensor.detach()
-    finally:
-        torch._C._dispatch_tls_set_dispatch_key_excluded(key, excluded)
+@capability(
+    "torch._C.DispatchKey.ADInplaceOrView",
+    "torch._C._dispatch_tls_is_dispatch_key_excluded",
+    "torch._C._dispatch_tls_set_dispatch_key_excluded",
+    otherwise=copied,
+)
+def detached(key: Any, is_excluded: Any, exclude: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Detach a tensor so that both share the version counter, also in a ``TorchDispatchMode``.
+
+    If that is not possible, return a copy, which nothing can change.
+    """
+
+    def detach(tensor: torch.Tensor) -> torch.Tensor:
+        excluded = is_excluded(key)
+        try:
+            exclude(key, False)
+            return tensor.detach()
+        finally:
+            exclude(key, excluded)
+
+    tensor = torch.ones(1, device="cpu")
+    held = detach(tensor)
+    tensor.add_(1)
+    if read_version(held) != read_version(tensor):
+        raise ValueError("torch counts the changes of both apart.")
+    return detach
 
 
-def base_of(tensor: torch.Tensor) -> torch.Tensor | None:
+@capability("Tensor._base", otherwise=lambda _: None, lost="Views are not recognised")
+def base_of(read: Any) -> Callable[[torch.Tensor], torch.Tensor | None]:
     """Return the base of a view; None for a tensor that is not a view."""
-    return tensor._base
+    tensor = torch.ones(1, device="cpu")
+    if read(tensor) is not None or read(tensor.view(1)) is not tensor:
+        raise ValueError("torch reports another base.")
+    return cast("Callable[[torch.Tensor], torch.Tensor | None]", read)
 
 
-def has_hooks_on_grad(leaf: torch.Tensor) -> bool:
-    """Whether a leaf has post-accumulate-grad hooks."""
-    return bool(leaf._post_accumulate_grad_hooks)
+@capability("Tensor._post_accumulate_grad_hooks", otherwise=lambda _: True)
+def has_hooks_on_grad(read: Any) -> Callable[[torch.Tensor], bool]:
+    """Whether a leaf has post-accumulate-grad hooks; True if unknown."""
+    leaf = torch.ones(1, device="cpu", requires_grad=True)
+    if read(leaf):
+        raise ValueError("torch reports a hook where none is.")
+    leaf.register_post_accumulate_grad_hook(lambda _: None)  # type: ignore[no-untyped-call]
+    if not read(leaf):
+        raise ValueError("torch does not report a hook.")
+    return lambda leaf: bool(read(leaf))
 
 
-def hooks_of(tensor: torch.Tensor) -> Any:
-    """Return the dict of a tensor's backward hooks, or None."""
-    return tensor._backward_hooks
+@capability("Tensor._backward_hooks", otherwise=lambda _: None)
+def hooks_of(read: Any) -> Callable[[torch.Tensor], Any]:
+    """Return the dict of a tensor's backward hooks, or None; None if unknown."""
+    leaf = torch.ones(1, device="cpu", requires_grad=True)
+    leaf.register_hook(lambda _: None)  # type: ignore[no-untyped-call]
+    if not read(leaf):
+        raise ValueError("torch does not report a hook.")
+    return cast("Callable[[torch.Tensor], Any]", read)
+
+
+def knows_hooks() -> bool:
+    """Whether torch says which tensors have hooks."""
+    return is_there(hooks_of, has_hooks_on_grad)
 
 
 def has_hooks(leaf: torch.Tensor) -> bool:
-    """Whether a leaf has any backward hooks."""
-    return bool(leaf._backward_hooks) or has_hooks_on_grad(leaf)
+    """Whether a leaf has any backward hooks; True if unknown."""
+    return not knows_hooks() or bool(hooks_of(leaf)) or has_hooks_on_grad(leaf)
+
+
+@capability(
+    "torch._foreach_norm",
+    otherwise=lambda tensors, _, dtype: [
+        torch.linalg.vector_norm(each, dtype=dtype) for each in tensors
+    ],
+)
+def _norms(norms: Any) -> Callable[[list[torch.Tensor], int, torch.dtype | None], Any]:
+    if float(norms([torch.ones(4, device="cpu")], 2, dtype=torch.float64)[0]) != 2:
+        raise ValueError("torch computes another norm.")
+    return lambda tensors, order, dtype: norms(tensors, order, dtype=dtype)
 
 
 def two_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> list[float]:
     """Compute the 2-norms of tensors of one device and dtype, in one call."""
-    found: list[float] = torch.stack(torch._foreach_norm(tensors, 2, dtype=dtype)).tolist()
+    found: list[float] = torch.stack(list(_norms(tensors, 2, dtype))).tolist()
     return found
-
-
-submodules: Callable[[nn.Module], dict[str, nn.Module | None]] = attrgetter("_modules")
-"""A module's children by name. Unlike ``named_children`` it repeats shared modules."""
-
-own_parameters: Callable[[nn.Module], dict[str, nn.Parameter | None]] = attrgetter("_parameters")
-"""A module's own parameters by name, without those of its children."""
-
-own_buffers: Callable[[nn.Module], dict[str, torch.Tensor | None]] = attrgetter("_buffers")
-"""A module's own buffers by name, without those of its children."""
 
 
 def dtype_of(name: str) -> torch.dtype:
@@ -461,14 +595,3 @@ def wider(dtype: torch.dtype) -> torch.dtype:
     is_narrow = dtype.is_floating_point and dtype.itemsize < 4
     is_whole = not (dtype.is_floating_point or dtype.is_complex)
     return torch.float32 if is_narrow or is_whole else dtype
-
-
-def tolerances(*dtypes: torch.dtype) -> tuple[float, float]:
-    """Return rtol and atol of ``torch.testing.assert_close`` for the coarsest of some dtypes.
-
-    Example:
-        >>> tolerances(torch.float32, torch.bfloat16)
-        (0.016, 1e-05)
-    """
-    rtol, atol = default_tolerances(*dtypes)
-    return float(rtol), float(atol)

@@ -25,9 +25,10 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-import torch
 from torch.autograd.graph import Node
-from torch.utils._python_dispatch import _disable_current_modes
+
+from . import samples
+from .capability import aside
 
 _SHALLOW = 500  # nodes; freeing that many in a row takes 200 KB of stack at most
 _ONE_IN = 16
@@ -80,6 +81,5 @@ class Below:
 @functools.cache
 def _wrappers_stay() -> bool:
     """Whether this torch keeps a node's Python wrapper after its last Python reference."""
-    with _disable_current_modes(), torch.inference_mode(False), torch.enable_grad():
-        tensor = torch.ones(1, requires_grad=True).mul(1)
+    tensor = aside(samples.product)
     return sys.getrefcount(tensor.grad_fn) > sys.getrefcount([object()][0])

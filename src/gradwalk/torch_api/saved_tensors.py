@@ -6,14 +6,24 @@ import functools
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch.autograd.graph import Node
 
 from ..schema.details import SavedModel
 from ..schema.json_values import json_number
-from .nodes import keeps_tensors, node_class, saved_names, saved_tensors
+from . import samples
+from .capability import capability
+from .nodes import (
+    UNREAD,
+    keeps_tensors,
+    knows_saved,
+    node_class,
+    saved_attributes,
+    saved_names,
+    saved_tensors,
+)
 from .reading import first_line
 from .signatures import tensor_arguments
 from .summary import Summarise, summarise
@@ -31,6 +41,11 @@ _CHANGED = (
     "values shown are the changed ones."
 )
 
+_UNREAD = (
+    "It is not read: this torch does not tell whether a saved-tensor hook has packed it, and "
+    "unpacking may run code."
+)
+
 _REFUSED = "It is there, but torch does not give it out; it says: {}"
 
 
@@ -44,6 +59,55 @@ class Saved(NamedTuple):
     changed: bool = False  # whether it was changed in place since, so that backward fails
 
 
+def _unknown_hook(_: Any) -> Any:
+    """Stands for a hook that may or may not be there."""
+
+
+@capability("SavedTensor.unpack_hook", otherwise=lambda _: _unknown_hook, lost=UNREAD)
+def unpack_hook(read: Any) -> Callable[[Any], Any]:
+    """Return the hook that unpacks a packed saved tensor; None for a tensor that is not packed.
+
+    A function that does nothing if it is unknown: then nothing is unpacked.
+    """
+    node = samples.product_node()
+    for _, packed in saved_attributes(type(node)).values():
+        if read(getattr(node, str(packed))) is not None:
+            raise ValueError("torch reports a hook where none is.")
+    return cast("Callable[[Any], Any]", read)
+
+
+@capability(
+    "SavedTensor.data",
+    otherwise=lambda _: None,
+    lost="Changed saved tensors, and the inputs of checkpointed parts, are not read",
+)
+def data_of(read: Any) -> Callable[[Any], Any]:
+    """Return the data of a packed saved tensor as they are now, without unpacking; None if unknown.
+
+    A tensor if no hook packed it, else what the hook returned.
+    """
+    node = samples.product_node()
+    for _, packed in saved_attributes(type(node)).values():
+        if not isinstance(read(getattr(node, str(packed))), torch.Tensor):
+            raise TypeError("torch gives no tensor.")
+    return cast("Callable[[Any], Any]", read)
+
+
+def _unread(_: Any) -> Any:
+    raise LookupError(_UNREAD)
+
+
+@capability("Function._raw_saved_tensors", otherwise=_unread, lost=UNREAD)
+def packed_by_function(read: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """Return the packed saved tensors of a custom Function's node.
+
+    It raises RuntimeError once they are freed, and LookupError if they are unknown.
+    """
+    if len(read(samples.function_output().grad_fn)) != 1:
+        raise ValueError("torch gives other saved tensors.")
+    return cast("Callable[[Any], tuple[Any, ...]]", read)
+
+
 def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Saved]:
     """Yield the saved tensors and values of a node, tensors first.
 
@@ -51,6 +115,9 @@ def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Save
     """
     if node_class(type(node)).is_function:
         yield from _of_function(node)
+        return
+    if not knows_saved():
+        yield Saved("saved tensors", None, note=_UNREAD)
         return
     unpacked = at_hand(node, names)
     for name in saved_names(type(node)):
@@ -76,7 +143,7 @@ def _at_hand(
         for name, packed, kept in _tensors(type(node)):
             if names is None or name in names:
                 raw = getattr(node, packed)
-                if type(raw) is not tuple and raw.unpack_hook is None:
+                if type(raw) is not tuple and unpack_hook(raw) is None:
                     yield name, getattr(node, kept)
 
 
@@ -114,19 +181,20 @@ def is_freed(node: Node) -> bool:
 
 def saved_value(node: Node, name: str) -> Any:
     """Return the unpacked value of a C++ node under a name of `saved_names`."""
-    return getattr(node, f"_saved_{name}")
+    return getattr(node, saved_attributes(type(node))[name][0])
 
 
 def plain_value(node: Node | None, name: str, otherwise: Any = None) -> Any:
     """Return a saved value that is not a tensor: reading a tensor may run a hook."""
-    if hasattr(type(node), f"_raw_saved_{name}"):  # scaled_dot_product_attention has a "value"
-        return otherwise
-    return getattr(node, f"_saved_{name}", otherwise)
+    attribute, packed = saved_attributes(type(node)).get(name, (None, None))
+    # scaled_dot_product_attention has a tensor "value".
+    return otherwise if attribute is None or packed else getattr(node, attribute, otherwise)
 
 
 def packed_value(node: Node, name: str) -> Any:
     """Return a saved tensor or list of tensors as packed; None for a plain value."""
-    return getattr(node, f"_raw_saved_{name}", None)
+    packed = saved_attributes(type(node))[name][1]
+    return None if packed is None else getattr(node, packed, None)
 
 
 def saved_models(
@@ -140,9 +208,12 @@ def saved_models(
 
 def _of_function(node: Any) -> Iterator[Saved]:
     try:
-        packed = node._raw_saved_tensors
+        packed = packed_by_function(node)
     except RuntimeError:  # torch raises here once the tensors are gone
         yield Saved("saved_tensors", None, freed=True, note=_FREED)
+        return
+    except LookupError:
+        yield Saved("saved_tensors", None, note=_UNREAD)
         return
     yield from _of_list("saved_tensors", packed, lambda: node.saved_tensors)
 
@@ -152,8 +223,8 @@ def _tensors(cls: type) -> tuple[tuple[str, str, str], ...]:
     """Return the name, packed and unpacked attribute of each saved tensor; "weight" comes first."""
     if node_class(cls).is_function:
         return ()
-    names = sorted(saved_tensors(cls), reverse=True)
-    return tuple((name, f"_raw_saved_{name}", f"_saved_{name}") for name in names)
+    found = sorted(saved_attributes(cls).items(), reverse=True)
+    return tuple((name, packed, kept) for name, (kept, packed) in found if packed is not None)
 
 
 def _of_attribute(node: Any, name: str) -> Iterator[Saved]:
@@ -187,15 +258,17 @@ def _of_list(name: str, packed: Any, unpack: Callable[[], Any]) -> Iterator[Save
 
 
 def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]:
-    if raw.unpack_hook is not None:
-        yield Saved(name, None, note=_PACKED)
+    hook = unpack_hook(raw)
+    if hook is not None:
+        yield Saved(name, None, note=_UNREAD if hook is _unknown_hook else _PACKED)
         return
     try:
         value = unpack()
     except Exception as error:  # a hook may raise anything
         message = str(error)
-        if "modified by an inplace operation" in message:
-            yield Saved(name, raw.data, note=_CHANGED, changed=True)
+        now = data_of(raw) if "modified by an inplace operation" in message else None
+        if isinstance(now, torch.Tensor):
+            yield Saved(name, now, note=_CHANGED, changed=True)
         elif "have already been freed" in message:
             yield Saved(name, None, freed=True, note=_FREED)
         else:

@@ -13,10 +13,14 @@ import functools
 import importlib.util
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
+
+from .capability import capability
 
 
 @dataclass(frozen=True)
@@ -107,12 +111,33 @@ def arguments_without_grad(
     return tensor_arguments(op) - (numbers.keys() - without.keys()), without
 
 
-Operator = torch._ops.OpOverload  # the class of torch's operators in exported programs
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+    Operator = OpOverload
+else:
+    Operator = type(torch.ops.aten.add.Tensor)  # the class of operators in exported programs
 
 
-def schema_of(operator: Operator) -> torch.FunctionSchema:
-    """Return torch's schema of an operator."""
-    return operator._schema
+class UnknownSchema(NamedTuple):
+    """Stands for the schema of an operator that torch does not give."""
+
+    name: str
+    arguments: Sequence[Any] = ()
+    returns: Sequence[Any] = ()
+    is_mutable: bool = True
+
+
+@capability(
+    "OpOverload._schema",
+    otherwise=lambda operator: UnknownSchema(str(operator)),
+    lost="The arguments of operators are unknown",
+)
+def schema_of(read: Any) -> Callable[[Operator], torch.FunctionSchema]:
+    """Return torch's schema of an operator; one without arguments if it is unknown."""
+    if [each.name for each in read(torch.ops.aten.mm.default).arguments] != ["self", "mat2"]:
+        raise ValueError("torch gives other arguments.")
+    return cast("Callable[[Operator], torch.FunctionSchema]", read)
 
 
 def declared_arguments(operator: Operator) -> dict[str, bool]:

@@ -18,18 +18,19 @@ from ..english import join_words
 from ..schema.details import TensorSummary
 from ..schema.json_values import json_number
 from ..schema.values import Values
-from .modes import unwrapped, without_transforms
+from .dtensors import PLAIN, own_part, simulated_parts
+from .modes import unwrapped, without_function_subclasses, without_transforms
 from .reading import (
     PART,
-    PLAIN,
     distinct,
     dtype_of,
     first_line,
+    is_zero_tensor,
     overlaps_too_much,
-    own_part,
     parts,
+    read_version,
     same_numbers,
-    simulated_parts,
+    sparse_parts,
     why_unreadable,
     zeros_like,
 )
@@ -43,10 +44,10 @@ def plain_values(tensor: torch.Tensor) -> Values | None:
         if why_unreadable(tensor) is not None:
             return None
         is_plain = type(tensor) in PLAIN and tensor.layout is torch.strided
-        if is_plain and tensor.dtype in _LISTED and not tensor._is_zerotensor():
+        if is_plain and tensor.dtype in _LISTED and not is_zero_tensor(tensor):
             return as_json(tensor.tolist())  # as most are: told at a third of the time
         values = tensor.detach()
-        if values._is_zerotensor():
+        if is_zero_tensor(values):
             values = zeros_like(values)
         return as_nested_list(values if values.layout is torch.strided else values.to_dense())
     except Exception:  # any backend may refuse any operation
@@ -163,10 +164,13 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
         return _of_part(tensor, part)
     inner = unwrapped(tensor)
     if inner is not None:
-        with without_transforms():
-            return _of_wrapped(tensor, *inner)
+        try:
+            with without_transforms():
+                return _of_wrapped(tensor, *inner)
+        except RuntimeError as error:  # this torch does not let us leave them
+            return {**without_values(tensor), "note": f"{first_line(error)}."}
     # A subclass may refuse any method, or run a user's code: the base class's are used.
-    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+    with torch.no_grad(), without_function_subclasses():
         summary = without_values(tensor)
         if summary["note"] is not None:
             return summary
@@ -231,7 +235,7 @@ class Summaries:
     def of(self, tensor: torch.Tensor) -> TensorSummary:
         """Return the summary of a tensor, which the caller may change."""
         held = self._held.get(id(tensor))
-        if held is not None and held[0] is tensor and held[1] == tensor._version:
+        if held is not None and held[0] is tensor and held[1] == read_version(tensor):
             return held[2].copy()
         key = same_numbers(tensor)
         found = self._known.get(key)
@@ -241,7 +245,7 @@ class Summaries:
                 return found
             self._bytes_left -= size
             self._known[key] = found
-        self._held[id(tensor)] = tensor, tensor._version, found
+        self._held[id(tensor)] = tensor, read_version(tensor), found
         return found.copy()
 
 
@@ -265,7 +269,7 @@ def without_values(tensor: torch.Tensor) -> TensorSummary:
         "note": None,
     }
     try:
-        with torch._C.DisableTorchFunctionSubclass():
+        with without_function_subclasses():
             found["device"] = str(torch.Tensor.device.__get__(tensor))
             if not torch.Tensor.is_nested.__get__(tensor):  # type: ignore[attr-defined]
                 shape = tuple(torch.Tensor.size(tensor))
@@ -293,7 +297,7 @@ def _fill(summary: TensorSummary, tensor: torch.Tensor) -> None:
             return
         summary["note"] = f"A {kind} tensor, shown as the dense tensor it stands for."
         tensor = tensor.to_dense()
-    if tensor._is_zerotensor():
+    if is_zero_tensor(tensor):
         tensor = zeros_like(tensor)
     shown, indices = evenly_spread(tensor, MOST_VALUES)
     summary["truncated"] = indices is not None
@@ -330,7 +334,7 @@ def _joined(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
 
 def _fill_stored(summary: TensorSummary, tensor: torch.Tensor, kind: str) -> None:
     if tensor.layout is torch.sparse_coo:
-        if not tensor.is_coalesced() and tensor._nnz() > _LARGEST_UNPACKED:
+        if not tensor.is_coalesced() and sparse_parts(tensor)[1].shape[0] > _LARGEST_UNPACKED:
             summary["note"] = (
                 f"A {kind} tensor that was not coalesced, which takes too much memory to be done "
                 "only to look at it."

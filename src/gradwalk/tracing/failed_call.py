@@ -17,6 +17,7 @@ from ..graph.capture import as_text
 from ..hosts.this_host import caller_variables, frame_locals
 from ..result import make, returned_by
 from ..torch_api.modes import unseen, without_overrides
+from ..torch_api.modules import own_parameters
 from ..torch_api.reading import shape_of
 from .module_path import names_of_submodules
 from .operands import Operand, function_name, operands
@@ -130,7 +131,7 @@ def _names(
     """Name tensors by the parameters of running modules and the variables of a frame."""
     wanted, found = set(map(id, tensors)), {}
     for module, path in zip(running, paths, strict=False):
-        for name, parameter in module._parameters.items():
+        for name, parameter in own_parameters(module).items():
             found[id(parameter)] = f"{path}.{name}" if path else name
     for name, value in (caller_variables(frame) if frame is not None else {}).items():
         if id(value) in wanted and not name.startswith("_"):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ..torch_api.reading import own_parameters, submodules
+from ..torch_api.modules import own_parameters, submodules
 
 # More names than this are not needed for a shared module.
 _MOST_NAMES = 16

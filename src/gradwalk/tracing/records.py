@@ -23,6 +23,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
+from ..torch_api.dtensors import PLAIN
 from ..torch_api.nodes import (
     Edge,
     custom_function,
@@ -31,7 +32,7 @@ from ..torch_api.nodes import (
     outputs_metadata,
     sequence_nr,
 )
-from ..torch_api.reading import PLAIN, why_unreadable
+from ..torch_api.reading import why_unreadable
 from ..torch_api.release import empty
 from . import weak_id_dict
 from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, merge_cuts

@@ -17,8 +17,9 @@ import torch
 
 from ..graph.capture import as_text
 from ..schema.values import Values
-from ..torch_api.nodes import input_names, leaf_tensor, op_name, saved_tensors
-from ..torch_api.reading import PLAIN, dtype_of
+from ..torch_api.dtensors import PLAIN
+from ..torch_api.nodes import input_names, knows_saved, leaf_tensor, op_name, saved_tensors
+from ..torch_api.reading import dtype_of
 from ..torch_api.saved_tensors import plain_value, read_saved, signed
 from ..torch_api.summary import plain_values, tensor_of
 from .annotate import Annotated
@@ -37,7 +38,8 @@ def repeated_values(
     that is known of it, the program did more than the graph shows, and nothing is returned.
     """
     found: dict[int, Values] = {}
-    if not captured.in_backward or len(captured.operations) > _MOST_OPERATIONS:
+    is_small = len(captured.operations) <= _MOST_OPERATIONS
+    if not (captured.in_backward and is_small and knows_saved()):
         return found
     for node in captured.operations:
         values = None

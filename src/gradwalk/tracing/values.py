@@ -22,8 +22,8 @@ from ..graph.capture import as_text, described_outputs, is_replaced
 from ..graph.labels import described
 from ..schema.values import Values
 from ..torch_api.nodes import (
-    AccumulateGrad,
     input_names,
+    is_accumulate_grad,
     keeps_tensors,
     leaf_tensor,
     op_name,
@@ -451,7 +451,7 @@ def _from_saved(captured: Annotated, found: dict[int, Values]) -> None:
     missing: dict[Node | None, int] = {
         behind: node
         for node, behind in enumerate(nodes)
-        if type(behind) is not AccumulateGrad and node not in found and _gave_few(behind)
+        if not is_accumulate_grad(behind) and node not in found and _gave_few(behind)
     }
     for node, behind in enumerate(nodes) if missing else ():
         if not keeps_tensors(type(behind)):

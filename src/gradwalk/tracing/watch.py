@@ -33,6 +33,7 @@ from ..torch_api.modes import (
 )
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
+from ..torch_api.watching import can_watch
 from . import failed_call, records, weak_id_dict
 from .cuts import Change, Constant, Cut, Made, Origin, UnrecordedSource, merge_cuts
 from .double_backward import DerivativeCall, differentiates, gives_constants, note_derivatives
@@ -585,7 +586,7 @@ def watch() -> Iterator[None]:
         >>> [(data["kind"], data.get("value")) for _, data in capture(y).nodes(data=True)]
         [('op', None), ('leaf', None), ('constant', '[2]')]
     """
-    if is_compiling() or getattr(_local, "watcher", None) is not None:
+    if is_compiling() or getattr(_local, "watcher", None) is not None or not can_watch():
         yield
         return
     _local.watcher = watcher = _Watcher()

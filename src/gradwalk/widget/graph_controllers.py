@@ -19,6 +19,7 @@ from ..schema.graph_json import dtypes_model
 from ..schema.updates import UpdateModel
 from ..sources.diagnose import judged
 from ..sources.graph_source import DiagnosisRequest, GraphSource, are_small
+from ..torch_api.capability import lost_sentences
 from ..torch_api.modes import unseen
 from .controllers import Controller, State, Turn
 from .drawing import DrawingWidget
@@ -30,6 +31,7 @@ class PassController(Controller[GraphTraits]):
     """Shows what has been seen of backward."""
 
     _shown: object | None = None  # the pass that `steps`, `run` and `cursor` are about
+    _lost = 0  # how many sentences the state has about what this torch does not tell
 
     def is_new(self, source: GraphSource) -> bool:
         """Return whether there is news of backward: a pass has ended, or another one is shown."""
@@ -45,6 +47,15 @@ class PassController(Controller[GraphTraits]):
             widget.cursor = source.cursor
             widget.set_trait("run", build("what flowed", lambda: source.run, None))
         self._shown = source.recorded
+
+    def show_lost(self, source: GraphSource) -> None:
+        """Say what describing a node has shown to be unknown with this torch."""
+        lost = len(lost_sentences())
+        if lost != self._lost:
+            self._lost = lost
+            widget = self.widget
+            state = widget._parts.build("what has flowed", source.state, widget.state)
+            widget.set_trait("state", state)
 
     def show_changes(self, source: GraphSource) -> None:
         """Show what the program has changed since the last pass."""

@@ -494,6 +494,7 @@ class GraphWidget(GraphTraits):
             return masked
 
         self.set_trait("details", self._parts.build("the selected node", details, None))
+        self._passes.show_lost(source)
         for controller in self._controllers:
             controller.describe(source)
 

@@ -19,8 +19,9 @@ from ...graph.names import Names, caller_names
 from ...graph.outputs import Output, read_outputs
 from ...result import make, returned_by
 from ...schema.what_if import ShareModel
+from ...torch_api.dtensors import own_part
 from ...torch_api.modes import grad_mode_kept, unseen
-from ...torch_api.reading import is_plain, own_part
+from ...torch_api.reading import is_plain
 from ...types import Outputs
 from .experiment import Experiment, called, find_place
 from .replay import Edits, Flow, Gradient, Replay

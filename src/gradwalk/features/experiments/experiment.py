@@ -16,12 +16,12 @@ from ...english import list_some, nearest
 from ...graph.capture import Capture, EdgeKey, OutputKey
 from ...schema.backward import FewModel
 from ...torch_api.nodes import (
-    ModuleHook,
     custom_function,
     gradient_edge,
+    is_module_hook,
     outputs_metadata,
 )
-from ...torch_api.reading import has_hooks
+from ...torch_api.reading import has_hooks, knows_hooks
 from .replay import Edit, Edits, Flow, Gradient, Kind, Replay, fitting
 
 _NO_NAMES = (
@@ -298,7 +298,7 @@ class Experiment:
     def notes(self, listed: Sequence[Edit]) -> list[str]:
         """Sentences on hooks that did not run, and on Python code of the user that ran."""
         captured = self.replay.captured
-        hooked = [self.title(place) for place in _hooked(captured)]
+        hooked = [self.title(place) for place in _hooked(captured)] if knows_hooks() else []
         found = []
         if hooked:
             found.append(
@@ -308,13 +308,13 @@ class Experiment:
         ran = sorted(self.replay.above(node for node, _ in self.wanted))
         functions = (custom_function(captured.nodes[i]) for i in ran)
         classes = dict.fromkeys(each for each in functions if each is not None)
-        if ModuleHook in classes:
+        if any(map(is_module_hook, classes)):
             found.append(
                 "Backward hooks of a module, from register_full_backward_hook or "
                 "register_full_backward_pre_hook, did not run, so neither number includes their "
                 "effect."
             )
-        customs = [each.__name__ for each in classes if each is not ModuleHook]
+        customs = [each.__name__ for each in classes if not is_module_hook(each)]
         if customs:
             found.append(
                 f"The Python backward of {list_some(customs)} ran again, with all its side effects."
@@ -334,7 +334,9 @@ def _hooked(captured: Capture) -> list[OutputKey]:
 
 def _has_hooks(captured: Capture) -> bool:
     """Whether known hooks may have changed the gradients of the recorded pass."""
-    return bool(_hooked(captured)) or any(custom_function(n) is ModuleHook for n in captured.nodes)
+    functions = map(custom_function, captured.nodes)
+    are_of_modules = (each is not None and is_module_hook(each) for each in functions)
+    return bool(_hooked(captured)) or any(are_of_modules)
 
 
 def _at(flow: Flow, place: OutputKey) -> Gradient:

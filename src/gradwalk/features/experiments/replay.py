@@ -25,9 +25,9 @@ from ...graph.labels import described
 from ...torch_api.engine import within_a_pass
 from ...torch_api.modes import random_numbers_kept, unseen
 from ...torch_api.nodes import (
-    AccumulateGrad,
     custom_function,
     donates_buffers,
+    is_accumulate_grad,
     keeps_tensors,
     outputs_metadata,
     sequence_nr,
@@ -318,7 +318,7 @@ class Replay:
 
     def is_leaf(self, node: int) -> bool:
         """Return whether a node accumulates into a leaf."""
-        return type(self.captured.nodes[node]) is AccumulateGrad
+        return is_accumulate_grad(self.captured.nodes[node])
 
     def named(self, node: int) -> str:
         """Return a description of a node."""

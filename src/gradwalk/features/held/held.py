@@ -20,7 +20,7 @@ from ...graph.names import Names, caller_names
 from ...graph.outputs import read_outputs
 from ...result import make
 from ...torch_api.modes import grad_mode_kept, unseen
-from ...torch_api.nodes import AccumulateGrad, is_gone, sequence_nr
+from ...torch_api.nodes import is_accumulate_grad, is_gone, sequence_nr
 from ...torch_api.release import Below, free_without_recursion
 from ...tracing.records import find_record, has_watched
 from ...types import Outputs
@@ -110,7 +110,7 @@ def _read_objects(found: dict[int, Any], owners: dict[int, int]) -> list[Node]:
     alone = min(uses, default=0) if any(each is probe.grad_fn for each in nodes) else 0
     read = []
     for node, count in zip(nodes, uses, strict=True):
-        if not isinstance(node, AccumulateGrad) and node is not probe.grad_fn:
+        if not is_accumulate_grad(node) and node is not probe.grad_fn:
             read.append(node)
             if count > alone:
                 found[id(node)] = node
@@ -163,7 +163,7 @@ class _ConnectedParts:
     def walk(self, key: int, start: Any) -> None:
         """Walk the graph of a tensor or a node."""
         node = start.grad_fn if isinstance(start, torch.Tensor) else start
-        if node is None or isinstance(node, AccumulateGrad) or is_gone(node):
+        if node is None or is_accumulate_grad(node) or is_gone(node):
             return
         if node in self.part_of:
             self.starts[key] = self.part_of[node]
@@ -176,7 +176,7 @@ class _ConnectedParts:
             for child, _ in waiting.pop().next_functions:
                 if child is None:
                     continue
-                if isinstance(child, AccumulateGrad):
+                if is_accumulate_grad(child):
                     self.leaves.add((child, part))
                 elif child not in self.part_of:
                     self.part_of[child] = part

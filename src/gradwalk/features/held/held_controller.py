@@ -18,7 +18,7 @@ from ...graph.names import Names
 from ...result import make
 from ...schema.findings import Severity
 from ...sources.graph_source import GraphSource
-from ...torch_api.nodes import AccumulateGrad
+from ...torch_api.nodes import is_accumulate_grad
 from ...torch_api.saved_tensors import is_freed
 from ...widget.controllers import Controller
 from ...widget.graph_traits import GraphTraits
@@ -104,7 +104,7 @@ class HeldController(Controller[GraphTraits]):
             return
         self._shown = [each for each in self._shown if each[0]() is not None]
         for node in {captured.nodes[root] for root, _ in captured.roots}:
-            if not isinstance(node, AccumulateGrad):
+            if not is_accumulate_grad(node):
                 mark = _Mark()
                 known: Any = node.metadata
                 known.setdefault(_KEY, mark)

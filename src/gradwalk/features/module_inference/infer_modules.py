@@ -20,6 +20,7 @@ from ...graph.capture import Capture
 from ...graph.labels import is_pass_through
 from ...graph.names import OUTSIDE, Names
 from ...torch_api.compiled import is_compiled
+from ...torch_api.modules import own_parameters
 from ...tracing.annotate import Annotated
 from .code_steps import Aligner
 from .module_code import ModuleCode, NotedModule, noted_modules
@@ -177,7 +178,7 @@ def _parameters(captured: Capture, modules: Mapping[str, nn.Module]) -> dict[int
     leaves = {id(leaf): node for node, leaf in captured.leaves()}
     names: dict[int, list[str]] = {}
     for path, module in modules.items():
-        for name, parameter in module._parameters.items():
+        for name, parameter in own_parameters(module).items():
             node = leaves.get(id(parameter))
             if node is not None:
                 names.setdefault(node, []).append(f"{path}.{name}" if path else name)

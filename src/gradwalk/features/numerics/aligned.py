@@ -11,9 +11,9 @@ import torch
 from ...graph.adjacency import predecessors, successors, walk
 from ...lazily import nx
 from ...matching.match import match, read_side
-from ...torch_api.reading import tolerances
 from ...torch_api.saved_tensors import read_saved
 from ...torch_api.signatures import call_arguments
+from ...torch_api.tolerances import tolerances
 from .known_numbers import RunNumbers
 from .tensor_distance import Number, TensorDistance, tensor_distance
 

@@ -20,7 +20,8 @@ from ...result import make, returned_by
 from ...schema.comparison import ErrorsModel
 from ...sources.graph_source import GraphSource, are_small
 from ...torch_api.modes import grad_mode_kept, unseen
-from ...torch_api.reading import dtype_of, tolerances
+from ...torch_api.reading import dtype_of
+from ...torch_api.tolerances import tolerances
 from ...types import Gradient, Outputs, RecordedGraph, TensorNames
 from .aligned import Aligned, Distances, aligned, wrongly_paired
 from .known_numbers import NUMERICS, RunNumbers, read_run, read_tolerance

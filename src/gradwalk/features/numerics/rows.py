@@ -17,7 +17,7 @@ from ...schema.comparison import ErrorModel, ErrorsModel, ErrorSourceModel
 from ...schema.json_values import json_number
 from ...schema.values import JsonNumber
 from ...sources.open_nodes import Opening
-from ...torch_api.reading import tolerances
+from ...torch_api.tolerances import tolerances
 from ..compiled.counterparts import counterparts
 from .aligned import Aligned, Distances, describe_difference, differing
 from .known_numbers import RunNumbers

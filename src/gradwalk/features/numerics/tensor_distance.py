@@ -13,8 +13,9 @@ import torch
 from ...backward.kept_gradients import KeptGradient
 from ...schema.details import TensorSummary
 from ...schema.values import Values
-from ...torch_api.reading import PART, dtype_of, is_plain, tolerances, wider
+from ...torch_api.reading import PART, dtype_of, is_plain, wider
 from ...torch_api.summary import summarise
+from ...torch_api.tolerances import tolerances
 
 Compared = Literal["all", "sample", "norm"]
 """The numbers compared: all of them, up to 64 evenly spread ones, or only the norms."""

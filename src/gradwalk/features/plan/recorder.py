@@ -17,15 +17,16 @@ from torch.nn.modules.module import (
 
 from ...torch_api.engine import current_node, next_sequence_nr
 from ...torch_api.fake_tensors import (
-    OperationMode,
     bytes_moved,
     flops_of,
-    key_of,
+    operation_mode,
+    resizes_reported,
     storages_of,
     tensors_in,
     was_converted,
 )
 from ...torch_api.nodes import leaf_tensor, op_name, sequence_nr
+from ...torch_api.reading import key_of
 from ...tracing.source_line import SourceLine, here
 
 FORWARD, BACKWARD, STEP = "forward", "backward", "optimizer step"
@@ -141,7 +142,7 @@ class Recorder:
             register_module_forward_hook(self._leave, always_call=True),
         ]
         try:
-            with OperationMode(self._ended, self._resized):
+            with resizes_reported(self._resized), operation_mode(self._ended):
                 yield
         finally:
             for hook in hooks:

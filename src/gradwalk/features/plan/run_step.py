@@ -20,17 +20,18 @@ from ...graph.names import Names, read_names
 from ...graph.outputs import read_outputs
 from ...torch_api.checkpoints import frame_of, inputs_of
 from ...torch_api.fake_tensors import (
-    DATA_DEPENDENT,
     DataSheet,
+    data_dependent,
     fake_mode,
     fake_ranks,
     is_compiled_module,
-    key_of,
+    refuse_to_plan,
     swapped_tensors,
     tree_map,
 )
 from ...torch_api.modes import random_numbers_kept, unseen
 from ...torch_api.nodes import op_name, sequence_nr
+from ...torch_api.reading import key_of
 from ...torch_api.saved_tensors import read_saved
 from ...tracing.source_line import is_library, shown_file
 from ...tracing.watch import watch
@@ -207,6 +208,7 @@ def loss_on_fakes(given: StepInputs) -> Iterator[tuple[torch.Tensor, Names]]:
 @contextlib.contextmanager
 def _prepared(given: StepInputs) -> Iterator[tuple[nn.Module, Fakes]]:
     """Return a context with the model, whose tensors are fake until it ends."""
+    refuse_to_plan()
     fakes = Fakes()
     with contextlib.ExitStack() as stack:
         stack.enter_context(random_numbers_kept(()))
@@ -222,7 +224,7 @@ def _prepared(given: StepInputs) -> Iterator[tuple[nn.Module, Fakes]]:
             if given.patch is not None:
                 stack.enter_context(given.patch(model))
             yield model, fakes
-        except DATA_DEPENDENT as error:
+        except data_dependent() as error:
             raise RuntimeError(_data_dependent(error)) from error
 
 

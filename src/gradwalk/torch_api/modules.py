@@ -1,0 +1,44 @@
+"""Read what a module holds: its children, parameters and buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from .capability import capability
+
+
+@capability("Module._modules", otherwise=lambda module: dict(module.named_children()))
+def submodules(read: Any) -> Callable[[nn.Module], dict[str, nn.Module | None]]:
+    """A module's children by name. Unlike ``named_children`` it repeats shared modules."""
+    module = nn.Sequential(nn.Identity())
+    if read(module)["0"] is not module[0]:
+        raise ValueError("torch gives other modules.")
+    return cast("Callable[[nn.Module], dict[str, nn.Module | None]]", read)
+
+
+@capability(
+    "Module._parameters",
+    otherwise=lambda module: dict(module.named_parameters(recurse=False, remove_duplicate=False)),
+)
+def own_parameters(read: Any) -> Callable[[nn.Module], dict[str, nn.Parameter | None]]:
+    """A module's own parameters by name, without those of its children."""
+    module = nn.Linear(1, 1, device="meta")
+    if read(module)["bias"] is not module.bias:
+        raise ValueError("torch gives other parameters.")
+    return cast("Callable[[nn.Module], dict[str, nn.Parameter | None]]", read)
+
+
+@capability(
+    "Module._buffers",
+    otherwise=lambda module: dict(module.named_buffers(recurse=False, remove_duplicate=False)),
+)
+def own_buffers(read: Any) -> Callable[[nn.Module], dict[str, torch.Tensor | None]]:
+    """A module's own buffers by name, without those of its children."""
+    module = nn.BatchNorm1d(1, device="meta")
+    if read(module)["running_mean"] is not module.running_mean:
+        raise ValueError("torch gives other buffers.")
+    return cast("Callable[[nn.Module], dict[str, torch.Tensor | None]]", read)
