@@ -130,22 +130,38 @@ _PLACES = {
 }
 
 
+_MODULES = ("testing", "types")
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("testing", "types"):
-        return importlib.import_module(f".{name}", __name__)
-    if name not in _PLACES:
+    if name not in _PLACES and name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        found = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
+        found = importlib.import_module(f".{_PLACES.get(name, name)}", __name__)
+        if name in _PLACES:
+            found = getattr(found, name)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("torch"):
             raise
-        raise ImportError(
-            f"gradwalk.{name} needs torch, which is not installed. gradwalk.load() and "
-            "python -m gradwalk make pages and pictures of saved files without it."
-        ) from error
+        # Not an AttributeError, of which Python says "cannot import name" and nothing else.
+        raise ImportError(_why_not_imported(name, error)) from error
     globals()[name] = found
     return found
+
+
+def _why_not_imported(name: str, error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        return (
+            f"gradwalk.{name} needs torch, which is not installed. gradwalk.load() and "
+            "python -m gradwalk make pages and pictures of saved files without it."
+        )
+    from .torch_api.capability import NEWEST, OLDEST, torch_version  # noqa: PLC0415
+
+    return (
+        f"gradwalk.{name} cannot be imported with torch {torch_version()}: {type(error).__name__}: "
+        f"{error}. gradwalk {__version__} was tested with torch {OLDEST} to {NEWEST}: install one "
+        "of these, or a newer gradwalk. If yours is one of these, please report the error above."
+    )
 
 
 def __dir__() -> list[str]:

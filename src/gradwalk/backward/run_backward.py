@@ -11,6 +11,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from ..graph.capture import Capture
+from ..torch_api.capability import is_there
 from ..torch_api.modes import unseen
 from ..torch_api.nodes import donates_buffers, leaf_tensor, outputs_metadata
 from ..torch_api.reading import fake_mode_of, has_data
@@ -86,6 +87,8 @@ def _on_devices(captured: Capture) -> bool:
     """Return whether a node of the graph may run elsewhere than on the CPU."""
     if torch.accelerator.current_accelerator() is None:
         return any(leaf.device.type != "cpu" for _, leaf in captured.leaves())
+    if not is_there(outputs_metadata):
+        return True
     # Read from the nodes: building the graph only for this would be slow.
     for node in captured.nodes:
         with contextlib.suppress(RuntimeError):  # an output without a single shape

@@ -14,6 +14,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..lazily import nx
+from ..torch_api.capability import is_there
 from ..torch_api.modes import transforms_around, unseen, without_function_subclasses
 from ..torch_api.nodes import (
     NextFunctions,
@@ -69,6 +70,10 @@ def _described(
 ) -> nx.MultiDiGraph:
     graph = nx.MultiDiGraph()
     _describe_all(graph, ids, following)
+    if not is_there(outputs_metadata):
+        _add_used_outputs(graph, roots)
+    if not is_there(sequence_nr):
+        _number_by_place(graph)
     by_node: dict[int, dict[int, str]] = {}
     for (node, output_nr), name in names.items():
         by_node.setdefault(node, {})[output_nr] = name
@@ -77,6 +82,22 @@ def _described(
     graph.graph["roots"] = roots.copy()
     graph.graph["torch_version"] = str(torch.__version__)
     return graph
+
+
+def _add_used_outputs(graph: nx.MultiDiGraph, roots: list[OutputKey]) -> None:
+    """List the outputs that consumers and roots use: torch does not say how many there are."""
+    used = [(to, output_nr) for _, to, output_nr in graph.edges(data="output_nr")]
+    for node, output_nr in [*used, *roots]:
+        outputs = graph.nodes[node]["outputs"]
+        outputs += [_output(nr, None, None, None) for nr in range(len(outputs), output_nr + 1)]
+
+
+def _number_by_place(graph: nx.MultiDiGraph) -> None:
+    """Number nodes so that each has a higher number than those whose results it takes."""
+    data = attributes_of(graph)
+    order = reversed(list(nx.topological_sort(graph)))
+    for number, node in enumerate(order):
+        data[node]["sequence_nr"] = number
 
 
 def _describe_all(  # noqa: C901
@@ -182,14 +203,17 @@ def _shape(like: Any) -> tuple[Any, ...] | None:
 
 
 def _output(
-    nr: int, shape: tuple[Any, ...] | None, dtype: torch.dtype, device: torch.device
+    nr: int,
+    shape: tuple[Any, ...] | None,
+    dtype: torch.dtype | None,
+    device: torch.device | None,
 ) -> dict[str, Any]:
     return {
         "output_nr": nr,
         "name": None,
         "shape": shape if is_plain_shape(shape) else None,
-        "dtype": as_text(dtype),
-        "device": as_text(device),
+        "dtype": None if dtype is None else as_text(dtype),
+        "device": None if device is None else as_text(device),
     }
 
 

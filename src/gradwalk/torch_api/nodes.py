@@ -154,6 +154,7 @@ class UnknownOutput(NamedTuple):
     shape: None = None
     dtype: None = None
     device: None = None
+    is_nested_tensor: bool = True  # without one shape
 
 
 @capability(

@@ -361,7 +361,7 @@ def _size(captured: Capture, place: OutputKey) -> int | None:
     """The bytes of an output of a node; None if unknown."""
     node, nr = place
     outputs = outputs_metadata(captured.nodes[node])
-    if nr >= len(outputs):
+    if nr >= len(outputs) or outputs[nr].device is None:
         return None
     if outputs[nr].device.type == "meta":
         return 0
