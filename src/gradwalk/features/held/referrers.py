@@ -88,7 +88,7 @@ class Referrers:
                 break
 
     def _users_spaces(self) -> list[dict[str, Any]]:
-        """Return the dicts of variables that are not those of a library's module."""
+        """Return the dicts of variables of the program, without libraries."""
         modules = (getattr(each, "__dict__", None) for each in list(sys.modules.values()))
         spaces = [*self._open, *modules]
         known = {id(space): space for space in spaces if type(space) is dict}
