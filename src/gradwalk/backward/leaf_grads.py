@@ -104,8 +104,7 @@ class GradTimeline:
 
     def explain_removed(self) -> str | None:
         """Say that ``.grad`` was None after a pass that had set it; None otherwise."""
-        had_grad = any(moment.grad is not None for moment in self.moments)
-        if not had_grad or self.moments[-1].grad is not None:
+        if self.moments[-1].grad is not None or all(each.grad is None for each in self.moments):
             return None
         return f"{self.name}.grad was None when this backward pass ended, though it had set it"
 

@@ -12,7 +12,7 @@ from torch.autograd.graph import GradientEdge
 
 from ..graph.capture import Capture
 from ..torch_api.modes import unseen
-from ..torch_api.nodes import donates_buffers, leaf_tensor, outputs_metadata
+from ..torch_api.nodes import compiled_nodes, donates_buffers, leaf_tensor, outputs_metadata
 from ..torch_api.reading import fake_mode_of, has_data
 from ..types import Gradient, Inputs, RetainGraph
 from .failures import error_note, failed_node
@@ -42,7 +42,7 @@ def run_backward(
     _check_flag("create_graph", create_graph, (True, False))
     once = False
     if isinstance(retain_graph, str) and retain_graph == IF_POSSIBLE:
-        once = not create_graph and any(map(donates_buffers, captured.nodes))
+        once = not create_graph and _runs_once(captured)
         retain_graph = not once
     _check_flag("retain_graph", retain_graph, (True, False, None, IF_POSSIBLE))
     with unseen():
@@ -82,6 +82,12 @@ def run_backward(
         if observer.compiled:
             grads.fixed = "compiled autograd ran this pass as one program, without steps"
     return run
+
+
+def _runs_once(captured: Capture) -> bool:
+    """Whether compiled code in the graph can run only once."""
+    nodes = captured.nodes
+    return any(donates_buffers(nodes[i]) for i in compiled_nodes(nodes))
 
 
 def _on_devices(captured: Capture) -> bool:

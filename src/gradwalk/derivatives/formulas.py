@@ -20,11 +20,11 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import is_plain_shape
 from ..schema.details import FormulaModel
-from ..torch_api.compiled import is_compiled
 from ..torch_api.nodes import (
     AccumulateGrad,
     NextFunctions,
     input_names,
+    is_compiled,
     leaf_tensor,
     node_class,
     op_name,

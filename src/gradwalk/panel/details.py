@@ -38,8 +38,7 @@ from ..schema.details import (
     ValueModel,
 )
 from ..schema.values import Values
-from ..torch_api.compiled import is_compiled
-from ..torch_api.nodes import custom_function, is_of_torch, leaf_tensor
+from ..torch_api.nodes import custom_function, is_compiled, is_of_torch, leaf_tensor
 from ..torch_api.saved_tensors import saved_models
 from ..torch_api.signatures import signature
 from ..torch_api.summary import Summaries, Summarise

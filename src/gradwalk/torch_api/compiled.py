@@ -19,7 +19,7 @@ from torch.autograd.graph import Node
 from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
-from .nodes import COMPILED, donates_buffers, input_numbers
+from .nodes import donates_buffers, input_numbers, is_compiled
 
 _FRAMEWORK = f"torch {torch.__version__}"
 _CACHED = (
@@ -56,11 +56,6 @@ class CompiledBackward:
     saved: list[FxNode]
     gradients: dict[int, FxNode]  # arg_nr of the node -> the program's gradient for it, if any
     parameters: dict[str, int]  # the name of a saved placeholder -> the arg_nr whose tensor it is
-
-
-def is_compiled(node: Node) -> bool:
-    """Whether a node is a program from ``torch.compile``."""
-    return type(node).__name__ == COMPILED and hasattr(node, "_forward_cls")
 
 
 def compiled_backward(node: Node) -> CompiledBackward:
