@@ -10,7 +10,7 @@ import torch
 from ..backward.failures import FirstZero, first_zeros, is_zero
 from ..backward.recorded_run import RecordedRun
 from ..english import list_some, plural
-from ..explain.zero_derivatives import Block, blocked_leaves, factors_of, is_margin
+from ..explain.zero_derivatives import Block, factors_of
 from ..graph.capture import Capture
 from ..result import make
 from ..schema.findings import Severity
@@ -39,7 +39,7 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
         ]
     if not zero:
         return
-    found = blocked_leaves(evidence.captured, zero)
+    found = evidence.loss.blocking.leaves(zero)
     dead = {node for node, off, units in dead_units(evidence.captured, run) if off == units}
     groups: dict[tuple[str, str], list[tuple[Block, list[int], str | None]]] = defaultdict(list)
     for block, nodes in found.by_block:
@@ -52,7 +52,7 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
         block, _, waits = group[0]
         more = len(group) - 1
         like = f", and so do {plural(more, 'like operation')}" if more else ""
-        kept = is_margin(evidence.captured, block.node)
+        kept = block.node in evidence.loss.margins
         is_drawn = all(_is_drawn(evidence, each) for each, _, _ in group)
         ends = block.remedy
         if waits:

@@ -20,11 +20,11 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import is_plain_shape
 from ..schema.details import FormulaModel
-from ..torch_api.compiled import is_compiled
 from ..torch_api.nodes import (
     NextFunctions,
     input_names,
     is_accumulate_grad,
+    is_compiled,
     knows_saved,
     leaf_tensor,
     node_class,

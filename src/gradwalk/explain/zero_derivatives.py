@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -287,47 +288,11 @@ class Blocks:
     """The operations that block gradients on the way to one node."""
 
     # The operations that block the ways to it, nearest to the outputs first; only when they block
-    # every way, else empty.
+    # every way, else empty. At most `_MOST_KEPT`.
     found: list[Block]
     # Whether saved tensors on the way are freed or cannot be read, so that an operation may block.
     unknown: bool
-
-
-def blocks_before(captured: Capture, target: int) -> Blocks:
-    """Find why only zeros can arrive at a node."""
-    reached, stopped, unknown = _walk(captured, nx.ancestors(captured.graph, target) | {target})
-    found: dict[int, Block] = {}
-    for block, _ in stopped if target not in reached else ():
-        found.setdefault(block.node, block)
-    return Blocks(list(found.values()), unknown)
-
-
-def _walk(
-    captured: Capture, within: Collection[int]
-) -> tuple[set[int], list[tuple[Block, int]], bool]:
-    """Return the nodes reached from the outputs, what blocks, and whether something is unread."""
-    graph = captured.graph
-    waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"] if root in within))
-    reached = set(waiting)
-    stopped: list[tuple[Block, int]] = []
-    unknown = False
-    for node in waiting:  # grows while we walk
-        inputs = [edge[1:] for edge in graph.out_edges(node, data=True) if edge[1] in within]
-        saved, complete = _saved(captured.nodes[node]) if inputs else ({}, True)
-        leaves = {} if complete else _leaves_of_product(captured, node)
-        unknown = unknown or not complete
-        for following, edge in inputs:
-            why = blocked(captured.nodes[node], edge["argument"], {**leaves, **saved})
-            if why is not None:
-                block = Block(node, *why)
-                if block.factor in leaves and block.factor not in saved:
-                    # Its value in backward is not known.
-                    block = replace(block, because=f"{block.because} now")
-                stopped.append((block, following))
-            elif following not in reached:
-                reached.add(following)
-                waiting.append(following)
-    return reached, stopped, unknown
+    is_more: bool = False  # whether further operations block, which ``found`` leaves out
 
 
 @dataclass(frozen=True)
@@ -341,27 +306,111 @@ class BlockedLeaves:
     unknown: bool  # as for `Blocks`, for the rest
 
 
-def blocked_leaves(captured: Capture, targets: list[int]) -> BlockedLeaves:
-    """Find why only zeros can arrive at some nodes: `blocks_before` for many, in one walk."""
-    graph = captured.graph
-    reached, stopped, unknown = _walk(captured, graph)
-    behind: dict[int, list[int]] = {}
-    blocks: dict[int, Block] = {}
-    sought, seen = set(targets) - reached, set(reached)
-    for block, start in stopped:
-        if start in seen:
-            continue
-        seen.add(start)
-        beyond = [start]
-        for node in beyond:  # grows while we walk
-            if node in sought:
-                blocks.setdefault(block.node, block)
-                behind.setdefault(block.node, []).append(node)
-            new = [each for each in graph.succ[node] if each not in seen]
-            seen.update(new)
-            beyond += new
-    found = [(blocks[node], leaves) for node, leaves in behind.items()]
-    return BlockedLeaves(found, [node for node in targets if node in reached], unknown)
+_MOST_KEPT = 64  # blocks that are kept for one node
+
+
+class Blocking:
+    """Where operations block gradients, by their saved tensors of now: one walk for all nodes."""
+
+    def __init__(self, captured: Capture) -> None:
+        self._captured = captured
+        graph, following = captured.graph, captured.successors
+        waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"]))
+        self._reached = reached = set(waiting)
+        stopped: list[tuple[Block, int]] = []
+        self._unread: list[int] = []  # nodes reached whose saved tensors cannot all be read
+        for node in waiting:  # grows while we walk
+            inputs = following[node]
+            saved, complete = _saved(captured.nodes[node]) if inputs else ({}, True)
+            leaves = {} if complete else _leaves_of_product(captured, node)
+            if not complete:
+                self._unread.append(node)
+            for target, edges in inputs.items():
+                for edge in edges.values():
+                    why = blocked(captured.nodes[node], edge["argument"], {**leaves, **saved})
+                    if why is not None:
+                        block = Block(node, *why)
+                        if block.factor in leaves and block.factor not in saved:
+                            # Its value in backward is not known.
+                            block = replace(block, because=f"{block.because} now")
+                        stopped.append((block, target))
+                    elif target not in reached:
+                        reached.add(target)
+                        waiting.append(target)
+        # What blocks the last open nodes before nodes that no open way reaches.
+        self._stopped = [(block, target) for block, target in stopped if target not in reached]
+
+    def before(self, target: int) -> Blocks:
+        """Find why only zeros can arrive at a node."""
+        unknown = target in self._behind_unread
+        if target in self._reached:
+            return Blocks([], unknown)
+        numbers = self._numbers.get(target, ())
+        found: dict[int, Block] = {}
+        for number in numbers[:_MOST_KEPT]:
+            block, _ = self._stopped[number]
+            found.setdefault(block.node, block)
+        return Blocks(list(found.values()), unknown, len(numbers) > _MOST_KEPT)
+
+    @functools.cached_property
+    def _behind_unread(self) -> set[int]:
+        """The nodes behind one that is reached and cannot be read."""
+        following = self._captured.successors
+        starts = (each for node in self._unread for each in following[node])
+        return set(walk(starts, following.__getitem__))
+
+    @functools.cached_property
+    def _numbers(self) -> dict[int, Sequence[int]]:
+        """By node that is not reached: the first places in ``_stopped`` of what blocks it."""
+        following, reached = self._captured.successors, self._reached
+        own: dict[int, list[int]] = {}
+        for number, (_, target) in enumerate(self._stopped):
+            own.setdefault(target, []).append(number)
+        closed = list(walk(own, lambda i: [each for each in following[i] if each not in reached]))
+        missing = dict.fromkeys(closed, 0)  # how many nodes before each are not finished
+        for node in closed:
+            for target in following[node]:
+                if target in missing:
+                    missing[target] += 1
+        came: dict[int, list[Sequence[int]]] = {node: [own[node]] for node in own}
+        found: dict[int, Sequence[int]] = {}
+        ready = [node for node in closed if not missing[node]]
+        for node in ready:  # grows while we walk
+            # Most nodes have the same blocks as the one before: they share them.
+            different = {id(each): each for each in came.pop(node)}
+            first, *others = different.values()
+            if others:
+                first = sorted(set(first).union(*others))
+            found[node] = first = first[: _MOST_KEPT + 1] if len(first) > _MOST_KEPT + 1 else first
+            for target in following[node]:
+                if target in missing:
+                    came.setdefault(target, []).append(first)
+                    missing[target] -= 1
+                    if not missing[target]:
+                        ready.append(target)
+        return found
+
+    def leaves(self, targets: list[int]) -> BlockedLeaves:
+        """Find why only zeros can arrive at some nodes, each listed with one block."""
+        following, reached = self._captured.successors, self._reached
+        behind: dict[int, list[int]] = {}
+        blocks: dict[int, Block] = {}
+        sought, seen = set(targets) - reached, set(reached)
+        for block, start in self._stopped:
+            if start in seen:
+                continue
+            seen.add(start)
+            beyond = [start]
+            for node in beyond:  # grows while we walk
+                if node in sought:
+                    blocks.setdefault(block.node, block)
+                    behind.setdefault(block.node, []).append(node)
+                new = [each for each in following[node] if each not in seen]
+                seen.update(new)
+                beyond += new
+        found = [(blocks[node], leaves) for node, leaves in behind.items()]
+        rest = [node for node in targets if node in reached]
+        return BlockedLeaves(found, rest, bool(self._unread))
 
 
 _ADDED_UP = frozenset(
@@ -406,19 +455,30 @@ def _leaves_of_product(captured: Capture, node: int) -> Saved:
     return found
 
 
-def is_margin(captured: Capture, node: int) -> bool:
-    """Return whether a node clamps a margin in a loss: every margin is then kept if it blocks."""
-    graph, nodes = captured.graph, captured.nodes
-    if graph.nodes[node]["op"] not in _FLOORS or not knows_saved():
-        return False
-    if plain_value(nodes[node], "max") is not None:
-        return False
-    for user in walk(graph.pred[node], graph.pred.__getitem__):  # all that its result goes into
-        op = graph.nodes[user]["op"]
-        takes_leaf = any(graph.nodes[child]["kind"] == "leaf" for child in graph.succ[user])
-        if takes_leaf or not (op in _ADDED_UP or is_pass_through(op)):
-            return False
-    return True
+def margins(captured: Capture) -> set[int]:
+    """Return the nodes that clamp margins in a loss: every margin is kept if one blocks.
+
+    Their results are only added up: nothing that follows scales with a parameter or bends.
+    """
+    if not knows_saved():
+        return set()
+    data, following = captured.attributes, captured.successors
+    others = (
+        node
+        for node, each in data.items()
+        if not (each["op"] in _ADDED_UP or is_pass_through(each["op"]))
+        or any(data[child]["kind"] == "leaf" for child in following[node])
+    )
+    below_others = set(
+        walk((each for node in others for each in following[node]), following.__getitem__)
+    )
+    return {
+        node
+        for node, each in data.items()
+        if each["op"] in _FLOORS
+        and node not in below_others
+        and plain_value(captured.nodes[node], "max") is None
+    }
 
 
 def _saved(node: Node) -> tuple[Saved, bool]:
