@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..backward.kept_gradients import KeptGradient, norms
 from ..backward.recorded_run import RecordedRun
 from ..explain.constants_and_cuts import words_of
-from ..explain.zero_derivatives import FLAT
+from ..explain.zero_rules import FLAT
 from ..graph.adjacency import predecessors, successors, walk
 from ..lazily import nx
 from ..result import make

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from ..backward.failures import is_zero
 from ..backward.recorded_run import RecordedRun
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere, finite, version_of, why_unreadable
@@ -19,7 +20,7 @@ from .loss_graph import LossGraph
 from .not_in_graph import reason_outside
 from .passes import arrived, effect_on, timeline_of
 from .reason import Asked, Reason, operation
-from .zero_derivatives import Block, Blocks, factors_of
+from .zero_derivatives import Block, Blocks, factors_of, zero_slopes
 
 _MOST_BLOCKS = 2
 _ZERO_AT = {
@@ -112,34 +113,56 @@ def _zero(asked: Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason:
     blocks = graph.blocking.before(node)
     if blocks.found:
         return asked.reason("zero, blocked", graph.name, blocks=_blocked(captured, graph, blocks))
-    came = arrived(graph.run, node, tensor) if graph.run is not None else None
-    if came is not None and came.tensor is not None:
-        if _holds(came.tensor, lambda part: part == 0) is False:
-            return asked.reason("zero, overwritten", graph.name)
-        birth = graph.first_zero(node)
-        if birth is not None:
-            where = _ZERO_AT[birth.how].format(operation(captured, birth.node))
-            return asked.reason("zero, recorded", where=where)
-    elif blocks.unknown:
-        return asked.reason("zero, freed", graph.name)
     custom = graph.custom_function_before(node)
     passed = f", or the backward of {custom} returned zeros" if custom else ""
+    if graph.run is not None:
+        cause, where = _zero_in_pass(graph, graph.run, node, tensor)
+        if cause == "zero, unread" and blocks.unknown:
+            cause = "zero, freed"
+        return asked.reason(cause, graph.name, custom=passed, where=where)
+    if blocks.unknown:
+        return asked.reason("zero, freed", graph.name)
     # A gradient that one pass stored has version 0. Adding to it and clearing it count up.
-    is_changed = came is None and version_of(grad)
-    cause = "zero, version" if is_changed else "zero, cancelled"
+    cause = "zero, version" if version_of(grad) else "zero, unseen"
     return asked.reason(cause, graph.name, custom=passed)
+
+
+def _zero_in_pass(
+    graph: LossGraph, run: RecordedRun, node: int, tensor: torch.Tensor
+) -> tuple[str, str]:
+    """Return the cause of a gradient of zeros by a recorded pass, and where it became zero."""
+    captured = graph.captured
+    assert captured is not None
+    timeline, came = timeline_of(run, tensor), arrived(run, node, tensor)
+    if timeline is not None and timeline.now == 0 and len(timeline.moments) > 1:
+        return "zero, before step", ""
+    if came is None:
+        return "zero, not by pass", ""
+    if came.was_changed:
+        return "zero, unread", ""
+    if not is_zero(came):
+        return "zero, overwritten", ""
+    birth = graph.first_zero(node)
+    if birth is not None:
+        where = _ZERO_AT[birth.how].format(operation(captured, birth.node))
+        slopes = zero_slopes(captured, run, birth)
+        return "zero, recorded", f"{where}: {slopes}" if slopes else where
+    roots = [run.steps[root] for root, _ in captured.roots if root in run.steps]
+    if roots and all(is_zero(kept) for step in roots for kept in step.grad_outputs if kept):
+        return "zero, from the start", ""
+    return "zero, unread", ""
 
 
 def _blocked(captured: Annotated, graph: LossGraph, found: Blocks) -> str:
     blocks = found.found
     parts = [
-        f"{operation(captured, block.node)} blocks it ({block.because})"
+        f"{operation(captured, block.node)} blocks it ({block.why.words})"
         for block in blocks[:_MOST_BLOCKS]
     ]
     rest = len(blocks) - _MOST_BLOCKS
     count = f"at least {rest}" if found.is_more else rest
     more = f", and {count} more block the other ways" if rest > 0 else ""
-    ends = blocks[0].remedy
+    ends = blocks[0].why.remedy
     waits = next((name for block in blocks for name in _zero_until_step(captured, block)), None)
     if waits is not None:
         ends = f"{waits} is zero and has a gradient itself, so this ends with its first step"
