@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch.autograd.graph import Node
 
+from ..torch_api.dtensors import PLAIN
 from ..torch_api.modes import unseen
 from ..torch_api.nodes import node_class, outputs_metadata
-from ..torch_api.reading import PLAIN, everywhere, why_unreadable
+from ..torch_api.reading import everywhere, why_unreadable
 from ..torch_api.saved_tensors import read_saved
 from ..torch_api.signatures import signature
 
