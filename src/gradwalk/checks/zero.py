@@ -180,9 +180,6 @@ def _is_drawn(evidence: CheckContext, block: Block) -> bool:
     return is_dropout or any(each is not None and each.is_random for each in origins)
 
 
-_OPS = ("ReluBackward0", "ThresholdBackward0")
-
-
 def dead_units(captured: Capture, run: RecordedRun | None) -> Iterator[tuple[int, int, int]]:
     """Count the units of each ReLU that are zero for every example.
 
@@ -190,7 +187,7 @@ def dead_units(captured: Capture, run: RecordedRun | None) -> Iterator[tuple[int
     entry of the last one. The saved tensor is read; without it, the incoming and outgoing
     gradients.
     """
-    relus = [node for node, op in captured.graph.nodes(data="op") if op in _OPS]
+    relus = [node for node, op in captured.graph.nodes(data="op") if op == "ReluBackward0"]
     for node in relus:
         zero = _by_result(captured, node)
         if zero is None and run is not None:
@@ -202,7 +199,7 @@ def dead_units(captured: Capture, run: RecordedRun | None) -> Iterator[tuple[int
 def _by_result(captured: Capture, node: int) -> torch.Tensor | None:
     for saved in read_saved(captured.nodes[node]):
         value = saved.value
-        if saved.name in ("result", "self") and isinstance(value, torch.Tensor):
+        if saved.name == "result" and isinstance(value, torch.Tensor):
             ends = _ends(value)
             return None if ends is None else ends[1] <= 0
     return None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -34,41 +35,41 @@ class Choice:
         """Return the code for one input that gives torch's gradients; None if none of them does."""
         try:
             return _chosen(self, argument)
-        except Exception:  # a torch without this call, or a process that may start no thread
+        except RuntimeError:  # this process may start no thread
             return None
 
 
 @functools.cache
 def _chosen(choice: Choice, argument: str) -> str | None:
+    """Ask torch in a thread of its own, because a program's settings belong to its thread.
+
+    These are grad mode, autocast, dispatch modes, hooks of saved tensors and of new nodes.
+    """
+    found: list[str] = []
+
+    def ask() -> None:
+        with suppress(Exception):  # a torch without this call
+            found.extend(_matching(choice, argument))
+
+    thread = threading.Thread(target=ask, name="gradwalk.behaviour")
+    thread.start()
+    thread.join()
+    return next(iter(found), None)
+
+
+def _matching(choice: Choice, argument: str) -> Iterator[str]:
+    """Yield each code that gives torch's gradients at all points."""
     place = choice.inputs.index(argument)
-    true = [grads[place] for grads in gradients(choice.call, choice.points)]
+    true = [_gradient(choice.call, point)[place] for point in choice.points]
     for code in choice.codes[argument]:
         if [_value(code, choice.inputs, point) for point in choice.points] == true:
-            return code
-    return None
+            yield code
 
 
 def _value(code: str, inputs: tuple[str, ...], point: Point) -> float:
     numbers = dict(zip(inputs, map(_number, point), strict=True))
     value, _ = compiled(code).run({"torch": torch, "grad": _number(_INCOMING), **numbers})
     return float(value)
-
-
-def gradients(call: Callable[..., torch.Tensor], points: tuple[Point, ...]) -> list[Point]:
-    """Return torch's gradients of a call at some points.
-
-    They are taken in a thread of its own, because a program's settings belong to its thread: grad
-    mode, autocast, dispatch modes, hooks of saved tensors and of new nodes.
-    """
-    found: list[Point] = []
-
-    def ask() -> None:
-        found.extend(_gradient(call, point) for point in points)
-
-    thread = threading.Thread(target=ask, name="gradwalk.behaviour")
-    thread.start()
-    thread.join()
-    return found
 
 
 def _gradient(call: Callable[..., torch.Tensor], point: Point) -> Point:

@@ -44,9 +44,9 @@ _NAMED = re.compile(r"/\*\s*(\w+)\s*=\s*\*/\s*")  # the name of an argument, bef
 
 _CONSTANTS = {
     "M_PI": "math.pi",
-    "M_PI_2": "math.pi / 2",
-    "M_PI_4": "math.pi / 4",
-    "M_2_SQRTPI": "2 / math.sqrt(math.pi)",
+    "M_PI_2": "(math.pi / 2)",
+    "M_PI_4": "(math.pi / 4)",
+    "M_2_SQRTPI": "(2 / math.sqrt(math.pi))",
     "M_SQRT2": "math.sqrt(2)",
     "M_LN2": "math.log(2)",
     "M_LN10": "math.log(10)",
