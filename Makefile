@@ -20,7 +20,7 @@ JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup build demo types lock format check check-python check-js check-prose test test-all test-js test-python test-browser \
-  test-pytest test-full test-others test-pythons test-colab has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
+  test-pytest test-full test-others test-pythons test-torch test-colab has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -94,7 +94,7 @@ test-browser: setup has-browser
 	$(PYTEST) tests/e2e
 
 # What waits for a browser and what is installed leave a core to the other half.
-test-all: test   ## All of that, and other hosts, the largest graphs, public models, other Pythons
+test-all: test   ## All of that, and other hosts, the largest graphs, public models, other Pythons and torch
 	$(MAKE) --no-print-directory -j2 --output-sync=target JOBS=2 test-full test-others
 
 test-full: setup has-browser
@@ -103,10 +103,16 @@ test-full: setup has-browser
 
 test-others: setup
 	$(MAKE) --no-print-directory test-pythons
+	$(MAKE) --no-print-directory test-torch VERSION=oldest
 	$(MAKE) --no-print-directory test-colab
 
 test-pythons: setup
 	tests/other_pythons.sh
+
+VERSION ?= newest
+
+test-torch: setup  ## Run the tests without a browser with another torch: VERSION=2.14.1, oldest, newest
+	tests/other_torch.sh $(VERSION)
 
 test-colab: setup
 	tests/colab_versions.sh

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs the tests with every other Python that is found, each in an environment of its own under .venvs;
-# the next one is installed while one is tested, and is kept for the next time. Left out are those in a
-# browser, and those marked `one_python`, which say the same on every Python; ALL=1 runs these, too.
+# Runs the tests with every other Python that is found, each in an environment of its own; the next one is
+# installed while one is tested. Left out are those in a browser, and those marked `one_python`, which say
+# the same on every Python; ALL=1 runs these, too.
 # PYTHONS names others than these: PYTHONS="3.12 3.14".
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/environments.sh
 
 marks="not full and not one_python"
 [ -z "${ALL:-}" ] || marks="not full"
@@ -19,17 +20,6 @@ python_of() {
   done
 }
 
-# What is there and younger than what it is made from stays as it is.
-install() {
-  local environment=.venvs/$1
-  local pip=("$environment/bin/python" -m pip install --quiet --constraint constraints.txt)
-  [ "$environment/.ready" -nt pyproject.toml ] && [ "$environment/.ready" -nt constraints.txt ] && return
-  { [ -d "$environment" ] || "$(python_of "$1")" -m venv "$environment"; } &&
-    "${pip[@]}" --upgrade 'pip>=25.1' hatchling editables &&
-    "${pip[@]}" --no-build-isolation --editable . --group dev &&
-    touch "$environment/.ready"
-}
-
 own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 versions=() missing=() failed=()
 for version in ${PYTHONS:-3.10 3.11 3.12 3.13}; do
@@ -41,17 +31,16 @@ installing=
 trap '[ -z "$installing" ] || kill "$installing" 2>/dev/null || true' EXIT
 for ((at = 0; at < ${#versions[@]}; at++)); do
   version=${versions[at]} next=${versions[at + 1]:-} is_installed=yes
-  [ "$at" -ne 0 ] || { install "$version" & installing=$!; }
+  [ "$at" -ne 0 ] || { install "$version" "$(python_of "$version")" & installing=$!; }
   wait "$installing" || is_installed=
   installing=
-  [ -z "$next" ] || { install "$next" & installing=$!; }
+  [ -z "$next" ] || { install "$next" "$(python_of "$next")" & installing=$!; }
   if [ -z "$is_installed" ]; then
     failed+=("$version (not installed)")
     continue
   fi
   echo "== Python $version, tests that are $marks"
-  OMP_NUM_THREADS=1 ".venvs/$version/bin/python" -m pytest -n "${JOBS:-2}" --dist loadfile \
-    --no-loadscope-reorder -m "$marks" --ignore tests/e2e tests src || failed+=("$version")
+  run_tests "$version" -m "$marks" || failed+=("$version")
 done
 [ ${#missing[@]} -eq 0 ] || echo "Not found, so not tried: Python ${missing[*]}"
 [ ${#failed[@]} -eq 0 ] || { echo "Failed with: Python ${failed[*]}"; exit 1; }

@@ -1,29 +1,24 @@
 #!/usr/bin/env bash
-# Runs the tests without a browser with another release of torch: tests/other_torch.sh 2.14.1, or "newest".
-# Each release has an environment of its own under .venvs, which is kept for the next time.
+# Runs the tests without a browser with another release of torch: tests/other_torch.sh 2.14.1. "oldest" is the
+# oldest one that pyproject.toml allows; "newest" is what pip takes today, with nothing pinned.
 # TESTS names some of the tests, and PYTHON another interpreter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/environments.sh
 
 version=${1:?usage: tests/other_torch.sh VERSION}
-environment=.venvs/torch-$version
-[ "$version" = newest ] && wanted=torch || wanted="torch==$version"
-python=$environment/bin/python
-
+CONSTRAINTS=$(mktemp)
+trap 'rm -f "$CONSTRAINTS"' EXIT
+case $version in
+  newest) wanted=torch && rm -rf .venvs/torch-newest ;;
+  oldest) wanted="torch==$(sed -nE 's/^ *"torch>=([0-9.]+)",/\1/p' pyproject.toml).*" ;;
+  *) wanted="torch==$version" ;;
+esac
 # What torch brings along comes in the releases that it asks for.
-constraints=$(mktemp)
-trap 'rm -f "$constraints"' EXIT
-grep -vE '^(torch|torchvision|triton|nvidia-|cuda-)' constraints.txt >"$constraints"
+[ "$version" = newest ] ||
+  grep -vE '^(torch|torchvision|triton|nvidia-|cuda-|sympy)' constraints.txt >"$CONSTRAINTS"
 
-if ! [ "$environment/.ready" -nt pyproject.toml ] || ! [ "$environment/.ready" -nt constraints.txt ]; then
-  [ -d "$environment" ] || "${PYTHON:-.venv/bin/python}" -m venv "$environment"
-  "$python" -m pip install --quiet --constraint "$constraints" --upgrade 'pip>=25.1' hatchling editables
-  "$python" -m pip install --quiet --constraint "$constraints" "$wanted" --no-build-isolation \
-    --editable . --group dev
-  touch "$environment/.ready"
-fi
-
-echo "== $("$python" -c 'import sys, torch; print("torch", torch.__version__, "Python", sys.version.split()[0])')"
-read -ra tests <<<"${TESTS:-tests src}"
-OMP_NUM_THREADS=1 "$python" -m pytest -n "${JOBS:-3}" --dist loadfile --no-loadscope-reorder \
-  --ignore tests/e2e "${tests[@]}"
+install "torch-$version" "${PYTHON:-.venv/bin/python}" "$wanted"
+echo "== $(".venvs/torch-$version/bin/python" -c \
+  'import sys, torch; print("torch", torch.__version__, "Python", sys.version.split()[0])')"
+run_tests "torch-$version"

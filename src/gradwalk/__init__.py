@@ -165,4 +165,4 @@ def _why_not_imported(name: str, error: Exception) -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

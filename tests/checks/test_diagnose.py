@@ -399,7 +399,7 @@ def test_a_graph_that_is_used_up_is_to_be_made_anew():
     loss = (x * x).sum()
     assert "anew" not in only(diagnose(loss, names={"x": x}), "no-backward").message
     loss.backward()
-    assert "compute the output anew" in only(diagnose(loss, names={"x": x}), "no-backward").message
+    assert "Compute the output anew" in only(diagnose(loss, names={"x": x}), "no-backward").message
 
 
 def test_stored_zeros_are_found_without_a_pass_if_the_graph_explains_them():

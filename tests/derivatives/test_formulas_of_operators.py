@@ -13,7 +13,7 @@ from operator_corpus import everything
 
 import gradwalk.derivatives.formulas as formulas_file
 from gradwalk.derivatives.formulas import formulas
-from gradwalk.torch_api.nodes import AccumulateGrad, node_class, op_name
+from gradwalk.torch_api.nodes import is_accumulate_grad, node_class, op_name
 
 pytestmark = pytest.mark.one_python
 
@@ -53,7 +53,7 @@ def torchs(node, grads):
         if child is None:
             yield None
             continue
-        leaf = type(child) is AccumulateGrad
+        leaf = is_accumulate_grad(child)
         like = child.variable if leaf else child._input_metadata[output_nr]
         yield torch.zeros(like.shape, dtype=like.dtype) if grad is None else fitted(grad, like)
 
@@ -148,14 +148,14 @@ def given_and_passed(node):
     for each in node._input_metadata:
         yield each.shape, each.dtype
     for child, output_nr in node.next_functions:
-        leaf = type(child) is AccumulateGrad
+        leaf = is_accumulate_grad(child)
         like = child.variable if leaf else child and child._input_metadata[output_nr]
         yield like is not None and (like.shape, like.dtype)
 
 
 def leaf_of(node):
     for child, _ in node.next_functions:
-        if type(child) is AccumulateGrad:
+        if is_accumulate_grad(child):
             return child.variable
     return None
 

@@ -98,7 +98,7 @@ def test_a_copying_twin_is_plumbing_too():
     assert is_pass_through(type(aten.view_copy(x, (6, 4)).grad_fn).__name__)
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # of torch itself
+@pytest.mark.filterwarnings("ignore:`torch.jit")  # of torch itself
 def test_inside_a_transform_no_other_reason_is_given():
     said: list[str] = []
 

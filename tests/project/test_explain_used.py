@@ -91,7 +91,7 @@ def a_loss_without_a_graph(w):
     return torch.jit.script(nn.Linear(1, 1).requires_grad_(False))(torch.ones(1)).sum()
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit")
 @pytest.mark.parametrize("forward", [a_leaf, a_scripted_function, a_loss_without_a_graph])
 def test_a_watched_run_is_not_to_be_watched_again(forward):
     w = leaf(1.0)

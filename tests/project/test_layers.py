@@ -53,6 +53,7 @@ LAYERS = (
     "features/interact",
     "features/numerics",
     "features/plan",
+    "features/watched_backward",
     "features",
     "__init__",
     "__main__",

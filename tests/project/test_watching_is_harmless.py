@@ -247,7 +247,7 @@ def subclass(x: Tensor) -> Tensor:
     return x.as_subclass(Refuses) * 2
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit", "ignore::UserWarning")
 @pytest.mark.parametrize(
     "program",
     [autocast, recompute, hooked, transformed, compiled, compiled_module, scripted],

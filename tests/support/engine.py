@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import get_gradient_edge
 
-from gradwalk.torch_api.nodes import AccumulateGrad
+from gradwalk.torch_api.nodes import is_accumulate_grad
 
 Values = Tensor | None
 
@@ -71,7 +71,7 @@ def nodes_behind(outputs: Iterable[Tensor]) -> list[Any]:
 def operations_behind(*outputs: Tensor) -> list[Any]:
     """The same without the leaves."""
     nodes = nodes_behind(output for output in outputs if output.requires_grad)
-    return [node for node in nodes if type(node) is not AccumulateGrad]
+    return [node for node in nodes if not is_accumulate_grad(node)]
 
 
 def copies(tensors: Iterable[Values]) -> list[Values]:

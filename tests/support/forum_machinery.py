@@ -55,7 +55,7 @@ broken(
 broken(
     "an accumulated loss that is backwarded twice",
     "no-backward",
-    "a backward has freed some of this graph",
+    "has freed saved tensors of this graph",
     """
     model = nn.Linear(4, 1)
     total = 0

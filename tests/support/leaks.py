@@ -6,12 +6,14 @@ function that lets go.
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import contextvars
 import functools
 import types
 
 import ipywidgets
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -20,6 +22,7 @@ from gradwalk import GraphWidget, record
 
 CONTEXT = contextvars.ContextVar("held")
 LEAKS = {}
+KEPT = {}
 
 weight = torch.ones(100, requires_grad=True)
 
@@ -315,6 +318,27 @@ def the_state_of_an_optimizer(box):
 def a_data_loader(box):
     box.loader = DataLoader(TensorDataset(one(2).repeat(4)))
     return "box.loader.dataset.tensors[0]", lambda: delattr(box, "loader")
+
+
+@leak
+def the_result_of_a_finished_task(_):
+    async def result():
+        return one()
+
+    async def main():
+        KEPT["task"] = asyncio.ensure_future(result())
+        await KEPT["task"]
+
+    asyncio.run(main())
+    globals()["TASK"] = KEPT.pop("task")
+    return "TASK.result()", lambda: globals().pop("TASK") is None
+
+
+@leak
+def an_array_of_objects(_):
+    array = globals()["ARRAY"] = np.empty((2, 2), dtype=object)
+    array[1, 0] = one()
+    return "ARRAY[(1, 0)]", lambda: globals().pop("ARRAY") is None
 
 
 @leak

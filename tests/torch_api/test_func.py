@@ -9,7 +9,7 @@ from torch.func import grad, hessian, jacrev, vmap
 from gradwalk import GraphWidget, capture, watch
 
 # torch's own, when it first takes a derivative forward
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit")
 
 
 def function(x):

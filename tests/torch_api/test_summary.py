@@ -139,7 +139,7 @@ def test_a_number_that_torch_saved_as_a_tensor():
 DTYPES = sorted({each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str)
 
 
-@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")  # torch's own
+@pytest.mark.filterwarnings("ignore:B?Complex(Half|32) support is experimental")  # torch's own
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_of_the_installed_torch_is_shown(dtype):
     try:

@@ -94,6 +94,51 @@ def test_in_place_operations():
     assert all(annotation_of(node).inplace for node in slices)
 
 
+class Same(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *given):
+        return given
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return grads
+
+
+def test_a_function_that_returns_its_inputs_is_seen_with_what_is_below_it():
+    with watch():
+        y, z = Same.apply(leaf(3) * 2, leaf(3) * 3)
+        loss = y + z
+    assert seen(y).source.text == "y, z = Same.apply(leaf(3) * 2, leaf(3) * 3)"
+    assert seen(y).forward == "Same"
+    below = [node for node in operations_behind(loss) if "Mul" in node.name()]
+    assert [annotation_of(node).forward for node in below] == ["mul", "mul"]
+
+
+class Decorated(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x):
+        return x.exp()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class Inherited(Decorated):
+    pass
+
+
+@pytest.mark.parametrize("function", [Decorated, Inherited])
+def test_a_decorated_or_inherited_forward_is_seen(function: type[torch.autograd.Function]):
+    with watch():
+        y = function.apply(leaf(3))
+    assert (seen(y).forward, seen(y).source.text) == (
+        function.__name__,
+        "y = function.apply(leaf(3))",
+    )
+
+
 def test_a_custom_function_is_seen_with_its_line_and_its_constants():
     x, c = leaf(3), torch.ones(3)
     with watch():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -150,3 +152,18 @@ def test_widgets_share_their_class_until_one_gets_a_trait_of_its_own(example):
     other.add_traits(mine=traitlets.Int(3))
     assert other.mine == 3
     assert not widget.has_trait("mine")
+
+
+def test_a_script_may_end_with_an_open_widget(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "from gradwalk import GraphWidget, watch\n"
+        "with watch():\n"
+        "    loss = torch.nn.Linear(3, 3)(torch.ones(2, 3)).tanh().sum()\n"
+        "    loss.backward()\n"
+        "widget = GraphWidget(loss)\n"
+        "widget.selected = 0\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

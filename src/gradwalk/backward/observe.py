@@ -243,6 +243,11 @@ def _owner() -> RecordedRun | None:
     return found
 
 
+def runs_own_pass() -> bool:
+    """Return whether gradwalk started the backward pass that the running code belongs to."""
+    return _owner() is not None
+
+
 def _is_large(leaf: Any) -> bool:
     """Return whether torch moves a leaf's gradient into ``.grad``: a DTensor, or a large one."""
     try:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..backward.failures import first_nan, is_finite
+from ..english import list_some
 from ..explain.constants_and_cuts import at_line
 from ..graph.adjacency import successors
 from ..graph.labels import described
@@ -78,6 +79,8 @@ def not_finite(evidence: CheckContext) -> Iterator[Finding]:
     bad = [place for place in evidence.captured.roots if _is_bad(_output(evidence, place))]
     birth = _birth(evidence)
     if not bad:
+        if evidence.run is None:
+            yield from _stored(evidence)
         first = _first(evidence, "NaN") if birth else None
         if first is not None:
             message = f"The output is finite, but the forward pass has NaN in between. {first[1]}"
@@ -189,6 +192,28 @@ def _word_of(value: Any) -> str | None:
     if why_unreadable(value) is not None or everywhere(value, finite) is not False:
         return None
     return "Inf" if everywhere(value, lambda part: ~part.isnan()) else "NaN"
+
+
+def _stored(evidence: CheckContext) -> Iterator[Finding]:
+    """Leaves whose ``.grad`` has NaN or Inf, where no pass was recorded that shows why."""
+    words = {
+        node: word
+        for node in evidence.leaves.values()
+        if (leaf := evidence.leaf(node)) is not None and (word := _word_of(leaf.grad))
+    }
+    if not words:
+        return
+    names = [f"{evidence.name(node)}.grad" for node in words]
+    found = " or ".join(sorted(set(words.values()), reverse=True))
+    first = _first(evidence)
+    where = f" {first[1]}" if first is not None else ""
+    message = (
+        f"{list_some(names)} {'has' if len(names) == 1 else 'have'} {found} in it"
+        f" ({len(names)} of {len(evidence.leaves)} leaves).{where} No recorded backward pass shows "
+        "which operation made it: run the step again under gradwalk.watch(), with backward in the "
+        "block."
+    )
+    yield make(Finding, "nan", "error", list(words), message, {"leaves": float(len(words))})
 
 
 def _birth(evidence: CheckContext) -> list[Finding]:

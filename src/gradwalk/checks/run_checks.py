@@ -135,13 +135,18 @@ def _unknown(_: CheckContext) -> Iterator[Finding]:
 def _no_backward(evidence: CheckContext) -> Iterator[Finding]:
     if evidence.run is not None:
         return
-    freed = any(map(is_freed, evidence.captured.nodes))
-    anew = "compute the output anew, since a backward has freed some of this graph, and "
-    message = (
-        "No backward pass has been seen, so the size of gradients is unknown: "
-        f"{anew if freed else ''}call backward() on the GraphWidget or on the loss while it is "
-        "shown, or pass gradwalk.record(loss)."
-    )
+    if any(map(is_freed, evidence.captured.nodes)):
+        message = (
+            "A backward has freed saved tensors of this graph, but it was not recorded, so the "
+            "size of gradients is unknown. Compute the output anew, with backward() in the block "
+            "of gradwalk.watch()."
+        )
+    else:
+        message = (
+            "No backward pass has been seen, so the size of gradients is unknown: call backward() "
+            "on the GraphWidget, or on the loss under gradwalk.watch() or while the widget is "
+            "shown, or pass gradwalk.record(loss)."
+        )
     yield make(Finding, "no-backward", "info", [], message)
 
 

@@ -66,6 +66,11 @@ def _index_put(node: Node) -> str:
     return "[index] +=" if plain_value(node, "accumulate") else "[index] ="
 
 
+def _index_fill(node: Node) -> str | None:
+    place = _at_dim(node, "index")
+    return None if place is None else f"{place} ="
+
+
 def _whole(node: Node, name: str) -> int | None:
     found: Any = signed(plain_value(node, name))
     return found if type(found) is int else None  # a traced size is a symbol
@@ -86,6 +91,9 @@ _WRITTEN: dict[str, Callable[[Node], str | None]] = {
     "IndexBackward0": lambda _: "[index]",
     "IndexPutBackward0": _index_put,
     "IndexPutImplBackward0": _index_put,
+    # From torch 2.15 on also what assigns a number: x[index] = 4.0.
+    "IndexFillBackward0": _index_fill,
+    "IndexFillBackward1": _index_fill,
     "SelectBackwardBackward0": _into(_select),
     "SliceBackwardBackward0": _into(_slice),
 }

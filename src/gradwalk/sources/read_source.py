@@ -7,7 +7,7 @@ from typing import Any
 from ..backward.function_calls import is_recorded
 from ..backward.kept_gradients import DEFAULT_BUDGET
 from ..backward.record import Recording
-from ..backward.recorded_pass import RecordedPass
+from ..backward.recorded_pass import RecordedPass, known_pass
 from ..backward.recorded_run import RecordedRun
 from ..graph.adjacency import collector_paused
 from ..graph.capture import capture_nodes
@@ -64,8 +64,16 @@ def read_source(
             infer = len(plain.nodes) <= MOST_INFERRED
         captured = annotate(plain, called, infer=infer)
         subject = LiveGraph(captured, called, max_bytes)
-    subject.recording = recording
+    subject.recording = recording or _seen_before(captured)
     return subject
+
+
+def _seen_before(captured: Annotated) -> RecordedPass | None:
+    """Return the latest pass of the program itself through a graph, if one was recorded."""
+    known = known_pass(captured)
+    if known is None or known.run.grads is not None:
+        return None
+    return RecordedPass(captured, known.run)  # with the names of this graph
 
 
 def _only_recording(given: tuple[Any, ...]) -> RecordedPass | None:

@@ -43,7 +43,7 @@ def capability(
     Args:
         *names: The private names.
         otherwise: The fallback.
-        lost: What is unknown with the fallback, as the start of a sentence. None if nothing is.
+        lost: The loss that comes with the fallback, as the start of a sentence; None without one.
     """
 
     def declared(make: Callable[..., _C]) -> _C:

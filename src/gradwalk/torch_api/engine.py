@@ -100,7 +100,8 @@ def keeps_graph(keeps: Any) -> Callable[[], bool]:
 
 def when_done(callback: Callable[[], None]) -> None:
     """Call back when the running pass is complete, but not when it fails."""
-    _queue(callback)
+    public = getattr(torch.autograd.graph, "queue_callback", None)  # from torch 2.15 on
+    (public or _queue)(callback)
 
 
 def _no_queue(_: Callable[[], None]) -> None:

@@ -42,7 +42,7 @@ _CHANGED = (
 )
 
 _UNREAD = (
-    "It is not read: this torch does not tell whether a saved-tensor hook has packed it, and "
+    "It is not read: this torch does not say whether a saved-tensor hook has packed it, and "
     "unpacking may run code."
 )
 

@@ -16,7 +16,7 @@ from torch.overrides import get_testing_overrides, resolve_name
 from ..graph.adjacency import walk
 from ..graph.capture import Capture
 from ..schema.graph import NoGradInput
-from ..torch_api.nodes import NextFunctions, sequence_nr
+from ..torch_api.nodes import NextFunctions, custom_function, sequence_nr
 from ..torch_api.saved_tensors import read_saved
 from . import weak_id_dict
 from .cuts import Constant, Cut, Origin, UnrecordedSource
@@ -84,13 +84,15 @@ def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int
 def _annotation(record: Record, node: Node) -> Annotation:
     one_node = record.end - record.start == 1
     following = node.next_functions if one_node and record.constants else ()
-    module = record.module
+    module, function = record.module, record.function
+    if function is torch.autograd.Function:
+        function = custom_function(node)
     return Annotation(
         source=record.source,
         module=module.path if module else None,
         module_root=module.root if module else None,
         modules=module.running if module else (),
-        forward=forward_name(record.function),
+        forward=forward_name(function),
         inplace=record.inplace,
         constants=tuple(_placed(record, constant, following) for constant in record.constants),
         # The last node of a call made what the call returned.

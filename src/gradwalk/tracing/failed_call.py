@@ -22,7 +22,7 @@ from ..torch_api.reading import shape_of
 from .module_path import names_of_submodules
 from .operands import Operand, function_name, operands
 from .running_function import running_in
-from .source_line import SourceLine, SourceLines, is_library
+from .source_line import SourceLine, is_library, line_of
 
 
 @returned_by("last_failure()")
@@ -100,7 +100,7 @@ def _read(error: Exception, at: TracebackType | None, calls: CodeType) -> Failed
     tensors = [each for _, each in given if isinstance(each, torch.Tensor)]
     paths = _paths(running)
     names = _names(tensors, users.tb_frame if users else None, running, paths)
-    line = users and SourceLines().read(users.tb_frame.f_code, users.tb_lasti, users.tb_lineno)
+    line = users and line_of(users.tb_frame.f_code, users.tb_lasti, users.tb_lineno)
     return FailedCall(
         name,
         tuple(_input(each, names.get(id(each))) for each in tensors),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -15,8 +14,7 @@ from ..torch_api.modules import own_parameters, submodules
 _MOST_NAMES = 16
 
 
-@dataclass(frozen=True)
-class ModuleCall:
+class ModuleCall(NamedTuple):
     """One call of a module."""
 
     # Its name relative to the outermost running module ("encoder.layers.0.linear1"), empty for the
@@ -31,126 +29,122 @@ class ModuleCall:
 class TensorRef:
     """A weak reference to a tensor: gives it while it lives, then None.
 
+    A parameter of a known module is referenced by its place in the module: torch refuses to swap
+    the contents of tensors that have a weak reference (`torch.utils.swap_tensors`, which
+    ``module.double()`` may use).
+
     References to the same tensor are equal. Plain weak references compare their referents, and a
     tensor's ``==`` returns a tensor.
     """
 
-    __slots__ = ("__weakref__", "_find", "_key")
+    __slots__ = ("__weakref__", "_key", "_name", "_to")
 
-    def __init__(self, tensor: torch.Tensor, find: ParameterRef | None = None) -> None:
+    def __init__(
+        self, tensor: torch.Tensor, module: nn.Module | None = None, name: str | None = None
+    ) -> None:
         self._key = id(tensor)
-        # Python makes one weak reference per tensor, also comparable when the tensor is gone.
-        self._find: Callable[[], torch.Tensor | None] = find or weakref.ref(tensor)
+        self._name = name
+        # Python makes one weak reference per object, also comparable when the object is gone.
+        self._to: weakref.ref[Any] = weakref.ref(tensor if module is None else module)
 
     def __call__(self) -> torch.Tensor | None:
-        """Return the tensor; None once it is gone."""
-        return self._find()
+        """Return the tensor; None once it is gone, or no more in its module."""
+        found = self._to()
+        if self._name is None or found is None:
+            return found
+        parameter = own_parameters(found).get(self._name)
+        return parameter if id(parameter) == self._key else None
 
-    def resolve_through(self, place: ParameterRef) -> None:
+    def resolve_through(self, owned: TensorRef) -> None:
         """Replace the weak reference by the parameter's place in its module."""
-        if place() is self():
-            self._find = place
+        if owned() is self():
+            self._to, self._name = owned._to, owned._name
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TensorRef) or self._key != other._key:
             return False
-        return self._find is other._find or ((tensor := self()) is not None and other() is tensor)
+        if self._to is other._to and self._name == other._name:
+            return True
+        return (tensor := self()) is not None and other() is tensor
 
     def __hash__(self) -> int:
         return self._key
-
-
-@dataclass(frozen=True)
-class ParameterRef:
-    """A parameter, as long as it is in its module."""
-
-    module: weakref.ref[nn.Module]
-    name: str
-    key: int
-
-    def __call__(self) -> torch.Tensor | None:
-        """Return the parameter; None once it or its module is gone."""
-        module = self.module()
-        found = None if module is None else own_parameters(module).get(self.name)
-        return found if id(found) == self.key else None
-
-
-def owners_of_parameters(
-    root: nn.Module, known: Mapping[int, ParameterRef]
-) -> dict[int, ParameterRef]:
-    """Return the module and name of each parameter below ``root`` by ``id``, added to ``known``."""
-    found = dict(known)
-    waiting, seen = [root], {id(root)}  # a class may define its own `modules()`, which may raise
-    for module in waiting:  # grows while we walk
-        below = {id(each): each for each in submodules(module).values() if each is not None}
-        waiting += [each for key, each in below.items() if key not in seen]
-        seen |= below.keys()
-        for name, parameter in own_parameters(module).items():
-            key = id(parameter)
-            if parameter is not None and (key not in found or found[key]() is not parameter):
-                found[key] = ParameterRef(weakref.ref(module), name, key)
-    return found
 
 
 class ModuleStack:
     """The running modules of one thread."""
 
     def __init__(self) -> None:
-        self._running: list[tuple[int, ModuleCall]] = []
+        self.current: ModuleCall | None = None  # the innermost running module's
+        self._running: list[tuple[nn.Module, ModuleCall]] = []
         self._names: dict[int, list[str]] | None = None
         self._calls: dict[tuple[int, str], int] = {}
         self._root: nn.Module | None = None
-        self._owners: dict[int, ParameterRef] = {}
+        self._has_all = False  # whether `_owners` has every parameter of `_root`
+        self._owners: dict[int, TensorRef] = {}
         self._unowned: weakref.WeakValueDictionary[int, TensorRef] = weakref.WeakValueDictionary()
-
-    @property
-    def current(self) -> ModuleCall | None:
-        """The innermost running module."""
-        return self._running[-1][1] if self._running else None
 
     def enter(self, module: nn.Module) -> None:
         """Record that a module's forward starts."""
-        name = type(module).__name__
-        if not self._running:
-            self._root, self._names = module, None
+        if self.current is None:
+            self._root, self._names, self._has_all = module, None, False
             self._calls = {}
-            self._add_parameters(module)
+            if self._unowned:
+                self._add_parameters()
+            name = type(module).__name__
             call = ModuleCall("", name, (("", name),), weakref.ref(module))
         else:
-            call = self._below(self._running[-1][1], module)
-        self._running.append((id(module), call))
+            call = self._below(self.current, module)
+        self._running.append((module, call))
+        self.current = call
 
     def leave(self, module: nn.Module) -> None:
         """Record that a module's forward and all calls within it ended."""
-        for depth in range(len(self._running) - 1, -1, -1):
-            if self._running[depth][0] == id(module):
-                del self._running[depth:]
+        running = self._running
+        for depth in range(len(running) - 1, -1, -1):
+            if running[depth][0] is module:
+                del running[depth:]
                 break
-        if not self._running:
-            self._root = self._names = None  # a finished forward keeps no module alive
+        if running:
+            self.current = running[-1][1]
+        else:
+            # A finished forward keeps no module alive.
+            self.current = self._root = self._names = None
 
     def reference(self, tensor: torch.Tensor) -> TensorRef:
-        """Return a reference to a tensor.
-
-        A known module's parameter gets no weak reference: torch refuses to swap the contents of
-        tensors that have one (`torch.utils.swap_tensors`, which ``module.double()`` may use).
-        """
-        if self.is_parameter(tensor):
-            return TensorRef(tensor, self._owners[id(tensor)])
+        """Return a reference to a tensor."""
+        owned = self._owners.get(id(tensor))
+        if owned is not None and owned() is tensor:
+            return owned
         if type(tensor) is torch.Tensor or not isinstance(tensor, nn.Parameter):
             return TensorRef(tensor)
+        for module, _ in reversed(self._running):  # mostly it is the innermost one's
+            for name, parameter in own_parameters(module).items():
+                if parameter is tensor:
+                    owned = self._owners[id(tensor)] = TensorRef(tensor, module, name)
+                    return owned
+        if self._root is not None and not self._has_all:
+            self._add_parameters()
+            return self.reference(tensor)
         known = self._unowned.get(id(tensor))
         if known is None or known() is not tensor:
             known = self._unowned[id(tensor)] = TensorRef(tensor)
         return known
 
-    def is_parameter(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor is a parameter of a module whose forward this watch saw."""
-        owned = self._owners.get(id(tensor))
-        return owned is not None and owned() is tensor
-
-    def _add_parameters(self, root: nn.Module) -> None:
-        self._owners = owners_of_parameters(root, self._owners)
+    def _add_parameters(self) -> None:
+        """Note the place of every parameter below the outermost running module."""
+        waiting = [] if self._root is None else [self._root]
+        seen = set(map(id, waiting))  # a class may define its own `modules()`, which may raise
+        self._has_all = True
+        for module in waiting:  # grows while we walk
+            below = {id(each): each for each in submodules(module).values() if each is not None}
+            waiting += [each for key, each in below.items() if key not in seen]
+            seen |= below.keys()
+            for name, parameter in own_parameters(module).items():
+                key = id(parameter)
+                known = self._owners.get(key)
+                if parameter is not None and (known is None or known() is not parameter):
+                    self._owners[key] = TensorRef(parameter, module, name)
         for key, reference in list(self._unowned.items()):
             if key in self._owners:
                 reference.resolve_through(self._owners[key])
@@ -160,14 +154,17 @@ class ModuleStack:
         if self._names is None and self._root is not None:
             self._names = names_of_submodules(self._root)
         prefix = f"{parent.path}." if parent.path else ""
-        known = (self._names or {}).get(id(module), [])
-        names = [name for name in known if name.startswith(prefix)] or known
-        names = names or [f"{prefix}({type(module).__name__})"]
-        # The names of a shared module are used in turn: Sequential(a, relu, b, relu).
-        earlier = self._calls.get((id(module), prefix), 0)
-        self._calls[id(module), prefix] = earlier + 1
-        path = names[earlier % len(names)]
-        running = (*parent.running, (path, type(module).__name__))
+        kind = type(module).__name__
+        names = (self._names or {}).get(id(module)) or [f"{prefix}({kind})"]
+        if len(names) == 1:
+            path = names[0]
+        else:
+            # The names of a shared module are used in turn: Sequential(a, relu, b, relu).
+            names = [name for name in names if name.startswith(prefix)] or names
+            earlier = self._calls.get((id(module), prefix), 0)
+            self._calls[id(module), prefix] = earlier + 1
+            path = names[earlier % len(names)]
+        running = (*parent.running, (path, kind))
         return ModuleCall(path, parent.root, running, parent.outermost)
 
 

@@ -7,7 +7,7 @@ import inspect
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -61,6 +61,34 @@ def function_name(function: Any) -> str:
     return name
 
 
+class CallKind(NamedTuple):
+    """The facts that all calls of a function share."""
+
+    name: str  # see `function_name`
+    changes_first: bool  # whether its name says that it changes its first argument
+    scales_rows: bool  # whether it scales the rows of its weight that it reads, given ``max_norm``
+    inplace_at: int | None  # the position of its parameter ``inplace``, if it has one
+    calculates: bool  # whether it calculates with plain numbers
+
+    @property
+    def may_change(self) -> bool:
+        """Whether a call without keywords may change an operand."""
+        return self.changes_first or self.scales_rows or self.inplace_at is not None
+
+
+@functools.lru_cache(1024)
+def call_kind(function: Any) -> CallKind:
+    """Describe a function of torch."""
+    name = function_name(function)
+    return CallKind(
+        name=name,
+        changes_first=_changes_first(name),
+        scales_rows=name in ("embedding", "embedding_bag"),
+        inplace_at=_place_of_inplace(function),
+        calculates=name in _ARITHMETIC,
+    )
+
+
 def depends_on_values(name: str) -> bool:
     """Return whether a result depends on the operands' values, not on their shapes alone."""
     if name.endswith("_like") or name in _NOT_VALUES:
@@ -90,10 +118,12 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
     return found
 
 
-def literal(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Operand | None:
+def literal(
+    kind: CallKind, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Operand | None:
     """Return the position and value of a plain number that is calculated with or assigned."""
-    if name not in _ARITHMETIC:
-        is_assigned = name == "__setitem__" and type(arguments[2]) in _PLAIN_NUMBERS
+    if not kind.calculates:
+        is_assigned = kind.name == "__setitem__" and type(arguments[2]) in _PLAIN_NUMBERS
         return (2, arguments[2]) if is_assigned else None
     for at, value in enumerate(arguments[:2]):
         if type(value) in _PLAIN_NUMBERS:
@@ -138,8 +168,7 @@ def _numbers_in(value: Any) -> Iterator[Any]:
             waiting += reversed(each[:_MOST_ITEMS])
 
 
-@functools.lru_cache(1024)
-def is_inplace(name: str) -> bool:
+def _changes_first(name: str) -> bool:
     """Return whether a function of this name changes its first argument."""
     if name.endswith("__"):
         return name == "__setitem__" or (name.startswith("__i") and name not in _NO_CHANGE)
@@ -147,27 +176,25 @@ def is_inplace(name: str) -> bool:
 
 
 def changed_by(
-    function: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
+    kind: CallKind, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Sequence[Any]:
     """Return the operands that a call visibly changed in place.
 
     Example:
         >>> x = torch.zeros(2)
-        >>> changed_by(torch.nn.functional.relu, "relu", (x,), {"inplace": True})
+        >>> changed_by(call_kind(torch.nn.functional.relu), (x,), {"inplace": True})
         (tensor([0., 0.]),)
     """
-    if is_inplace(name):
+    if kind.changes_first:
         return arguments[:1]
     if keywords and (keywords.get("inplace") is True or "out" in keywords):
         return arguments[:1] if "out" not in keywords else (keywords["out"],)
-    max_norm = keywords.get("max_norm", next(iter(arguments[3:4]), None))
-    if name in ("embedding", "embedding_bag") and max_norm is not None:
-        return arguments[1:2]  # it scales the rows that it reads
-    place = _place_of_inplace(function) if len(arguments) > 1 else None
+    if kind.scales_rows and keywords.get("max_norm", next(iter(arguments[3:4]), None)) is not None:
+        return arguments[1:2]
+    place = kind.inplace_at
     return arguments[:1] if place is not None and arguments[place:][:1] == (True,) else ()
 
 
-@functools.lru_cache(1024)
 def _place_of_inplace(function: Any) -> int | None:
     """Return the position of the ``inplace`` parameter of a `torch.nn.functional` function."""
     if getattr(function, "__module__", None) != torch.nn.functional.__name__:

@@ -24,7 +24,14 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..torch_api.dtensors import PLAIN
-from ..torch_api.nodes import Edge, gradient_edge, leaf_tensor, outputs_metadata, sequence_nr
+from ..torch_api.nodes import (
+    Edge,
+    custom_function,
+    gradient_edge,
+    leaf_tensor,
+    outputs_metadata,
+    sequence_nr,
+)
 from ..torch_api.reading import why_unreadable
 from ..torch_api.release import empty
 from . import weak_id_dict
@@ -66,7 +73,9 @@ class Record(_Referable):
     start: int  # the number of the first node it made
     end: int  # one more than the number of the last
     parents: tuple[Record, ...]  # the records of its operands, which it keeps alive
-    function: Any  # the function; the class for an ``autograd.Function``
+    # The function; the class for an ``autograd.Function``, or `torch.autograd.Function` itself for
+    # one that only returned its input.
+    function: Any
     source: SourceLine | None
     module: ModuleCall | None
     # The checkpointed region that it ran in, while torch knows of it.
@@ -338,6 +347,8 @@ def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) 
 
 
 def _fits(record: Record, node: Any) -> bool:
+    if record.function is torch.autograd.Function:  # one that returned its input
+        return custom_function(node) is not None
     if isinstance(record.function, type):
         return type(node).__name__ == f"{record.function.__name__}Backward"
     if record.output is None or record.end - record.start > 1:

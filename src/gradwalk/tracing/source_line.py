@@ -46,51 +46,57 @@ class SourceLine:
         return f"{shown_file(self.file)}:{self.line}"
 
 
-class SourceLines:
-    """Finds the running line; reads each line's text once, when it runs."""
+_MOST_CODE = 4096  # code objects whose lines are remembered
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, int], SourceLine] = {}
-        self._files: set[str] = set()
-        # By id: equal code of two files compares as equal. Held, so that no id is used twice.
-        self._positions: dict[int, tuple[CodeType, list[Any]]] = {}
+# By id: equal code of two files compares as equal. Held, so that no id is used twice.
+_positions: dict[int, tuple[CodeType, list[Any]]] = {}
+_lines: dict[tuple[int, int], SourceLine] = {}  # by the id of the code, and the instruction
 
-    def here(self) -> SourceLine | None:
-        """Return the innermost running line of the user in this thread."""
-        return self.at(sys._getframe(1))
 
-    def at(self, frame: FrameType | None) -> SourceLine | None:
-        """Return the innermost line of the user in ``frame`` or its callers."""
-        while frame is not None and is_library(frame.f_code.co_filename):
-            frame = frame.f_back
-        if frame is None:
-            return None
-        code = frame.f_code
-        key = id(code), frame.f_lasti
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self.read(code, frame.f_lasti, frame.f_lineno)
-        return found
+def here() -> SourceLine | None:
+    """Return the innermost running line of the user in this thread."""
+    return line_at(sys._getframe(1))
 
-    def own(self) -> SourceLine | None:
-        """Return the innermost running line outside installed libraries."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and is_installed(frame.f_code.co_filename):
-            frame = frame.f_back
-        return self.at(frame)
 
-    def read(self, code: CodeType, instruction: int, line: int) -> SourceLine:
-        """Return the line of one instruction."""
-        file = code.co_filename
-        if file not in self._files:
-            self._files.add(file)
-            linecache.checkcache(file)  # the file may have changed since Python last read it
-        text = "" if file == NO_FILE else linecache.getline(file, line)
-        if id(code) not in self._positions:  # Python 3.10 does not have them
-            self._positions[id(code)] = code, [*getattr(code, "co_positions", tuple)()]
-        indentation = len(text) - len(text.lstrip())
-        span = _span(self._positions[id(code)][1], instruction, line, indentation) if text else None
-        return SourceLine(file, line, text.strip(), code.co_name, span)
+def line_at(frame: FrameType | None) -> SourceLine | None:
+    """Return the innermost line of the user in ``frame`` or its callers."""
+    known = _is_library.get  # this runs for every frame below every operation
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not (is_library(file) if (found := known(file)) is None else found):
+            code = frame.f_code
+            return _lines.get((id(code), frame.f_lasti)) or line_of(
+                code, frame.f_lasti, frame.f_lineno
+            )
+        frame = frame.f_back
+    return None
+
+
+def own_line() -> SourceLine | None:
+    """Return the innermost running line outside installed libraries."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_installed(frame.f_code.co_filename):
+        frame = frame.f_back
+    return line_at(frame)
+
+
+def line_of(code: CodeType, instruction: int, line: int) -> SourceLine:
+    """Return the line of one instruction. Its text is read once, when it runs."""
+    file = code.co_filename
+    held = _positions.get(id(code))
+    if held is None:
+        if len(_positions) >= _MOST_CODE:
+            _positions.clear()
+            _lines.clear()
+        linecache.checkcache(file)  # the file may have changed since Python last read it
+        # Python 3.10 does not have them.
+        held = _positions[id(code)] = code, [*getattr(code, "co_positions", tuple)()]
+    text = "" if file == NO_FILE else linecache.getline(file, line)
+    indentation = len(text) - len(text.lstrip())
+    span = _span(held[1], instruction, line, indentation) if text else None
+    found = SourceLine(file, line, text.strip(), code.co_name, span)
+    _lines[id(code), instruction] = found
+    return found
 
 
 def _span(
@@ -104,10 +110,15 @@ def _span(
     return start - indentation, end - indentation
 
 
-@functools.lru_cache(4096)
+_is_library: dict[str, bool] = {}  # what `is_library` returned, by file
+
+
 def is_library(file: str) -> bool:
     """Return whether a file belongs to torch or to gradwalk."""
-    return file.startswith((*_LIBRARIES, _GENERATED_BY_TORCH))
+    if len(_is_library) >= _MOST_CODE:
+        _is_library.clear()
+    found = _is_library[file] = file.startswith((*_LIBRARIES, _GENERATED_BY_TORCH))
+    return found
 
 
 @functools.lru_cache(4096)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -17,9 +19,18 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import CheckpointFunction
 
 from ..graph.capture import as_text
+from ..plugins import Hook
 from ..torch_api.checkpoints import frame_here
 from ..torch_api.engine import next_sequence_nr
-from ..torch_api.modes import is_tracing, pop_mode, push_mode, top_mode, unseen, without_overrides
+from ..torch_api.modes import (
+    is_tracing,
+    is_watched,
+    pop_mode,
+    push_mode,
+    top_mode,
+    unseen,
+    without_overrides,
+)
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
 from ..torch_api.watching import can_watch
@@ -34,8 +45,10 @@ from .operands import (
     NO_DERIVATIVE,
     SET_GRAD,
     TO_PYTHON,
+    CallKind,
     Operand,
     ReadOut,
+    call_kind,
     changed_by,
     depends_on_values,
     function_name,
@@ -49,10 +62,38 @@ from .operands import (
 )
 from .records import LeafSnapshot, Record, copied_numbers, leaves_below
 from .running_function import running_function
-from .source_line import SourceLine, SourceLines
+from .source_line import SourceLine, here, line_at, own_line
 
 _MOST_UNSEEN = 32  # sources of one tensor
 _WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # the result equals the input
+
+
+_BACKWARD = frozenset({torch.Tensor.backward, torch.autograd.backward})
+_MOST_IN_BACKWARD = 20_000  # nodes whose backward one watch records
+
+
+class Budget:
+    """How many more nodes one watch may record in backward."""
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+
+
+AROUND_BACKWARD: Hook[
+    Callable[[Sequence[torch.Tensor], Budget], contextlib.AbstractContextManager[None]]
+] = Hook()
+"""Contexts for a backward pass that the program starts from some tensors under `watch`."""
+
+
+class Call(NamedTuple):
+    """A call of one of torch's functions."""
+
+    function: Any
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    start: int  # the number of the next autograd node, before the call
+    end: int  # and after it
+    frame: FrameType  # the frame that called
 
 
 class Session:
@@ -64,66 +105,80 @@ class Session:
         self._records.last = None
         self._began = next_sequence_nr()
         self._records.begin_watch(self._began)
-        self._lines = SourceLines()
         self._region: SourceLine | None = None  # where grad mode was switched off
         self._read_out = ReadOut()
         self._last_was_used = True
         self._taken_last: dict[int, LeafSnapshot] = {}  # by the id of the leaf
+        self._budget = Budget(_MOST_IN_BACKWARD)
 
-    def record_call(
-        self,
-        function: Any,
-        arguments: tuple[Any, ...],
-        keywords: Mapping[str, Any],
-        result: Any,
-        numbers: tuple[int, int],
-    ) -> None:
-        """Record a call that has returned; ``numbers`` of the next node, before and after it."""
-        name = function_name(function)
-        if differentiates(function) and self._record_derivatives(
-            DerivativeCall(function, arguments, keywords, result, numbers)
-        ):
+    @contextmanager
+    def around_backward(self, arguments: tuple[Any, ...]) -> Iterator[None]:
+        """Surround a backward pass with what features add to it."""
+        outputs = tensors_of(arguments[0])
+        with contextlib.ExitStack() as stack:
+            for each in AROUND_BACKWARD if outputs and self._budget.nodes > 0 else ():
+                stack.enter_context(each(outputs, self._budget))
+            yield
+
+    def record_call(self, call: Call, result: Any) -> None:
+        """Record a call that has returned."""
+        kind = call_kind(call.function)
+        if differentiates(call.function) and self._record_derivatives(call, result):
             return
-        outputs, place = tensors_of(result), None
-        changed = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
-        if name == "__setitem__" and changed is not None:
-            outputs, place = [changed], _assigned_place(changed, arguments[1])
-        written = changed_by(function, name, arguments, keywords)
-        if written:
-            self._note_change(name, written, numbers[0])
+        arguments, keywords = call.arguments, call.keywords
+        if keywords or kind.may_change:
+            self._note_changes(call, kind)
+        makes_nodes = call.start < call.end
+        if makes_nodes and type(result) is torch.Tensor and result.requires_grad:
+            self._record_made(call, kind, [result], result)  # most calls
+            return
+        outputs = [arguments[0]] if kind.name == "__setitem__" else tensors_of(result)
         if not outputs:
-            self._record_read_out(name, arguments, result)
+            self._record_read_out(kind.name, arguments, result)
             return
-        if not torch.is_grad_enabled() and self._region is None and self._in_function(numbers[0]):
+        if not torch.is_grad_enabled() and self._region is None and self._in_function(call):
             self._note_used(operands(arguments, keywords))
             return  # outputs of a Function get their node when it returns
         made = [output for output in outputs if output.requires_grad]
         free = [output for output in outputs if not output.requires_grad]
-        leaf = made[0] if len(made) == 1 and made[0].is_leaf and made[0] is not changed else None
-        if not free and leaf is None and not (made and numbers[0] < numbers[1]):
-            return
-        inputs = operands(arguments, keywords)
-        inplace = changed is not None and id(changed) in map(id, outputs)
-        if made and numbers[0] < numbers[1]:
-            number = literal(name, arguments, keywords)
-            record = self._record(function, inputs, numbers, number)
-            record.inplace = inplace
-            record.place = place
-            if len(outputs) == 1:
-                _note_output(record, made[0])
-            self._note_all(made, record)
-        elif leaf is not None and not isinstance(weak_id_dict.get(leaf), Origin):
-            free = [*free, leaf]  # torch.tensor(..., requires_grad=True)
-        self._note_free(name, inputs, free)
+        if made and makes_nodes:
+            self._record_made(call, kind, made, made[0] if len(outputs) == 1 else None)
+        elif _is_new_leaf(made, arguments):
+            free += made
+        if free:
+            self._note_free(kind.name, operands(arguments, keywords), free)
 
-    def _record_derivatives(self, call: DerivativeCall) -> bool:
+    def _record_made(
+        self, call: Call, kind: CallKind, made: list[torch.Tensor], only: torch.Tensor | None
+    ) -> None:
+        """Record a call that made nodes for some outputs, and its ``only`` output if it has one."""
+        arguments = call.arguments
+        inputs = operands(arguments, call.keywords)
+        record = self._record(
+            call.function,
+            inputs,
+            (call.start, call.end),
+            line_at(call.frame),
+            literal(kind, arguments, call.keywords),
+        )
+        if arguments:
+            record.inplace = any(arguments[0] is each for each in made)
+            if kind.name == "__setitem__":
+                record.place = _assigned_place(arguments[0], arguments[1])
+        if only is not None:
+            _note_output(record, only)
+        self._note_all(made, record)
+
+    def _record_derivatives(self, call: Call, result: Any) -> bool:
+        """Record a call that computed derivatives; return whether they are constants."""
         self._records.derivatives += 1
-        note_derivatives(call, self._lines.here(), self.modules.reference, self._leaves_below)
-        if gives_constants(call):
-            given = operands(call.arguments[:1], {})
-            self._note_free(DERIVATIVE, given, tensors_of(call.result))
-            return True
-        return False
+        numbers = call.start, call.end
+        seen = DerivativeCall(call.function, call.arguments, call.keywords, result, numbers)
+        note_derivatives(seen, here(), self.modules.reference, self._leaves_below)
+        if not gives_constants(seen):
+            return False
+        self._note_free(DERIVATIVE, operands(call.arguments[:1], {}), tensors_of(result))
+        return True
 
     def _note_free(self, name: str, inputs: list[Operand], outputs: list[torch.Tensor]) -> None:
         """Record the origin of outputs that need no grad."""
@@ -159,8 +214,8 @@ class Session:
         function: Any,
         inputs: list[Operand],
         numbers: tuple[int, int],
+        where: SourceLine | None,
         written: Operand | None = None,
-        where: SourceLine | None = None,
     ) -> Record:
         place = None if written is None else written[0]
         if written and type(written[1]) is int:  # other calls ignore integers
@@ -179,21 +234,26 @@ class Session:
                     constants.append(Constant(position, (), kind, value, None, read))
                     needed.append(False)
                 continue
-            made_by = self._made_by(value)
-            needed.append(made_by is not None or value.requires_grad)
+            noted = weak_id_dict.get(value)
+            made_by = noted if type(noted) is Record else self._made_by_last(value)
             if made_by is not None:
                 parents.append(made_by)
-            elif not needed[-1]:
-                origin = weak_id_dict.get(value) or self._read_out.origin(value)
-                constants.append(self._constant(position, value, origin))
-            elif value.is_leaf:
-                leaves.append(self._taken(value))
+                needed.append(True)
+            elif not value.requires_grad:
+                constants.append(
+                    self._constant(position, value, noted or self._read_out.origin(value))
+                )
+                needed.append(False)
+            else:
+                needed.append(True)
+                if value.is_leaf:
+                    leaves.append(self._taken(value))
         record = Record(
             self._records,
             *numbers,
             tuple(parents),
             function,
-            self._lines.here() if where is None else where,
+            where,
             self.modules.current,
             frame_here(),
             tuple(leaves),
@@ -207,7 +267,7 @@ class Session:
         self, name: str, how: str | None, inputs: list[Operand], output: Any, whole: bool
     ) -> Origin:
         """Return the origin of an output that needs no grad; ``whole`` if ``how`` holds for it."""
-        where = self._lines.here()
+        where = here()
         cuts: list[Cut] = []
         sources: dict[UnrecordedSource, None] = {}
         direct, complete, random = False, True, is_random(name)
@@ -250,13 +310,14 @@ class Session:
         if how == "no_grad" and self._region is None:  # it may be the same unseen region
             return [cut if cut.how == how else cut.with_later_cause((how, where)) for cut in cuts]
         region = self._region if how == "no_grad" else None
-        return [cut.with_later_cause((how, region or self._lines.own() or where)) for cut in cuts]
+        return [cut.with_later_cause((how, region or own_line() or where)) for cut in cuts]
 
     def _made_by(self, tensor: torch.Tensor) -> Record | None:
         """Return the record of the call that made a tensor, also of a Function's output."""
         noted = weak_id_dict.get(tensor)
-        if isinstance(noted, Record):
-            return noted
+        return noted if isinstance(noted, Record) else self._made_by_last(tensor)
+
+    def _made_by_last(self, tensor: torch.Tensor) -> Record | None:
         last = self._records.last
         if last is None or tensor.is_leaf or not tensor.requires_grad:
             return None
@@ -271,7 +332,7 @@ class Session:
     def _cut(
         self, how: str, where: SourceLine | None, source: torch.Tensor, made_by: Record | None
     ) -> Cut:
-        own = self._lines.own()
+        own = own_line()
         if made_by is not None:
             leaves, direct, complete = leaves_below(made_by)
         else:
@@ -298,16 +359,14 @@ class Session:
             if arguments and arguments[0]:
                 self._region = None
             elif self._region is None and running_function() is None:
-                self._region = self._lines.here()
+                self._region = here()
         elif name in COLLECTIVES:
             self._note_free(name, operands(arguments[1:], {}), tensors_of(arguments[:1]))
         elif name in TO_PYTHON and arguments:
             how = how_read(name)
             origin = self._origin(name, how, [(0, arguments[0])], None, False)
             if origin.cuts:
-                self._records.note_read(
-                    "numpy" if how == "numpy" else "item", self._lines.here(), origin.cuts
-                )
+                self._records.note_read("numpy" if how == "numpy" else "item", here(), origin.cuts)
                 self._read_out.note(arguments[0], result, origin)
 
     def _leaves_below(self, tensor: torch.Tensor) -> Iterable[TensorRef]:
@@ -323,37 +382,39 @@ class Session:
                 continue
             if value.is_leaf or is_checkpoint:
                 made_by = self._made_by(value) if is_checkpoint else None
-                cut = self._cut("no_grad", self._lines.here(), value, made_by)
+                cut = self._cut("no_grad", here(), value, made_by)
                 self._records.note_read(
                     "checkpoint" if is_checkpoint else "function", cut.where, (cut,)
                 )
 
-    def _note_change(self, name: str, changed: Any, number: int) -> None:
-        where = self._lines.here()
-        for tensor in tensors_of(changed):
+    def _note_changes(self, call: Call, kind: CallKind) -> None:
+        for tensor in tensors_of(changed_by(kind, call.arguments, call.keywords)):
             storage = storage_id(tensor)
             if storage is not None:
-                self._records.note_change(storage, Change(number, where, name))
+                change = Change(call.start, line_at(call.frame), kind.name)
+                self._records.note_change(storage, change)
 
-    def _in_function(self, number: int) -> bool:
+    def _in_function(self, call: Call) -> bool:
         """Return whether an ``autograd.Function`` runs its forward; record its call once.
 
         Its ``apply`` cannot be overridden, so its inner calls show it: grad mode is off although
         the user did not switch it off, and its node has the number before this one.
         """
         running = running_function()
-        if running is None:
+        if running is not None:
+            function, arguments, caller = running.function, running.arguments, running.caller
+        elif _gives_input_back(call):
+            function, arguments, caller = torch.autograd.Function, call.arguments[:1], call.frame
+        else:
             return False
         last = self._records.last
-        function = running.function
-        if last is not None and last.function is function and last.end == number:
+        if last is not None and last.end == call.start:
             return True
-        arguments = running.arguments
         if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments):
             return True  # it makes no node, so the number before this one is another call's
         waiting = None if self._last_was_used else last
-        where, inputs = self._lines.at(running.caller), operands(arguments, {})
-        record = self._record(function, inputs, (number - 1, number), where=where)
+        inputs, numbers = operands(arguments, {}), (call.start - 1, call.start)
+        record = self._record(function, inputs, numbers, line_at(caller))
         if waiting is not None:
             record.parents += (waiting,)
         self._records.last, self._last_was_used = record, False
@@ -370,8 +431,8 @@ class Session:
                     weak_id_dict.put(base, noted)
 
     def _taken(self, leaf: torch.Tensor) -> LeafSnapshot:
+        version, last = version_of(leaf), self._taken_last.get(id(leaf))
         value = copied_numbers(leaf) if leaf.is_cpu else None
-        last, version = self._taken_last.get(id(leaf)), version_of(leaf)
         # None, or one number; 0 and -0 must stay apart.
         if (
             last is not None
@@ -380,9 +441,8 @@ class Session:
             and last.tensor() is leaf
         ):
             return last
-        found = self._taken_last[id(leaf)] = LeafSnapshot(
-            self.modules.reference(leaf), version, value
-        )
+        found = LeafSnapshot(self.modules.reference(leaf), version, value)
+        self._taken_last[id(leaf)] = found
         return found
 
     def _constant(
@@ -396,6 +456,19 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
+
+
+def _gives_input_back(call: Call) -> bool:
+    """Return whether torch calls ``x.view_as(x)`` for a Function that returned its input ``x``."""
+    given = call.arguments
+    return call.function is torch.Tensor.view_as and len(given) == 2 and given[0] is given[1]
+
+
+def _is_new_leaf(made: list[torch.Tensor], arguments: tuple[Any, ...]) -> bool:
+    """Return whether a call made one leaf, as ``torch.tensor(..., requires_grad=True)`` does."""
+    if len(made) != 1 or not made[0].is_leaf or (arguments and made[0] is arguments[0]):
+        return False
+    return not isinstance(weak_id_dict.get(made[0]), Origin)
 
 
 def _assigned_place(tensor: torch.Tensor, index: Any) -> str | None:
@@ -421,6 +494,10 @@ def _note_output(record: Record, output: torch.Tensor) -> None:
 _FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 
 
+_NO_KEYWORDS: Mapping[str, Any] = {}
+_PLAIN = (torch.Tensor,)  # the types of a call that no subclass of tensors overrides
+
+
 class _Watcher(TorchFunctionMode):
     """Sees the calls and results of every torch function that this thread calls from Python."""
 
@@ -438,17 +515,24 @@ class _Watcher(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Call ``func`` unchanged, and record the call."""
-        kwargs = kwargs or {}
         # The compiler and the tracer must see only the call itself.
         if is_compiling() or is_tracing():
-            return func(*args, **kwargs)
-        before = next_sequence_nr()
-        result = func(*args, **kwargs)
-        numbers = before, next_sequence_nr()
+            return func(*args, **(kwargs or {}))
+        start = next_sequence_nr()
+        if func in _BACKWARD:
+            with self.session.around_backward(args):
+                result = func(*args, **(kwargs or {}))
+        else:
+            result = func(*args, **kwargs) if kwargs else func(*args)
         # Any tensor subclass may raise, and the user's program and modes must not notice.
         try:
-            with without_overrides(), unseen():
-                self.session.record_call(func, args, kwargs, result, numbers)
+            end, caller = next_sequence_nr(), sys._getframe(1)
+            call = Call(func, args, kwargs or _NO_KEYWORDS, start, end, caller)
+            if (not types or types == _PLAIN) and not is_watched():
+                self.session.record_call(call, result)
+            else:
+                with without_overrides(), unseen():
+                    self.session.record_call(call, result)
         except Exception:
             pass
         return result
@@ -484,6 +568,10 @@ def watch() -> Iterator[None]:
     records are freed with the graph. If the block raises, `gradwalk.last_failure` keeps the inputs
     of the failing call until the next block begins. Blocks may be nested, and each thread watches
     only itself.
+
+    A backward pass that the program starts in the block from a loss that lives on is recorded, as
+    far as it is cheap: gradients up to 16 MiB and statistics of the others, for 20,000 nodes of one
+    block. `gradwalk.diagnose` and a later ``GraphWidget(loss)`` show it.
 
     Functions compiled by ``torch.compile`` or TorchScript are not entered.
 

@@ -121,6 +121,9 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         self._let_go()
         super().close()
 
+    def __del__(self) -> None:
+        """Do nothing: a widget that is not closed lives until Python ends, when parts are gone."""
+
     def _let_go(self) -> None:
         with self._lock:
             source, self._source = self._source, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import types
 import weakref
@@ -64,6 +65,56 @@ def test_a_leak_is_named_and_freed(name):
     else:
         assert freed == said
     assert not [each for each in held() if expected in str(each)]
+
+
+class Trainer:
+    def __init__(self) -> None:
+        self.callback, self.loss = self.end, one()
+
+    def end(self) -> None:
+        pass
+
+
+class Itself:
+    def __init__(self) -> None:
+        self.me, self.loss = self, one()
+
+
+def caught() -> None:
+    loss = one()  # noqa: F841  the traceback's frame holds it
+    try:
+        raise ValueError("caught")
+    except ValueError as error:
+        known = error  # noqa: F841
+
+
+@pytest.mark.parametrize("make_garbage", [Trainer, Itself, caught])
+def test_garbage_in_a_cycle_waits_for_the_collector(make_garbage):
+    gc.collect()
+    before = len(held())
+    gc.disable()
+    try:
+        make_garbage()
+        (found,) = (each for each in held() if "in a cycle" in str(each))
+        assert "gc.collect() frees them" in str(found)
+    finally:
+        gc.enable()
+    gc.collect()
+    assert len(held()) == before
+
+
+def test_a_cycle_that_something_unseen_holds_is_not_called_garbage():
+    cycle = Itself()
+    unseen = ctypes.py_object(cycle)
+    ctypes.pythonapi.Py_IncRef(unseen)  # as C++ code does
+    del cycle, unseen
+    try:
+        assert not [each for each in held() if "in a cycle" in str(each)]
+    finally:
+        (found,) = (each for each in gc.get_objects() if type(each) is Itself)
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(found))
+        del found
+    gc.collect()
 
 
 def test_there_are_enough_leaks():

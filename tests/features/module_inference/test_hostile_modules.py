@@ -158,7 +158,7 @@ KINDS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit")
 @pytest.mark.parametrize("watched", [False, True], ids=["plain", "watched"])
 @pytest.mark.parametrize("inside", [False, True], ids=["alone", "inside"])
 @pytest.mark.parametrize("kind", KINDS)

@@ -318,7 +318,7 @@ def held_graphs(
 
 def _group(graph: LivingGraph, referrers: Referrers) -> Group:
     holders = [each for key in graph.held for each in holders_of(key, referrers)]
-    others = [] if holders else [unnamed(graph.held[0], referrers)]
+    others = [] if holders else [unnamed(graph.held, referrers)]
     held = [referrers.found[key] for key in graph.held]
     latest = max(graph.nodes, key=lambda node: sequence_nr(node) or 0)
     record = find_record(latest) if has_watched() else None

@@ -16,6 +16,7 @@ from .referrers import LIBRARY, NODE, OPEN_WIDGET, TOOL, Referrers, Step, is_of_
 
 _MOST_HOLDERS = 6
 _MOST_PATHS = 200
+_MOST_KINDS = 4  # of the objects of a cycle
 _HISTORY = re.compile(r"_{1,3}|_\d+|_oh")
 _HOOKS = re.compile(r"^(.*)\._(\w*?)_?hooks\[\d+\]$")
 _REGISTERED = re.compile(r"\._(?:modules|parameters|buffers)\['([^']*)'\]")
@@ -280,7 +281,22 @@ def advice_for(holders: Iterable[Holder], is_scalar: bool) -> str:
     return " ".join(_ADVICE[kind].replace("{x}", instead) for kind in kinds[:2])
 
 
-def unnamed(key: int, referrers: Referrers) -> str:
+def unnamed(keys: Sequence[int], referrers: Referrers) -> str:
+    """Describe who holds some objects that no name leads to."""
+    for key in keys:
+        garbage = referrers.garbage(key)
+        if garbage:
+            names = (type(each).__name__ for each in garbage if type(each) is not dict)
+            kinds = list(dict.fromkeys(names)) or ["dict"]
+            return (
+                f"objects that refer to each other in a cycle ({', '.join(kinds[:_MOST_KINDS])}), "
+                "until Python's collector runs: gc.collect() frees them"
+            )
+    described = [_topmost(key, referrers) for key in keys]
+    return next((each for each in described if not each.startswith(HIDDEN)), described[0])
+
+
+def _topmost(key: int, referrers: Referrers) -> str:
     """Describe the last object above one that no name leads to."""
     at, known = key, {key}
     while True:

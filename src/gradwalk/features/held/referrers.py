@@ -11,7 +11,7 @@ import inspect
 import sys
 import sysconfig
 import types
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +26,7 @@ from ...hosts.host import open_widgets
 from ...hosts.this_host import frame_locals, this_host
 from ...torch_api.reading import hooks_of
 from ...tracing.source_line import is_installed
+from .contents import contents
 
 Step = tuple[str, Any]
 """How an object holds another one: a kind, and the index, the key or the name."""
@@ -34,6 +35,7 @@ _MOST_PASSES = 20
 _AT_ONCE = 16  # objects in one pass: it compares each reference with all of them
 _MOST_OBJECTS = 3_000
 _DEEPEST = 14
+_MOST_GARBAGE = 200  # objects of a cycle
 _OWN = str(Path(__file__).parents[2])
 
 LIBRARY = "of the library "  # the start of the note on a variable of a library's module
@@ -66,6 +68,12 @@ class Referrers:
         self._open = _open_spaces(self._frames)
         self._named: set[tuple[int, int]] = set()  # a dict of variables, and an object in it
         self._spaces = _namespaces(self._frames)
+        self._unseen = {
+            id(each): (container, step, str(name), self._spaces[id(space)])
+            for space in self._users_spaces()
+            for name, container in list(space.items())
+            for step, each in contents(container)
+        }
         self._alone = _references({0: object()}, 0)
         self._passes = 0
         self._most = len(found) + _MOST_OBJECTS
@@ -79,8 +87,23 @@ class Referrers:
             if not frontier:
                 break
 
+    def _users_spaces(self) -> list[dict[str, Any]]:
+        """Return the dicts of variables of the program, without libraries."""
+        modules = (getattr(each, "__dict__", None) for each in list(sys.modules.values()))
+        spaces = [*self._open, *modules]
+        known = {id(space): space for space in spaces if type(space) is dict}
+        notes = self._spaces
+        return [known[key] for key in known.keys() & notes.keys() if LIBRARY not in notes[key]]
+
     def _name_variables(self, keys: set[int]) -> None:
         """Name objects after the variables that running code sees; it saves a pass."""
+        for key in keys & self._unseen.keys():
+            container, step, name, note = self._unseen[key]
+            self._known[key] += 1
+            self.found[id(container)] = container
+            self.above[key].append((id(container), step))
+            if (name, note) not in self.names[id(container)]:
+                self.names[id(container)].append((name, note))
         for name, note, value in _locals_of(self._frames):
             if (key := id(value)) in keys:
                 self._known[key] += 1
@@ -159,6 +182,27 @@ class Referrers:
             if key not in self.found:
                 self.found[key] = holder
                 new.append(key)
+
+    def garbage(self, key: int) -> list[Any]:
+        """Return the objects above one, if they are garbage: nothing but they refers to them."""
+        above: dict[int, Any] = {}
+        waiting = [each for each, _ in self.above[key]]
+        while waiting:
+            each = waiting.pop()
+            if each not in above:
+                above[each] = self.found[each]
+                waiting += [holder for holder, _ in self.above[each]]
+        if not above or len(above) > _MOST_GARBAGE:
+            return []
+        probe = object()
+        above[0] = self.found[0] = probe
+        del probe
+        # Reading an instance's attributes may give it a dict, which only the instance holds.
+        inside = Counter(id(to) for each in above.values() for to in gc.get_referents(each))
+        alone = _references(above, 0)
+        del above[0], self.found[0]
+        is_held = any(_references(above, each) - alone != inside[each] for each in above)
+        return [] if is_held else list(above.values())
 
 
 def is_of_tool(each: Any) -> bool:

@@ -37,7 +37,7 @@ _TABLE = {
     "tensor_split": "Slice Split",
     "unpack": "Unbind",
     "getitem": "Select Slice Index Unsqueeze Alias",
-    "setitem": "CopySlices IndexPut AsStrided Slice Select",
+    "setitem": "CopySlices IndexPut IndexFill MaskedFill AsStrided Slice Select",
     "copy_": "CopySlices Copy",
     "narrow": "Slice",
     "to float half double bfloat16 type type_as cpu cuda": "ToCopy",

@@ -79,15 +79,22 @@ def _given(known: RunNumbers, node: int) -> dict[str, Any]:
 
 
 def _epsilon(known: RunNumbers, node: int) -> float:
-    """The ``eps`` of a layer norm, from its input and saved result; NaN if rounding hides it."""
-    live = known.subject.autograd
-    if live is None or known.subject.graph.nodes[node]["op"] != "NativeLayerNormBackward0":
+    """The ``eps`` that a norm did not save, from its input and result; NaN if rounding hides it.
+
+    That is a layer norm's, and from torch 2.14 on a group norm's.
+    """
+    live, op = known.subject.autograd, known.subject.graph.nodes[node]["op"]
+    if live is None or op not in ("NativeLayerNormBackward0", "NativeGroupNormBackward0"):
         return math.nan
     saved = {each.name: each.value for each in read_saved(live.nodes[node]) if not each.changed}
     given, rstd = saved.get("input"), saved.get("result2")
-    if given is None or rstd is None:
+    if given is None or rstd is None or "eps" in saved:
         return math.nan
-    normalized = given.detach().double().flatten(-len(saved["normalized_shape"]))
+    given = given.detach().double()
+    if op == "NativeLayerNormBackward0":
+        normalized = given.flatten(-len(saved["normalized_shape"]))
+    else:
+        normalized = given.reshape(saved["N"] * saved["group"], -1)
     variance = normalized.var(-1, unbiased=False).flatten()
     found = float((rstd.detach().double().flatten() ** -2 - variance).median())
     return found if found > 1e-6 * float(variance.median()) else math.nan

@@ -27,7 +27,7 @@ from ...torch_api.fake_tensors import (
 )
 from ...torch_api.nodes import leaf_tensor, op_name, sequence_nr
 from ...torch_api.reading import key_of
-from ...tracing.source_line import SourceLine, SourceLines
+from ...tracing.source_line import SourceLine, here
 
 FORWARD, BACKWARD, STEP = "forward", "backward", "optimizer step"
 
@@ -112,7 +112,6 @@ class Recorder:
         self._names = {id(module): name for name, module in modules}
         self._owner: dict[int, str] = {}  # of each parameter, by its id
         self._stack: list[tuple[int, ModuleRecord | None]] = []
-        self._lines = SourceLines()
         self._made: dict[int, tuple[str, SourceLine | None]] = {}  # by sequence number
         self._last_made = next_sequence_nr() - 1
         self._is_function = False  # whether an autograd.Function made the last node
@@ -197,9 +196,9 @@ class Recorder:
             if leaf is not None:
                 module = self._owner.get(id(leaf), "")
             if self._stack:  # recomputed
-                module, source = self._module(), self._lines.here()
+                module, source = self._module(), here()
             return number, op_name(node), module, source
-        module, source = self._module(), self._lines.here()
+        module, source = self._module(), here()
         made = next_sequence_nr() - 1
         if made > self._last_made:
             # In place on a view, one operation makes several nodes.

@@ -1,0 +1,1 @@
+"""Record the program's own backward passes under `watch()`."""
