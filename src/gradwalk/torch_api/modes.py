@@ -7,7 +7,6 @@ tensor has its own autograd graph, or a dimension that the program does not see.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar, cast
@@ -16,7 +15,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from .capability import capability, is_there
+from .capability import capability, is_loaded, is_there
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -248,7 +247,7 @@ def reporting(mode: Any) -> Callable[[Begin], AbstractContextManager[Any]]:
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
         ) -> Any:
             # Disabling dynamo imports it, so do that only where it is imported already.
-            run = _run_uncompiled() if "torch._dynamo" in sys.modules else _run
+            run = _run_uncompiled() if is_loaded("torch._dynamo") else _run
             ended = self._begin(func, args, kwargs or {})
             result = run(func, args, kwargs or {})
             ended(result)

@@ -296,7 +296,7 @@ def saved_attributes(
         return {**tensors, **plain_values, **tensors}
 
     product: Any = type(samples.product_node())
-    if set(attributes(product)) != {"self", "other"}:
+    if attributes(product) != {each: (plain + each, packed + each) for each in ("self", "other")}:
         raise ValueError("torch saves the operands of a product under other names.")
     return attributes
 

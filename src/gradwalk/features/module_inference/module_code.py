@@ -17,6 +17,7 @@ from torch import nn
 
 from ...graph.names import OUTSIDE, ancestors, below, means
 from ...result import remembered
+from ...torch_api.modules import own_buffers, own_parameters, submodules
 from .code_steps import ANYTHING, Branch, Call, Step, Test, calls_method, cost, with_called
 from .forward_code import DEEPEST, MOST_STEPS, steps_of
 
@@ -164,14 +165,14 @@ class _Noting:
             return None
         owners = [path]
         for part in owner.split("."):
-            inner = {each: self._modules[each]._modules for each in owners}
+            inner = {each: submodules(self._modules[each]) for each in owners}
             owners = [
                 below(each, child)
                 for each, children in inner.items()
                 for child in (children if part == "*" else (part,))
                 if below(each, child) in self._modules
             ]
-        if any(name in self._modules[each]._modules for each in owners):
+        if any(name in submodules(self._modules[each]) for each in owners):
             return None
         found: dict[int, Sequence[Step]] = {}
         for each in owners:
@@ -251,8 +252,13 @@ def _plain(value: Any) -> Any:
 def _attribute(module: nn.Module | None, name: str) -> Any:
     """Return a module's attribute without running any code of its class."""
     if module is not None:
-        own = vars(module)
-        for held in (own, own["_parameters"], own["_buffers"], own["_modules"]):
+        held: Mapping[str, Any]
+        for held in (
+            vars(module),
+            own_parameters(module),
+            own_buffers(module),
+            submodules(module),
+        ):
             if name in held:
                 return held[name]
     return _UNKNOWN
