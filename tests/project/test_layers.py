@@ -53,6 +53,7 @@ LAYERS = (
     "features/interact",
     "features/numerics",
     "features/plan",
+    "features/cells",
     "features",
     "__init__",
     "__main__",

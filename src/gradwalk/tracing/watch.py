@@ -497,18 +497,19 @@ def watch() -> Iterator[None]:
         >>> [(data["kind"], data.get("value")) for _, data in capture(y).nodes(data=True)]
         [('op', None), ('leaf', None), ('constant', '[2]')]
     """
-    if is_compiling() or getattr(_local, "watcher", None) is not None:
+    if is_compiling():
         yield
+        return
+    if getattr(_local, "watcher", None) is not None:
+        with _noting_failure():
+            yield
         return
     _local.watcher = watcher = _Watcher()
     _install_hooks()
     push_mode(watcher)
-    failed_call.clear()
     try:
-        yield
-    except Exception as error:
-        failed_call.note(error, _Watcher.__torch_function__.__code__)
-        raise
+        with _noting_failure():
+            yield
     finally:
         if watcher.paused_by is None:
             pop_mode()
@@ -516,6 +517,16 @@ def watch() -> Iterator[None]:
         _local.watcher = None
         with contextlib.suppress(Exception), without_overrides():
             watcher.session.finish()
+
+
+@contextmanager
+def _noting_failure() -> Iterator[None]:
+    failed_call.keep(None)
+    try:
+        yield
+    except Exception as error:
+        failed_call.note(error, _Watcher.__torch_function__.__code__)
+        raise
 
 
 def _install_hooks() -> None:
