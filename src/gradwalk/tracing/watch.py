@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch.compiler import is_compiling
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import CheckpointFunction
 
@@ -20,6 +19,7 @@ from ..graph.capture import as_text
 from ..torch_api.checkpoints import frame_here
 from ..torch_api.engine import next_sequence_nr
 from ..torch_api.modes import is_tracing, pop_mode, push_mode, top_mode, unseen, without_overrides
+from ..torch_api.module_hooks import ModuleHooks
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
 from . import failed_call, records, weak_id_dict
@@ -137,11 +137,13 @@ class Session:
 
     def finish(self) -> None:
         """End the watch; let nodes hold records that would die before the graph."""
-        self._records.end_watch(next_sequence_nr())
+        number = next_sequence_nr()
+        self._records.end_watch(number)
         if self._last_was_used:
             self._records.last = None
+        if number == self._began:  # no node was made, as in most cells of a notebook
+            return
         parents = {id(p) for record in self._records.since(self._began) for p in record.parents}
-        number = next_sequence_nr()
         for tensor, noted in weak_id_dict.items():
             if (
                 isinstance(noted, Record)
@@ -467,7 +469,6 @@ class _Watcher(TorchFunctionMode):
 
 _local = threading.local()
 _hooks_lock = threading.Lock()
-_hooks: list[Any] = []
 _watching = 0  # threads
 
 
@@ -533,17 +534,16 @@ def _install_hooks() -> None:
     global _watching  # noqa: PLW0603
     with _hooks_lock:
         _watching += 1
-        if not _hooks:
-            _hooks.append(register_module_forward_pre_hook(_before))
-            _hooks.append(register_module_forward_hook(_after, always_call=True))
+        if _watching == 1:
+            _hooks.switch_on()
 
 
 def _remove_hooks() -> None:
     global _watching  # noqa: PLW0603
     with _hooks_lock:
         _watching -= 1
-        while _hooks and not _watching:
-            _hooks.pop().remove()
+        if not _watching:
+            _hooks.switch_off()
 
 
 def _before(module: nn.Module, inputs: Any) -> None:
@@ -559,6 +559,9 @@ def _after(module: nn.Module, _: Any, __: Any) -> None:
     if watcher is not None:
         watcher.session.modules.leave(module)
         watcher.resume(module)
+
+
+_hooks = ModuleHooks(_before, _after)
 
 
 def _running() -> _Watcher | None:

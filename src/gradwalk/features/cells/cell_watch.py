@@ -117,7 +117,7 @@ class _ImportOfTorch:
             execute = loader.exec_module
 
             def exec_module(module: Any) -> None:
-                del loader.exec_module  # type: ignore[misc]
+                del loader.exec_module
                 try:
                     execute(module)
                 except BaseException as error:
@@ -126,5 +126,5 @@ class _ImportOfTorch:
                 self._then()
 
             with contextlib.suppress(AttributeError, TypeError):  # a loader of another kind
-                loader.exec_module = exec_module
+                loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import re
 import sys
+import warnings
 from typing import Any
 
 from ...hosts.ipython import runs_cell
@@ -22,6 +23,8 @@ _NO_TORCH = (
 _MARK = re.compile(r"\s*%%watch[ \t]*(\n|$)")
 _MEASURES = re.compile(r"^\s*(\w+\s*=\s*)?%%?(time|timeit|prun|lprun)\b", re.MULTILINE)
 """Magics that measure the program: the watch would be measured with it."""
+_HOOKS = r"Using `torch\.compile\(module\)` when there are global hooks on modules"
+"""Begins a warning of torch that the hooks of `watch` would cause in each cell with such a call."""
 
 _said: set[str] = set()
 
@@ -34,6 +37,7 @@ def load_ipython_extension(shell: Any) -> None:
     if _end_cell not in events.callbacks["post_run_cell"]:  # the first time
         _add_magic(shell)
         _shorten_tracebacks(shell)
+        warnings.filterwarnings("ignore", _HOOKS, UserWarning)
     events.register("pre_run_cell", _watch_cell)
     if runs_cell():
         begin()
