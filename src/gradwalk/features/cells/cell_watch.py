@@ -25,6 +25,7 @@ class _Cell(threading.local):
 
 
 _cell = _Cell()
+_said: set[str] = set()
 
 
 def begin() -> None:
@@ -57,7 +58,18 @@ def end(error: BaseException | None = None) -> None:
 
 
 def _enter() -> None:
-    # Not at the top: the program has to import torch first, with what it sets before.
+    # An error would look like one of the cell, or of its `import torch`.
+    try:
+        _enter_block()
+    except Exception as error:
+        sentence = f"gradwalk cannot watch cells. {type(error).__name__}: {error}"
+        if sentence not in _said:
+            _said.add(sentence)
+            print(sentence)  # noqa: T201
+
+
+def _enter_block() -> None:
+    # Not at the top: the program has to import torch first, after what it sets for that.
     from ...torch_api.modes import lowest_mode, top_mode  # noqa: PLC0415
     from ...tracing import failed_call  # noqa: PLC0415
     from ...tracing.watch import watch  # noqa: PLC0415

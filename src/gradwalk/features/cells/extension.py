@@ -12,10 +12,7 @@ from typing import Any
 from ...hosts.ipython import runs_cell
 from .cell_watch import begin, end, shorten_traceback
 
-_LOADED = (
-    "gradwalk watches every cell from here on, at the cost of watch(). %unload_ext gradwalk ends "
-    "it; then %%watch watches one cell."
-)
+_LOADED = "gradwalk watches every cell from here on, at the cost of watch(); %unload_ext gradwalk ends it."
 _NO_TORCH = (
     "gradwalk watches PyTorch, which is not installed here. Install it (%pip install torch); cells "
     "that import it are then watched."
@@ -41,7 +38,7 @@ def load_ipython_extension(shell: Any) -> None:
     events.register("pre_run_cell", _watch_cell)
     if runs_cell():
         begin()
-    if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
+    if not _has_torch():
         print(_NO_TORCH)  # noqa: T201
     elif _LOADED not in _said:
         _said.add(_LOADED)
@@ -53,6 +50,12 @@ def unload_ipython_extension(shell: Any) -> None:
     if _watch_cell in shell.events.callbacks["pre_run_cell"]:
         shell.events.unregister("pre_run_cell", _watch_cell)
         end()
+
+
+def _has_torch() -> bool:
+    with contextlib.suppress(ImportError, ValueError):
+        return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
+    return False
 
 
 def _add_magic(shell: Any) -> None:
@@ -67,6 +70,7 @@ def _add_magic(shell: Any) -> None:
 
     shell.register_magic_function(watch, "cell", "watch")
     shell.input_transformers_cleanup.append(_without_mark)
+    shell.events.register("pre_run_cell", _end_cell)  # somebody may run a cell and not say its end
     shell.events.register("pre_run_cell", _watch_marked_cell)
     shell.events.register("post_run_cell", _end_cell)
 
@@ -98,18 +102,12 @@ _without_mark.has_side_effects = True  # type: ignore[attr-defined]  # no part o
 
 def _watch_cell(info: Any) -> None:
     if not _MEASURES.search(info.raw_cell):
-        _begin_cell()
+        begin()
 
 
 def _watch_marked_cell(info: Any) -> None:
     if _MARK.match(info.raw_cell):
-        _begin_cell()
-
-
-def _begin_cell() -> None:
-    if not runs_cell():
-        end()  # if somebody ran a cell and told nobody of its end
-    begin()
+        begin()
 
 
 def _end_cell(result: Any = None) -> None:

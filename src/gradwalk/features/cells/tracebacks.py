@@ -26,11 +26,11 @@ def _shortened(traceback: TracebackType | None) -> TracebackType | None:
     is_ours = False  # the entry before this one
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        module = traceback.tb_frame.f_globals.get("__name__")
+        module = str(traceback.tb_frame.f_globals.get("__name__"))
         # torch's functions in Python call the mode, and the mode calls them again.
         if is_ours and len(kept) > 1 and kept[-2].tb_frame.f_code is code:
             del kept[-2:]
-        is_ours = module == _WATCH
+        is_ours = module == _WATCH or (is_ours and module.startswith("gradwalk."))
         if not is_ours and (module, code.co_name) != _HOOKED_MODULE:
             kept.append(traceback)
         traceback = traceback.tb_next
