@@ -43,7 +43,7 @@ def shorten_traceback(error: BaseException) -> None:
     """Remove the watch from the traceback of an exception, before it is shown."""
     if _cell.block is not None:
         _cell.raised = error, error.__traceback__
-    without_watch(error)
+        without_watch(error)
 
 
 def end(error: BaseException | None = None) -> None:
@@ -53,8 +53,7 @@ def end(error: BaseException | None = None) -> None:
     if waiting is not None and waiting in sys.meta_path:
         sys.meta_path.remove(waiting)
     if block is not None:
-        is_known = raised is not None and raised[0] is error
-        _exit(block, mode, *(raised if raised is not None and is_known else (error, None)))
+        _exit(block, mode, error, raised[1] if raised and raised[0] is error else None)
 
 
 def _enter() -> None:

@@ -12,7 +12,9 @@ from typing import Any
 from ...hosts.ipython import runs_cell
 from .cell_watch import begin, end, shorten_traceback
 
-_LOADED = "gradwalk watches every cell from here on, at the cost of watch(); %unload_ext gradwalk ends it."
+_LOADED = (
+    "gradwalk watches every cell from now on, at the cost of watch(). %unload_ext gradwalk ends it."
+)
 _NO_TORCH = (
     "gradwalk watches PyTorch, which is not installed here. Install it (%pip install torch); cells "
     "that import it are then watched."
@@ -65,8 +67,7 @@ def _add_magic(shell: Any) -> None:
             from IPython.core.error import UsageError  # noqa: PLC0415  only notebooks have it
 
             raise UsageError(f"%%watch takes no arguments, but was given {line!r}. Remove them.")
-        begin()
-        shell.run_cell(cell)
+        shell.run_cell(f"%%watch\n{cell}")  # not in this cell: another magic has called this
 
     shell.register_magic_function(watch, "cell", "watch")
     shell.input_transformers_cleanup.append(_without_mark)
