@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,11 +53,11 @@ class Notebook:
             )
         )
 
-    def run(self, *lines: str, fails: bool = False) -> Any:
+    def run(self, *lines: str, fails: bool | None = False) -> Any:
         """Run one cell; afterwards nothing watches. Returns its last value."""
         before = [*torch.overrides._get_current_function_mode_stack()]
         done = self.shell.run_cell("\n".join(lines), store_history=True)
-        assert done.success is not fails, done
+        assert fails is None or done.success is not fails, done
         left = torch.overrides._get_current_function_mode_stack()
         assert not [each for each in left if type(each).__name__ in WATCHED and each not in before]
         return done.result
@@ -122,7 +123,7 @@ def test_a_widget_of_the_same_cell_is_that_of_a_later_one(notebook):
         for node in widget.model["nodes"]:
             widget.selected = node["id"]
             found.append({**widget.details, "source": None})
-        return re.sub(r"In\[\d+\]|'line': \d", "", str(found))
+        return re.sub(r"In\[\d+\]|<ipython-input\S+>|'line': \d", "", str(found))
 
     notebook.run("%load_ext gradwalk")
     with_it = [
@@ -186,7 +187,7 @@ def test_a_magic_watches_one_cell(notebook, capsys):
     notebook.shell.run_cell_magic("watch", "", "y = w * x")
     assert where(notebook["y"]) == [2]
     notebook.run("%%watch", "", "1 / 0", fails=True)
-    assert "line 3" in capsys.readouterr().out
+    assert "-> 3 1 / 0" in capsys.readouterr().out
     notebook.run("%%watch fast", "y = w * x", fails=True)
     assert "takes no arguments" in "".join(capsys.readouterr())
     notebook.run("%%watch")
@@ -219,25 +220,24 @@ FAILING = {
 @pytest.mark.parametrize("kind", FAILING)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_traceback_is_that_of_the_same_cell_without_it(notebook, capsys, kind):
-    def frames():
-        notebook.run(*FAILING[kind], fails=True)
+    def run():
+        # IPython 7 shows an error of %time, and goes on.
+        notebook.run(*FAILING[kind], fails=None if "%" in FAILING[kind][0] else True)
         shown = "".join(capsys.readouterr())
         text = re.sub(r"\x1b\[[\d;]*m|In\[\d+\]|ipython-input-\S+|(CPU|Wall) time.*", "", shown)
-        # The line of torch that calls a module's forward is another one if there are hooks.
-        lines = re.sub(
-            r"(?m)^(File .*module.py):\d+(, in Module._call_impl.*\n)(.+\n)*", r"\1\2", text
-        )
-        return lines, getattr(sys, "last_traceback", None)
+        frames, traceback = [], sys.last_traceback
+        while traceback is not None:
+            frames.append(traceback.tb_frame.f_code)
+            traceback = traceback.tb_next
+        return text, [(Path(code.co_filename).parent.name, code.co_name) for code in frames]
 
-    plain, _ = frames()
+    plain = run()
     notebook.run("%load_ext gradwalk")
     capsys.readouterr()
-    watched, traceback = frames()
-    assert watched == plain
-    if kind != "gradwalk":
-        while traceback is not None:
-            assert not traceback.tb_frame.f_globals["__name__"].startswith("gradwalk")
-            traceback = traceback.tb_next
+    watched = run()
+    assert watched[1] == plain[1]
+    if kind != "a module":  # if there are hooks, torch calls its forward from another line
+        assert watched[0] == plain[0]
     assert notebook.run("modes()") == WATCHED
 
 

@@ -41,7 +41,7 @@ def begin() -> None:
 
 def shorten_traceback(error: BaseException) -> None:
     """Remove the watch from the traceback of an exception, before it is shown."""
-    if _cell.block is not None:
+    if _cell.block is not None or _cell.import_of_torch is not None:
         _cell.raised = error, error.__traceback__
         without_watch(error)
 
@@ -118,22 +118,17 @@ class _ImportOfTorch:
         """Find torch as Python does, with a loader that calls the function afterwards."""
         if name != "torch" or self._asks or threading.get_ident() != self._thread:
             return None
-        self._asks = True
-        try:
+        self._asks, spec = True, None
+        with contextlib.suppress(ImportError, ValueError):  # Python asks again, and raises it
             spec = importlib.util.find_spec(name)
-        finally:
-            self._asks = False
+        self._asks = False
         loader = spec.loader if spec is not None else None
         if loader is not None:
             execute = loader.exec_module
 
             def exec_module(module: Any) -> None:
                 del loader.exec_module
-                try:
-                    execute(module)
-                except BaseException as error:
-                    error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
-                    raise
+                execute(module)
                 self._then()
 
             with contextlib.suppress(AttributeError, TypeError):  # a loader of another kind

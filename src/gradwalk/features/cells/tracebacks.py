@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 _WATCH = "gradwalk.tracing.watch"
+_IMPORT = "gradwalk.features.cells.cell_watch"
 _HOOKED_MODULE = "torch.nn.modules.module", "inner"
 """Where torch calls a module's forward if there are hooks, as there are while `watch` is on."""
 
@@ -30,7 +31,10 @@ def _shortened(traceback: TracebackType | None) -> TracebackType | None:
         # torch's functions in Python call the mode, and the mode calls them again.
         if is_ours and len(kept) > 1 and kept[-2].tb_frame.f_code is code:
             del kept[-2:]
-        is_ours = module == _WATCH or (is_ours and module.startswith("gradwalk."))
+        if module == _IMPORT:  # Python removes its own frames only if nothing is between them
+            while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+                kept.pop()
+        is_ours = module in (_WATCH, _IMPORT) or (is_ours and module.startswith("gradwalk."))
         if not is_ours and (module, code.co_name) != _HOOKED_MODULE:
             kept.append(traceback)
         traceback = traceback.tb_next
