@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import json
 
 import pytest
-import torch
 from fresh import fresh
-from private_names import declared, trees, undeclared
+from private_names import declared
 
 START = """
 import resource, sys, warnings

@@ -17,6 +17,34 @@ from torch.overrides import TorchFunctionMode
 
 from .capability import capability, is_loaded, is_there
 
+
+@contextmanager
+def lowest_mode(mode: TorchFunctionMode | None) -> Iterator[None]:
+    """Return a context in which the modes above ``mode`` are set aside, to push or pop it there.
+
+    Tasks that take turns in one thread may begin a mode before ours and end it before ours: torch
+    then pops whichever is on top. Lowest, above a default device only, ours is never in their way.
+    """
+    others: list[TorchFunctionMode] = []
+    while (top := top_mode()) is not mode and top is not None and not _is_default_device(top):
+        others.append(pop_mode())
+    is_missing = mode is not None and top_mode() is not mode
+    if mode is not None and is_missing:
+        push_mode(mode)  # somebody popped it, so that the block can
+    try:
+        yield
+    finally:
+        if is_missing and top_mode() is mode:
+            pop_mode()
+        for other in reversed(others):
+            push_mode(other)
+
+
+def _is_default_device(mode: TorchFunctionMode) -> bool:
+    """Return whether a mode is that of ``torch.set_default_device``, which has to be the lowest."""
+    return isinstance(mode, getattr(sys.modules.get("torch.utils._device"), "DeviceContext", ()))
+
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
