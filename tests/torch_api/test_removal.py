@@ -1,4 +1,4 @@
-"""A private name of torch that moves costs one feature: each is taken away once, and made to raise once."""
+"""A private name of torch that moves costs one feature: each is taken away, and made to raise."""
 
 from __future__ import annotations
 
