@@ -26,11 +26,11 @@ def test_they_are_called_only_while_they_are_on():
     for _ in range(2):
         hooks.switch_on()
         with_hooks.append(hooked())
-        with pytest.raises(ValueError, match="^$"):
+        with pytest.raises(ValueError, match=r"^$"):
             Fails()()
         hooks.switch_off()
         assert hooked() == without
-        with pytest.raises(ValueError, match="^$"):
+        with pytest.raises(ValueError, match=r"^$"):
             Fails()()
     assert seen == ["before", "after"] * 2
     assert with_hooks[0] == with_hooks[1]
