@@ -129,27 +129,28 @@ def test_the_generators_of_every_device_are_kept(monkeypatch):
     assert asked == [("cuda", [0, 1]), ("xpu", [0])]
 
 
-@pytest.mark.parametrize("device", [None, "meta"])
-@pytest.mark.parametrize("others", [0, 1, 2])
-def test_a_mode_is_pushed_and_popped_below_those_of_the_user(device, others):
+@pytest.mark.parametrize("default", [None, "meta"])
+@pytest.mark.parametrize("others", [[], [Called], [Called, lambda: torch.device("cpu")]])
+def test_a_mode_is_pushed_and_popped_below_those_of_the_user(default, others):
     def stack():
         return torch.overrides._get_current_function_mode_stack()
 
-    ours = Called()
-    with contextlib.ExitStack() as block:
-        for _ in range(others):
-            block.enter_context(Called())
-        if device is not None:
-            block.enter_context(torch.device(device))
-        before = stack()
-        with lowest_mode(None):
-            push_mode(ours)
-        at = 0 if device is None else 1
-        assert stack() == [*before[:at], ours, *before[at:]]
-        with lowest_mode(ours):
-            pop_mode()
-        assert stack() == before
-        with lowest_mode(ours):  # somebody has popped it before
-            assert stack()[-1] is ours
-        assert stack() == before
+    ours, at = Called(), 0 if default is None else 1
+    torch.set_default_device(default)
+    try:
+        with contextlib.ExitStack() as block:
+            for other in others:
+                block.enter_context(other())
+            before = stack()
+            with lowest_mode(None):
+                push_mode(ours)
+            assert stack() == [*before[:at], ours, *before[at:]]
+            with lowest_mode(ours):
+                pop_mode()
+            assert stack() == before
+            with lowest_mode(ours):  # somebody has popped it before
+                assert stack()[-1] is ours
+            assert stack() == before
+    finally:
+        torch.set_default_device(None)
     assert stack() == []

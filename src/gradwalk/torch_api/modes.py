@@ -43,7 +43,8 @@ def lowest_mode(mode: TorchFunctionMode | None) -> Iterator[None]:
 
 def _is_default_device(mode: TorchFunctionMode) -> bool:
     """Return whether a mode is that of ``torch.set_default_device``, which has to be the lowest."""
-    return isinstance(mode, getattr(sys.modules.get("torch.utils._device"), "DeviceContext", ()))
+    default = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
+    return mode is getattr(default, "device_context", None)
 
 
 _P = ParamSpec("_P")
