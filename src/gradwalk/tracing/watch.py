@@ -483,7 +483,7 @@ def watch() -> Iterator[None]:
     Values, gradients, random state and the graph do not change. No tensor is kept alive, and the
     records are freed with the graph. If the block raises, `gradwalk.last_failure` keeps the inputs
     of the failing call until the next block begins. Blocks may be nested, and each thread watches
-    only itself.
+    only itself. In a notebook ``%load_ext gradwalk`` runs every cell in such a block.
 
     Functions compiled by ``torch.compile`` or TorchScript are not entered.
 
