@@ -16,7 +16,7 @@ from .tracebacks import without_watch
 
 
 class _Cell(threading.local):
-    """What was begun for the running cell of this thread."""
+    """The watch of the cell that this thread runs."""
 
     import_of_torch: _ImportOfTorch | None = None
     block: AbstractContextManager[None] | None = None
