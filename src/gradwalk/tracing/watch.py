@@ -568,7 +568,7 @@ def watch() -> Iterator[None]:
     Values, gradients, random state and the graph do not change. No tensor is kept alive, and the
     records are freed with the graph. If the block raises, `gradwalk.last_failure` keeps the inputs
     of the failing call until the next block begins. Blocks may be nested, and each thread watches
-    only itself.
+    only itself. In a notebook ``%load_ext gradwalk`` runs every cell in such a block.
 
     A backward pass that the program starts in the block from a loss that lives on is recorded, as
     far as it is cheap: gradients up to 16 MiB and statistics of the others, for 20,000 nodes of one

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import builtins
 import gc
 import re
 import sys
 import threading
-import warnings
 import weakref
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
+from notebook_cells import open_notebook
 
 import gradwalk
 from gradwalk import capture
-from gradwalk.features.cells import extension
-from gradwalk.tracing import failed_call
 
 SETUP = """
 import asyncio, threading
@@ -40,51 +34,12 @@ x = torch.tensor([3.0])
 WATCHED = ["_Watcher"]
 
 
-class Notebook:
-    """A real IPython shell that shows plain text."""
-
-    def __init__(self) -> None:
-        self.shell: Any = InteractiveShell.instance(
-            config=Config(
-                HistoryManager={"enabled": False},
-                InteractiveShell={
-                    "colors": "nocolor" if sys.version_info >= (3, 11) else "NoColor"
-                },
-            )
-        )
-
-    def run(self, *lines: str, fails: bool | None = False) -> Any:
-        """Run one cell; afterwards nothing watches. Returns its last value."""
-        before = [*torch.overrides._get_current_function_mode_stack()]
-        done = self.shell.run_cell("\n".join(lines), store_history=True)
-        assert fails is None or done.success is not fails, done
-        left = torch.overrides._get_current_function_mode_stack()
-        assert not [each for each in left if type(each).__name__ in WATCHED and each not in before]
-        return done.result
-
-    def __getitem__(self, name: str) -> Any:
-        return self.shell.user_ns[name]
-
-
 @pytest.fixture
 def notebook(monkeypatch, tmp_path):
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # the shell makes its own
-    monkeypatch.delattr(builtins, "_", raising=False)  # which doctests leave, and IPython minds
-    monkeypatch.setattr(extension, "_said", set())
-    with warnings.catch_warnings():
-        made = Notebook()
+    with open_notebook(tmp_path, monkeypatch) as made:
         made.run(SETUP)
         yield made
-        gradwalk.unload_ipython_extension(made.shell)
-    made.shell.reset(new_session=False)
-    InteractiveShell.clear_instance()
-    while torch.overrides._get_current_function_mode_stack():  # of a test that failed
-        torch.overrides._pop_mode()
-    failed_call.keep(None)
-    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
-        vars(sys).pop(name, None)  # of cells that failed
 
 
 def where(tensor: torch.Tensor) -> list[int | None]:

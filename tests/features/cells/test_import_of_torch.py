@@ -14,7 +14,7 @@ import sys
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
-shell.run_line_magic("colors", "nocolor" if sys.version_info >= (3, 11) else "NoColor")
+shell.colors = "nocolor"
 finders = list(sys.meta_path)
 
 def run(*lines, fails=False):

@@ -16,7 +16,7 @@ from .tracebacks import without_watch
 
 
 class _Cell(threading.local):
-    """The watch of the running cell of this thread."""
+    """The watch of the cell that this thread runs."""
 
     import_of_torch: _ImportOfTorch | None = None
     block: AbstractContextManager[None] | None = None
