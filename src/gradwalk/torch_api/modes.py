@@ -7,7 +7,6 @@ tensor has its own autograd graph, or a dimension that the program does not see.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar, cast
