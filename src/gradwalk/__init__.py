@@ -103,6 +103,8 @@ _PLACES = {
         "export.save": ("save",),
         "export.tensorboard": ("to_tensorboard",),
         "export.torchviz_dot": ("make_dot",),
+        # IPython looks for these two; they are not for programs.
+        "features.cells.extension": ("load_ipython_extension", "unload_ipython_extension"),
         "features.experiments.check": ("Check", "check"),
         "features.experiments.contributions": ("Contribution", "contributions"),
         "features.experiments.what_if": ("WhatIf", "what_if"),

@@ -22,7 +22,14 @@ from ..graph.labels import in_bytes
 from ..result import returned_by
 from ..schema.findings import MemoryModel
 from ..torch_api.nodes import leaf_tensor
-from ..torch_api.reading import base_of, has_data, storage_id, storage_uses, tensor_uses
+from ..torch_api.reading import (
+    base_of,
+    counts_holders,
+    has_data,
+    storage_id,
+    storage_uses,
+    tensor_uses,
+)
 from ..torch_api.saved_tensors import read_saved
 
 
@@ -140,19 +147,22 @@ class _Kept:
             storage = storage_id(self.tensors[key])
             if storage is not None:
                 by_storage[storage].append(key)
+        alone = _counts_alone()
+        if alone is None:  # who else holds the memory is unknown, and so is whether it is freed
+            self.unknown += sum(not self.tensors[keys[0]].is_leaf for keys in by_storage.values())
+            return
         for storage, keys in by_storage.items():
             size = self._size(self.tensors[keys[0]])
-            if size and not self._is_held_outside(storage, keys):
+            if size and not self._is_held_outside(storage, keys, alone):
                 yield self.first[storage], size
 
     def _size(self, tensor: torch.Tensor) -> int:
         return 0 if tensor.device.type == "meta" else tensor.untyped_storage().nbytes()
 
-    def _is_held_outside(self, storage: int, keys: Sequence[int]) -> bool:
+    def _is_held_outside(self, storage: int, keys: Sequence[int], alone: _Counts) -> bool:
         if any(self.views[key] for key in keys) and not has_data(self.tensors[keys[0]]):
             # torch itself holds what fake views are made of.
             return any(self.tensors[key].is_leaf for key in keys)
-        alone = _counts_alone()
         tensors = len(keys) + self.copies[storage]
         if storage_uses(storage) - alone.storage_uses > tensors - 1:
             return True
@@ -179,12 +189,16 @@ class _Counts:
 
 
 @functools.cache
-def _counts_alone() -> _Counts:
-    """Ask torch itself, since how it counts differs between its versions."""
+def _counts_alone() -> _Counts | None:
+    """Ask torch itself, since how it counts differs between its versions; None if unknown."""
+    if not counts_holders():
+        return None
     with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
         node = (torch.ones(1, requires_grad=True) * torch.ones(1)).grad_fn
     assert node is not None
-    kept = {0: next(saved.value for saved in read_saved(node) if saved.name == "other")}
+    kept = {0: next((each.value for each in read_saved(node) if each.name == "other"), None)}
+    if kept[0] is None:
+        return None
     in_memory = storage_uses(storage_id(kept[0]) or 0)
     return _Counts(sys.getrefcount(kept[0]), tensor_uses(kept[0]), in_memory)
 

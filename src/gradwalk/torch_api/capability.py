@@ -96,6 +96,11 @@ def is_there(*capabilities: Callable[..., Any]) -> bool:
     return True
 
 
+def is_loaded(name: str) -> bool:
+    """Whether the program has imported a private module of torch's."""
+    return name in sys.modules
+
+
 def direct(call: _C) -> _C:
     """Return what a capability calls: for loops in which one more call would count."""
     is_there(call)

@@ -16,7 +16,36 @@ import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from .capability import capability, is_there
+from .capability import capability, is_loaded, is_there
+
+
+@contextmanager
+def lowest_mode(mode: TorchFunctionMode | None) -> Iterator[None]:
+    """Return a context in which the modes above ``mode`` are set aside, to push or pop it there.
+
+    Tasks that take turns in one thread may begin a mode before ours and end it before ours: torch
+    then pops whichever is on top. Lowest, above a default device only, ours is never in their way.
+    """
+    others: list[TorchFunctionMode] = []
+    while (top := top_mode()) is not mode and top is not None and not _is_default_device(top):
+        others.append(pop_mode())
+    is_missing = mode is not None and top_mode() is not mode
+    if mode is not None and is_missing:
+        push_mode(mode)  # somebody popped it, so that the block can
+    try:
+        yield
+    finally:
+        if is_missing and top_mode() is mode:
+            pop_mode()
+        for other in reversed(others):
+            push_mode(other)
+
+
+def _is_default_device(mode: TorchFunctionMode) -> bool:
+    """Return whether a mode is that of ``torch.set_default_device``, which has to be the lowest."""
+    default = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
+    return mode is getattr(default, "device_context", None)
+
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -248,7 +277,7 @@ def reporting(mode: Any) -> Callable[[Begin], AbstractContextManager[Any]]:
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
         ) -> Any:
             # Disabling dynamo imports it, so do that only where it is imported already.
-            run = _run_uncompiled() if "torch._dynamo" in sys.modules else _run
+            run = _run_uncompiled() if is_loaded("torch._dynamo") else _run
             ended = self._begin(func, args, kwargs or {})
             result = run(func, args, kwargs or {})
             ended(result)

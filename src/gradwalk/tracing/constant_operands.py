@@ -92,7 +92,7 @@ def _inferred(
     storage, source = storage_of(tensor), None
     # Most have their own memory, so no source is searched. Ask first: torch also counts the Python
     # object of a storage, which reading creates.
-    if storage is not None and storage_uses(storage) > 1:
+    if storage is not None and storage_uses(storage) != 1:
         source = sources().get(storage)
     values = None
     try:

@@ -25,6 +25,7 @@ from ...sources.live_drawing import Regions
 from ...torch_api.checkpoints import frame_of, has_policy, inputs_of, packed_sizes, packed_tensors
 from ...torch_api.nodes import outputs_metadata
 from ...torch_api.reading import storage_id
+from ...torch_api.saved_tensors import data_of
 from ...tracing.annotate import Annotated
 from ...tracing.checkpoint_regions import Order, Region, innermost
 
@@ -318,7 +319,7 @@ class _Inside:
                 continue
             takes = dict(self._taken_by(i))
             for name, packed in packed_tensors(node):
-                about = sizes(frame).get(id(packed.data))
+                about = sizes(frame).get(id(data_of(packed)))
                 if about is None:  # a missing operand, or one that was not packed
                     continue
                 result = _RESULT.match(name)

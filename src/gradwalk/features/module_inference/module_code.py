@@ -17,6 +17,7 @@ from torch import nn
 
 from ...graph.names import OUTSIDE, ancestors, below, means
 from ...result import remembered
+from ...torch_api.modules import own_buffers, own_parameters, submodules
 from .code_steps import ANYTHING, Branch, Call, Step, Test, calls_method, cost, with_called
 from .forward_code import DEEPEST, MOST_STEPS, steps_of
 
@@ -164,14 +165,14 @@ class _Noting:
             return None
         owners = [path]
         for part in owner.split("."):
-            inner = {each: self._modules[each]._modules for each in owners}
+            inner = {each: submodules(self._modules[each]) for each in owners}
             owners = [
                 below(each, child)
                 for each, children in inner.items()
                 for child in (children if part == "*" else (part,))
                 if below(each, child) in self._modules
             ]
-        if any(name in self._modules[each]._modules for each in owners):
+        if any(name in submodules(self._modules[each]) for each in owners):
             return None
         found: dict[int, Sequence[Step]] = {}
         for each in owners:
@@ -251,8 +252,13 @@ def _plain(value: Any) -> Any:
 def _attribute(module: nn.Module | None, name: str) -> Any:
     """Return a module's attribute without running any code of its class."""
     if module is not None:
-        own = vars(module)
-        for held in (own, own["_parameters"], own["_buffers"], own["_modules"]):
+        held: Mapping[str, Any]
+        for held in (
+            vars(module),
+            own_parameters(module),
+            own_buffers(module),
+            submodules(module),
+        ):
             if name in held:
                 return held[name]
     return _UNKNOWN
@@ -268,6 +274,17 @@ class ResolvedStep(NamedTuple):
     loops: tuple[int, ...]  # as in `Step`
     branches: tuple[Branch, ...]  # as in `Step`
     names: tuple[str, ...] = ()  # the same paths, in their order
+    # Which parts of these paths differ, where loops within loops call them: ``blocks.0.3`` and
+    # ``blocks.1.0`` have a part for each loop. Empty otherwise.
+    differing: tuple[bool, ...] = ()
+
+
+def _differing(paths: Sequence[str]) -> tuple[bool, ...]:
+    """Return which parts of some paths differ; none if they have different numbers of parts."""
+    parts = [path.split(".") for path in paths]
+    if len({*map(len, parts)}) > 1:
+        return ()
+    return tuple(len(set(each)) > 1 for each in zip(*parts, strict=True))
 
 
 class ModuleCode:
@@ -307,7 +324,9 @@ class ModuleCode:
                     yield ResolvedStep(step.name, {}, *around)
             elif modules:
                 order = {module: i for i, module in enumerate(dict.fromkeys(modules))}
-                yield ResolvedStep(None, order, *around, tuple(order))
+                names = tuple(order)
+                differing = _differing(names) if len(step.loops) > 1 else ()
+                yield ResolvedStep(None, order, *around, names, differing)
             elif step.given != step.refs:  # a method of a tensor, a function kept in an attribute
                 owner, _, name = step.refs[0].rpartition(".")
                 yield ResolvedStep(name if owner else ANYTHING, {}, *around)
