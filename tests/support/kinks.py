@@ -405,7 +405,6 @@ _REDUCTIONS = [
     vector("nansum", torch.nansum, *WITH_NAN),
     vector("nanmean", torch.nanmean, *WITH_NAN),
     rows("layer_norm", lambda x: F.layer_norm(x, x.shape[-1:])),
-    vector("det", lambda x: torch.det(x.reshape(-1)[:1].expand(2, 2))),
 ]
 
 TABLE: tuple[Kinks, ...] = (*_BOUNDS, *_NUMBERS, *_MAXIMA, *_LOSSES, *_NORMS, *_REDUCTIONS)

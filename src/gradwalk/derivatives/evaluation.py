@@ -135,6 +135,8 @@ def take_many(found: list[FormulaModel], grads: Sequence[torch.Tensor | None]) -
 
 
 def _with_numbers(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> str | None:
+    if formula["source"] != "gradwalk":
+        return None
     result = _run(formula, node, arrival, fits=_is_number)
     if result is None:
         return None

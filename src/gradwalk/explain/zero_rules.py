@@ -75,7 +75,8 @@ def why_blocked(asked: Input) -> Why | None:
     if found is not None and states_zeros(found.formulas.get(asked.argument or "", "")):
         return Why(
             f"torch's derivative with respect to {asked.argument} is zero for all values",
-            "use a function with a slope",
+            "use another function if it should pass a gradient",
+            by_rule=False,
         )
     rule = _RULES.get(name)
     try:
