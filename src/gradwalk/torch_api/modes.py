@@ -104,10 +104,13 @@ def has_tangents(level: Callable[[Any], int]) -> Callable[[], bool]:
 # ---- The stack of function modes
 
 
-@capability("torch.overrides._push_mode", otherwise=lambda _mode: None)
-def push_mode(push: Any) -> Callable[[TorchFunctionMode], None]:
+@capability(
+    "torch.overrides._push_mode", "torch.overrides._pop_mode", otherwise=lambda _mode: None
+)
+def push_mode(push: Any, pop: Any) -> Callable[[TorchFunctionMode], None]:
     """Make a mode the innermost one."""
-    push(TorchFunctionMode())  # of a thread that ends
+    push(TorchFunctionMode())
+    pop()
     return cast("Callable[[TorchFunctionMode], None]", push)
 
 
