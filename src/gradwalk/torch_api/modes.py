@@ -104,9 +104,7 @@ def has_tangents(level: Callable[[Any], int]) -> Callable[[], bool]:
 # ---- The stack of function modes
 
 
-@capability(
-    "torch.overrides._push_mode", "torch.overrides._pop_mode", otherwise=lambda _mode: None
-)
+@capability("torch.overrides._push_mode", "torch.overrides._pop_mode", otherwise=lambda _mode: None)
 def push_mode(push: Any, pop: Any) -> Callable[[TorchFunctionMode], None]:
     """Make a mode the innermost one."""
     push(TorchFunctionMode())
