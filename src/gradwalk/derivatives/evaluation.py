@@ -22,7 +22,7 @@ from .formulas import case_of, from_table, torchs_text
 from .own_backward import passed_by, varied_like
 
 _LONGEST_NUMBERS = 80
-_MOST_COMPARED = 2**16  # numbers that one formula takes
+_MOST_COMPARED = 2**14  # numbers that one formula takes
 
 
 def compared(found: list[FormulaModel], node: Node, step: Step) -> list[FormulaModel]:
