@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,32 +32,34 @@ def compared(found: list[FormulaModel], node: Node, step: Step) -> list[FormulaM
     that gives another is replaced by torch's own text. One that cannot run, because saved tensors
     were freed or are large, stays as it is.
     """
-    if any(kept is not None and kept.tensor is None for kept in step.grad_outputs):
+    if any(map(_is_lost, step.grad_outputs)):
         return found
     with torch.no_grad(), unseen():
-        came, passed = _tensors(step.grad_outputs), _tensors(step.grad_inputs)
-        arrival = _arrival(node, came)
-        return [_compared(formula, node, arrival, passed) for formula in found]
+        arrival = _arrival(
+            node, [None if kept is None else kept.tensor for kept in step.grad_outputs]
+        )
+        return [
+            _compared(formula, node, arrival, step.grad_inputs[formula["arg_nr"]])
+            for formula in found
+        ]
 
 
-def _tensors(gradients: Iterable[KeptGradient | None]) -> list[torch.Tensor | None]:
-    return [None if kept is None else kept.tensor for kept in gradients]
+def _is_lost(kept: KeptGradient | None) -> bool:
+    """Return whether a gradient flowed, but its values were not kept or have changed since."""
+    return kept is not None and kept.tensor is None
 
 
 def _compared(
-    formula: FormulaModel,
-    node: Node,
-    arrival: _Arrival | None,
-    passed: Sequence[torch.Tensor | None],
+    formula: FormulaModel, node: Node, arrival: _Arrival | None, passed: KeptGradient | None
 ) -> FormulaModel:
-    nr = formula["arg_nr"]
-    if formula["source"] != "gradwalk" or arrival is None or nr >= len(passed):
+    if formula["source"] != "gradwalk" or arrival is None or _is_lost(passed):
         return formula
     result = _run(formula, node, arrival, fits=_is_small)
     if result is None:
         return formula
+    true = None if passed is None else passed.tensor
     try:
-        checked = _agree(result.value, passed[nr]) or _agrees_alone(formula, node, arrival, result)
+        checked = _agree(result.value, true) or _agrees_alone(formula, node, arrival, result)
     except Exception:  # a layout that cannot be compared
         return formula
     return {**formula, "checked": True} if checked else torchs_text(formula, node)
