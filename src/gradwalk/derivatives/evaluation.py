@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,45 +22,49 @@ from .formulas import case_of, from_table, torchs_text
 from .own_backward import passed_by, varied_like
 
 _LONGEST_NUMBERS = 80
-_MOST_COMPARED = 2**16  # numbers that one formula takes
+_MOST_COMPARED = 2**14  # numbers that one formula takes
 
 
 def compared(found: list[FormulaModel], node: Node, step: Step) -> list[FormulaModel]:
     """Run the formulas of a node, and compare the results with the gradients of a recorded pass.
 
     Returns them with ``checked`` set for each that gives the gradient that the node passed on. One
-    that gives another is replaced by torch's own text. One that cannot run, because saved tensors
-    were freed or are large, stays as it is.
+    that gives another is replaced by torch's own text. One stays as it is that cannot run, because
+    saved tensors were freed or are large, or that differs by no more than rounding may explain.
     """
-    if any(kept is not None and kept.tensor is None for kept in step.grad_outputs):
+    if any(map(_is_lost, step.grad_outputs)):
         return found
     with torch.no_grad(), unseen():
-        came, passed = _tensors(step.grad_outputs), _tensors(step.grad_inputs)
-        arrival = _arrival(node, came)
-        return [_compared(formula, node, arrival, passed) for formula in found]
+        arrival = _arrival(
+            node, [None if kept is None else kept.tensor for kept in step.grad_outputs]
+        )
+        return [
+            _compared(formula, node, arrival, step.grad_inputs[formula["arg_nr"]])
+            for formula in found
+        ]
 
 
-def _tensors(gradients: Iterable[KeptGradient | None]) -> list[torch.Tensor | None]:
-    return [None if kept is None else kept.tensor for kept in gradients]
+def _is_lost(kept: KeptGradient | None) -> bool:
+    """Return whether a gradient flowed, but its values were not kept or have changed since."""
+    return kept is not None and kept.tensor is None
 
 
 def _compared(
-    formula: FormulaModel,
-    node: Node,
-    arrival: _Arrival | None,
-    passed: Sequence[torch.Tensor | None],
+    formula: FormulaModel, node: Node, arrival: _Arrival | None, passed: KeptGradient | None
 ) -> FormulaModel:
-    nr = formula["arg_nr"]
-    if formula["source"] != "gradwalk" or arrival is None or nr >= len(passed):
+    if formula["source"] != "gradwalk" or arrival is None or _is_lost(passed):
         return formula
     result = _run(formula, node, arrival, fits=_is_small)
     if result is None:
         return formula
+    true = None if passed is None else passed.tensor
     try:
-        checked = _agree(result.value, passed[nr]) or _agrees_alone(formula, node, arrival, result)
+        if _agree(result.value, true) or _agrees_alone(formula, node, arrival, result):
+            return {**formula, "checked": True}
+        largest = max(map(_largest, arrival.grads))
+        return formula if _agree(result.value, true, largest) else torchs_text(formula, node)
     except Exception:  # a layout that cannot be compared
         return formula
-    return {**formula, "checked": True} if checked else torchs_text(formula, node)
 
 
 def _agrees_alone(formula: FormulaModel, node: Node, arrival: _Arrival, result: _Result) -> bool:
@@ -86,15 +90,15 @@ def _agrees_alone(formula: FormulaModel, node: Node, arrival: _Arrival, result: 
 _LEAST_PRECISION = 1e-6  # torch writes some constants in single precision
 
 
-def _agree(given: torch.Tensor, true: torch.Tensor | None) -> bool:
+def _agree(given: torch.Tensor, true: torch.Tensor | None, among: float = 0.0) -> bool:
     """Return whether two gradients are equal up to rounding, in the shape and dtype of the first.
 
     The engine sums what a node passes on over broadcast dimensions, and takes its real part. None
-    is torch's way to write zeros.
+    is torch's way to write zeros. ``among``: the size of numbers that may have cancelled.
     """
     given = given.to_dense()
     if true is None:
-        return not given.any()
+        true = torch.zeros_like(given)
     if why_unreadable(true) is not None:
         return False
     true = true.to_dense()
@@ -102,11 +106,17 @@ def _agree(given: torch.Tensor, true: torch.Tensor | None) -> bool:
     true = true.real if true.is_complex() and not given.is_complex() else true
     rounding = max(torch.finfo(each.dtype).eps for each in (given, true))
     wide = torch.promote_types(torch.float64, true.dtype)
-    given, true = given.to(wide), true.to(wide)
-    largest = float(true.abs().nan_to_num(0, 0, 0).amax()) if true.numel() else 0.0
-    relative = max(rounding**0.5, _LEAST_PRECISION)
     # Small results of large sums have fewer digits than the sums.
-    return torch.allclose(given, true, rtol=relative, atol=rounding**0.75 * largest, equal_nan=True)
+    absolute = rounding**0.75 * _largest(true) + rounding**0.5 * among
+    relative = max(rounding**0.5, _LEAST_PRECISION)
+    return torch.allclose(
+        given.to(wide), true.to(wide), rtol=relative, atol=absolute, equal_nan=True
+    )
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    """Return the size of the largest finite number of a tensor."""
+    return float(tensor.abs().nan_to_num(0, 0, 0).amax()) if tensor.numel() else 0.0
 
 
 def fill_in(

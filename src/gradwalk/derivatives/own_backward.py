@@ -39,10 +39,11 @@ def passed_by(
     node: Node, grads: Sequence[torch.Tensor | None]
 ) -> tuple[torch.Tensor | None, ...] | None:
     """Return the gradients that a node passes on for incoming ones; None if it cannot run."""
-    if not may_be_called(node):
+    device = next((grad.device.type for grad in grads if grad is not None), None)
+    if device is None or not may_be_called(node):
         return None
     try:
-        with torch.no_grad(), unseen():
+        with torch.no_grad(), unseen(), torch.autocast(device, enabled=False):
             passed = node(*grads)  # type: ignore[operator]
     except Exception:  # any backend may refuse any layout
         return None
@@ -54,7 +55,8 @@ def passed_for_one(node: Node, arrived: int) -> tuple[torch.Tensor | None, ...] 
     ones = _ones(node)
     if ones is None:
         return None
-    grads = [each if nr == arrived else torch.zeros_like(each) for nr, each in enumerate(ones)]
+    with torch.no_grad(), unseen():
+        grads = [each if nr == arrived else each * 0 for nr, each in enumerate(ones)]
     return passed_by(node, grads)
 
 
@@ -96,9 +98,9 @@ def varied_like(tensor: torch.Tensor) -> torch.Tensor:
     A linear map that makes zeros of them makes zeros of everything, but for chance. They are always
     the same, and no random generator of the program moves.
     """
-    generator = torch.Generator().manual_seed(0)
     parts = 2 if tensor.is_complex() else 1
     with torch.no_grad(), unseen():
+        generator = torch.Generator(device="cpu").manual_seed(0)
         drawn = torch.rand(
             (parts, *tensor.shape), generator=generator, dtype=torch.float64, device="cpu"
         )

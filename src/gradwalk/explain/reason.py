@@ -188,7 +188,8 @@ _CAUSES: dict[str, dict[str, str]] = {
         "zero, from the start": "{Grad} is zero everywhere, because this backward pass started "
         "from a gradient of zeros.",
         "zero, unread": "{Grad} is zero everywhere. The reason is unknown, because the recorded "
-        "gradients on the way were not kept, or were changed in place since{custom}.",
+        "gradients on the way were not kept, or were changed in place since, as by "
+        "zero_grad(set_to_none=False){custom}.",
         "zero, recorded": "{Grad} is zero everywhere. In this backward pass the gradient became "
         "zero {where}. diagnose() of the widget says more.",
         "zero, inner": "{Grad} is zero everywhere. {op} can reach {w} by a backward pass of its "
