@@ -330,7 +330,7 @@ def _look(name: str) -> list[str]:
 
 
 def without(name: str, how: str) -> None:
-    """Run the programs without a name; how: "gone", "raises" or "there". Prints what came of it."""
+    """Run the programs without a name; how: "gone", "raises" or "there". Prints what is lost."""
     is_taken = how != "there" and _works_without(name, how)
     if how != "there" and not is_taken:
         _hide(name, how)
@@ -338,4 +338,4 @@ def without(name: str, how: str) -> None:
     for program in PROGRAMS:
         print(program, file=sys.stderr)  # shown if it fails
         sentences = _look(program)
-    print(json.dumps({"taken": is_taken, "lost": sentences}))
+    print(json.dumps(sentences))

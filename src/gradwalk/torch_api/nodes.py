@@ -186,13 +186,17 @@ def sequence_nr(read: Any) -> Callable[[Node], int]:
     return cast("Callable[[Node], int]", read)
 
 
+def custom_function(node: object) -> type[torch.autograd.Function] | None:
+    """Return the ``autograd.Function`` of a node; None for a node without one."""
+    return _function_of(node) if hasattr(node, "save_for_backward") else None
+
+
 @capability(
     "Function._forward_cls",
     otherwise=lambda _: None,
     lost="Which custom Function made a node is unknown",
 )
-def custom_function(read: Any) -> Callable[[object], type[torch.autograd.Function] | None]:
-    """Return the ``autograd.Function`` of a node; None for a node without one."""
+def _function_of(read: Any) -> Callable[[object], type[torch.autograd.Function] | None]:
     if read(samples.function_output().grad_fn) is not samples.Same:
         raise ValueError("torch reports another Function.")
 
