@@ -299,9 +299,14 @@ def saved_attributes(
         plain_values = {name: (own, None) for name, (own, _) in found.items()}
         return {**tensors, **plain_values, **tensors}
 
-    product: Any = type(samples.product_node())
-    if attributes(product) != {each: (plain + each, packed + each) for each in ("self", "other")}:
+    node = samples.product_node()
+    found = attributes(type(node))
+    if found != {each: (plain + each, packed + each) for each in ("self", "other")}:
         raise ValueError("torch saves the operands of a product under other names.")
+    for each in found.values():
+        is_packed = getattr(node, str(each[1])) is not None
+        if not is_packed or not isinstance(getattr(node, each[0]), torch.Tensor):
+            raise ValueError("torch does not give the operands of a product.")
     return attributes
 
 

@@ -159,6 +159,8 @@ def has_data(tensor: torch.Tensor) -> bool:
 )
 def is_fake_kind(fake: type) -> Callable[[type], bool]:
     """Whether a class of tensors is of those made under ``FakeTensorMode``."""
+    if issubclass(torch.Tensor, fake):
+        raise ValueError("torch calls plain tensors fake.")
     return lambda kind: issubclass(kind, fake)
 
 
