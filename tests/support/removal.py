@@ -337,9 +337,9 @@ def without(name: str, how: str) -> None:
     is_taken = how != "there" and _works_without(name, how)
     if how != "there" and not is_taken:
         _hide(name, how)
-    # Whether this one works is known only within a pass, which then goes on unrecorded.
-    is_in_pass = how == "raises" and name.endswith(".queue_callback")
-    fault = "Watching node" if is_in_pass else None
+    # Whether this one works is known only within a pass, which then goes on unrecorded: torch's
+    # public function, which gradwalk prefers, calls it.
+    fault = "Watching node" if name.endswith(".queue_callback") else None
     sentences = list[str]()
     for program in PROGRAMS:
         print(program, file=sys.stderr)  # shown if it fails

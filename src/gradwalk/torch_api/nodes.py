@@ -300,7 +300,8 @@ def saved_attributes(
         return {**tensors, **plain_values, **tensors}
 
     node = samples.product_node()
-    found = attributes(type(node))
+    kind: Any = type(node)
+    found = attributes(kind)
     if found != {each: (plain + each, packed + each) for each in ("self", "other")}:
         raise ValueError("torch saves the operands of a product under other names.")
     for each in found.values():
