@@ -18,6 +18,7 @@ echo "== ${colab[*]}"
 tests=(
   tests/widget/test_bad_input.py
   tests/comparison/test_compare.py
+  tests/features/cells/test_cells.py
   tests/features/interact/test_interact.py
   tests/backward/test_interrupted.py
   tests/widget/test_notebook.py

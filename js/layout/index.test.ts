@@ -159,3 +159,12 @@ describe("layout", () => {
     expect(y[0]).toBeGreaterThan(y[49_999]);
   });
 });
+
+describe("an edge without a node", () => {
+  it("is an error", () => {
+    const input = { n: 2, source: [1], target: [-1], width: [9, 9], height: [9, 9] };
+    expect(() => layout(input)).toThrow("Edge 0 joins 1 and -1; the nodes are 0 to 1.");
+    const boxes = { of: [0, 0], parent: [-1] };
+    expect(() => layout({ ...input, boxes })).toThrow("Edge 0 joins 1 and -1");
+  });
+});

@@ -27,7 +27,7 @@ import type { DrawnGraph, Gaps, Layout, LayoutInput, LayoutOptions, PlacedGraph 
  * leaves its input alone, and gives the same picture for the same input. All lengths are CSS pixels, y grows downwards.
  */
 
-/** Lay out a directed multigraph with edges running down. Throws an Error for a cycle. */
+/** Lay out a directed multigraph with edges running down. Throws an Error for a cycle, or an edge without a node. */
 export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout {
   const {
     nodeGap = 24,
@@ -61,6 +61,12 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
 
 function drawnGraph(input: LayoutInput): DrawnGraph {
   const { n, source, target, shared, width, height, hanging } = input;
+  const isNode = (v: number) => v >= 0 && v < n;
+  for (let e = 0; e < source.length; e++)
+    if (!isNode(source[e]) || !isNode(target[e]))
+      throw new Error(
+        `Edge ${e} joins ${source[e]} and ${target[e]}; the nodes are 0 to ${n - 1}.`,
+      );
   const { edgeTarget, owner, ofOneUse } = copyShared(n, source, target, shared);
   return {
     owner,

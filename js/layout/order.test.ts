@@ -145,3 +145,12 @@ describe("followInput", () => {
     expect(Array.from(followInput(graph, Int32Array.of(0, 2, 3, 1, 4)))).toEqual([0, 2, 1, 3, 4]);
   });
 });
+
+describe("a known graph", () => {
+  it("has the same orders, unless its effort is another", () => {
+    const graph = layeredSketch(shapes.gru(3));
+    expect(orderRanks(graph)).toBe(orderRanks({ ...graph }));
+    const effort = { visits: 1, steps: 1, choices: 1 };
+    expect(orderRanks(graph, effort)).not.toBe(orderRanks(graph));
+  });
+});

@@ -1,3 +1,4 @@
+import { valueAt } from "../maps";
 import type { Layered } from "./rank";
 import { reinsertRuns } from "./reinsert";
 
@@ -27,11 +28,25 @@ const CHOICE_SIZE = 800;
 /** With more crossings than this per node or dummy, sweeps do not see enough of the whole. */
 const TANGLED = 1;
 
-/**
- * The nodes by rank, from left to right, with few crossings; the best order or several. Two starts are roughly
- * improved, then swept while the effort lasts, the better one first.
- */
+/** Larger graphs are rarely ordered again. */
+const LARGEST_KNOWN = 2_000;
+/** The most known graphs. */
+const MOST_KNOWN = 200;
+
+/** The orders of the last graphs: a picture is laid out in several sizes, whose orders are the same. */
+const known = new Map<string, Int32Array[]>();
+
+/** The nodes by rank, from left to right, with few crossings; the best order or several. Do not change them. */
 export function orderRanks(layered: Layered, effort = FULL_EFFORT): Int32Array[] {
+  const { size, ranks, down } = layered;
+  if (size > LARGEST_KNOWN) return searched(layered, effort);
+  if (known.size >= MOST_KNOWN) known.clear();
+  const key = [...Object.values(effort), ranks.start, ranks.item, down.start, down.item].join(" ");
+  return valueAt(known, key, () => searched(layered, effort));
+}
+
+/** Two starts are roughly improved, then swept while the effort lasts, the better one first. */
+function searched(layered: Layered, effort: Effort): Int32Array[] {
   const search = new Search(layered, effort);
   const starts = [() => depthFirst(layered), () => breadthFirst(layered)];
   const tried: { order: Int32Array; count: number }[] = [];

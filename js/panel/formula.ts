@@ -67,13 +67,22 @@ function formulaItem(
           "torch's own formula",
         ),
     ]),
-    formula && element("code", "gw-code", readable(formula.code)),
+    formula &&
+      element("code", { class: "gw-code", title: standing(formula) }, readable(formula.code)),
     // The outgoing number is above.
     formula !== null &&
       formula.numbers !== null &&
       !(local && Number.isFinite(Number(formula.numbers))) &&
       element("code", "gw-code gw-numbers", readable(formula.numbers)),
   ]);
+}
+
+/** Say whether the code has reproduced a gradient. */
+function standing({ source, code, checked }: FormulaModel): string | null {
+  if (source === "torch" || code === "") return null;
+  return checked
+    ? "Python. It ran with the numbers of this pass and gave the gradient passed on."
+    : "Python. It has not run with the numbers of a pass.";
 }
 
 /** The outgoing gradient; for single numbers also the product: "−12 × 2 = −24". */

@@ -110,19 +110,35 @@ describe("the panel while stepping", () => {
 
   it("shows derivatives as code, and torch's own as torch's", () => {
     const local = { arg_nr: 0, argument: "self", note: null, source: "gradwalk" } as const;
-    const formula = [{ ...local, code: "grad * 2 * self", numbers: "grad * 2 * -2" }];
+    const formula = [
+      { ...local, code: "grad * 2 * self", numbers: "grad * 2 * -2", checked: true },
+    ];
     const own = shown(0, 5, { formula }).part("formula");
     expect([...(own?.querySelectorAll("code") ?? [])].map((code) => code.textContent)).toEqual([
       "grad * 2 * self",
       "grad * 2 * -2",
     ]);
     expect(own?.textContent).not.toContain("torch");
-    const one = { arg_nr: 1, argument: null, code: EVIL, numbers: null };
+    const one = { arg_nr: 1, argument: null, code: EVIL, numbers: null, checked: false };
     const { part } = shown(0, 5, { formula: [{ ...one, source: "torch", note: EVIL }] });
     expect(part("formula")?.textContent).toContain("input 1");
     expect(part("formula")?.textContent).toContain("torch's own formula");
     expect(part("formula")?.querySelector("code")?.textContent).toBe(EVIL);
     expect(document.querySelector("img")).toBeNull();
+  });
+
+  it.each([
+    [
+      "gradwalk",
+      true,
+      "Python. It ran with the numbers of this pass and gave the gradient passed on.",
+    ],
+    ["gradwalk", false, "Python. It has not run with the numbers of a pass."],
+    ["torch", false, null],
+  ] as const)("says what is known of the code: %s, checked %s", (source, checked, title) => {
+    const one = { arg_nr: 0, argument: "self", code: "grad", numbers: null, source, note: null };
+    const part = shown(0, 5, { formula: [{ ...one, checked }] }).part("formula");
+    expect(part?.querySelector("code")?.getAttribute("title")).toBe(title);
   });
 
   it("multiplies along each path and adds the paths up", () => {

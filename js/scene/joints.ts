@@ -20,6 +20,8 @@ export function jointsIn({ nodes, edges }: Plan, { skips, isLast }: Bend): Joint
     users[target].push(e);
   });
   const isSkip = new Set(skips);
+  const beside = new Set<number>();
+  const around = new Set<number>();
   return nodes.flatMap(({ group, frame }, v): Joint[] => {
     const before = operands[v].filter((e) => !isSkip.has(e));
     if (group || !isLast[v] || operands[v].length !== 2 || before.length !== 1) return [];
@@ -27,8 +29,14 @@ export function jointsIn({ nodes, edges }: Plan, { skips, isLast }: Bend): Joint
     if (use === undefined || others.length > 0) return [];
     const [user, next] = [edges[edge].target, edges[use].source];
     const isAlone = users[user].length === 1;
-    const areBeside = [user, next].every((one) => isLast[one] && nodes[one].frame === frame);
-    return isAlone && areBeside ? [{ dock: { leaf: v, user, edge, side: -1 }, use }] : [];
+    const areBeside = [user, next].every(
+      (one) => isLast[one] && nodes[one].frame === frame && !beside.has(one),
+    );
+    // In a chain of sums, no joint is beside another joint.
+    if (!isAlone || !areBeside || around.has(v)) return [];
+    beside.add(v);
+    around.add(user).add(next);
+    return [{ dock: { leaf: v, user, edge, side: -1 }, use }];
   });
 }
 

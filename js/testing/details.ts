@@ -43,7 +43,13 @@ export function detailsOf(
   const consumers = edges
     .filter(({ target }) => target === id)
     .map((edge) => end(edge.source, edge));
-  const derivative = { code: "grad", numbers: null, source: "gradwalk", note: null } as const;
+  const derivative = {
+    code: "grad",
+    numbers: null,
+    source: "gradwalk",
+    checked: false,
+    note: null,
+  } as const;
   const saved = { name: "self", summary: null, scalar: null, freed: true, note: null };
   const why = "No backward pass has been seen yet.";
   return {

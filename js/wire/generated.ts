@@ -582,6 +582,8 @@ export interface FormulaModel {
   /** `code` with the numbers inserted. */
   numbers: string | null;
   source: "gradwalk" | "torch";
+  /** Whether `code` ran with the numbers of the shown pass and gave the gradient passed on. */
+  checked: boolean;
   note: string | null;
 }
 

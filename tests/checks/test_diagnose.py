@@ -146,6 +146,16 @@ def test_dead_units_are_counted_as_torch_counts_them_also_by_the_gradient():
     assert "dead" not in [f.kind for f in diagnose(record(net(x[:, None, :, None]).mean()), dead=1)]
 
 
+def test_another_threshold_than_that_of_a_relu_is_no_dead_unit():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Threshold(-1.0, -5.0))
+    with torch.no_grad():
+        net[0].weight.copy_(-torch.eye(2) / 2)
+        net[0].bias.zero_()
+    loss = net(torch.ones(3, 2)).square().mean()  # all inputs of the threshold are -0.5
+    assert "dead" not in [f.kind for f in diagnose(record(loss), names=net)]
+    assert net[0].weight.grad.any(), "torch passes a gradient"
+
+
 def test_the_logarithm_of_zero_bears_a_nan():
     x = torch.tensor([0.0, 1.0], requires_grad=True)
     recording = record((x.log() * 0).sum(), names={"x": x})

@@ -88,8 +88,8 @@ def covered_by(name):
 FILTERED = pytest.mark.filterwarnings("ignore:torch.cholesky", "ignore:index_reduce")
 
 
-# torch up to 2.11 has no derivative of them.
-ONLY_LATER = {"AminmaxBackward0", "NarrowCopyBackward0"}
+# torch up to 2.11 has no derivative of the first two, and 2.14 no torch.cholesky.
+NOT_IN_EVERY_RELEASE = {"AminmaxBackward0", "NarrowCopyBackward0", "CholeskyBackward0"}
 
 
 @FILTERED
@@ -105,7 +105,7 @@ def test_every_row_is_run_by_a_program():
         (op, argument)
         for op, row in DERIVATIVES.items()
         for argument in row
-        if op not in ONLY_LATER or hasattr(torch._C._functions, op)
+        if op not in NOT_IN_EVERY_RELEASE or hasattr(torch._C._functions, op)
     }
     # torch refuses a random gradient of complex eigenvectors: torch's own samples run this one.
     rows -= {("LinalgEigBackward0", "self")}
@@ -208,7 +208,7 @@ def test_a_derivative_that_torch_does_not_have():
     [
         (lambda: F.avg_pool2d(r(1, 2, 6, 6), 2), None),
         (lambda: torch.polygamma(2, p(*X)), "grad * torch.polygamma(n + 1, self)"),
-        (lambda: r(*X).erfc(), "-2.0 / math.sqrt(math.pi) * torch.exp(-self.pow(2)) * grad"),
+        (lambda: r(*X).erfc(), None),
         (lambda: torch.maximum(r(3, 1), r(4)), None),
         (lambda: torch.fmod(r(3, 1), r(4)), None),
         (lambda: aten._fft_c2c(c(4), [0], 0, True), None),

@@ -18,9 +18,9 @@ from gradwalk.torch_api.nodes import op_name
 
 LIMITS = torch.tensor([math.nan, math.inf, -math.inf, 0, 1, -2.5, 0.5], dtype=torch.float64)
 
-# torch's vectorised kernels and its plain ones pass on different things at NaN.
-HARD = ("Softshrink", "Hardshrink", "Hardtanh", "Hardsigmoid", "Hardswish")
-UNDECIDED = {f"{name}Backward0" for name in HARD}
+# At NaN, torch's vectorised kernels and its plain ones pass on different things in one tensor.
+HARD = ("Softshrink", "Hardshrink", "Hardtanh", "Hardsigmoid", "Hardswish", "Elu", "Celu")
+UNDECIDED = {f"{name}Backward{nr}" for name in HARD for nr in (0, 1)}
 
 
 def limits(shape, start):

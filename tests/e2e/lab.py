@@ -50,6 +50,7 @@ QUIET: Settings = {
 # no cell's number comes twice.
 FORGET = """\
 __import__("ipywidgets").Widget.close_all()
+get_ipython().extension_manager.unload_extension("gradwalk")
 get_ipython().reset(new_session=False)
 __import__("gc").collect()"""
 

@@ -58,6 +58,27 @@ def test_the_first_notebook_runs_as_it_is_shipped(watched: Watched, lab: Lab) ->
     assert page.locator(".jp-RenderedText[data-mime-type*='stderr']").count() == 0
 
 
+def test_loaded_once_it_watches_every_cell(watched: Watched, lab: Lab) -> None:
+    page = start(
+        watched,
+        lab,
+        "loaded",
+        "%load_ext gradwalk",
+        LINEAR.replace("w * x + b", "(w * x + b).exp().log()"),
+        "torch.nn.Linear(10, 5)(w)",
+        "import gradwalk\ngradwalk.last_failure()",
+    )
+    run_cell(page, 1)
+    node(page, 2).click()
+    panel = widget(page).locator(".gw-panel")
+    expect(panel).to_contain_text("h = (w * x + b).exp().log()")
+    run_cell(page, 2)
+    assert "gradwalk" not in output_text(page, 2)
+    run_cell(page, 3)
+    expect(widget(page, 1)).to_contain_text("backward cannot run")
+    assert "Linear failed at Cell In[" in output_text(page, 3)
+
+
 def test_a_click_explains_a_node_and_backward_updates_it(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "click", LINEAR, "h.backward()", "print(w.grad.item(), g.selected)")
     panel = widget(page).locator(".gw-panel")

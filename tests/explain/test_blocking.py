@@ -12,7 +12,7 @@ import torch
 from operator_corpus import Unit, everything
 from torch.utils._pytree import tree_map
 
-from gradwalk.explain.zero_derivatives import blocked_leaves, blocks_before
+from gradwalk.explain.zero_derivatives import Blocking
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
@@ -59,8 +59,9 @@ def claims(out: torch.Tensor) -> int:
         for node, each in enumerate(captured.nodes)
         if (leaf := leaf_tensor(each)) is not None
     }
-    said = {n for _, nodes in blocked_leaves(captured, list(leaves)).by_block for n in nodes}
-    assert said == {node for node in leaves if blocks_before(captured, node).found}
+    blocking = Blocking(captured)
+    said = {n for _, nodes in blocking.leaves(list(leaves)).by_block for n in nodes}
+    assert said == {node for node in leaves if blocking.before(node).found}
     if not said:
         return 0
     seed = torch.rand(out.shape, dtype=out.dtype) + 0.5

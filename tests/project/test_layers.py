@@ -53,6 +53,7 @@ LAYERS = (
     "features/numerics",
     "features/plan",
     "features/watched_backward",
+    "features/cells",
     "features",
     "__init__",
     "__main__",

@@ -25,6 +25,7 @@ TO_RUN = [
 FORGET = """\
 import ipywidgets
 ipywidgets.Widget.close_all()
+get_ipython().extension_manager.unload_extension("gradwalk")
 get_ipython().reset(new_session=False)
 __import__("gc").collect()"""
 # A lesson's picture is made before the backward that the lesson is about: one that is made after it

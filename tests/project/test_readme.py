@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from pathlib import Path
-from typing import Any
+
+import pytest
+from notebook_cells import open_notebook
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -14,16 +15,16 @@ REPOSITORY = "https://github.com/gradwalk/gradwalk/blob/main/"
 RAW = "https://raw.githubusercontent.com/gradwalk/gradwalk/main/"
 
 
-def test_the_programs_run_in_order() -> None:
-    variables: dict[str, Any] = {}
+def test_the_programs_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As cells of a notebook, which they are: the first one watches them."""
     programs = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(programs) == 2
-    for nr, program in enumerate(programs):
-        # Lines of a program that is watched are read from its source.
-        file = f"README-{nr}.py"
-        linecache.cache[file] = (len(program), None, program.splitlines(keepends=True), file)
-        exec(compile(program, file, "exec"), variables)
-    assert variables["w"].grad == -24
+    with open_notebook(tmp_path, monkeypatch) as notebook:
+        widget = notebook.run(programs[0])
+        assert [node["value"] for node in widget.model["nodes"][:4]] == [36.0, -6.0, -5.0, -6.0]
+        assert {node["name"] for node in widget.model["nodes"]} >= {"w", "b", "pred", "loss"}
+        notebook.run(programs[1])
+        assert notebook["w"].grad == -24
 
 
 def test_it_fits_on_a_page() -> None:

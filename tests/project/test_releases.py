@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from gradwalk.torch_api.capability import NEWEST, OLDEST
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -20,7 +22,7 @@ def test_the_oldest_torch_is_the_same_everywhere():
     (oldest,) = found(r'"torch>=([\d.]+)"', "pyproject.toml")
     assert found(r"- pytorch >=([\d.]+)", "conda/meta.yaml") == [oldest]
     assert found(r"torch (\d+\.\d+), or newer", "README.md") == [oldest]
-    assert minor(releases()[0]) == oldest
+    assert minor(releases()[0]) == oldest == OLDEST
 
 
 def test_the_tested_releases_are_the_same_everywhere():
@@ -29,6 +31,7 @@ def test_the_tested_releases_are_the_same_everywhere():
     assert set(found(r"\ntorch==([\d.]+)", "constraints.txt")) <= set(releases())
     assert set(found(r"test-torch VERSION=([\d.]+)", ".ci/run")) <= set(releases())
     assert found(r'\["oldest", "([\d.]+)"\]', ".github/workflows/ci.yml") == releases()[-1:]
+    assert minor(releases()[-1]) == NEWEST
 
 
 def releases() -> list[str]:

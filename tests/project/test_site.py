@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from notebook_cells import open_notebook
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 
@@ -72,7 +73,14 @@ def test_the_programs_of_a_page_run(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pages").mkdir()
     variables = given()
-    programs = re.findall(r"```(?:\{code-cell\} )?python\n(.*?)```", page.read_text(), re.DOTALL)
+    text = re.sub(r"^:tags: .*\n", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    programs = re.findall(r"```(?:\{code-cell\} )?python\n(.*?)```", text, re.DOTALL)
+    if any(program.strip() == "%load_ext gradwalk" for program in programs):
+        with open_notebook(tmp_path, monkeypatch) as notebook:
+            notebook.shell.user_ns.update(variables)
+            for program in programs:
+                notebook.run(program)
+        return
     for nr, program in enumerate(programs):
         file = f"{page.stem}-{nr}.py"
         code = re.sub(r"^[!%].*$", "", program, flags=re.MULTILINE)

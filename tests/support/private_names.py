@@ -32,6 +32,7 @@ OF_OTHERS = {
     "_current_frames",
     "_getframe",
     "_handle_displayed",
+    "_initializing",
     "_instances",
     "_kwarg",
     "_make",

@@ -169,6 +169,7 @@ def _owners(name: str) -> list[Any]:
         "Tensor": lambda: [*torch.Tensor.__mro__],
         "UntypedStorage": lambda: [*torch.UntypedStorage.__mro__],
         "forward_ad": lambda: [forward_ad],
+        "torch_module": lambda: [torch],
     }[owner]()
 
 

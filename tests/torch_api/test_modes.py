@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from gradwalk import GraphWidget, record
-from gradwalk.torch_api.modes import random_numbers_kept
+from gradwalk.torch_api.modes import lowest_mode, pop_mode, push_mode, random_numbers_kept
 from gradwalk.tracing.watch import watch
 
 
@@ -127,3 +127,30 @@ def test_the_generators_of_every_device_are_kept(monkeypatch):
     with random_numbers_kept(map(torch.device, devices)):
         pass
     assert asked == [("cuda", [0, 1]), ("xpu", [0])]
+
+
+@pytest.mark.parametrize("default", [None, "meta"])
+@pytest.mark.parametrize("others", [[], [Called], [Called, lambda: torch.device("cpu")]])
+def test_a_mode_is_pushed_and_popped_below_those_of_the_user(default, others):
+    def stack():
+        return torch.overrides._get_current_function_mode_stack()
+
+    ours, at = Called(), 0 if default is None else 1
+    torch.set_default_device(default)
+    try:
+        with contextlib.ExitStack() as block:
+            for other in others:
+                block.enter_context(other())
+            before = stack()
+            with lowest_mode(None):
+                push_mode(ours)
+            assert stack() == [*before[:at], ours, *before[at:]]
+            with lowest_mode(ours):
+                pop_mode()
+            assert stack() == before
+            with lowest_mode(ours):  # somebody has popped it before
+                assert stack()[-1] is ours
+            assert stack() == before
+    finally:
+        torch.set_default_device(None)
+    assert stack() == []

@@ -112,8 +112,7 @@ class GradTimeline:
 
     def explain_removed(self) -> str | None:
         """Say that ``.grad`` was None after a pass that had set it; None otherwise."""
-        had_grad = any(moment.grad is not None for moment in self.moments)
-        if not had_grad or self.moments[-1].grad is not None:
+        if self.moments[-1].grad is not None or all(each.grad is None for each in self.moments):
             return None
         return f"{self.name}.grad was None when this backward pass ended, though it had set it"
 
@@ -335,6 +334,15 @@ class LeafGrads:
         """Return the timelines of the tensors that a node makes or accumulates into."""
         return self._by_node.get(node, ())
 
+    def of_tensor(self, tensor: torch.Tensor) -> GradTimeline | None:
+        """Return the timeline of a tensor; None if it has none."""
+        found = self._by_tensor.get(id(tensor))
+        return found if found is not None and found.tensor() is tensor else None
+
+    @functools.cached_property
+    def _by_tensor(self) -> dict[int, GradTimeline]:
+        return {id(each.tensor()): each for each in [*self.inner, *self.timelines]}
+
     def touched(self) -> list[GradTimeline]:
         """Return the timelines whose ``.grad`` something else has changed."""
         return [each for each in self._moved if not each.is_untouched(is_small(each.tensor()))]
@@ -342,8 +350,11 @@ class LeafGrads:
     def release_grads(self, tensors: Iterable[torch.Tensor]) -> list[GradTimeline]:
         """Leave the ``.grad`` of some tensors to another pass; return their timelines."""
         given = {id(tensor) for tensor in tensors}
-        lent = [timeline for timeline in self._moved if id(timeline.tensor()) in given]
-        self._moved = [timeline for timeline in self._moved if timeline not in lent]
+        is_lent = [id(timeline.tensor()) in given for timeline in self._moved]
+        lent = [each for each, is_one in zip(self._moved, is_lent, strict=True) if is_one]
+        self._moved = [
+            each for each, is_one in zip(self._moved, is_lent, strict=True) if not is_one
+        ]
         return lent
 
     def note(self, node: int, step: int, arrived: torch.Tensor | None = None) -> None:

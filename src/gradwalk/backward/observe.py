@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from torch.autograd.graph import Node
-from torch.compiler import is_compiling
+from torch.compiler import is_compiling, is_dynamo_compiling
 from torch.utils.hooks import RemovableHandle
 
 from ..graph.adjacency import collector_paused
@@ -318,7 +318,8 @@ def _hook(
     task = direct(current_task)
 
     def record_step(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
-        note = None if is_compiling() else recorders.get(task())
+        # Half the cost of `is_compiling`, which `record_node` asks where no pass is known.
+        note = None if is_dynamo_compiling() else recorders.get(task())
         if note is None:
             record_node(grad_inputs, grad_outputs)
             return

@@ -13,7 +13,7 @@ from torch.autograd.graph import GradientEdge
 from ..graph.capture import Capture
 from ..torch_api.capability import is_there
 from ..torch_api.modes import unseen
-from ..torch_api.nodes import donates_buffers, leaf_tensor, outputs_metadata
+from ..torch_api.nodes import compiled_nodes, donates_buffers, leaf_tensor, outputs_metadata
 from ..torch_api.reading import fake_mode_of, has_data
 from ..types import Gradient, Inputs, RetainGraph
 from .failures import error_note, failed_node
@@ -43,7 +43,7 @@ def run_backward(
     _check_flag("create_graph", create_graph, (True, False))
     once = False
     if isinstance(retain_graph, str) and retain_graph == IF_POSSIBLE:
-        once = not create_graph and any(map(donates_buffers, captured.nodes))
+        once = not create_graph and _runs_once(captured)
         retain_graph = not once
     _check_flag("retain_graph", retain_graph, (True, False, None, IF_POSSIBLE))
     with unseen():
@@ -81,6 +81,12 @@ def run_backward(
     if not run.total:
         grads.fixed = observer.unseen or "none of this pass's nodes was seen to run"
     return run
+
+
+def _runs_once(captured: Capture) -> bool:
+    """Whether compiled code in the graph can run only once."""
+    nodes = captured.nodes
+    return any(donates_buffers(nodes[i]) for i in compiled_nodes(nodes))
 
 
 def _on_devices(captured: Capture) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from ..backward.recorded_run import RecordedRun
-from ..explain.zero_derivatives import is_margin
 from ..graph.arguments import read_int
 from ..graph.guarded import could_not
 from ..graph.labels import in_bytes
@@ -223,7 +222,7 @@ def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:
         share = zero / units
         if share < dead:
             continue
-        kept = is_margin(evidence.captured, node)
+        kept = node in evidence.loss.margins
         margins = " Its result is only summed, as in a hinge loss whose margins are all kept."
         message = (
             f"{_some(zero, units)} of the ReLU in {evidence.place(node)} "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from ..backward.kept_gradients import KeptGradient, norms
 from ..backward.recorded_run import RecordedRun
 from ..explain.constants_and_cuts import words_of
-from ..explain.zero_derivatives import FLAT
+from ..explain.zero_rules import FLAT
 from ..graph.adjacency import predecessors, successors, walk
 from ..lazily import nx
 from ..result import make
@@ -64,10 +64,12 @@ def _constant_terms(evidence: CheckContext) -> Iterator[Finding]:
     for cut, node in constant_terms(evidence).items():
         remedy = "the tensor itself" if cut.how in _COPIED else "one with a derivative"
         yield _constant_term(evidence, [node], f"{words_of(cut.cause)}. Use {remedy}")
-    for node in _sums(graph):
+    flat = {node for node, op in graph.nodes(data="op") if op in FLAT}
+    trained = _above_leaves(graph, flat) if flat else set()
+    for node in _sums(graph) if flat else ():
         for term in graph.succ[node]:
-            steps = _steps_before(graph, term)
-            if steps:
+            if term not in trained:
+                steps = _steps_before(graph, term, flat)
                 why = f"{evidence.place(steps[0])} gives the same for inputs that differ a little"
                 yield _constant_term(evidence, [term, *steps], f"{why}. Use one with a slope")
 
@@ -111,14 +113,17 @@ def _takes_away(evidence: CheckContext, cut: Cut) -> bool:
     return any(key in evidence.expected and not evidence.is_used(key) for key in behind)
 
 
-def _steps_before(graph: nx.MultiDiGraph, term: int) -> list[int]:
-    """The operations of slope zero behind which all leaves of a term are; none if one is not."""
+def _above_leaves(graph: nx.MultiDiGraph, flat: Container[int]) -> set[int]:
+    """The nodes from which a way leads to a leaf, or another end, without operations of slope 0."""
+    before = predecessors(graph)
+    ends = [node for node, after in successors(graph).items() if not after and node not in flat]
+    return set(walk(ends, lambda i: [each for each in before[i] if each not in flat]))
 
-    def following(node: int) -> Iterable[int]:
-        return () if graph.nodes[node]["op"] in FLAT else graph.succ[node]
 
-    ends = [node for node in walk([term], following) if not following(node)]
-    return ends if all(graph.nodes[node]["op"] in FLAT for node in ends) else []
+def _steps_before(graph: nx.MultiDiGraph, term: int, flat: Container[int]) -> list[int]:
+    """The operations of slope zero behind which all leaves of a term are."""
+    after = successors(graph)
+    return [i for i in walk([term], lambda i: () if i in flat else after[i]) if i in flat]
 
 
 def _terms_of(graph: nx.MultiDiGraph) -> list[_Term]:

@@ -10,7 +10,7 @@ import torch
 from ..backward.failures import FirstZero, first_zeros, is_zero
 from ..backward.recorded_run import RecordedRun
 from ..english import list_some, plural
-from ..explain.zero_derivatives import Block, blocked_leaves, factors_of, is_margin
+from ..explain.zero_derivatives import Block, factors_of, zero_slopes
 from ..graph.capture import Capture
 from ..result import make
 from ..schema.findings import Severity
@@ -39,7 +39,8 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
         ]
     if not zero:
         return
-    found = blocked_leaves(evidence.captured, zero)
+    all_zero = len(zero) == len(lengths) > 1
+    found = evidence.loss.blocking.leaves(zero)
     dead = {node for node, off, units in dead_units(evidence.captured, run) if off == units}
     groups: dict[tuple[str, str], list[tuple[Block, list[int], str | None]]] = defaultdict(list)
     for block, nodes in found.by_block:
@@ -47,14 +48,14 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
             continue  # the finding about that ReLU says it
         waits = _waits(evidence, block, lengths)
         alike = "waits" if waits else evidence.captured.graph.nodes[block.node]["op"]
-        groups[alike, "" if waits else block.because].append((block, nodes, waits))
+        groups[alike, "" if waits else block.why.because].append((block, nodes, waits))
     for group in groups.values():
         block, _, waits = group[0]
         more = len(group) - 1
         like = f", and so do {plural(more, 'like operation')}" if more else ""
-        kept = is_margin(evidence.captured, block.node)
+        kept = block.node in evidence.loss.margins
         is_drawn = all(_is_drawn(evidence, each) for each, _, _ in group)
-        ends = block.remedy
+        ends = block.why.remedy
         if waits:
             ends = f"{waits} gets a gradient itself, so this ends with its first step"
         elif is_drawn:
@@ -62,13 +63,16 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
         elif kept:
             ends = "its result is only summed, as in a hinge loss whose margins are all kept"
         nodes = [node for _, nodes, _ in group for node in nodes]
-        gravity: Severity = "info" if waits or kept or is_drawn else "warning"
+        is_noted = waits or kept or is_drawn or not (block.why.by_rule or all_zero)
+        gravity: Severity = "info" if is_noted else "warning"
         start = ends[0] if waits else ends[0].upper()  # a name stays
-        why = f"{evidence.place(block.node)} blocks it ({block.because}){like}. {start}{ends[1:]}."
+        why = (
+            f"{evidence.place(block.node)} blocks it ({block.why.words}){like}. {start}{ends[1:]}."
+        )
         yield _zero_finding(evidence, nodes, gravity, why)
     # A `.grad` that is zero for no reason in the graph may have been cleared.
     if found.rest and run is not None:
-        severity: Severity = "warning" if len(zero) == len(lengths) > 1 else "info"
+        severity: Severity = "warning" if all_zero else "info"
         yield from _measured(evidence, run, found.rest, severity, unknown=found.unknown)
 
 
@@ -129,6 +133,9 @@ def _born(evidence: CheckContext, birth: FirstZero) -> str:
         return f"{start}. The backward of {custom.__name__} made them zero"
     if _is_empty(evidence, towards):
         return f"{words} took an empty tensor, as of a mask that selects nothing"
+    slopes = None if evidence.run is None else zero_slopes(evidence.captured, evidence.run, birth)
+    if slopes is not None:
+        return f"{start}, because {slopes}"
     why = "Its parts cancel out, a factor was zero, or the derivative is zero at its input"
     is_half = evidence.captured.graph.nodes[birth.node]["dtype"] == "torch.float16"
     if is_half and birth.norm and birth.norm < 1e4 * _LEAST_OF_HALF:
@@ -162,18 +169,15 @@ def _waits(evidence: CheckContext, block: Block, lengths: dict[int, float | None
 
 def _is_drawn(evidence: CheckContext, block: Block) -> bool:
     """Whether the zeros that block may come from a random mask."""
-    if block.factor is None or evidence.captured.graph.nodes[block.node]["op"] not in _MASKED:
+    if block.why.factor is None or evidence.captured.graph.nodes[block.node]["op"] not in _MASKED:
         return False
     seen = evidence.captured.annotations.get(block.node)
     if seen is None:  # then nothing is known of where they came from
         given = evidence.captured.successors[block.node].values()
-        return all(e["argument"] != block.factor for edges in given for e in edges.values())
+        return all(e["argument"] != block.why.factor for edges in given for e in edges.values())
     origins = [each.origin for each in seen.constants if each.tensor is not None]
     is_dropout = seen.forward is not None and "dropout" in seen.forward
     return is_dropout or any(each is not None and each.is_random for each in origins)
-
-
-_OPS = ("ReluBackward0", "ThresholdBackward0")
 
 
 def dead_units(captured: Capture, run: RecordedRun | None) -> Iterator[tuple[int, int, int]]:
@@ -183,7 +187,7 @@ def dead_units(captured: Capture, run: RecordedRun | None) -> Iterator[tuple[int
     entry of the last one. The saved tensor is read; without it, the incoming and outgoing
     gradients.
     """
-    relus = [node for node, op in captured.graph.nodes(data="op") if op in _OPS]
+    relus = [node for node, op in captured.graph.nodes(data="op") if op == "ReluBackward0"]
     for node in relus:
         zero = _by_result(captured, node)
         if zero is None and run is not None:
@@ -195,7 +199,7 @@ def dead_units(captured: Capture, run: RecordedRun | None) -> Iterator[tuple[int
 def _by_result(captured: Capture, node: int) -> torch.Tensor | None:
     for saved in read_saved(captured.nodes[node]):
         value = saved.value
-        if saved.name in ("result", "self") and isinstance(value, torch.Tensor):
+        if saved.name == "result" and isinstance(value, torch.Tensor):
             ends = _ends(value)
             return None if ends is None else ends[1] <= 0
     return None

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import NamedTuple
 
 import torch
-from torch.autograd.graph import Node
 
 from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_pass import seeds
@@ -16,12 +15,11 @@ from ..graph.adjacency import MOST_COUNTED, PathCounts, count_paths, predecessor
 from ..graph.capture import Capture
 from ..lazily import nx
 from ..schema.details import ChainModel, FactorModel, FormulaModel, PathModel
-from ..torch_api.nodes import node_class, outputs_metadata
-from ..torch_api.reading import one_number, why_unreadable
-from ..torch_api.saved_tensors import read_saved
-from ..torch_api.signatures import signature
+from ..torch_api.reading import one_number
 from ..torch_api.summary import plain_values
+from .evaluation import compared
 from .formulas import formulas
+from .own_backward import may_be_called, passed_for_one
 
 MOST_PATHS = 8  # paths that are shown; further ones are counted
 
@@ -177,11 +175,17 @@ class Along:
         return found
 
     def formulas(self, node: int, inputs: Collection[int]) -> list[FormulaModel]:
-        """Return the formulas of a node, each worked out once, without numbers."""
+        """Return the formulas of a node, each worked out once, without numbers.
+
+        They have been compared with the pass that is shown.
+        """
         known = self._formulas.setdefault(node, {})
         missing = [nr for nr in inputs if nr not in known]
         if missing:
             found = formulas(self.captured.nodes[node], missing)
+            step = None if self.run is None else self.run.steps.get(node)
+            if step is not None:
+                found = compared(found, self.captured.nodes[node], step)
             known.update({each["arg_nr"]: each for each in found})
         return [known[nr] for nr in sorted(inputs) if nr in known]
 
@@ -226,8 +230,9 @@ class Along:
         ones = all(_is_one_real(self.captured, hop.source, nr) for nr in range(len(outputs)))
         if not ones or not _is_one_real(self.captured, hop.target, hop.output_nr):
             return None
-        if _may_be_called(node):
-            return _called(node, len(outputs), hop)
+        if may_be_called(node):
+            passed = passed_for_one(node, hop.arrived)
+            return None if passed is None else one_number(passed[hop.arg_nr])
         return self._ratio(hop) if len(outputs) == 1 else None
 
     def _why_not(self, hop: Hop) -> str:
@@ -267,35 +272,6 @@ def _is_one_real(captured: Capture, node: int, output_nr: int) -> bool:
         return False
     dtype = captured.graph.nodes[node]["outputs"][output_nr]["dtype"]
     return not dtype.startswith("torch.complex")
-
-
-def _may_be_called(node: Node) -> bool:
-    """Return whether a node's backward can run again: torch's own, with all saved tensors."""
-    kind = node_class(type(node))
-    if kind.is_function or kind.op is None or signature(kind.op) is None:
-        return False  # a user's code may do anything when it is called once more
-    return all(
-        not saved.freed and not saved.note and _is_there(saved.value) for saved in read_saved(node)
-    )
-
-
-def _is_there(value: object) -> bool:
-    return not isinstance(value, torch.Tensor) or why_unreadable(value) is None
-
-
-def _called(node: Node, outputs: int, hop: Hop) -> torch.Tensor | None:
-    try:
-        seeds = [
-            (torch.ones if nr == hop.arrived else torch.zeros)(
-                tuple(like.shape), dtype=like.dtype, device=like.device
-            )
-            for nr, like in enumerate(outputs_metadata(node)[:outputs])
-        ]
-        with torch.no_grad():
-            passed = node(*seeds)  # type: ignore[operator]
-    except Exception:  # any backend may refuse any layout
-        return None
-    return one_number(passed[hop.arg_nr] if isinstance(passed, tuple) else passed)
 
 
 def _short(value: torch.Tensor) -> str:

@@ -1,22 +1,112 @@
-"""Insert the numbers of a pass into a formula."""
+"""Run formulas with the numbers of a pass: insert them, and compare the results with torch's."""
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
+from ..backward.kept_gradients import KeptGradient
+from ..backward.recorded_run import Step
 from ..schema.details import FormulaModel
+from ..torch_api.modes import unseen
 from ..torch_api.reading import why_unreadable
 from .case import Case
-from .formulas import case_of, compiled, from_table
+from .code import compiled
+from .formulas import case_of, from_table, torchs_text
+from .own_backward import passed_by, varied_like
 
 _LONGEST_NUMBERS = 80
+_MOST_COMPARED = 2**16  # numbers that one formula takes
+
+
+def compared(found: list[FormulaModel], node: Node, step: Step) -> list[FormulaModel]:
+    """Run the formulas of a node, and compare the results with the gradients of a recorded pass.
+
+    Returns them with ``checked`` set for each that gives the gradient that the node passed on. One
+    that gives another is replaced by torch's own text. One that cannot run, because saved tensors
+    were freed or are large, stays as it is.
+    """
+    if any(kept is not None and kept.tensor is None for kept in step.grad_outputs):
+        return found
+    with torch.no_grad(), unseen():
+        came, passed = _tensors(step.grad_outputs), _tensors(step.grad_inputs)
+        arrival = _arrival(node, came)
+        return [_compared(formula, node, arrival, passed) for formula in found]
+
+
+def _tensors(gradients: Iterable[KeptGradient | None]) -> list[torch.Tensor | None]:
+    return [None if kept is None else kept.tensor for kept in gradients]
+
+
+def _compared(
+    formula: FormulaModel,
+    node: Node,
+    arrival: _Arrival | None,
+    passed: Sequence[torch.Tensor | None],
+) -> FormulaModel:
+    nr = formula["arg_nr"]
+    if formula["source"] != "gradwalk" or arrival is None or nr >= len(passed):
+        return formula
+    result = _run(formula, node, arrival, fits=_is_small)
+    if result is None:
+        return formula
+    try:
+        checked = _agree(result.value, passed[nr]) or _agrees_alone(formula, node, arrival, result)
+    except Exception:  # a layout that cannot be compared
+        return formula
+    return {**formula, "checked": True} if checked else torchs_text(formula, node)
+
+
+def _agrees_alone(formula: FormulaModel, node: Node, arrival: _Arrival, result: _Result) -> bool:
+    """Compare a formula with the node alone.
+
+    A hook of the node may have changed the recorded gradient. And where the parts of a result
+    cancel, its digits are rounding errors: another incoming gradient is tried then.
+    """
+    nr = formula["arg_nr"]
+    passed = passed_by(node, arrival.grads)
+    if passed is None:
+        return False
+    alone = passed[nr]
+    if _agree(result.value, alone):
+        return True
+    if alone is None or not (result.value.isfinite().all() and alone.isfinite().all()):
+        return False
+    other = replace(arrival, grads=[varied_like(each) for each in arrival.grads])
+    found, passed = _run(formula, node, other), passed_by(node, other.grads)
+    return found is not None and passed is not None and _agree(found.value, passed[nr])
+
+
+_LEAST_PRECISION = 1e-6  # torch writes some constants in single precision
+
+
+def _agree(given: torch.Tensor, true: torch.Tensor | None) -> bool:
+    """Return whether two gradients are equal up to rounding, in the shape and dtype of the first.
+
+    The engine sums what a node passes on over broadcast dimensions, and takes its real part. None
+    is torch's way to write zeros.
+    """
+    given = given.to_dense()
+    if true is None:
+        return not given.any()
+    if why_unreadable(true) is not None:
+        return False
+    true = true.to_dense()
+    true = true if true.shape == given.shape else true.sum_to_size(given.shape)
+    true = true.real if true.is_complex() and not given.is_complex() else true
+    rounding = max(torch.finfo(each.dtype).eps for each in (given, true))
+    wide = torch.promote_types(torch.float64, true.dtype)
+    given, true = given.to(wide), true.to(wide)
+    largest = float(true.abs().nan_to_num(0, 0, 0).amax()) if true.numel() else 0.0
+    relative = max(rounding**0.5, _LEAST_PRECISION)
+    # Small results of large sums have fewer digits than the sums.
+    return torch.allclose(given, true, rtol=relative, atol=rounding**0.75 * largest, equal_nan=True)
 
 
 def fill_in(
@@ -45,7 +135,9 @@ def take_many(found: list[FormulaModel], grads: Sequence[torch.Tensor | None]) -
 
 
 def _with_numbers(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> str | None:
-    result = _run(formula, node, arrival, only_numbers=True)
+    if formula["source"] != "gradwalk":
+        return None
+    result = _run(formula, node, arrival, fits=_is_number)
     if result is None:
         return None
     try:
@@ -91,10 +183,18 @@ def _arrival(node: Node, grads: Sequence[torch.Tensor | None]) -> _Arrival | Non
     return _Arrival(case, arrived, all(grad is None for grad in grads[1:]))
 
 
+def _anything(_: Any) -> bool:
+    return True
+
+
 def _run(
-    formula: FormulaModel, node: Node, arrival: _Arrival | None, *, only_numbers: bool = False
+    formula: FormulaModel,
+    node: Node,
+    arrival: _Arrival | None,
+    *,
+    fits: Callable[[list[Any]], bool] = _anything,
 ) -> _Result | None:
-    """Run the code of a formula; ``only_numbers``: only if its names are all single numbers."""
+    """Run the code of a formula, if the values that it uses fit."""
     if arrival is None:
         return None
     # The code is written anew: a formula text from a file is never executed.
@@ -110,15 +210,11 @@ def _run(
         return None  # the code speaks of the first output only
     if used & case.unreadable or not all(_is_usable(names[name]) for name in used):
         return None
-    if only_numbers and not all(_is_number(names[name]) for name in used):
+    if not fits([names[name] for name in used]):
         return None
-    # No builtin can be named by the code, but torch itself imports some of its modules only when
-    # they are needed, from C++, and looks for the import where Python code would.
-    names["__builtins__"] = {"__import__": __import__}
     try:
         with torch.autocast(grads[0].device.type, enabled=False):
-            exec(program.steps, names)
-            value = eval(program.result, names)
+            value, names = program.run(names)
     except Exception:  # any backend may refuse any operation, as for sparse tensors
         return None
     return _Result(value, program.last, names)
@@ -208,3 +304,13 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(_is_number(each) for each in value)
     return not isinstance(value, torch.Tensor) or value.numel() == 1
+
+
+def _is_small(value: Any) -> bool:
+    return _numel(value) <= _MOST_COMPARED
+
+
+def _numel(value: Any) -> int:
+    if isinstance(value, (list, tuple)):
+        return sum(map(_numel, value))
+    return value.numel() if isinstance(value, torch.Tensor) else 1

@@ -8,23 +8,21 @@ special functions, in-place twins, kernels of other devices. Else gradwalk only 
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from types import CodeType
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import torch
 from torch.autograd.graph import Node
 
 from ..graph.capture import is_plain_shape
 from ..schema.details import FormulaModel
-from ..torch_api.compiled import is_compiled
 from ..torch_api.nodes import (
     NextFunctions,
     input_names,
     is_accumulate_grad,
+    is_compiled,
     knows_saved,
     leaf_tensor,
     node_class,
@@ -33,8 +31,9 @@ from ..torch_api.nodes import (
     saved_names,
 )
 from ..torch_api.saved_tensors import read_saved, signed
-from ..torch_api.signatures import schema_of, signature
+from ..torch_api.signatures import schema_of, signature, states_zeros
 from .case import Case, Table, TensorType, call
+from .code import compiled
 from .layers import LAYERS, LOSSES
 from .linear_algebra import LINEAR_ALGEBRA
 from .pointwise import COPIES, POINTWISE
@@ -43,6 +42,17 @@ from .shapes import INDEXING, SHAPES
 
 _NAMED = re.compile(r"/\*\s*(\w+)\s*=\s*\*/\s*")  # the name of an argument, before its value
 
+_CONSTANTS = {
+    "M_PI": "math.pi",
+    "M_PI_2": "(math.pi / 2)",
+    "M_PI_4": "(math.pi / 4)",
+    "M_2_SQRTPI": "(2 / math.sqrt(math.pi))",
+    "M_SQRT2": "math.sqrt(2)",
+    "M_LN2": "math.log(2)",
+    "M_LN10": "math.log(10)",
+}
+"""The numbers that C++ has names for."""
+
 _IN_PYTHON = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -50,8 +60,7 @@ _IN_PYTHON = [
         (r"_symint\(", "("),
         (r"\bat::", ""),
         (r"\bstd::sqrt\(|(?<![\w.])sqrt\(", "math.sqrt("),
-        (r"\bM_PI\b", "math.pi"),
-        (r"\bM_LN2\b", "math.log(2)"),
+        *((rf"\b{name}\b", number) for name, number in _CONSTANTS.items()),
         (r"\btrue\b", "True"),
         (r"\bfalse\b", "False"),
         (r"!(?=\w)", "not "),
@@ -66,10 +75,6 @@ _IN_PYTHON = [
 
 # Python's Tensor has methods that C++'s has not: functorch adds some.
 _TENSOR = torch.Tensor.__base__
-
-_ZEROS = re.compile(
-    r"Tensor\(\)|(at::)?zeros(_like|_symint)?\((\w+|\w+\.sym_sizes\(\), grad\.options\(\))\)"
-)
 
 
 def translated(op: str, argument: str, case: Case) -> str | None:
@@ -89,7 +94,7 @@ def translated(op: str, argument: str, case: Case) -> str | None:
     if found is None or not text:
         return None
     text = _branch(text, case)
-    if _ZEROS.fullmatch(text):
+    if states_zeros(text):
         same = case.input.shape == case.output.shape
         grad = "grad" if len(case.outputs) == 1 else "grads[0]"
         return f"torch.zeros_like({grad})" if same else f"{grad}.new_zeros({case.input.shape})"
@@ -192,6 +197,11 @@ class _Translator(ast.NodeTransformer):
     def _function(self, call: ast.Call, name: str) -> ast.expr:
         if name == "maybe_multiply":
             return ast.BinOp(call.args[0], ast.Mult(), call.args[1])
+        if name == "masked_fill_inplace_if_safe":
+            masked, *rest = call.args
+            return ast.Call(ast.Attribute(masked, "masked_fill"), rest, [])
+        if name == "scalar_tensor" and ast.unparse(call.args[0]) == "0.0":
+            return ast.Constant(0)
         in_torch = f"special.{name[8:]}" if name.startswith("special_") else name
         if not name.startswith("_") and callable(_found(torch, in_torch)):
             return ast.Call(_dotted(f"torch.{in_torch}"), call.args, call.keywords)
@@ -283,8 +293,8 @@ def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaM
 
     Returns one entry per input. If ``source`` is "gradwalk", ``code`` is Python in terms of
     ``grad`` (``grads`` for several outputs), saved values, ``torch`` and ``math``; if it is
-    "torch", torch's own C++. `fill_in` fills in ``numbers``. ``inputs``: the numbers of the inputs;
-    None for all.
+    "torch", torch's own C++. `fill_in` fills in ``numbers``, and `compared` sets ``checked``.
+    ``inputs``: the numbers of the inputs; None for all.
     """
     if is_accumulate_grad(node) or is_compiled(node) or node_class(type(node)).is_function:
         return []
@@ -300,19 +310,23 @@ def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaM
 
 def _formula(node: Node, case: Case | None, arg_nr: int, argument: str | None) -> FormulaModel:
     code = from_table(node, case, argument)
-    note: str | None = None
-    own = True
-    if code is None:
-        code, note = _of_torch(op_name(node), argument)
-        own = not code
-    return {
+    formula: FormulaModel = {
         "arg_nr": arg_nr,
         "argument": argument,
-        "code": code,
+        "code": code or "",
         "numbers": None,
-        "source": "gradwalk" if own else "torch",
-        "note": note,
+        "source": "gradwalk",
+        "checked": False,
+        "note": None,
     }
+    return formula if code else torchs_text(formula, node)
+
+
+def torchs_text(formula: FormulaModel, node: Node) -> FormulaModel:
+    """Return a formula with torch's text instead of Python, or with a note where it has none."""
+    code, note = _of_torch(op_name(node), formula["argument"])
+    source: Literal["gradwalk", "torch"] = "torch" if code else "gradwalk"
+    return {**formula, "code": code, "numbers": None, "source": source, "note": note}
 
 
 def from_table(node: Node, case: Case | None, argument: str | None) -> str | None:
@@ -404,29 +418,3 @@ def _signed(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(_signed(each) for each in value)
     return signed(value)
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """Code ready to be run: all lines but the last, the last one, and the names it needs."""
-
-    steps: CodeType
-    result: CodeType
-    last: ast.expr
-    names: frozenset[str]
-
-
-@functools.lru_cache(maxsize=1024)
-def compiled(code: str) -> Compiled:
-    """Return a formula's code, ready to run, and the names it uses."""
-    tree = ast.parse(code)
-    last = tree.body.pop()
-    assert isinstance(last, ast.Expr)
-    names = [each for each in ast.walk(ast.parse(code)) if isinstance(each, ast.Name)]
-    stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
-    return Compiled(
-        compile(tree, "<derivative>", "exec"),
-        compile(ast.Expression(last.value), "<derivative>", "eval"),
-        last.value,
-        frozenset(each.id for each in names) - stored,
-    )

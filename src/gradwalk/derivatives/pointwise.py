@@ -6,6 +6,11 @@ Rows that torch's own formulas say in the same way, such as that of `exp`, are l
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+
+from .behaviour import Choice
 from .case import Case, Row, Table, alike
 
 _ZEROS = "torch.zeros_like(grad)"
@@ -51,21 +56,88 @@ def _gelu(case: Case) -> str:
 
 
 # A product with a mask would make NaN of an infinite gradient where nothing is passed on.
-_AT_LEAST = "torch.where(self >= min, grad, 0)"
-_AT_MOST = "torch.where(self <= max, grad, 0)"
-_BELOW = "torch.where(self < min, grad, 0)"
-_ABOVE = "torch.where(self > max, grad, 0)"
+def _one_bound(name: str, inside: str, outside: str) -> tuple[Choice, Choice]:
+    """Return the choices of ``clamp`` on one side: at a tensor, and at a number."""
+
+    def call(self: torch.Tensor, bound: Any) -> torch.Tensor:
+        return torch.clamp(self, bound) if name == "min" else torch.clamp(self, max=bound)
+
+    def call_with_number(self: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
+        return call(self, bound.item())
+
+    points = ((-1.0, 0.0), (0.0, 0.0), (1.0, 0.0))
+    shared = f"shared = torch.where(self == {name}, grad / 2, grad)\n"
+    passed = (
+        f"torch.where(self {inside}= {name}, grad, 0)",
+        f"torch.where(self {inside} {name}, grad, 0)",
+        f"{shared}torch.where(self {outside} {name}, 0, shared)",
+    )
+    to_bound = (
+        f"torch.where(self {outside} {name}, grad, 0)",
+        f"{shared}torch.where(self {inside} {name}, 0, shared)",
+    )
+    inputs = ("self", name)
+    return (
+        Choice(call, inputs, points, {"self": passed, name: to_bound}),
+        Choice(call_with_number, inputs, points, {"self": passed}),
+    )
 
 
-def _clamp(case: Case) -> str:
-    if case.has("min") and case.has("max"):
-        return "torch.where((self >= min) & (self <= max), grad, 0)"
-    return _AT_LEAST if case.has("min") else _AT_MOST
+_POINTS = (
+    *((self, 0.0, 1.0) for self in (-1.0, 0.0, 0.5, 1.0, 2.0)),
+    *((self, 1.0, 1.0) for self in (0.0, 1.0, 2.0)),
+    (0.5, 1.0, 0.0),
+)
+_BOTH = (
+    Choice(
+        torch.clamp,
+        ("self", "min", "max"),
+        _POINTS,
+        {
+            "self": (
+                "torch.where((self >= min) & (self <= max), grad, 0)",
+                "is_tie = ((self == min) | (self == max)) & (min < max)\n"
+                "shared = torch.where(is_tie, grad / 2, grad)\n"
+                "torch.where((self < min) | (self > max), 0, shared)",
+            ),
+            "min": (
+                "torch.where((self < min) & (min < max), grad, 0)",
+                "shared = torch.where((self == min) & (min < max), grad / 2, 0)\n"
+                "torch.where((self < min) & (min <= max), grad, shared)",
+            ),
+            "max": (
+                "torch.where((self > max) | (max < min), grad, 0)",
+                "shared = torch.where((self == max) & (min < max), grad / 2, 0)\n"
+                "torch.where((min > max) | (self > max) & (min <= max), grad, shared)",
+            ),
+        },
+    ),
+    Choice(
+        lambda self, low, high: torch.clamp(self, low.item(), high.item()),
+        ("self", "min", "max"),
+        _POINTS,
+        {
+            "self": (
+                "torch.where((self >= min) & (self <= max), grad, 0)",
+                "torch.where((self > min) & (self < max), grad, 0)",
+            )
+        },
+    ),
+)
+_CLAMPS = {
+    ("min",): _one_bound("min", ">", "<"),
+    ("max",): _one_bound("max", "<", ">"),
+    ("min", "max"): _BOTH,
+}
+"""The limits of ``clamp`` -> the choices for tensors and for numbers."""
 
 
-def _with_limit(name: str, code: str, otherwise: str) -> Row:
-    """``code`` if the operation has the limit, such as "max"."""
-    return lambda case: code if case.has(name) else otherwise
+def _clamp(argument: str, *, numbers: bool = False) -> Row:
+    def row(case: Case) -> str | None:
+        limits = tuple(name for name in ("min", "max") if case.has(name))
+        return _CLAMPS[limits][numbers].code(argument)
+
+    return row
 
 
 def _dropped(case: Case) -> str | None:
@@ -136,6 +208,10 @@ _POWERS: Table = {
     },
 }
 
+_INVERSE_SQUARE = (
+    "square = self ** 2 + other ** 2\ninverse = square.reciprocal().masked_fill(square == 0, 0)\n"
+)
+
 _TRIGONOMETRY: Table = {
     "CosBackward0": {"self": "-grad * self.sin().conj()"},
     "TanBackward0": {"self": "grad * (1 + result ** 2).conj()"},
@@ -143,8 +219,8 @@ _TRIGONOMETRY: Table = {
     "AcosBackward0": {"self": "-grad / (1 - self ** 2).sqrt().conj()"},
     "AtanBackward0": {"self": "grad / (1 + self ** 2).conj()"},
     "Atan2Backward0": {
-        "self": "grad * other / (self ** 2 + other ** 2)",
-        "other": "-grad * self / (self ** 2 + other ** 2)",
+        "self": f"{_INVERSE_SQUARE}grad * other * inverse",
+        "other": f"{_INVERSE_SQUARE}-grad * self * inverse",
     },
     "TanhBackward0": {"self": "grad * (1 - result ** 2).conj()"},
     "AsinhBackward0": {"self": "grad / (self ** 2 + 1).sqrt().conj()"},
@@ -215,24 +291,8 @@ _CHOICES: Table = {
         "abs": "(grad.conj() * result.sgn()).real",
         "angle": "(grad.conj() * result * 1j).real",
     },
-    "ClampBackward0": {
-        "self": _clamp,
-        "min": _with_limit("max", "torch.where((self < min) & (min < max), grad, 0)", _BELOW),
-        "max": _with_limit("min", "torch.where((self > max) | (max < min), grad, 0)", _ABOVE),
-    },
-    "ClampBackward1": {"self": _clamp},
-    "ClampMinBackward0": {"self": _AT_LEAST},
-    "ClampMinBackward1": {"self": _AT_LEAST, "min": _BELOW},
-    "ClampMaxBackward0": {"self": _AT_MOST},
-    "ClampMaxBackward1": {"self": _AT_MOST, "max": _ABOVE},
-    "FmaxBackward0": {
-        "self": "torch.where((self >= other) | other.isnan(), grad, 0)",
-        "other": "torch.where((self >= other) | other.isnan(), 0, grad)",
-    },
-    "FminBackward0": {
-        "self": "torch.where((self <= other) | other.isnan(), grad, 0)",
-        "other": "torch.where((self <= other) | other.isnan(), 0, grad)",
-    },
+    "ClampBackward0": {name: _clamp(name) for name in ("self", "min", "max")},
+    "ClampBackward1": {"self": _clamp("self", numbers=True)},
     **alike(
         "CopysignBackward0",
         "CopysignBackward1",

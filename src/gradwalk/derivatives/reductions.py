@@ -90,10 +90,14 @@ def _distance(sign: str) -> Row:
 
 def _shared_among_ties(case: Case) -> str:
     ties = f"(self == {case.kept('result')})"
-    result = case.saved.get("result")
-    if len(case.output.shape) == 0 and result is not None and bool(result.isnan()):
-        ties = "self.isnan()"  # which nothing is equal to
     return f"{case.kept('grad')} * {ties} / {ties}.sum({case.dim_argument()})"
+
+
+def _shared_among_ties_of_all(case: Case) -> str:
+    result = case.saved.get("result")
+    if result is None or not result.isnan():
+        return _shared_among_ties(case)
+    return "grad * self.isnan() / self.isnan().sum()"  # nothing is equal to NaN
 
 
 def _smallest_and_largest(case: Case) -> str:
@@ -171,9 +175,9 @@ REDUCTIONS: Table = {
     ),
     **alike(
         *("MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"),
-        *("AmaxBackward0", "AminBackward0"),
-        self=_shared_among_ties,
+        self=_shared_among_ties_of_all,
     ),
+    **alike("AmaxBackward0", "AminBackward0", self=_shared_among_ties),
     "AminmaxBackward0": {"self": _smallest_and_largest},
     **alike(
         "SortBackward0",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
 
-from ..backward.failures import first_nan, first_zeros
+from ..backward.failures import is_zero
 from ..backward.recorded_run import RecordedRun
 from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import everywhere, finite, version_of, why_unreadable
@@ -18,9 +18,9 @@ from .constants_and_cuts import at_line, lost_by
 from .describe_node import was_handed_back
 from .loss_graph import LossGraph
 from .not_in_graph import reason_outside
-from .passes import arrived, effect_on, remedy_for, stopped_node, timeline_of
+from .passes import arrived, effect_on, timeline_of
 from .reason import Asked, Reason, operation
-from .zero_derivatives import Block, blocks_before, factors_of, is_margin
+from .zero_derivatives import Block, Blocks, factors_of, zero_slopes
 
 _MOST_BLOCKS = 2
 _ZERO_AT = {
@@ -95,11 +95,10 @@ def _not_a_number(asked: Asked, odd: str, graph: LossGraph | None) -> Reason:
     came = arrived(graph.run, node, asked.tensor) if graph.run is not None else None
     if came is not None and came.tensor is not None and not _not_finite(came.tensor):
         return asked.reason("nan, not by pass", graph.name, odd=odd)
-    captured, run = graph.captured, graph.run
-    first = None if run is None or captured is None else first_nan(captured, run)
+    captured, first = graph.captured, graph.first_nan
     if first is None or captured is None:
         return asked.reason("nan", graph.name, odd=odd)
-    return asked.reason("nan, recorded", odd=odd, op=operation(captured, first[0]))
+    return asked.reason("nan, recorded", odd=odd, op=operation(captured, first))
 
 
 def _zero(asked: Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason:
@@ -111,40 +110,64 @@ def _zero(asked: Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason:
         return asked.reason("zero, inner", graph.name, op=operation(captured, inner))
     if node is None or captured is None:
         return asked.reason("zero, outside", graph.name)
-    blocks = blocks_before(captured, node)
+    blocks = graph.blocking.before(node)
     if blocks.found:
-        return asked.reason("zero, blocked", graph.name, blocks=_blocked(captured, blocks.found))
-    came = arrived(graph.run, node, tensor) if graph.run is not None else None
-    if came is not None and came.tensor is not None:
-        if _holds(came.tensor, lambda part: part == 0) is False:
-            return asked.reason("zero, overwritten", graph.name)
-        birth = first_zeros(captured, graph.run, [node]).get(node) if graph.run else None
-        if birth is not None:
-            where = _ZERO_AT[birth.how].format(operation(captured, birth.node))
-            return asked.reason("zero, recorded", where=where)
-    elif blocks.unknown:
+        return asked.reason("zero, blocked", graph.name, blocks=_blocked(captured, graph, blocks))
+    custom = graph.custom_function_before(node)
+    passed = f", or the backward of {custom} returned zeros" if custom else ""
+    if graph.run is not None:
+        cause, where = _zero_in_pass(graph, graph.run, node, tensor)
+        if cause == "zero, unread" and blocks.unknown:
+            cause = "zero, freed"
+        return asked.reason(cause, graph.name, custom=passed, where=where)
+    if blocks.unknown:
         return asked.reason("zero, freed", graph.name)
-    custom = graph.custom_functions_before(node)
-    passed = f", or the backward of {custom[0]} returned zeros" if custom else ""
     # A gradient that one pass stored has version 0. Adding to it and clearing it count up.
-    is_changed = came is None and version_of(grad)
-    cause = "zero, version" if is_changed else "zero, cancelled"
+    cause = "zero, version" if version_of(grad) else "zero, unseen"
     return asked.reason(cause, graph.name, custom=passed)
 
 
-def _blocked(captured: Annotated, blocks: Sequence[Block]) -> str:
+def _zero_in_pass(
+    graph: LossGraph, run: RecordedRun, node: int, tensor: torch.Tensor
+) -> tuple[str, str]:
+    """Return the cause of a gradient of zeros by a recorded pass, and where it became zero."""
+    captured = graph.captured
+    assert captured is not None
+    timeline, came = timeline_of(run, tensor), arrived(run, node, tensor)
+    if timeline is not None and timeline.now == 0 and len(timeline.moments) > 1:
+        return "zero, before step", ""
+    if came is None:
+        return "zero, not by pass", ""
+    if came.was_changed:
+        return "zero, unread", ""
+    if not is_zero(came):
+        return "zero, overwritten", ""
+    birth = graph.first_zero(node)
+    if birth is not None:
+        where = _ZERO_AT[birth.how].format(operation(captured, birth.node))
+        slopes = zero_slopes(captured, run, birth)
+        return "zero, recorded", f"{where}: {slopes}" if slopes else where
+    roots = [run.steps[root] for root, _ in captured.roots if root in run.steps]
+    if roots and all(is_zero(kept) for step in roots for kept in step.grad_outputs if kept):
+        return "zero, from the start", ""
+    return "zero, unread", ""
+
+
+def _blocked(captured: Annotated, graph: LossGraph, found: Blocks) -> str:
+    blocks = found.found
     parts = [
-        f"{operation(captured, block.node)} blocks it ({block.because})"
+        f"{operation(captured, block.node)} blocks it ({block.why.words})"
         for block in blocks[:_MOST_BLOCKS]
     ]
     rest = len(blocks) - _MOST_BLOCKS
-    more = f", and {rest} more block the other ways" if rest > 0 else ""
-    ends = blocks[0].remedy
+    count = f"at least {rest}" if found.is_more else rest
+    more = f", and {count} more block the other ways" if rest > 0 else ""
+    ends = blocks[0].why.remedy
     waits = next((name for block in blocks for name in _zero_until_step(captured, block)), None)
     if waits is not None:
         ends = f"{waits} is zero and has a gradient itself, so this ends with its first step"
         return f"{', and '.join(parts)}{more}. {ends}"
-    if is_margin(captured, blocks[0].node):
+    if blocks[0].node in graph.margins:
         ends = "its result is only added up, as in a loss of margins that are all kept"
     return f"{', and '.join(parts)}{more}. {ends[0].upper()}{ends[1:]}"
 
@@ -177,16 +200,16 @@ def _none(asked: Asked, graph: LossGraph, node: int) -> Reason:
     """Explain why the ``.grad`` of a tensor of the graph is None."""
     assert graph.captured is not None
     run = graph.run
-    custom = graph.custom_functions_before(node)
+    custom = graph.custom_function_before(node)
     if run is None:
-        passed = f", or the backward of {custom[0]} returned None" if custom else ""
+        passed = f", or the backward of {custom} returned None" if custom else ""
         late = "" if asked.tensor.is_leaf else ", or ran before retain_grad()"
         cause = "ran" if graph.backward_ran(node) else "waiting"
         call = _call_of_backward(graph)
         return asked.reason(cause, graph.name, custom=passed, late=late, call=call)
     timeline = timeline_of(run, asked.tensor)
     if run.state == "stopped":
-        at, remedy = _stopped_at(graph, run), remedy_for(graph.captured, run)
+        at, remedy = _stopped_at(graph, run), graph.remedy
         return asked.reason("stopped", graph.name, at=at, remedy=remedy)
     if timeline is not None and timeline.now == 0 and timeline.moments[-1].grad is not None:
         return asked.reason("rewound", graph.name)
@@ -194,7 +217,7 @@ def _none(asked: Asked, graph: LossGraph, node: int) -> Reason:
         return asked.reason("cleared", graph.name)
     if was_handed_back(graph.captured.graph, node, run):
         return asked.reason("handed back", graph.name)
-    passed = f": the backward of {custom[0]} may have returned None" if custom else ""
+    passed = f": the backward of {custom} may have returned None" if custom else ""
     return asked.reason("not reached", graph.name, custom=passed)
 
 
@@ -215,7 +238,7 @@ def _stopped_at(graph: LossGraph, run: RecordedRun) -> str:
     captured = graph.captured
     if run.state != "stopped" or captured is None:
         return ""
-    node = stopped_node(captured, run)
+    node = graph.stopped_at
     at = "" if node is None else f" at {operation(captured, node)}"
     return f"{at}: {run.error.rstrip('.')}" if run.error else at
 

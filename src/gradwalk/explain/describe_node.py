@@ -19,7 +19,6 @@ from ..torch_api.compiled import (
     CannotOpenError,
     calls_in,
     compiled_backward,
-    is_compiled,
     is_recomputed,
 )
 from ..torch_api.distributed import (
@@ -33,7 +32,7 @@ from ..torch_api.distributed import (
     placed,
     reducing,
 )
-from ..torch_api.nodes import custom_function
+from ..torch_api.nodes import custom_function, is_compiled
 from ..torch_api.signatures import signature
 from ..tracing.annotate import Annotated
 from ..tracing.double_backward import Derivative

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
+from ..backward.failures import FirstZero, first_nan, first_zeros
 from ..backward.leaf_grads import inner_leaves
 from ..backward.record import Recording
 from ..backward.recorded_pass import source_of
@@ -30,6 +31,8 @@ from ..tracing.annotate import Annotated, annotate, watched
 from ..tracing.annotations import Use, cuts_of, uses_in, was_watched
 from ..tracing.cuts import Cut, Reading
 from ..tracing.records import ran_under_watch, reading_lines
+from .passes import remedy_for, stopped_node
+from .zero_derivatives import Blocking, margins
 
 _MOST_ALIKE = 16  # leaves of one shape
 
@@ -158,15 +161,76 @@ class LossGraph:
         after = (each for node in ran for each in following[node])
         return set(walk(after, lambda i: () if _keeps(nodes[i]) else following[i]))
 
-    def custom_functions_before(self, node: int) -> list[str]:
-        """The custom Functions by which gradients come to a node, the nearest first."""
+    def custom_function_before(self, node: int) -> str | None:
+        """The nearest custom Function by which gradients come to a node; None if none does."""
+        nearest = self._nearest_functions.get(node)
+        if nearest is None or self.captured is None:
+            return None
+        op: str = self.captured.attributes[nearest]["op"]
+        return op
+
+    @functools.cached_property
+    def _nearest_functions(self) -> dict[int, int]:
+        """By node: the nearest custom Function by which gradients come to it."""
+        if not self.has_functions or self.captured is None:
+            return {}
+        nodes, following = self.captured.nodes, self.captured.successors
+        functions = [i for i, node in enumerate(nodes) if node_class(type(node)).is_function]
+        found: dict[int, int] = {}
+        waiting = [(target, each) for each in functions for target in following[each]]
+        for node, function in waiting:  # grows while we walk
+            if node not in found:
+                found[node] = function
+                waiting += [(target, function) for target in following[node]]
+        return found
+
+    @functools.cached_property
+    def blocking(self) -> Blocking:
+        """Where operations block gradients of this graph."""
         assert self.captured is not None
-        nodes, before = self.captured.nodes, self.captured.predecessors
-        if not self.has_functions:
-            return []
-        sources = walk(before[node], before.__getitem__)
-        functions = [each for each in sources if node_class(type(nodes[each])).is_function]
-        return [self.captured.graph.nodes[each]["op"] for each in functions]
+        return Blocking(self.captured)
+
+    @functools.cached_property
+    def margins(self) -> set[int]:
+        """The nodes that clamp margins in the loss."""
+        return set() if self.captured is None else margins(self.captured)
+
+    @functools.cached_property
+    def first_nan(self) -> int | None:
+        """The node of the pass that made the first NaN or Inf; None if none did."""
+        if self.captured is None or self.run is None:
+            return None
+        first = first_nan(self.captured, self.run)
+        return None if first is None else first[0]
+
+    @functools.cached_property
+    def stopped_at(self) -> int | None:
+        """The node where the pass stopped; None if it did not, or elsewhere."""
+        if self.captured is None or self.run is None:
+            return None
+        return stopped_node(self.captured, self.run)
+
+    @functools.cached_property
+    def remedy(self) -> str:
+        """What to do about the pass, which stopped."""
+        assert self.captured is not None
+        assert self.run is not None
+        return remedy_for(self.captured, self.run)
+
+    def first_zero(self, node: int) -> FirstZero | None:
+        """Where the gradient of a node became zero in the pass; None if that is not known."""
+        if self.captured is None or self.run is None:
+            return None
+        if not is_accumulate_grad(self.captured.nodes[node]):
+            return first_zeros(self.captured, self.run, [node]).get(node)
+        return self._first_zeros.get(node)
+
+    @functools.cached_property
+    def _first_zeros(self) -> dict[int, FirstZero]:
+        """The same for all leaves, in one walk."""
+        if self.captured is None or self.run is None:
+            return {}
+        return first_zeros(self.captured, self.run, self._leaves.values())
 
     @functools.cached_property
     def has_functions(self) -> bool:

@@ -45,8 +45,7 @@ def timeline_of(run: RecordedRun, tensor: torch.Tensor) -> GradTimeline | None:
     """Find the history of a tensor's ``.grad`` in a pass that gradwalk ran."""
     if run.grads is None:
         return None
-    timelines = (*run.grads.timelines, *run.grads.inner)
-    return next((each for each in timelines if each.tensor() is tensor), None)
+    return run.grads.of_tensor(tensor)
 
 
 def arrived(run: RecordedRun, node: int | None, tensor: torch.Tensor) -> KeptGradient | None:

@@ -175,12 +175,20 @@ _CAUSES: dict[str, dict[str, str]] = {
         "on the way are freed or packed by a hook. Ask before backward(), or after "
         "backward(retain_graph=True).",
         "zero, version": "{Grad} is zero everywhere. It was changed in place, as by "
-        "zero_grad(set_to_none=False), or its gradients are zero or cancel out{custom}. Read it "
+        "zero_grad(set_to_none=False), or backward added only zeros to it{custom}. Read it "
         "before zero_grad(), or record the pass with a GraphWidget.",
-        "zero, cancelled": "{Grad} is zero everywhere, although no single operation blocks the "
-        "way. The contributions cancelled out, were too small for the dtype, or were set to zero "
-        "by a hook or the program{custom}. After a recorded pass, diagnose() of a GraphWidget "
-        "names where.",
+        "zero, unseen": "{Grad} is zero everywhere. Backward added only zeros to it, or the "
+        "program set it{custom}. The reason is unknown, because no operation blocks every gradient "
+        "by itself and no pass was recorded. Record it with GraphWidget({code}).backward() and ask "
+        "with the widget.",
+        "zero, before step": "{Grad} is zero everywhere, as it was before this backward pass: the "
+        "cursor is before the step that adds to it.",
+        "zero, not by pass": "{Grad} is zero everywhere, and the recorded backward pass did not "
+        "add to it: zero_grad(set_to_none=False), another loss, a hook or the program set it.",
+        "zero, from the start": "{Grad} is zero everywhere, because this backward pass started "
+        "from a gradient of zeros.",
+        "zero, unread": "{Grad} is zero everywhere. The reason is unknown, because the recorded "
+        "gradients on the way were not kept, or were changed in place since{custom}.",
         "zero, recorded": "{Grad} is zero everywhere. In this backward pass the gradient became "
         "zero {where}. diagnose() of the widget says more.",
         "zero, inner": "{Grad} is zero everywhere. {op} can reach {w} by a backward pass of its "

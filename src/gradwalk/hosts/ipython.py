@@ -7,10 +7,12 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 from .host import Host
+
+_SHELL = "IPython.core.interactiveshell"  # its `run_code` runs each statement of a cell
 
 _MANY = 10
 
@@ -30,6 +32,16 @@ def shell() -> Any | None:
     """Return the running IPython shell; None in a plain Python program."""
     ipython = sys.modules.get("IPython")  # not imported yet means not running
     return ipython.get_ipython() if ipython is not None else None
+
+
+def runs_cell() -> bool:
+    """Return whether this thread is running the code of a cell, which called this."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "run_code" and frame.f_globals["__name__"] == _SHELL:
+            return True
+        frame = frame.f_back
+    return False
 
 
 class IPython(Host):

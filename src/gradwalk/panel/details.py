@@ -38,8 +38,7 @@ from ..schema.details import (
     ValueModel,
 )
 from ..schema.values import Values
-from ..torch_api.compiled import is_compiled
-from ..torch_api.nodes import custom_function, is_of_torch, leaf_tensor
+from ..torch_api.nodes import custom_function, is_compiled, is_of_torch, leaf_tensor
 from ..torch_api.saved_tensors import saved_models
 from ..torch_api.signatures import signature
 from ..torch_api.summary import Summaries, Summarise
@@ -176,6 +175,7 @@ class DetailsReader:
         self.captured = captured  # the graph, and the autograd nodes and tensors behind it
         self.summaries = Summaries()  # the cached summaries of tensors
         self.along = Along(captured, run)  # the derivatives along edges
+        self.loss = graph_of(captured, run)  # what is known of each ``.grad``
         self._parts: tuple[int, DetailParts] = -1, DetailParts()
 
     def parts_of(self, node: int) -> DetailParts:
@@ -210,7 +210,7 @@ def details(
     step = run.steps[node_id] if run is not None and state in {"running", "done"} else None
     parts = reader.parts_of(node_id)
     if parts.fixed is None:
-        parts.fixed = _fixed(reader, parts, node_id, drawn, run)
+        parts.fixed = _fixed(reader, parts, node_id, drawn)
     fields, tensor = parts.fixed
     inputs = fields["inputs"]
     stored = grad_output = grad_input = contributions = None
@@ -258,7 +258,7 @@ def details(
 
 
 def _fixed(
-    reader: DetailsReader, parts: DetailParts, node_id: int, drawn: Drawn, run: RecordedRun | None
+    reader: DetailsReader, parts: DetailParts, node_id: int, drawn: Drawn
 ) -> tuple[DetailsModel, torch.Tensor | None]:
     """The details that are the same at every cursor, and the leaf or first known output."""
     captured, summarised = reader.captured, reader.summaries.of
@@ -308,11 +308,7 @@ def _fixed(
         "function": parts.build("function", lambda: function_model(node), None),
         "explained": parts.build(
             "explained",
-            lambda: (
-                leaf
-                if leaf is None
-                else reason_of(leaf, data["name"], graph_of(captured, run)).sentence
-            ),
+            lambda: leaf if leaf is None else reason_of(leaf, data["name"], reader.loss).sentence,
             None,
         ),
     }

@@ -106,6 +106,8 @@ class FormulaModel(TypedDict):
     numbers: str | None
     """``code`` with the numbers inserted."""
     source: Literal["gradwalk", "torch"]
+    checked: bool
+    """Whether ``code`` ran with the numbers of the shown pass and gave the gradient passed on."""
     note: str | None
 
 

@@ -30,8 +30,8 @@ _T = TypeVar("_T")
 class Opener(Protocol):
     """Opens nodes of one kind in place, whether or not a pass was recorded."""
 
-    def opens(self, node: Node) -> bool:
-        """Return whether an autograd node is of this kind."""
+    def places(self, nodes: Sequence[Node]) -> Sequence[int]:
+        """Return the places of the autograd nodes of this kind."""
 
     def read(self, captured: Annotated, node: int, max_bytes: int) -> Inside:
         """Read the calls inside of a node."""
@@ -43,7 +43,7 @@ OPENERS: Hook[Opener] = Hook()
 
 def opened_by(nodes: Sequence[Node]) -> dict[int, Opener]:
     """Return the opener of each node that has one."""
-    return {i: opener for opener in OPENERS for i, node in enumerate(nodes) if opener.opens(node)}
+    return {i: opener for opener in OPENERS for i in opener.places(nodes)}
 
 
 class InnerNode(NamedTuple):

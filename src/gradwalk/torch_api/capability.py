@@ -131,6 +131,9 @@ def find(name: str) -> Any:
 
 def aside(work: Callable[[], _T]) -> _T:
     """Run a function in a new thread, where no mode, hook or transform of the program is active."""
+    # While torch is imported no mode is active, and another thread would wait for the import's end.
+    if getattr(getattr(sys.modules.get("torch"), "__spec__", None), "_initializing", False):
+        return work()
     done: list[Callable[[], _T]] = []
 
     def run() -> None:

@@ -20,7 +20,7 @@ from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
 from .capability import capability, is_there, optional
-from .nodes import COMPILED, custom_function, donates_buffers, input_numbers, outputs_metadata
+from .nodes import custom_function, donates_buffers, input_numbers, is_compiled, outputs_metadata
 from .saved_tensors import packed_by_function, unpack_hook
 
 _FRAMEWORK = f"torch {torch.__version__}"
@@ -70,11 +70,6 @@ class CompiledBackward:
     saved: list[FxNode]
     gradients: dict[int, FxNode]  # arg_nr of the node -> the program's gradient for it, if any
     parameters: dict[str, int]  # the name of a saved placeholder -> the arg_nr whose tensor it is
-
-
-def is_compiled(node: Node) -> bool:
-    """Whether a node is a program from ``torch.compile``."""
-    return type(node).__name__ == COMPILED and custom_function(node) is not None
 
 
 def compiled_backward(node: Node) -> CompiledBackward:

@@ -203,6 +203,12 @@ def _fake_store(kind: Any) -> Callable[[], Any]:
     return cast("Callable[[], Any]", kind)  # its import also adds the fake process group
 
 
+@capability("torch.distributed._tools.fake_collectives", otherwise=lambda: None)
+def _register_collectives(_: Any) -> Callable[[], None]:
+    # Its import says what collectives do to tensors without data; newer torch says so by itself.
+    return lambda: None
+
+
 @contextlib.contextmanager
 def fake_ranks(ranks: int) -> Iterator[None]:
     """Return a context in which this process is rank 0 of a process group without communication."""
@@ -214,6 +220,7 @@ def fake_ranks(ranks: int) -> Iterator[None]:
             "ranks was given, but this process is already in a process group. Plan in a process "
             "of its own."
         )
+    _register_collectives()
     torch.distributed.init_process_group("fake", rank=0, world_size=ranks, store=store)
     try:
         yield

@@ -15,7 +15,38 @@ import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from .capability import capability, is_loaded, is_there
+from .capability import capability, is_loaded, is_there, optional
+
+
+@contextmanager
+def lowest_mode(mode: TorchFunctionMode | None) -> Iterator[None]:
+    """Return a context in which the modes above ``mode`` are set aside, to push or pop it there.
+
+    Tasks that take turns in one thread may begin a mode before ours and end it before ours: torch
+    then pops whichever is on top. Lowest, above a default device only, ours is never in their way.
+    """
+    others: list[TorchFunctionMode] = []
+    while (top := top_mode()) is not mode and top is not None and not _is_default_device(top):
+        others.append(pop_mode())
+    is_missing = mode is not None and top_mode() is not mode
+    if mode is not None and is_missing:
+        push_mode(mode)  # somebody popped it, so that the block can
+    try:
+        yield
+    finally:
+        if is_missing and top_mode() is mode:
+            pop_mode()
+        for other in reversed(others):
+            push_mode(other)
+
+
+_default_device = optional("torch_module._GLOBAL_DEVICE_CONTEXT")
+
+
+def _is_default_device(mode: TorchFunctionMode) -> bool:
+    """Return whether a mode is that of ``torch.set_default_device``, which has to be the lowest."""
+    return mode is getattr(_default_device(torch), "device_context", None)
+
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -75,10 +106,11 @@ def has_tangents(level: Callable[[Any], int]) -> Callable[[], bool]:
 # ---- The stack of function modes
 
 
-@capability("torch.overrides._push_mode", otherwise=lambda _mode: None)
-def push_mode(push: Any) -> Callable[[TorchFunctionMode], None]:
+@capability("torch.overrides._push_mode", "torch.overrides._pop_mode", otherwise=lambda _mode: None)
+def push_mode(push: Any, pop: Any) -> Callable[[TorchFunctionMode], None]:
     """Make a mode the innermost one."""
-    push(TorchFunctionMode())  # of a thread that ends
+    push(TorchFunctionMode())
+    pop()
     return cast("Callable[[TorchFunctionMode], None]", push)
 
 

@@ -337,6 +337,20 @@ def keeps_tensors(cls: type) -> bool:
 COMPILED = "CompiledFunctionBackward"  # the class name of ``torch.compile``'s nodes
 
 
+def compiled_nodes(nodes: Sequence[Node]) -> list[int]:
+    """Return the places of the nodes that are programs from ``torch.compile``."""
+    # Most graphs have none, and few classes.
+    kinds = {kind for kind in set(map(type, nodes)) if kind.__name__ == COMPILED}
+    if not kinds:
+        return []
+    return [i for i, node in enumerate(nodes) if type(node) in kinds and is_compiled(node)]
+
+
+def is_compiled(node: Node) -> bool:
+    """Whether a node is a program from ``torch.compile``."""
+    return type(node).__name__ == COMPILED and custom_function(node) is not None
+
+
 def donates_buffers(node: Any) -> bool:
     """Whether a compiled node overwrites its saved tensors, so that it can run only once.
 

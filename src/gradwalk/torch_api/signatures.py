@@ -57,6 +57,16 @@ def signature(op: str) -> Signature | None:
     return _signatures().get(op.removesuffix("_copy")) or _HAND_WRITTEN.get(op)
 
 
+_ZEROS = re.compile(
+    r"Tensor\(\)|(at::)?zeros(_like|_symint)?\((\w+|\w+\.sym_sizes\(\), grad\.options\(\))\)"
+)
+
+
+def states_zeros(formula: str) -> bool:
+    """Whether torch's formula says that a derivative is zero, whatever the values are."""
+    return _ZEROS.fullmatch(formula) is not None
+
+
 @functools.cache
 def tensor_arguments(op: str | None) -> frozenset[str]:
     """Return the names of the tensor arguments of a backward class's forward call."""

@@ -17,7 +17,7 @@ from ..graph.labels import short_value
 from ..graph.names import Names
 from ..graph.symbols import symbol_of
 from ..lazily import nx
-from ..torch_api.nodes import Edge, op_name, sequence_nr
+from ..torch_api.nodes import Edge, leaf_tensor, op_name, sequence_nr
 from ..torch_api.reading import version_of
 from ..torch_api.signatures import tensor_arguments
 from .annotations import Annotation
@@ -148,7 +148,7 @@ class _Builder:
         }
         self.edges.append((operand.node, node, edge))
         data = self.added[node - self.first]
-        role = _role(constant.argument, self._captured.attributes[operand.node]["op"])
+        role = _role(constant.argument, op_name(self._captured.nodes[operand.node]))
         data["role"] = role if data.get("role", role) == role else None
 
     def _operand(self, operand: ConstantOperand) -> int:
@@ -244,11 +244,8 @@ class _Builder:
 
     def _came_before(self, source: int, node: int) -> bool:
         # A tensor changed in place later has another node now, perhaps this very one.
-        nodes = self._captured.attributes
-        return bool(
-            nodes[source]["kind"] == "leaf"
-            or nodes[source]["sequence_nr"] < nodes[node]["sequence_nr"]
-        )
+        made, taken_by = self._captured.nodes[source], self._captured.nodes[node]
+        return leaf_tensor(made) is not None or sequence_nr(made) < sequence_nr(taken_by)
 
     def _source_name(self, source: int, cut: Cut) -> str | None:
         is_own = source < self.first

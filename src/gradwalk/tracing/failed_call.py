@@ -67,9 +67,9 @@ def last() -> FailedCall | None:
     return found
 
 
-def clear() -> None:
-    """Forget the failure, and let go of its inputs."""
-    _local.failed = None
+def keep(failed: FailedCall | None) -> None:
+    """Set the failure; None forgets it, and lets go of its inputs."""
+    _local.failed = failed
 
 
 def note(error: Exception, calls: CodeType) -> None:

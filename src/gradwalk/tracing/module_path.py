@@ -80,14 +80,16 @@ class ModuleStack:
         self._names: dict[int, list[str]] | None = None
         self._calls: dict[tuple[int, str], int] = {}
         self._root: nn.Module | None = None
-        self._has_all = False  # whether `_owners` has every parameter of `_root`
+        # Outermost modules, by id, whose parameters are not all in `_owners`.
+        self._unsearched: dict[int, weakref.ref[nn.Module]] = {}
         self._owners: dict[int, TensorRef] = {}
         self._unowned: weakref.WeakValueDictionary[int, TensorRef] = weakref.WeakValueDictionary()
 
     def enter(self, module: nn.Module) -> None:
         """Record that a module's forward starts."""
         if self.current is None:
-            self._root, self._names, self._has_all = module, None, False
+            self._root, self._names = module, None
+            self._unsearched[id(module)] = weakref.ref(module)
             self._calls = {}
             if self._unowned:
                 self._add_parameters()
@@ -123,7 +125,7 @@ class ModuleStack:
                 if parameter is tensor:
                     owned = self._owners[id(tensor)] = TensorRef(tensor, module, name)
                     return owned
-        if self._root is not None and not self._has_all:
+        if self._unsearched:
             self._add_parameters()
             return self.reference(tensor)
         known = self._unowned.get(id(tensor))
@@ -132,10 +134,11 @@ class ModuleStack:
         return known
 
     def _add_parameters(self) -> None:
-        """Note the place of every parameter below the outermost running module."""
-        waiting = [] if self._root is None else [self._root]
+        """Note the place of every parameter below the outermost modules that have run."""
+        roots = (reference() for reference in self._unsearched.values())
+        waiting = [root for root in roots if root is not None]
         seen = set(map(id, waiting))  # a class may define its own `modules()`, which may raise
-        self._has_all = True
+        self._unsearched = {}
         for module in waiting:  # grows while we walk
             below = {id(each): each for each in submodules(module).values() if each is not None}
             waiting += [each for key, each in below.items() if key not in seen]

@@ -38,6 +38,7 @@ def repeated_values(
     that is known of it, the program did more than the graph shows, and nothing is returned.
     """
     found: dict[int, Values] = {}
+    # The graph is read for the others only.
     if not captured.in_backward or not knows_saved():
         return found
     if len(captured.operations) > _MOST_OPERATIONS:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.compiler import is_compiling
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import CheckpointFunction
 
@@ -31,6 +30,7 @@ from ..torch_api.modes import (
     unseen,
     without_overrides,
 )
+from ..torch_api.module_hooks import ModuleHooks
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
 from ..torch_api.watching import can_watch
@@ -193,11 +193,13 @@ class Session:
 
     def finish(self) -> None:
         """End the watch; let nodes hold records that would die before the graph."""
-        self._records.end_watch(next_sequence_nr())
+        number = next_sequence_nr()
+        self._records.end_watch(number)
         if self._last_was_used:
             self._records.last = None
+        if number == self._began:  # no node was made, as in most cells of a notebook
+            return
         parents = {id(p) for record in self._records.since(self._began) for p in record.parents}
-        number = next_sequence_nr()
         for tensor, noted in weak_id_dict.items():
             if (
                 isinstance(noted, Record)
@@ -552,7 +554,6 @@ class _Watcher(TorchFunctionMode):
 
 _local = threading.local()
 _hooks_lock = threading.Lock()
-_hooks: list[Any] = []
 _watching = 0  # threads
 
 
@@ -567,7 +568,7 @@ def watch() -> Iterator[None]:
     Values, gradients, random state and the graph do not change. No tensor is kept alive, and the
     records are freed with the graph. If the block raises, `gradwalk.last_failure` keeps the inputs
     of the failing call until the next block begins. Blocks may be nested, and each thread watches
-    only itself.
+    only itself. In a notebook ``%load_ext gradwalk`` runs every cell in such a block.
 
     A backward pass that the program starts in the block from a loss that lives on is recorded, as
     far as it is cheap: gradients up to 16 MiB and statistics of the others, for 20,000 nodes of one
@@ -586,18 +587,19 @@ def watch() -> Iterator[None]:
         >>> [(data["kind"], data.get("value")) for _, data in capture(y).nodes(data=True)]
         [('op', None), ('leaf', None), ('constant', '[2]')]
     """
-    if is_compiling() or getattr(_local, "watcher", None) is not None or not can_watch():
+    if is_compiling() or not can_watch():
         yield
+        return
+    if getattr(_local, "watcher", None) is not None:
+        with _noting_failure():
+            yield
         return
     _local.watcher = watcher = _Watcher()
     _install_hooks()
     push_mode(watcher)
-    failed_call.clear()
     try:
-        yield
-    except Exception as error:
-        failed_call.note(error, _Watcher.__torch_function__.__code__)
-        raise
+        with _noting_failure():
+            yield
     finally:
         if watcher.paused_by is None:
             pop_mode()
@@ -607,21 +609,30 @@ def watch() -> Iterator[None]:
             watcher.session.finish()
 
 
+@contextmanager
+def _noting_failure() -> Iterator[None]:
+    failed_call.keep(None)
+    try:
+        yield
+    except Exception as error:
+        failed_call.note(error, _Watcher.__torch_function__.__code__)
+        raise
+
+
 def _install_hooks() -> None:
     global _watching  # noqa: PLW0603
     with _hooks_lock:
         _watching += 1
-        if not _hooks:
-            _hooks.append(register_module_forward_pre_hook(_before))
-            _hooks.append(register_module_forward_hook(_after, always_call=True))
+        if _watching == 1:
+            _hooks.switch_on()
 
 
 def _remove_hooks() -> None:
     global _watching  # noqa: PLW0603
     with _hooks_lock:
         _watching -= 1
-        while _hooks and not _watching:
-            _hooks.pop().remove()
+        if not _watching:
+            _hooks.switch_off()
 
 
 def _before(module: nn.Module, inputs: Any) -> None:
@@ -637,6 +648,9 @@ def _after(module: nn.Module, _: Any, __: Any) -> None:
     if watcher is not None:
         watcher.session.modules.leave(module)
         watcher.resume(module)
+
+
+_hooks = ModuleHooks(_before, _after)
 
 
 def _running() -> _Watcher | None:

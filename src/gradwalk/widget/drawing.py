@@ -487,11 +487,11 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
             key: A name or several; None for all.
             drop_defaults: Ignored: a page without a kernel does not know the defaults.
         """
-        if self._is_stale:  # before the first is read: they go together
-            self._refresh(describe=False)
-        # Names are whatever users chose, and messages are UTF-8.
-        state: dict[str, Any] = well_formed(super().get_state(key))
-        return state
+        self._refresh()  # once, not at each trait that is read: they go together
+        with self._as_it_is():
+            # Names are whatever users chose, and messages are UTF-8.
+            state: dict[str, Any] = well_formed(super().get_state(key))
+            return state
 
     def send_state(self, key: Any = None) -> None:
         """Send traits to the browser (for ipywidgets).

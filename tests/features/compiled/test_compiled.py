@@ -17,7 +17,8 @@ from gradwalk import capture
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
-from gradwalk.torch_api.compiled import compiled_backward, is_compiled
+from gradwalk.torch_api.compiled import compiled_backward
+from gradwalk.torch_api.nodes import is_compiled
 
 # Dynamo asks whether an intermediate tensor has a .grad, after a graph break.
 pytestmark = [

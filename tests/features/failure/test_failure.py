@@ -161,12 +161,20 @@ def test_a_caught_error_does_not_count():
     assert failed(again).call == "view"
 
 
-def test_nested_blocks_are_one():
+def test_a_nested_block_that_raises_counts_also_when_the_outer_one_goes_on():
     def run():
         with pytest.raises(RuntimeError), watch():
             torch.ones(2) + torch.ones(3)
 
-    failed(run)
+    assert failed(run) is None
+    assert last_failure().call == "add"
+
+    def again():
+        run()
+        with watch():
+            pass
+
+    failed(again)
     assert last_failure() is None
 
 

@@ -26,11 +26,11 @@ from ...torch_api.compiled import (
     compiled_backward,
     gives_tensors,
     is_call,
-    is_compiled,
     is_recomputed,
     program_arguments,
     without_autocast,
 )
+from ...torch_api.nodes import is_compiled
 from ...torch_api.reading import version_of
 from ...torch_api.signatures import Operator, schema_of
 

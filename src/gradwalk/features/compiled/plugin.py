@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch.autograd.graph import Node
 
 from ...comparison.difference import COUNTERPARTS
 from ...panel.details import SAVED_NAMES
 from ...sources.inner_graph import Inside
 from ...sources.open_nodes import OPENERS
-from ...torch_api.compiled import is_compiled
+from ...torch_api.nodes import compiled_nodes
 from ...tracing.annotate import Annotated
 from .compiled_calls import compiled_inside, names_of_saved
 from .counterparts import counterparts
@@ -17,9 +19,9 @@ from .counterparts import counterparts
 class _CompiledOpener:
     """Opens what `torch.compile` made into the calls of its backward program."""
 
-    def opens(self, node: Node) -> bool:
-        """Return whether an autograd node runs compiled code."""
-        return is_compiled(node)
+    def places(self, nodes: Sequence[Node]) -> Sequence[int]:
+        """Return the places of the nodes that run compiled code."""
+        return compiled_nodes(nodes)
 
     def read(self, captured: Annotated, node: int, max_bytes: int) -> Inside:
         """Read the calls of its backward program."""

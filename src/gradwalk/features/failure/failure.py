@@ -112,7 +112,8 @@ def last_failure() -> Failure | None:
     """Return the call that made this thread's latest `gradwalk.watch` block raise.
 
     An exception that the program catches within the block does not count. The inputs of the failing
-    call stay alive until the next block begins.
+    call stay alive until the next block begins. After ``%load_ext gradwalk`` a failing cell counts
+    like a block, if it failed in torch or in a module, until another one fails.
 
     Returns:
         The failure, or None if the block ended normally.

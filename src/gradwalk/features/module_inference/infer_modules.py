@@ -19,8 +19,8 @@ from torch import nn
 from ...graph.capture import Capture
 from ...graph.labels import is_pass_through
 from ...graph.names import OUTSIDE, Names
-from ...torch_api.compiled import is_compiled
 from ...torch_api.modules import own_parameters
+from ...torch_api.nodes import is_compiled
 from ...tracing.annotate import Annotated
 from .code_steps import Aligner
 from .module_code import ModuleCode, NotedModule, noted_modules

@@ -274,6 +274,17 @@ class ResolvedStep(NamedTuple):
     loops: tuple[int, ...]  # as in `Step`
     branches: tuple[Branch, ...]  # as in `Step`
     names: tuple[str, ...] = ()  # the same paths, in their order
+    # Which parts of these paths differ, where loops within loops call them: ``blocks.0.3`` and
+    # ``blocks.1.0`` have a part for each loop. Empty otherwise.
+    differing: tuple[bool, ...] = ()
+
+
+def _differing(paths: Sequence[str]) -> tuple[bool, ...]:
+    """Return which parts of some paths differ; none if they have different numbers of parts."""
+    parts = [path.split(".") for path in paths]
+    if len({*map(len, parts)}) > 1:
+        return ()
+    return tuple(len(set(each)) > 1 for each in zip(*parts, strict=True))
 
 
 class ModuleCode:
@@ -313,7 +324,9 @@ class ModuleCode:
                     yield ResolvedStep(step.name, {}, *around)
             elif modules:
                 order = {module: i for i, module in enumerate(dict.fromkeys(modules))}
-                yield ResolvedStep(None, order, *around, tuple(order))
+                names = tuple(order)
+                differing = _differing(names) if len(step.loops) > 1 else ()
+                yield ResolvedStep(None, order, *around, names, differing)
             elif step.given != step.refs:  # a method of a tensor, a function kept in an attribute
                 owner, _, name = step.refs[0].rpartition(".")
                 yield ResolvedStep(name if owner else ANYTHING, {}, *around)

@@ -335,7 +335,7 @@ class CodeWalk:
             return self._piece(path, at, place)
         loops = [each for each in now.loops if each in steps[place].loops]
         if place == at and frame.inner is not None and inner is not None:
-            loops = loops[: max(1, len(loops) - _turned_within(step.names, frame.inner, inner))]
+            loops = loops[: max(1, len(loops) - _turned_within(step, frame.inner, inner))]
         inside = [i for i, a in enumerate(steps) if loops and loops[-1] in a.loops]
         first, last = (inside[0], inside[-1]) if inside else (0, len(steps) - 1)
         now_in = frame.inner
@@ -419,16 +419,10 @@ def _takes(step: ResolvedStep, name: str) -> bool:
     return any(means(given, name) for given in step.given)
 
 
-def _turned_within(modules: Sequence[str], now: str, then: str) -> int:
-    """How many loops begin anew inside of that which goes on from one module to another.
-
-    Of modules that loops within loops call, ``blocks.0.3`` and ``blocks.1.0``, a part of the path
-    is each loop's.
-    """
-    parts = [each.split(".") for each in modules]
+def _turned_within(step: ResolvedStep, now: str, then: str) -> int:
+    """How many loops begin anew inside of that which goes on from one module to another."""
     first, second = now.split("."), then.split(".")
-    if any(len(each) != len(first) for each in (*parts, second)):
+    if not len(first) == len(second) == len(step.differing):
         return 0
-    differ = [len(set(each)) > 1 for each in zip(*parts, strict=True)]
     where = next((i for i, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), None)
-    return 0 if where is None else sum(differ[where + 1 :])
+    return 0 if where is None else sum(step.differing[where + 1 :])

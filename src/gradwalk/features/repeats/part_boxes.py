@@ -11,7 +11,7 @@ from itertools import accumulate, groupby, pairwise
 
 from ...graph.labels import is_pass_through
 from ...graph.names import common_ancestor
-from ...torch_api.compiled import is_compiled
+from ...torch_api.nodes import compiled_nodes
 from ...tracing.annotate import Annotated
 from .step_boxes import passing, uses_in
 
@@ -54,9 +54,9 @@ def boxes_of_parts(captured: Annotated, spaces: Mapping[int, str]) -> dict[int, 
     ]
     cutter = Cutter(_costs(uses, takes_leaf), list(accumulate(is_work, initial=0)))
     ranges: dict[str, list[range]] = defaultdict(list)
-    for (path, is_apart), group in groupby(
-        range(len(order)), lambda place: (paths[place], is_compiled(captured.nodes[order[place]]))
-    ):
+    apart = set(compiled_nodes(captured.nodes))
+    kinds = [(path, node in apart) for path, node in zip(paths, order, strict=True)]
+    for (path, is_apart), group in groupby(range(len(order)), kinds.__getitem__):
         places = list(group)
         if not is_apart:  # it may be opened, beside the boxes
             ranges[path].append(range(places[0], places[-1] + 1))

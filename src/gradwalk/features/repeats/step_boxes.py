@@ -79,7 +79,7 @@ def _periods(ids: Sequence[int]) -> list[int]:
 def _runs_of(ids: list[int], period: int) -> Iterator[Run]:
     place = 0
     for is_equal, group in groupby(map(eq, ids, ids[period:])):
-        length = sum(1 for _ in group)
+        length = len(list(group))
         covered = length + period
         if is_equal and _is_long(covered, period):
             yield Run(place, place + covered, period)

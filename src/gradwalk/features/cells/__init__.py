@@ -1,0 +1,1 @@
+"""`%load_ext gradwalk`: the cells of a notebook run watched."""
