@@ -143,7 +143,8 @@ def __getattr__(name: str) -> Any:
         if name in _PLACES:
             found = getattr(found, name)
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("torch"):
+        # One that does not name torch says what is missing: another package, the browser's files.
+        if isinstance(error, ImportError) and not str(error.name).startswith("torch"):
             raise
         # Not an AttributeError, of which Python says "cannot import name" and nothing else.
         raise ImportError(_why_not_imported(name, error)) from error

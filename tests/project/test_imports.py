@@ -102,3 +102,34 @@ def test_networkx_waits_until_a_graph_is_read(made):
         assert "networkx" in sys.modules
         """
     )
+
+
+def test_an_import_that_fails_names_torch_and_the_reason():
+    done = run(
+        "import torch\n"
+        "import torch.autograd.graph as graph\n"
+        "del graph.get_gradient_edge\n"
+        "torch.__version__ = '9.9.0'\n"
+        "try:\n"
+        "    from gradwalk import GraphWidget\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+        "    print(type(error.__cause__).__name__, '|', error.__cause__)\n"
+    ).stdout
+    assert "gradwalk.GraphWidget cannot be imported with torch 9.9.0: ImportError: cannot" in done
+    assert "was tested with torch 2.10 to 2.15: install one of these, or a newer gradwalk" in done
+    assert "ImportError | cannot import name 'get_gradient_edge'" in done
+
+
+def test_an_attribute_that_is_missing_is_named_too():
+    """Of an AttributeError Python would say "cannot import name", and nothing else."""
+    done = run(
+        "import torch\n"
+        "del torch.float16\n"
+        "try:\n"
+        "    from gradwalk import capture\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    ).stdout
+    assert "gradwalk.capture cannot be imported with torch" in done
+    assert "AttributeError: module 'torch' has no attribute 'float16'" in done

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -115,74 +114,6 @@ def test_no_files_import_each_other():
     except CycleError as error:
         circle = " -> ".join("/".join(module) for module in error.args[1])
         raise AssertionError(f"These files import each other in a circle: {circle}") from None
-
-
-def is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__") and name != "_"
-
-
-def private_names_read(tree: ast.AST) -> Iterator[str]:
-    """The private attributes and modules that code reads, also through getattr and f-strings."""
-    for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            names = [node.attr]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"getattr", "hasattr"}:
-            first = [*getattr(node.args[1], "values", ()), node.args[1]][0]  # of an f-string
-            names = [str(getattr(first, "value", ""))]
-        yield from filter(is_private, names)
-
-
-def names_defined(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
-
-
-PRIVATE_NAMES_OF_TORCH = {"torch_api"}
-"""The rooms that may read private names of torch."""
-
-OF_OTHERS = {
-    "_current_frames",
-    "_getframe",
-    "_instances",
-    "_closed",
-    "_get_file_writer",
-    "_handle_displayed",
-    "_kwarg",
-    "_pred",
-    "_replace",
-    "_succ",
-}
-"""Private names of Python, ipywidgets, TensorBoard and networkx that gradwalk reads."""
-
-
-def test_private_names_of_torch_stand_in_one_room():
-    trees = {
-        module: ast.parse(path.read_text(encoding="utf-8")) for module, path in modules().items()
-    }
-    ours = {name for tree in trees.values() for name in names_defined(tree)}
-    found = [
-        f"{'/'.join(module)}: {name}"
-        for module, tree in trees.items()
-        if module[0] not in PRIVATE_NAMES_OF_TORCH
-        for name in private_names_read(tree)
-        if name not in ours | OF_OTHERS
-    ]
-    # Names that something of ours has too: torch's own modules.
-    found += [
-        f"{'/'.join(module)}: {match[0]}"
-        for module, path in modules().items()
-        if module[0] not in PRIVATE_NAMES_OF_TORCH
-        for match in re.finditer(r"\btorch\._(?!_)\w+", path.read_text(encoding="utf-8"))
-    ]
-    assert not found, "\n".join(found)
 
 
 def test_only_hooks_reach_features():

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import torch
+
 import gradwalk
 
 ROOT = Path(gradwalk.__file__).parent
@@ -30,6 +32,7 @@ OF_OTHERS = {
     "_current_frames",
     "_getframe",
     "_handle_displayed",
+    "_initializing",
     "_instances",
     "_kwarg",
     "_make",
@@ -89,19 +92,38 @@ def declared() -> list[str]:
 
 @functools.cache
 def ours() -> set[str]:
-    """The private names that gradwalk itself defines."""
+    """The names that gradwalk itself defines."""
+    return set[str]().union(*map(defined_in, trees().values()))
+
+
+def defined_in(tree: ast.AST) -> set[str]:
     found = set()
-    for tree in trees().values():
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                found.add(node.name)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found.add(node.id)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                found.add(node.attr)
-            elif isinstance(node, ast.ImportFrom) and node.level:
-                found.update(alias.name for alias in node.names)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            found.update(alias.name for alias in node.names)
     return found
+
+
+@functools.cache
+def _on_torch() -> set[str]:
+    """The private attributes of torch's objects: gradwalk may use the same names for its own."""
+    product = torch.ones(1, requires_grad=True) * 2
+    objects = (
+        product,
+        product.grad_fn,
+        product.untyped_storage(),
+        torch.autograd.function.BackwardCFunction,
+        torch.fx.Graph(),
+        torch.nn.RNN(1, 1),
+        torch.ops.aten.add.Tensor,
+    )
+    return {name for each in objects for name in dir(each) if is_private(name)}
 
 
 def _chain(node: ast.Attribute) -> list[str]:
@@ -119,12 +141,13 @@ def undeclared(sources: Mapping[str, ast.AST]) -> list[str]:
     known = {name.partition(".")[2].rstrip("()*") for name in declared()}
     found = []
     for path, tree in sources.items():
+        on_torch = known | (_on_torch() - defined_in(tree))
         for name in _read(tree):
             parts = name.split(".")
             private = [part for part in parts[len(parts) > 1 :] if is_private(part)]
             if not private:  # of a variable
                 continue
-            is_of_torch = parts[0] in ("torch", "torchgen") or private[-1] in known
+            is_of_torch = parts[0] in ("torch", "torchgen") or private[-1] in on_torch
             if parts[:2] == ["torch", "ops"]:  # an operator, which has no other name
                 continue
             if parts[0] in ("self", "cls") and private == [parts[1]]:

@@ -22,6 +22,7 @@ from torch.compiler import is_compiling, is_dynamo_compiling
 from torch.utils.hooks import RemovableHandle
 
 from ..graph.adjacency import collector_paused
+from ..torch_api.capability import direct
 from ..torch_api.dtensors import own_part
 from ..torch_api.engine import (
     carried,
@@ -314,9 +315,11 @@ def _hook(
     failed: Callable[[Exception], None],
     instead: Callable[[Gradients, Gradients], tuple[Passed, Gradients]] | None = None,
 ) -> Note:
+    task = direct(current_task)
+
     def record_step(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         # Half the cost of `is_compiling`, which `record_node` asks where no pass is known.
-        note = None if is_dynamo_compiling() else recorders.get(current_task())
+        note = None if is_dynamo_compiling() else recorders.get(task())
         if note is None:
             record_node(grad_inputs, grad_outputs)
             return

@@ -226,6 +226,11 @@ class RecordedRun:
         return len(self._steps) + len(self._data)
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether it was completed, but no step of it was seen."""
+        return self.state == "done" and not self.total
+
+    @property
     def steps(self) -> dict[int, Step]:
         """The steps by node id, in the engine's order."""
         if self._data:

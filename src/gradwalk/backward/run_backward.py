@@ -168,6 +168,10 @@ def _described(
     if output_nr >= len(outputs):
         return _UNNAMED, None, "unknown"
     found = outputs[output_nr]
+    if not is_there(outputs_metadata):
+        tensor = _output(captured, node, output_nr)
+        if isinstance(tensor, torch.Tensor) and not tensor.is_nested:
+            return found["name"] or _UNNAMED, tuple(tensor.shape), str(tensor.dtype)
     return found["name"] or _UNNAMED, found["shape"], found["dtype"]
 
 

@@ -37,8 +37,9 @@ class CheckContext:
 
     @property
     def run(self) -> RecordedRun | None:
-        """The recorded pass, if there was one."""
-        return self.recording.run if self.recording is not None else None
+        """The recorded pass, if there was one whose steps were seen."""
+        run = None if self.recording is None else self.recording.run
+        return None if run is None or run.is_unseen else run
 
     @functools.cached_property
     def leaves(self) -> dict[int, int]:

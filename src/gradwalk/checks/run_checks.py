@@ -134,7 +134,9 @@ def _unknown(_: CheckContext) -> Iterator[Finding]:
 def _no_backward(evidence: CheckContext) -> Iterator[Finding]:
     if evidence.run is not None:
         return
-    if any(map(is_freed, evidence.captured.nodes)):
+    if evidence.recording is not None:
+        message = "No step of the backward pass was seen, so the size of gradients is unknown."
+    elif any(map(is_freed, evidence.captured.nodes)):
         message = (
             "A backward has freed saved tensors of this graph, but it was not recorded, so the "
             "size of gradients is unknown. Compute the output anew, with backward() in the block "

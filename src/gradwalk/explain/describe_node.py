@@ -311,9 +311,7 @@ def no_grad(
         )
     if tensor is not None and not tensor.requires_grad:
         return f"requires_grad of {name} has been turned off since the graph was recorded."
-    if run is None:
-        return _NOTHING_SEEN
-    if state in {"waiting", "ready"}:
+    if run is None or run.is_unseen or state in {"waiting", "ready"}:
         return no_flow(run, state)
     if node_id not in run.steps:
         if was_handed_back(graph, node_id, run):
@@ -334,6 +332,8 @@ def no_flow(run: RecordedRun | None, state: NodeState) -> str:
     """Say why no gradient is known to have flowed into a node."""
     if run is None:
         return _NOTHING_SEEN
+    if run.is_unseen:
+        return "No step of the last backward pass was seen."
     if state == "waiting":
         return WAITS
     if state == "ready":

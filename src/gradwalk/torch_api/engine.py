@@ -60,7 +60,7 @@ def why_unrecorded() -> str | None:
 
     The hooks of a pass need its number, the node that runs, and the end of the pass.
     """
-    if is_there(current_task, current_node, _queue):
+    if is_there(current_task, current_node) and (_public_queue() or is_there(_queue)):
         return None
     return f"torch {torch.__version__} does not tell hooks which pass and node they belong to"
 
@@ -100,8 +100,12 @@ def keeps_graph(keeps: Any) -> Callable[[], bool]:
 
 def when_done(callback: Callable[[], None]) -> None:
     """Call back when the running pass is complete, but not when it fails."""
-    public = getattr(torch.autograd.graph, "queue_callback", None)  # from torch 2.15 on
-    (public or _queue)(callback)
+    (_public_queue() or _queue)(callback)
+
+
+def _public_queue() -> Callable[[Callable[[], None]], None] | None:
+    """Return torch's function to call back at the end of a pass, from 2.15 on."""
+    return getattr(torch.autograd.graph, "queue_callback", None)
 
 
 def _no_queue(_: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from .capability import capability, is_loaded, is_there
+from .capability import capability, is_loaded, is_there, optional
 
 
 @contextmanager
@@ -40,10 +40,12 @@ def lowest_mode(mode: TorchFunctionMode | None) -> Iterator[None]:
             push_mode(other)
 
 
+_default_device = optional("torch_module._GLOBAL_DEVICE_CONTEXT")
+
+
 def _is_default_device(mode: TorchFunctionMode) -> bool:
     """Return whether a mode is that of ``torch.set_default_device``, which has to be the lowest."""
-    default = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
-    return mode is getattr(default, "device_context", None)
+    return mode is getattr(_default_device(torch), "device_context", None)
 
 
 _P = ParamSpec("_P")

@@ -186,13 +186,17 @@ def sequence_nr(read: Any) -> Callable[[Node], int]:
     return cast("Callable[[Node], int]", read)
 
 
+def custom_function(node: object) -> type[torch.autograd.Function] | None:
+    """Return the ``autograd.Function`` of a node; None for a node without one."""
+    return _function_of(node) if hasattr(node, "save_for_backward") else None
+
+
 @capability(
     "Function._forward_cls",
     otherwise=lambda _: None,
     lost="Which custom Function made a node is unknown",
 )
-def custom_function(read: Any) -> Callable[[object], type[torch.autograd.Function] | None]:
-    """Return the ``autograd.Function`` of a node; None for a node without one."""
+def _function_of(read: Any) -> Callable[[object], type[torch.autograd.Function] | None]:
     if read(samples.function_output().grad_fn) is not samples.Same:
         raise ValueError("torch reports another Function.")
 
@@ -295,9 +299,15 @@ def saved_attributes(
         plain_values = {name: (own, None) for name, (own, _) in found.items()}
         return {**tensors, **plain_values, **tensors}
 
-    product: Any = type(samples.product_node())
-    if attributes(product) != {each: (plain + each, packed + each) for each in ("self", "other")}:
+    node = samples.product_node()
+    kind: Any = type(node)
+    found = attributes(kind)
+    if found != {each: (plain + each, packed + each) for each in ("self", "other")}:
         raise ValueError("torch saves the operands of a product under other names.")
+    for each in found.values():
+        is_packed = getattr(node, str(each[1])) is not None
+        if not is_packed or not isinstance(getattr(node, each[0]), torch.Tensor):
+            raise ValueError("torch does not give the operands of a product.")
     return attributes
 
 

@@ -159,6 +159,8 @@ def has_data(tensor: torch.Tensor) -> bool:
 )
 def is_fake_kind(fake: type) -> Callable[[type], bool]:
     """Whether a class of tensors is of those made under ``FakeTensorMode``."""
+    if issubclass(torch.Tensor, fake):
+        raise ValueError("torch calls plain tensors fake.")
     return lambda kind: issubclass(kind, fake)
 
 
@@ -447,7 +449,7 @@ _unknown_versions = itertools.count(1)
 @capability(
     "Tensor._version",
     otherwise=lambda _: next(_unknown_versions),  # never equal to another one
-    lost="Changes in place are not recognised, so recorded values count as changed",
+    lost="Recorded values count as changed: changes in place cannot be recognised",
 )
 def read_version(read: Any) -> Callable[[Any], int]:
     """Return a tensor's in-place version; RuntimeError for an inference tensor."""

@@ -38,10 +38,10 @@ def repeated_values(
     that is known of it, the program did more than the graph shows, and nothing is returned.
     """
     found: dict[int, Values] = {}
-    if not captured.in_backward:  # the graph is read for the others only
-        return {}
-    is_small = len(captured.operations) <= _MOST_OPERATIONS
-    if not (captured.in_backward and is_small and knows_saved()):
+    # The graph is read for the others only.
+    if not captured.in_backward or not knows_saved():
+        return found
+    if len(captured.operations) > _MOST_OPERATIONS:
         return found
     for node in captured.operations:
         values = None
