@@ -9,7 +9,7 @@ import torch
 from kinks import BY_NAME
 
 from gradwalk import GraphWidget, explain_grad
-from gradwalk.explain.zero_derivatives import blocks_before
+from gradwalk.explain.zero_derivatives import Blocking
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
@@ -48,7 +48,7 @@ def test_zeros_are_explained_and_nothing_else_is_blamed(name):
             leaf = leaf_tensor(node)
             if leaf is None or not leaf.numel() or leaf.grad is None:
                 continue
-            found = blocks_before(captured, nr).found
+            found = Blocking(captured).before(nr).found
             if leaf.grad.any():
                 assert not found or leaf.grad.isnan().any(), (found, point)
                 continue
