@@ -1,7 +1,8 @@
-import { cornered, SHAFT, straight } from "./curve";
-import { across, along, type Placement } from "./dock";
-import type { NodeShape } from "./node_shape";
-import type { Plan } from "./plan";
+import { cornered, SHAFT, straight } from "../scene/curve";
+import type { NodeShape } from "../scene/node_shape";
+import type { Placement } from "../scene/placement";
+import type { Plan } from "../scene/plan";
+import { across, along } from "./extents";
 import type { PortalRoom } from "./portals";
 
 /** A picture whose second half goes below its first, mirrored, as of a U-Net: its bypasses are then short. */

@@ -1,20 +1,21 @@
-import type { Folding } from "./fold/folding";
-import { foldedPlan, type GroupedGraph } from "./fold/grouped_graph";
-import type { Direction } from "./layout/direction";
-import type { ContentCache } from "./layout/types";
-import { drawn } from "./scene/curves";
-import { placeLinks } from "./scene/links";
-import { isBody, isStep } from "./scene/module_class";
-import type { CardSize, NodeShape } from "./scene/node_shape";
-import { place } from "./scene/place";
-import type { Plan } from "./scene/plan";
-import { hasRails } from "./scene/portals";
-import type { Scene } from "./scene/scene";
-import { isWork } from "./scene/shown_graph";
-import { cardIn, isShortVector, type Planned, sized, WINDOW } from "./scene/sizes";
-import { fitView, LEGIBLE, type Room, tallRoom } from "./scene/views";
-import type { Measure } from "./text/measure";
-import type { GraphModel } from "./wire";
+import type { Folding } from "../fold/folding";
+import { foldedPlan, type GroupedGraph } from "../fold/grouped_graph";
+import { type Direction, isHorizontal } from "../layout/direction";
+import { layoutsOf, MOST_CHOOSING, MOST_DRAFTING, MOST_PLACING } from "../place/layouts";
+import { hasRails } from "../place/portals";
+import { drawn } from "../scene/curves";
+import { placeLinks } from "../scene/links";
+import { isBody, isStep } from "../scene/module_class";
+import type { CardSize, NodeShape } from "../scene/node_shape";
+import type { Plan } from "../scene/plan";
+import type { Scene } from "../scene/scene";
+import { isWork } from "../scene/shown_graph";
+import { cardIn, isShortVector, type Planned, type Sized, sized, WINDOW } from "../scene/sizes";
+import { fitView, LEGIBLE, type Room, type Size, tallRoom } from "../scene/views";
+import type { Measure } from "../text/measure";
+import type { GraphModel } from "../wire";
+import { boundOf } from "./bounds";
+import { place } from "./place";
 
 // From a graph to its scene:
 //
@@ -26,8 +27,6 @@ import type { GraphModel } from "./wire";
 interface SceneOptions {
   /** The window to fill: longer pictures are wrapped. By default nothing is wrapped. */
   room?: Room | undefined;
-  /** Laid-out contents of boxes. */
-  cache?: ContentCache | undefined;
   /** The nodes' sizes, if known. */
   shapes?: readonly NodeShape[];
   /** Whether small graphs are drawn as cards, or how. */
@@ -42,7 +41,7 @@ interface SceneOptions {
 type Level = CardSize | "signs";
 const LEVELS: readonly Level[] = ["full", "near", "signs"];
 
-/** Make the scene of a graph in one folding. */
+/** Make the scene of a graph in one folding, with layouts of its own. */
 export function foldedScene(
   grouped: GroupedGraph,
   folding: Folding,
@@ -50,8 +49,63 @@ export function foldedScene(
   measure: Measure,
   options: Omit<SceneOptions, "shapes"> = {},
 ): Scene {
+  const { graph } = grouped;
+  const layouts = layoutsOf(graph);
+  layouts.begin(MOST_PLACING);
   const plan = foldedPlan(grouped, folding);
-  return makeScene(grouped.graph, plan, direction, measure, { room: WINDOW, ...options });
+  const scene = makeScene(graph, plan, direction, measure, { room: WINDOW, ...options });
+  layouts.begin(MOST_CHOOSING);
+  return scene;
+}
+
+/** The size of a picture, and what data goes through portals: a draft of its scene. */
+export interface Draft extends Size {
+  inHalves: boolean;
+  hasPortals: boolean;
+}
+
+/** The usual scale of a picture, as a share of the largest that it can have. */
+const USUAL = 0.55;
+
+/** A draft of a folding's scene: it may still have faults that its scene has not. */
+export function draftOf(
+  grouped: GroupedGraph,
+  plan: Plan,
+  direction: Direction,
+  measure: Measure,
+  options: SceneOptions & { room: Room },
+): Draft {
+  const { graph } = grouped;
+  const { cards = true, room } = options;
+  if (cards === true && isOfCards(graph, plan)) {
+    const scene = makeScene(graph, plan, direction, measure, options);
+    return { width: scene.width, height: scene.height, inHalves: false, hasPortals: false };
+  }
+  const withSizes = sizedPlan(graph, plan, direction, measure, options);
+  const layouts = layoutsOf(graph);
+  const bound = boundOf(withSizes, tallRoom(room));
+  // Illegible in any arrangement, or not to be laid out any more.
+  if (bound < LEGIBLE || layouts.isSpent) {
+    const scale = USUAL * bound;
+    const size = { width: room.width / scale, height: room.height / scale };
+    return { ...size, inHalves: false, hasPortals: false };
+  }
+  const placed = layouts.atMost(MOST_DRAFTING, () => place(withSizes, measure, room, true));
+  const { edges } = withSizes.plan;
+  // Shared parameters do not count.
+  const hasPortals = [...(placed.portals?.keys() ?? [])].some((e) => {
+    const last = edges[e].edges.at(-1);
+    return last !== undefined && graph.nodes[graph.edges[last].target].kind !== "leaf";
+  });
+  const [width, height] = isHorizontal(direction)
+    ? [placed.height, placed.width]
+    : [placed.width, placed.height];
+  return { width, height, inHalves: placed.isMirrored !== undefined, hasPortals };
+}
+
+/** Whether a plan is drawn as cards alone. */
+function isOfCards(graph: GraphModel, plan: Plan): boolean {
+  return cardIn(graph, plan) !== null && !plan.nodes.some(({ group }) => group);
 }
 
 export function makeScene(
@@ -62,14 +116,32 @@ export function makeScene(
   options: SceneOptions = {},
 ): Scene {
   const { cards = true, room } = options;
-  const card = cards === true ? cardIn(graph, plan) : cards === "signs" ? null : cards || null;
-  if (card && cards === true && room && !plan.nodes.some(({ group }) => group))
+  const card = cards === true ? cardIn(graph, plan) : null;
+  if (card && room && isOfCards(graph, plan))
     return bestLevel(
       card,
       room,
       plan.nodes.some(({ id }) => isShortVector(graph.nodes[id])),
+      (cards) =>
+        boundOf(sizedPlan(graph, plan, direction, measure, { ...options, cards }), tallRoom(room)),
       (shown) => makeScene(graph, plan, direction, measure, { ...options, ...shown }),
     );
+  const withSizes = sizedPlan(graph, plan, direction, measure, options);
+  const placed = place(withSizes, measure, room);
+  const scene = drawn(withSizes, placed, measure, room ?? WINDOW);
+  placeLinks(scene, graph, measure);
+  return scene;
+}
+
+function sizedPlan(
+  graph: GraphModel,
+  plan: Plan,
+  direction: Direction,
+  measure: Measure,
+  options: SceneOptions,
+): Sized {
+  const { cards = true } = options;
+  const card = cards === true ? cardIn(graph, plan) : cards === "signs" ? null : cards || null;
   // As signs alone where there are too many for cards.
   const isBoard = card !== null || ((cards === true || cards === "signs") && !graph.static);
   const planned: Planned = {
@@ -81,11 +153,7 @@ export function makeScene(
     copies: options.copies ?? false,
     lists: options.lists ?? false,
   };
-  const withSizes = sized(planned, measure, options);
-  const placed = place(withSizes, measure, options);
-  const scene = drawn(withSizes, placed, measure, room ?? WINDOW);
-  placeLinks(scene, graph, measure);
-  return scene;
+  return sized(planned, measure, options);
 }
 
 /** The most that wider cards may change the height of a picture, as a share. */
@@ -99,12 +167,14 @@ function bestLevel(
   card: CardSize,
   room: Room,
   hasVectors: boolean,
+  bound: (level: Level) => number,
   make: (shown: Pick<SceneOptions, "cards" | "copies" | "lists">) => Scene,
 ): Scene {
   const last = room.derivatives ? "near" : "signs";
   for (let at = LEVELS.indexOf(card); ; at++) {
     const cards = LEVELS[at];
     const within = cards === "full" ? room : tallRoom(room);
+    if (cards !== last && bound(cards) < LEGIBLE) continue;
     const isLegible = (scene: Scene) => fitView(scene, within).k >= LEGIBLE;
     const scene = make({ cards });
     if (!isLegible(scene)) {
