@@ -8,7 +8,7 @@ import {
 } from "../fold/folding";
 import { foldedPlan, type GroupedGraph, groupedGraph, visibleCount } from "../fold/grouped_graph";
 import type { Direction } from "../layout/direction";
-import { perObject, remembered, valueAt } from "../maps";
+import { perObject, valueAt } from "../maps";
 import { layoutsOf, MOST_CHOOSING } from "../place/layouts";
 import { MOST_CARDS } from "../scene/card";
 import { isStep } from "../scene/module_class";
@@ -27,7 +27,7 @@ import {
   withMore,
   withOneBlock,
 } from "./opening";
-import { type Draft, draftOf, foldedScene } from "./pipeline";
+import { type Draft, draftOf, foldedScene, likelyScale } from "./pipeline";
 
 /** A board is drawn left to right unless another direction is this much larger. */
 const PREFERRED = 1.15;
@@ -68,10 +68,10 @@ interface Found {
 }
 
 function found(grouped: GroupedGraph, direction: Direction, measure: Measure, room: Room): Found {
-  const { width, height, tallest = 0, derivatives = false } = room;
-  const key = [direction, width, height, tallest, derivatives].join();
   const known = valueAt(knownFoldings(grouped.graph), measure, () => new Map<string, Found>());
-  return valueAt(known, key, () => foundFolding(grouped, direction, measure, room));
+  return valueAt(known, keyOfRoom(direction, room), () =>
+    foundFolding(grouped, direction, measure, room),
+  );
 }
 
 /**
@@ -89,10 +89,10 @@ function foundFolding(
   if (tree.path.length === 1) return { folding: first };
   const layouts = layoutsOf(graph);
   const looks = new Map<string, Look>();
-  const look = remembered((folding: Folding) => {
+  const lookIn = (room: Room, least: number) => (folding: Folding) => {
     const plan = foldedPlan(grouped, folding);
-    return valueAt(looks, keyOf(plan), () => {
-      const draft = draftOf(grouped, plan, direction, measure, { room });
+    return valueAt(looks, [room.height, least, keyOf(plan)].join(), () => {
+      const draft = draftOf(grouped, plan, direction, measure, { room, least });
       return {
         ...draft,
         k: fitView(draft, roomOf(draft, room)).k,
@@ -100,7 +100,10 @@ function foundFolding(
         area: draft.width * draft.height,
       };
     });
-  });
+  };
+  const look = lookIn(room, LEGIBLE);
+  const lookNearly = lookIn(room, NEARLY * LEGIBLE);
+  const lookTall = lookIn(tallRoom(room), LEGIBLE);
   if (graph.nodes.length <= MOST_CARDS) {
     if (boardScale(grouped, direction, measure, room) >= LEGIBLE)
       return { folding: wholeFolding(tree) };
@@ -114,14 +117,11 @@ function foundFolding(
   const fittingWith = (held: ReadonlySet<string>): { folding: Folding; isLegible: boolean } => {
     const tried = levelsOf(grouped, hasMore, held, most);
     const small = tried.filter(({ count }) => count <= most);
-    const low = small.findIndex(({ folding }) => look(folding).k >= LEGIBLE);
-    const high = small.slice(0, Math.max(0, low)).findIndex(({ folding, count }) => {
-      const { k, tall } = look(folding);
-      return count >= MUCH_MORE * small[low].count && k >= NEARLY * LEGIBLE && tall >= LEGIBLE;
-    });
-    const at = high < 0 ? low : high;
+    const at = deepestLegible(small, lookNearly, (folding) =>
+      likelyScale(grouped, foldedPlan(grouped, folding), direction, measure, { room }),
+    );
     // Bypasses say more than what is in the boxes, if these would turn them into portals.
-    const isLost = at >= 0 && look(small[at].folding).hasPortals;
+    const isLost = at >= 0 && look(small[at].folding).canBend;
     const bent = isLost ? small.slice(at).find(({ folding }) => look(folding).inHalves) : null;
     const found = bent ?? small[at];
     const level = (found ?? tried.at(-1))?.folding ?? first;
@@ -134,9 +134,10 @@ function foundFolding(
       const { length } = foldedPlan(grouped, folding).nodes;
       // A far too large picture is not laid out.
       if (length > most || length * each > enough || layouts.isSpent) return false;
-      const { k, tall, area, inHalves: areStill } = look(folding);
-      const scale = stripsOf(grouped, folding) > strips ? tall : k;
-      if (scale < LEGIBLE || (inHalves && !areStill)) return false;
+      // Another strip is worth a taller picture.
+      const isMore = stripsOf(grouped, folding) > strips;
+      const { k, area, inHalves: areStill } = (isMore ? lookTall : look)(folding);
+      if (k < LEGIBLE || (inHalves && !areStill)) return false;
       each = area / length;
       return true;
     });
@@ -163,10 +164,10 @@ function levelsOf(
   hasMore: (g: number) => boolean,
   held: ReadonlySet<string>,
   most: number,
-): { folding: Folding; count: number }[] {
+): Level[] {
   const { tree, runs } = grouped;
   const blocks = runs.reduce((sum, run) => sum + run.length, 0);
-  const levels: { folding: Folding; count: number }[] = [];
+  const levels: Level[] = [];
   for (let depth = deepest(tree); depth >= 0; depth--) {
     const isWanted = (g: number) => g > 0 && tree.depth[g] <= depth && hasMore(g);
     const open = new Set(tree.path.filter((path, g) => held.has(path) || isWanted(g)));
@@ -179,6 +180,33 @@ function levelsOf(
     levels.push({ folding, count: nodes.length });
   }
   return levels.sort((a, b) => b.count - a.count);
+}
+
+/** A folding and its number of items. */
+interface Level {
+  folding: Folding;
+  count: number;
+}
+
+/**
+ * The index of the legible level with most items, or of one with far more that is nearly legible; -1 for none. Begins
+ * with the one that is likely to be it: most items come first.
+ */
+function deepestLegible(
+  levels: readonly Level[],
+  look: (folding: Folding) => Look,
+  likely: (folding: Folding) => number,
+): number {
+  const isLegible = (i: number) => look(levels[i].folding).k >= LEGIBLE;
+  const first = levels.findIndex(({ folding }) => likely(folding) >= LEGIBLE);
+  let at = first < 0 ? levels.length - 1 : first;
+  if (at < 0) return at;
+  if (isLegible(at)) while (at > 0 && isLegible(at - 1)) at--;
+  else while (at < levels.length && !isLegible(at)) at++;
+  if (at === levels.length) return -1;
+  if (at === 0 || levels[at - 1].count < MUCH_MORE * levels[at].count) return at;
+  const { k, tall } = look(levels[at - 1].folding);
+  return k >= NEARLY * LEGIBLE && tall >= LEGIBLE ? at - 1 : at;
 }
 
 /** The scale and the extent of a folding in the room. */
@@ -243,6 +271,9 @@ function isLoop({ tree }: GroupedGraph): boolean {
   return tree.path.every((path) => path === "" || isStep(path));
 }
 
+/** Per graph, measure and room, the scale of its board: the initial folding needs it, too. */
+const knownScales = perObject((_: GraphModel) => new Map<Measure, Map<string, number>>());
+
 /** The scale at which a whole graph, laid out as cards, fits within the room that it may take. */
 function boardScale(
   grouped: GroupedGraph,
@@ -251,18 +282,27 @@ function boardScale(
   given: Room,
 ): number {
   const { tree, graph } = grouped;
-  const plan = foldedPlan(grouped, wholeFolding(tree));
-  const cards = isLoop(grouped) || "near";
-  const isSmall = tree.path.length === 1 || graph.nodes.length <= FEW_THINGS;
-  const room = isSmall || isLoop(grouped) ? given : { ...given, tallest: 0 };
-  return fitView(draftOf(grouped, plan, direction, measure, { room, cards }), tallRoom(room)).k;
+  const known = valueAt(knownScales(graph), measure, () => new Map<string, number>());
+  return valueAt(known, keyOfRoom(direction, given), () => {
+    const plan = foldedPlan(grouped, wholeFolding(tree));
+    const cards = isLoop(grouped) || "near";
+    const isSmall = tree.path.length === 1 || graph.nodes.length <= FEW_THINGS;
+    const room = isSmall || isLoop(grouped) ? given : { ...given, tallest: 0 };
+    return fitView(draftOf(grouped, plan, direction, measure, { room, cards }), tallRoom(room)).k;
+  });
+}
+
+/** All that the choice of a picture depends on. */
+function keyOfRoom(direction: Direction, room: Room): string {
+  const { width, height, tallest = 0, derivatives = false } = room;
+  return [direction, width, height, tallest, derivatives].join();
 }
 
 /** From left to right, unless only from top to bottom a U-Net has its second half beside its first. */
 function bentDirection(grouped: GroupedGraph, room: Room, measure: Measure): Direction {
   const first = (direction: Direction) => found(grouped, direction, measure, room).draft;
   const draft = first("left");
-  if (!draft?.hasPortals || draft.inHalves) return "left";
+  if (!draft?.canBend || draft.inHalves) return "left";
   // A choice of its own.
   layoutsOf(grouped.graph).begin(MOST_CHOOSING);
   return first("up")?.inHalves ? "up" : "left";

@@ -1,6 +1,7 @@
 import type { Folding } from "../fold/folding";
 import { foldedPlan, type GroupedGraph } from "../fold/grouped_graph";
 import { type Direction, isHorizontal } from "../layout/direction";
+import { hasNestedBypasses } from "../place/bend";
 import { layoutsOf, MOST_CHOOSING, MOST_DRAFTING, MOST_PLACING } from "../place/layouts";
 import { hasRails } from "../place/portals";
 import { drawn } from "../scene/curves";
@@ -14,8 +15,8 @@ import { cardIn, isShortVector, type Planned, type Sized, sized, WINDOW } from "
 import { fitView, LEGIBLE, type Room, type Size, tallRoom } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
-import { boundOf } from "./bounds";
-import { place } from "./place";
+import { boundOf, FILL } from "./bounds";
+import { bendIn, place } from "./place";
 
 // From a graph to its scene:
 //
@@ -51,8 +52,9 @@ export function foldedScene(
 ): Scene {
   const { graph } = grouped;
   const layouts = layoutsOf(graph);
-  layouts.begin(MOST_PLACING);
   const plan = foldedPlan(grouped, folding);
+  // The level of cards is a choice, too.
+  layouts.begin(isOfCards(graph, plan) ? MOST_CHOOSING : MOST_PLACING);
   const scene = makeScene(graph, plan, direction, measure, { room: WINDOW, ...options });
   layouts.begin(MOST_CHOOSING);
   return scene;
@@ -61,34 +63,60 @@ export function foldedScene(
 /** The size of a picture, and what data goes through portals: a draft of its scene. */
 export interface Draft extends Size {
   inHalves: boolean;
+  /** Whether it might be in halves, in another direction or with fewer open boxes. */
+  canBend: boolean;
   hasPortals: boolean;
 }
 
-/** The usual scale of a picture, as a share of the largest that it can have. */
-const USUAL = 0.55;
-
-/** A draft of a folding's scene: it may still have faults that its scene has not. */
-export function draftOf(
+/** The likely scale of a folding's scene, without a layout. */
+export function likelyScale(
   grouped: GroupedGraph,
   plan: Plan,
   direction: Direction,
   measure: Measure,
   options: SceneOptions & { room: Room },
+): number {
+  const withSizes = sizedPlan(grouped.graph, plan, direction, measure, options);
+  return boundOf(withSizes, options.room, FILL.usual);
+}
+
+/** Whether a picture may have this scale in a room: cards if they can, tiles if they are likely to. */
+function isLikely(sized: Sized, room: Room, least: number): boolean {
+  const { card, plan } = sized;
+  if (card !== null && !plan.nodes.some(({ group }) => group))
+    return boundOf(sized, tallRoom(room)) >= least;
+  // Halves may be as tall as a room can be.
+  if (hasNestedBypasses(plan)) return boundOf(sized, tallRoom(room), FILL.inHalves) >= least;
+  return boundOf(sized, room, FILL.likely) >= least;
+}
+
+/** A draft of a folding's scene, unless its scale is hardly the `least`: it may have faults that its scene has not. */
+export function draftOf(
+  grouped: GroupedGraph,
+  plan: Plan,
+  direction: Direction,
+  measure: Measure,
+  { least = LEGIBLE, ...options }: SceneOptions & { room: Room; least?: number },
 ): Draft {
   const { graph } = grouped;
   const { cards = true, room } = options;
   if (cards === true && isOfCards(graph, plan)) {
     const scene = makeScene(graph, plan, direction, measure, options);
-    return { width: scene.width, height: scene.height, inHalves: false, hasPortals: false };
+    return {
+      width: scene.width,
+      height: scene.height,
+      inHalves: false,
+      canBend: false,
+      hasPortals: false,
+    };
   }
   const withSizes = sizedPlan(graph, plan, direction, measure, options);
   const layouts = layoutsOf(graph);
-  const bound = boundOf(withSizes, tallRoom(room));
   // Illegible in any arrangement, or not to be laid out any more.
-  if (bound < LEGIBLE || layouts.isSpent) {
-    const scale = USUAL * bound;
+  if (!isLikely(withSizes, room, least) || layouts.isSpent) {
+    const scale = boundOf(withSizes, room, FILL.usual);
     const size = { width: room.width / scale, height: room.height / scale };
-    return { ...size, inHalves: false, hasPortals: false };
+    return { ...size, inHalves: false, canBend: false, hasPortals: false };
   }
   const placed = layouts.atMost(MOST_DRAFTING, () => place(withSizes, measure, room, true));
   const { edges } = withSizes.plan;
@@ -100,7 +128,8 @@ export function draftOf(
   const [width, height] = isHorizontal(direction)
     ? [placed.height, placed.width]
     : [placed.width, placed.height];
-  return { width, height, inHalves: placed.isMirrored !== undefined, hasPortals };
+  const canBend = hasPortals && bendIn(withSizes, room, measure) !== null;
+  return { width, height, inHalves: placed.isMirrored !== undefined, canBend, hasPortals };
 }
 
 /** Whether a plan is drawn as cards alone. */

@@ -1,5 +1,13 @@
 import { isHorizontal } from "../layout/direction";
-import { type Bend, barredSkips, bendLength, bendOf, bent, extentsOf } from "../place/bend";
+import {
+  type Bend,
+  barredSkips,
+  bendLength,
+  bendOf,
+  bent,
+  extentsOf,
+  hasNestedBypasses,
+} from "../place/bend";
 import { type Dock, docksOf } from "../place/dock";
 import { type Joint, jointsIn, pairsIn, withJoints, withoutJoints } from "../place/joints";
 import { type Apart, laidOut, type Wrap } from "../place/laid_out";
@@ -12,10 +20,9 @@ import { LEGIBLE, type Room, tallRoom } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { boundOf } from "./bounds";
 import { DENSE, DENSE_ROW, fitsDense, ROW, repairsOf, wrapsFor } from "./candidates";
+import { inRows, type Wrapped } from "./choose";
 import { lengths, scaleIn, scoreOf } from "./score";
 
-/** The gain in scale that another wrap of cards needs. */
-const WORTH = 1.05;
 /** The most tiles that are wrapped in several ways. */
 const MOST_TILES = 60;
 /** Longer lines, as a share of the room's length, are long. */
@@ -44,7 +51,7 @@ export function place(sized: Sized, measure: Measure, room?: Room, isDraft = fal
   if (boundOf(sized, room) < LEGIBLE) return within(tall);
   const placed = within(room);
   const scale = scaleIn(room, placed, direction);
-  const isDone = scale >= LEGIBLE || (isDraft && !isOfCards && scale < HOPELESS);
+  const isDone = scale >= LEGIBLE || (isDraft && (!isOfCards || scale < HOPELESS));
   if (isDone) return placed;
   const other = within(tall);
   return scaleIn(tall, other, direction) > scaleIn(tall, placed, direction) ? other : placed;
@@ -76,23 +83,22 @@ function cardsIn(
   // Without wrapping if that is easy to read or has large cards; else the first wrapping that is.
   if (card === "full" || isLegible(row) || layouts.isSpent) return row;
   let best = row;
-  const wraps = wrapsFor(row, sized, room, isDraft);
+  if (!room.derivatives && fitsDense(row, room, direction)) best = laid(DENSE_ROW);
+  const wraps = wrapsFor(row, sized, room);
   // Docked nodes make rows taller, so they go last.
-  const ways: [Wrap, Dock[]][] = [
-    ...(room.derivatives || !fitsDense(row, room, direction)
-      ? []
-      : [[DENSE_ROW, docks] as [Wrap, Dock[]]]),
-    ...wraps.map((wrap): [Wrap, Dock[]] => [{ ...wrap, wrapsBoxes: false }, docks]),
-    ...(plan.frames.length > 0 ? wraps.map((wrap): [Wrap, Dock[]] => [wrap, docks]) : []),
-    ...(docks.length > 0 ? wraps.map((wrap): [Wrap, Dock[]] => [wrap, []]) : []),
-  ];
-  let hopeless: Wrap | null = null;
-  for (const [wrap, docked] of ways) {
+  const ways: [boolean, Dock[]][] = [[false, docks]];
+  if (plan.frames.length > 0) ways.push([true, docks]);
+  if (docks.length > 0) ways.push([true, []]);
+  for (const [wrapsBoxes, docked] of ways) {
     if (layouts.isSpent || isLegible(best)) break;
-    if (hopeless && wrap.wrapsBoxes === hopeless.wrapsBoxes) continue;
-    const placed = laid(wrap, docked);
-    if (scaleIn(room, placed, direction) > WORTH * scaleIn(room, best, direction)) best = placed;
-    if (scaleIn(room, placed, direction) < HOPELESS && wrap !== DENSE_ROW) hopeless = wrap;
+    const way = {
+      ...{ direction, isSpent: () => layouts.isSpent },
+      laid: (wrap: Wrap) => laid({ ...wrap, wrapsBoxes }, docked),
+    };
+    const { placed } = inRows({ placed: row, wrap: ROW }, wraps, room, way, { isLargest: true });
+    const scale = scaleIn(room, placed, direction);
+    if (scale > scaleIn(room, best, direction)) best = placed;
+    if (isDraft && placed !== row && scale < HOPELESS) break;
   }
   return best;
 }
@@ -120,37 +126,34 @@ function tilesIn(
   const layouts = layoutsOf(graph);
   const scale = (placed: Placement) => scaleIn(room, placed, direction);
   const long = LONG_LINE * lengths(room, direction)[0];
-  let wrap: Wrap = ROW;
-  let placed = inRows();
-  for (let tries = 0; tries < MOST_TRIES && !layouts.isSpent; tries++) {
-    const found = longLines(placed, sized, long, portals);
+  const way = { direction, laid, isSpent: () => layouts.isSpent };
+  let wraps: Wrap[] = [];
+  let best = wrapped();
+  const isHopeless = isDraft && scale(best.placed) < HOPELESS;
+  for (let tries = 0; tries < MOST_TRIES && !layouts.isSpent && !isHopeless; tries++) {
+    const found = longLines(best.placed, sized, long, portals);
     if (found.length === portals.length) break;
     portals = found;
-    placed = wrap !== ROW && scale(placed) >= LEGIBLE ? laid(wrap) : inRows();
+    const { wrap } = best;
+    const from = wraps.indexOf(wrap);
+    best = from < 0 ? wrapped() : inRows({ placed: laid(wrap), wrap }, wraps, room, way, { from });
   }
-  if (!isDraft) placed = repaired(placed);
+  const placed = isDraft ? best.placed : repaired(best);
   return withPortals(withOutputUnder(placed, sized), sized, { edges: portals }, measure);
 
-  function inRows(): Placement {
-    if (!room) return laid();
-    const row = rowIn(apart());
-    if (scale(row) >= ALMOST || layouts.isSpent) return row;
-    let best = row;
-    for (const one of wrapsFor(row, sized, room, isDraft)) {
-      if ((best !== row && scale(best) >= LEGIBLE) || layouts.isSpent) break;
-      const other = laid(one);
-      if (scale(other) > WORTH * scale(best)) [best, wrap] = [other, one];
-      if (isDraft && scale(other) < HOPELESS) break;
-    }
-    return best;
+  function wrapped(): Wrapped {
+    const row = { placed: rowIn(apart()), wrap: ROW };
+    if (!room || scale(row.placed) >= ALMOST) return row;
+    wraps = wrapsFor(row.placed, sized, room);
+    return inRows(row, wraps, room, way);
   }
 
-  function repaired(wrapped: Placement): Placement {
-    if (!room || plan.frames.length === 0) return wrapped;
+  function repaired({ placed, wrap }: Wrapped): Placement {
+    if (!room || plan.frames.length === 0) return placed;
+    if (scale(placed) < LEGIBLE || wrap === ROW) return placed;
     const row = rowIn(apart());
-    let best = { placed: wrapped, score: scoreOf(wrapped, sized, room, row) };
-    if (scale(wrapped) < LEGIBLE || wrapped === row) return wrapped;
-    for (const wrap of repairsOf(best.score, wrapsFor(row, sized, room, false))) {
+    let best = { placed, score: scoreOf(placed, sized, room, row) };
+    for (const wrap of repairsOf(best.score, wrapsFor(row, sized, room))) {
       if (best.score.isFaultless || layouts.isSpent) break;
       const other = laid(wrap);
       const score = scoreOf(other, sized, room, row);
@@ -160,21 +163,27 @@ function tilesIn(
   }
 }
 
+/** Where a picture with nested bypasses can be bent, in one row, or null. */
+export function bendIn(sized: Sized, room: Room, measure: Measure) {
+  const { plan, shapes, direction } = sized;
+  // The other way, the turn would be above the halves.
+  if (direction === "down" || plan.nodes.length > MOST_TILES) return null;
+  if (!hasNestedBypasses(plan)) return null;
+  const flat = laidOut(sized, measure, room, { docks: docksAtSums(sized), wrap: ROW });
+  const sizes = extentsOf(flat, shapes, isHorizontal(direction));
+  const bend = bendOf(flat, plan, sizes);
+  return bend && { flat, sizes, bend };
+}
+
 /**
  * Place a picture with nested bypasses in two halves; if it is too long else, its joints between them, and then layers
  * beside each other. Null if it has no such bypasses, or is too long.
  */
 function bentIn(sized: Sized, room: Room, measure: Measure): Placement | null {
-  const { graph, plan, shapes, direction } = sized;
-  // The other way, the turn would be above the halves.
-  if (direction === "down" || plan.nodes.length > MOST_TILES) return null;
-  // A line through all nodes and two bypasses.
-  if (plan.edges.length <= plan.nodes.length) return null;
-  const docks = docksAtSums(sized);
-  const flat = laidOut(sized, measure, room, { docks, wrap: ROW });
-  const sizes = extentsOf(flat, shapes, isHorizontal(direction));
-  const bend = bendOf(flat, plan, sizes);
-  if (!bend) return null;
+  const { graph, plan, direction } = sized;
+  const found = bendIn(sized, room, measure);
+  if (!found) return null;
+  const { flat, sizes, bend } = found;
   const joints = jointsIn(plan, bend);
   const paired = [...joints, ...pairsIn(plan, bend, joints)];
   const tall = tallRoom(room);

@@ -4,12 +4,13 @@ import { perObject } from "../maps";
 import type { GraphModel } from "../wire";
 
 /** The most layouts of one choice among pictures, and of one picture. */
-export const MOST_CHOOSING = 10;
+export const MOST_CHOOSING = 16;
 export const MOST_PLACING = 6;
 /** The same of one draft in a choice. */
-export const MOST_DRAFTING = 4;
-/** The longest time that its layouts take, ms: then the best one so far is drawn. */
-const MOST_MS = 2000;
+export const MOST_DRAFTING = 6;
+/** The most nodes and edges of all its layouts, and the longest time that they take, ms: then the best one so far is drawn. */
+const MOST_STEPS = 20_000;
+const MOST_MS = 5000;
 /** The most known layouts, and the most nodes of one. */
 const MOST_KNOWN = 60;
 const LARGEST_KNOWN = 2000;
@@ -20,11 +21,13 @@ class Layouts {
   readonly contents: ContentCache = new Map();
   private readonly known = new Map<string, Layout>();
   private left = MOST_CHOOSING;
+  private steps = MOST_STEPS;
   private ms = MOST_MS;
 
   /** Begin with so many layouts. */
   begin(most: number): void {
     this.left = most;
+    this.steps = MOST_STEPS;
     this.ms = MOST_MS;
   }
 
@@ -41,7 +44,7 @@ class Layouts {
 
   /** Whether no more should be tried. */
   get isSpent(): boolean {
-    return this.left <= 0 || this.ms <= 0;
+    return Math.min(this.left, this.steps, this.ms) <= 0;
   }
 
   /** Lay out a graph. */
@@ -52,6 +55,7 @@ class Layouts {
     const start = Date.now();
     const made = layout(input, { ...options, cache: this.contents });
     this.left--;
+    this.steps -= input.n + input.source.length;
     this.ms -= Date.now() - start;
     if (this.known.size >= MOST_KNOWN) this.known.clear();
     if (key !== null) this.known.set(key, made);
