@@ -149,8 +149,8 @@ docs-live: setup  ## Show the site, and build it again at every change
 docs-links: docs  ## Look every link of the site up; needs a network
 	DOCS_ONLINE=1 $(SPHINX) -b linkcheck docs docs/_build/links
 
-gallery: setup   ## Draw the gallery in docs again
-	$(BIN)/python tests/support/gallery.py
+gallery: setup   ## Draw the pictures of the gallery into docs/_build/gallery, to look at them
+	$(BIN)/python tools/gallery.py docs/_build/gallery
 
 release-check: setup  ## Build wheel and sdist, check both, and draw with the wheel where there is no Node
 	rm -rf dist .venvs/release
