@@ -246,7 +246,7 @@ def read_ranks(
 ) -> Ranked:
     """Combine the files of the ranks of one run.
 
-    Ranks with the same graph share one drawing. Of a pipeline, the stage of one rank is drawn, with
+    Ranks with the same graph share one drawing. A pipeline shows the stage of one rank, with
     its replicas.
 
     ``rank``: the rank whose graph to show; None for the first one. ``max_nodes``: the largest
@@ -284,7 +284,9 @@ def _with_graph_of(
     laid = _laid(shown, saved, same, max_nodes=max_nodes, known=known)
     if laid.whole is not None:
         saved = laid.whole.showing(shown.report["structure"], saved)
-    others = {each: {} for each in sorted(ranks) if sets[each] != sets[rank]}
+    others: dict[int, Mapping[int, int]] = {
+        each: {} for each in sorted(ranks) if sets[each] != sets[rank]
+    }
     again = partial(_with_graph_of, ranks=ranks, max_nodes=max_nodes, known=known)
     alike = Alike(sets, sets[rank])
     return Ranked(saved, rank, reports, {**laid.pairs, **others}, alike, on_rank=again)
