@@ -194,6 +194,16 @@ broken(
 """,
 )
 broken(
+    "sigmoid before binary_cross_entropy_with_logits",
+    "sigmoid-twice",
+    "sigmoid|logits",
+    """
+    model = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
+    def step():
+        return F.binary_cross_entropy_with_logits(model(x), (y > 0).float())  # HERE
+""",
+)
+broken(
     "batch norm left in eval",
     "eval",
     "1 batch norm ran in eval mode",

@@ -275,3 +275,23 @@ healthy(
         return F.mse_loss(F.linear(x, *fast), y)
 """,
 )
+healthy(
+    "sum of squares of a large batch",
+    """
+    net = nn.Linear(64, 1)
+    x, y = torch.randn(4096, 64), 10 * torch.randn(4096, 1)
+    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+    def step():
+        return ((net(x) - y) ** 2).sum()
+""",
+)
+healthy(
+    "nll_loss of log probabilities",
+    """
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    optimizer = torch.optim.Adam(net.parameters())
+    def step():
+        return F.nll_loss(torch.log(net(x).softmax(1)), y)
+""",
+)
