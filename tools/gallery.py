@@ -1,4 +1,7 @@
-"""Draws the gallery, a page of classic examples with their code: `make gallery`."""
+"""Draws the gallery, a page of classic examples with their code, when the site is built.
+
+python tools/gallery.py FOLDER    draws the pictures alone, to look at them: `make gallery`
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from examples import EXAMPLES, Example
+from gradwalk import GraphWidget
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from examples import EXAMPLES, Example  # noqa: E402  it is no package
+
 THEMES = ("light", "dark")
 WIDTHS = (1400, 800)  # px, of the pages that pictures are made for
 
 HEAD = """\
 # Gallery
-
-<!-- Written by `make gallery` from tests/support/examples.py. Do not edit. -->
 
 {count} classic examples, as `GraphWidget` draws them after backward. Data goes from the leaves
 to the output, gradients the other way; every number is torch's own. Each program ran under
@@ -66,43 +70,37 @@ def anchor(title: str) -> str:
     return "".join(kept).replace(" ", "-")
 
 
-def picture_paths(example: Example) -> dict[tuple[str, int], Path]:
-    """By theme and width, the file of a picture."""
-    return {
-        (theme, width): DOCS / "gallery" / f"{example.name}_{theme}_{width}.svg"
-        for theme in THEMES
-        for width in WIDTHS
-    }
+def name_of(example: Example, theme: str, width: int) -> str:
+    """The name of a picture's file."""
+    return f"{example.name}_{theme}_{width}.svg"
 
 
 def pictures(example: Example) -> dict[str, str]:
     """Which picture is shown where: the markup of all but one, and the file of that one."""
-    files = {key: path.relative_to(DOCS).as_posix() for key, path in picture_paths(example).items()}
     dark, narrow = "(prefers-color-scheme: dark)", "(max-width: 900px)"
-    media = {
-        f"{narrow} and {dark}": files["dark", 800],
-        narrow: files["light", 800],
-        dark: files["dark", 1400],
-    }
-    sources = (f'  <source media="{on}" srcset="{file}">' for on, file in media.items())
-    return {"sources": "\n".join(sources), "picture": files["light", 1400]}
+    media = {f"{narrow} and {dark}": ("dark", 800), narrow: ("light", 800), dark: ("dark", 1400)}
+    sources = (
+        f'  <source media="{on}" srcset="gallery/{name_of(example, *which)}">'
+        for on, which in media.items()
+    )
+    picture = f"gallery/{name_of(example, 'light', 1400)}"
+    return {"sources": "\n".join(sources), "picture": picture}
+
+
+def draw(example: Example, widget: GraphWidget, folder: Path) -> None:
+    """Draw the pictures of an example, in every theme and width."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for theme in THEMES:
+        for width in WIDTHS:
+            picture = widget.to_svg(theme=theme, width=width)
+            (folder / name_of(example, theme, width)).write_text(picture, encoding="utf-8")
 
 
 def main() -> None:
-    """Write the page and its pictures; pictures of examples that are gone are removed."""
-    (DOCS / "gallery").mkdir(exist_ok=True)
-    left = set((DOCS / "gallery").glob("*.svg"))
-    size = 0
+    """Draw all pictures into a folder."""
     for example in EXAMPLES.values():
         with closing(example.shown(watched=True)) as widget:
-            for (theme, width), path in picture_paths(example).items():
-                path.write_text(widget.to_svg(theme=theme, width=width), encoding="utf-8")
-                left.discard(path)
-                size += path.stat().st_size
-    for path in left:
-        path.unlink()
-    (DOCS / "gallery.md").write_text(page(), encoding="utf-8")
-    sys.stdout.write(f"{len(EXAMPLES)} examples, {size:,} bytes of pictures\n")
+            draw(example, widget, Path(sys.argv[1]))
 
 
 if __name__ == "__main__":
