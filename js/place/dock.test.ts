@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { firstFolding } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, flow, isHorizontal } from "../layout/direction";
-import { foldedScene } from "../pipeline";
+import type { Scene, SceneNode } from "../scene/scene";
 import { sceneOf } from "../testing/scenes";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
-import type { Scene, SceneNode } from "./scene";
 
 /** (w * x + b - y) ** 2, where x and y need no grad. */
 function neuron() {

@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { firstFolding, wholeFolding } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
+import type { Placement } from "../scene/placement";
+import type { Sized } from "../scene/sizes";
+import { fitView, LEGIBLE } from "../scene/views";
 import { translator } from "../testing/translator";
 import { uNet } from "../testing/u_net";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
-import type { Placement } from "./dock";
 import { hasRails, liftable, longLines } from "./portals";
-import type { Sized } from "./sizes";
-import { fitView, LEGIBLE } from "./views";
 
 const WIDE = { width: 1366, height: 600, tallest: 860 };
 const NARROW = { width: 766, height: 600, tallest: 860 };

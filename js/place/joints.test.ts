@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { firstScene } from "../arrange/first_view";
 import { Builder } from "../demo/build_graph";
-import { firstScene } from "../pipeline/first_view";
+import type { Plan } from "../scene/plan";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
 import type { Bend } from "./bend";
 import { jointsIn } from "./joints";
-import type { Plan } from "./plan";
 
 /** A chain of sums, 4 = 3 + a, 3 = 2 + b, 2 = 1 + c, in the second half of a bent picture. */
 const PLAN = {

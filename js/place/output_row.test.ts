@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { firstFolding } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
+import type { Placement } from "../scene/placement";
+import type { Sized } from "../scene/sizes";
+import { fitView, LEGIBLE } from "../scene/views";
 import { tableMeasure } from "../text/metrics";
-import type { Placement } from "./dock";
 import { withOutputUnder } from "./output_row";
-import type { Sized } from "./sizes";
-import { fitView, LEGIBLE } from "./views";
 
 const NARROW = { width: 766, height: 680, tallest: 860 };
 

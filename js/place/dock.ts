@@ -1,9 +1,10 @@
 import type { Hanging, Layout } from "../layout/types";
+import type { NodeShape } from "../scene/node_shape";
+import type { Placement } from "../scene/placement";
+import type { Plan } from "../scene/plan";
+import { isWork } from "../scene/shown_graph";
 import type { GraphModel } from "../wire";
-import type { NodeShape } from "./node_shape";
-import type { Plan } from "./plan";
-import type { PortalSign } from "./scene";
-import { isWork } from "./shown_graph";
+import { across } from "./extents";
 
 /** A leaf or constant beside the one operation that uses it, outside the line of the data. */
 export interface Dock {
@@ -76,28 +77,6 @@ export function hangingOf(
     hanging.height[user] = Math.max(hanging.height[user], along);
   }
   return hanging;
-}
-
-/** The size of a box along the flow, with its room, px. */
-export function along({ outerWidth, outerHeight }: NodeShape, horizontal: boolean): number {
-  return horizontal ? outerWidth : outerHeight;
-}
-
-/** The size of a box across the flow, px. */
-export function across({ width, height }: NodeShape, horizontal: boolean): number {
-  return horizontal ? height : width;
-}
-
-/** The place of everything in a picture, in the layout's coordinates. */
-export interface Placement extends Omit<Layout, "points" | "pointStart" | "detour"> {
-  /** Per edge, 1 if it does not leave and arrive along the flow: up, or to a docked node. */
-  apart: Uint8Array;
-  /** Per edge, whether it is in a half that runs against the flow. */
-  isMirrored?: Uint8Array;
-  /** Flat curves of edges that the layout did not see. */
-  lines?: ReadonlyMap<number, readonly number[]>;
-  /** The signs of edges that are portals. */
-  portals?: ReadonlyMap<number, PortalSign>;
 }
 
 /** The layout's nodes without the docked ones, and its edges without the `lifted` ones: their indices in the plan, and each node's index among them. */

@@ -1,15 +1,15 @@
 import { isHorizontal } from "../layout/direction";
 import type { Hanging } from "../layout/types";
 import { listsBy } from "../maps";
+import { jump, straight } from "../scene/curve";
+import { isModule } from "../scene/module_class";
+import type { Placement } from "../scene/placement";
+import type { Plan } from "../scene/plan";
+import type { PortalSign, Scene } from "../scene/scene";
+import { isLeaf, type Sized } from "../scene/sizes";
+import type { Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { oneLine } from "../text/shorten";
-import { jump, straight } from "./curve";
-import type { Placement } from "./dock";
-import { isModule } from "./module_class";
-import type { Plan } from "./plan";
-import type { PortalSign, Scene } from "./scene";
-import { isLeaf, type Sized } from "./sizes";
-import type { Size } from "./views";
 
 /** More long lines than this become portals; those that cannot become one do not count. */
 const MOST_LONG = 2;

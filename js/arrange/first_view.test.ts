@@ -146,9 +146,9 @@ describe("the first view", () => {
     const barsIn = (room: Room) =>
       firstScene(translator(6), "left", tableMeasure, false, room).nodes.filter(({ bar }) => bar)
         .length;
-    const room = { width: 770, height: 480 };
+    const room = { width: 1000, height: 320 };
     expect([barsIn(room), barsIn({ ...room, tallest: 860 })]).toEqual([6, 12]);
-    expect(barsIn({ ...room, tallest: 500 })).toBe(6);
+    expect(barsIn({ ...room, tallest: 330 })).toBe(6);
   });
 
   it("opens one of many equal boxes where it leaves much of the height free", () => {

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { Builder } from "./demo/build_graph";
-import { chain, perceptron } from "./demo/deep_models";
-import { firstFolding, LARGEST_WHOLE } from "./fold/folding";
-import { canFold, groupedGraph } from "./fold/grouped_graph";
+import { Builder } from "../demo/build_graph";
+import { chain, perceptron } from "../demo/deep_models";
+import { firstFolding, LARGEST_WHOLE } from "../fold/folding";
+import { canFold, groupedGraph } from "../fold/grouped_graph";
+import { fitView, LEGIBLE } from "../scene/views";
+import { estimate } from "../text/measure";
 import { foldedScene } from "./pipeline";
-import { fitView, LEGIBLE } from "./scene/views";
-import { estimate } from "./text/measure";
 
 const chainIn = (length: number, room: { width: number; height: number }) => {
   const grouped = groupedGraph(chain(length));

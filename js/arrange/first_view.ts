@@ -8,11 +8,9 @@ import {
 } from "../fold/folding";
 import { foldedPlan, type GroupedGraph, groupedGraph, visibleCount } from "../fold/grouped_graph";
 import type { Direction } from "../layout/direction";
-import type { ContentCache } from "../layout/types";
-import { perObject, remembered, valueAt } from "../maps";
-import { foldedScene } from "../pipeline";
+import { perObject, valueAt } from "../maps";
+import { layoutsOf, MOST_CHOOSING } from "../place/layouts";
 import { MOST_CARDS } from "../scene/card";
-import { edgesOf } from "../scene/members";
 import { isStep } from "../scene/module_class";
 import type { Plan } from "../scene/plan";
 import type { Scene } from "../scene/scene";
@@ -29,6 +27,7 @@ import {
   withMore,
   withOneBlock,
 } from "./opening";
+import { type Draft, draftOf, foldedScene, likelyScale } from "./pipeline";
 
 /** A board is drawn left to right unless another direction is this much larger. */
 const PREFERRED = 1.15;
@@ -50,7 +49,7 @@ const MOST_LEVELS = 4;
 const NEARLY = 0.95;
 
 /** Per graph, measure and room, its initial folding: the choice of a direction needs it, too. */
-const knownFoldings = perObject((_: GraphModel) => new Map<Measure, Map<string, Folding>>());
+const knownFoldings = perObject((_: GraphModel) => new Map<Measure, Map<string, Found>>());
 
 /** The initial folding of a graph in a room. */
 export function fittingFolding(
@@ -58,12 +57,21 @@ export function fittingFolding(
   direction: Direction,
   measure: Measure,
   room: Room,
-  cache: ContentCache = new Map(),
 ): Folding {
-  const { width, height, tallest = 0, derivatives = false } = room;
-  const key = [direction, width, height, tallest, derivatives].join();
-  const known = valueAt(knownFoldings(grouped.graph), measure, () => new Map<string, Folding>());
-  return valueAt(known, key, () => foundFolding(grouped, direction, measure, room, cache));
+  return found(grouped, direction, measure, room).folding;
+}
+
+/** A folding with its draft, unless it is the only one. */
+interface Found {
+  folding: Folding;
+  draft?: Draft;
+}
+
+function found(grouped: GroupedGraph, direction: Direction, measure: Measure, room: Room): Found {
+  const known = valueAt(knownFoldings(grouped.graph), measure, () => new Map<string, Found>());
+  return valueAt(known, keyOfRoom(direction, room), () =>
+    foundFolding(grouped, direction, measure, room),
+  );
 }
 
 /**
@@ -75,29 +83,30 @@ function foundFolding(
   direction: Direction,
   measure: Measure,
   room: Room,
-  cache: ContentCache,
-): Folding {
+): Found {
   const { tree, graph } = grouped;
   const first = firstFolding(tree);
-  if (tree.path.length === 1) return first;
+  if (tree.path.length === 1) return { folding: first };
+  const layouts = layoutsOf(graph);
   const looks = new Map<string, Look>();
-  const look = remembered((folding: Folding) =>
-    valueAt(looks, keyOf(foldedPlan(grouped, folding)), () => {
-      const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
+  const lookIn = (room: Room, least: number) => (folding: Folding) => {
+    const plan = foldedPlan(grouped, folding);
+    return valueAt(looks, [room.height, least, keyOf(plan)].join(), () => {
+      const draft = draftOf(grouped, plan, direction, measure, { room, least });
       return {
-        k: fitView(scene, roomOf(scene, room)).k,
-        tall: fitView(scene, tallRoom(room)).k,
-        area: scene.width * scene.height,
-        height: scene.height,
-        inHalves: scene.inHalves === true,
-        hasPortals: hasPortals(scene, graph),
+        ...draft,
+        k: fitView(draft, roomOf(draft, room)).k,
+        tall: fitView(draft, tallRoom(room)).k,
+        area: draft.width * draft.height,
       };
-    }),
-  );
+    });
+  };
+  const look = lookIn(room, LEGIBLE);
+  const lookNearly = lookIn(room, NEARLY * LEGIBLE);
+  const lookTall = lookIn(tallRoom(room), LEGIBLE);
   if (graph.nodes.length <= MOST_CARDS) {
-    const isSmall = graph.nodes.length <= FEW_THINGS;
-    const within = isSmall || isLoop(grouped) ? tallRoom(room) : room;
-    if (boardScale(grouped, direction, measure, room, within) >= LEGIBLE) return wholeFolding(tree);
+    if (boardScale(grouped, direction, measure, room) >= LEGIBLE)
+      return { folding: wholeFolding(tree) };
   }
   const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
   const isWithin = withinBlocks(grouped);
@@ -108,14 +117,11 @@ function foundFolding(
   const fittingWith = (held: ReadonlySet<string>): { folding: Folding; isLegible: boolean } => {
     const tried = levelsOf(grouped, hasMore, held, most);
     const small = tried.filter(({ count }) => count <= most);
-    const low = small.findIndex(({ folding }) => look(folding).k >= LEGIBLE);
-    const high = small.slice(0, Math.max(0, low)).findIndex(({ folding, count }) => {
-      const { k, tall } = look(folding);
-      return count >= MUCH_MORE * small[low].count && k >= NEARLY * LEGIBLE && tall >= LEGIBLE;
-    });
-    const at = high < 0 ? low : high;
+    const at = deepestLegible(small, lookNearly, (folding) =>
+      likelyScale(grouped, foldedPlan(grouped, folding), direction, measure, { room }),
+    );
     // Bypasses say more than what is in the boxes, if these would turn them into portals.
-    const isLost = at >= 0 && look(small[at].folding).hasPortals;
+    const isLost = at >= 0 && look(small[at].folding).canBend;
     const bent = isLost ? small.slice(at).find(({ folding }) => look(folding).inHalves) : null;
     const found = bent ?? small[at];
     const level = (found ?? tried.at(-1))?.folding ?? first;
@@ -127,16 +133,17 @@ function foundFolding(
     const folding = openedFurther(grouped, level, hasMore, (folding) => {
       const { length } = foldedPlan(grouped, folding).nodes;
       // A far too large picture is not laid out.
-      if (length > most || length * each > enough) return false;
-      const { k, tall, area, inHalves: areStill } = look(folding);
-      const scale = stripsOf(grouped, folding) > strips ? tall : k;
-      if (scale < LEGIBLE || (inHalves && !areStill)) return false;
+      if (length > most || length * each > enough || layouts.isSpent) return false;
+      // Another strip is worth a taller picture.
+      const isMore = stripsOf(grouped, folding) > strips;
+      const { k, area, inHalves: areStill } = (isMore ? lookTall : look)(folding);
+      if (k < LEGIBLE || (inHalves && !areStill)) return false;
       each = area / length;
       return true;
     });
     const { hasPortals } = look(folding);
     const canOpen = (one: Folding, scale = LEGIBLE) =>
-      look(one).k >= scale && (hasPortals || !look(one).hasPortals);
+      !layouts.isSpent && look(one).k >= scale && (hasPortals || !look(one).hasPortals);
     const further = withOneBlock(grouped, folding, canOpen);
     // A picture at its largest scale that leaves much of the height free has room for more.
     const { k, height } = look(folding);
@@ -147,7 +154,8 @@ function foundFolding(
   };
   const held = openedByHand(grouped);
   const withHeld = held.size > 0 ? fittingWith(held) : null;
-  return withHeld?.isLegible ? withHeld.folding : fittingWith(new Set()).folding;
+  const { folding } = withHeld?.isLegible ? withHeld : fittingWith(new Set());
+  return { folding, draft: look(folding) };
 }
 
 /** The foldings of not far more than `most` items that open all boxes down to a depth; most items first. */
@@ -156,10 +164,10 @@ function levelsOf(
   hasMore: (g: number) => boolean,
   held: ReadonlySet<string>,
   most: number,
-): { folding: Folding; count: number }[] {
+): Level[] {
   const { tree, runs } = grouped;
   const blocks = runs.reduce((sum, run) => sum + run.length, 0);
-  const levels: { folding: Folding; count: number }[] = [];
+  const levels: Level[] = [];
   for (let depth = deepest(tree); depth >= 0; depth--) {
     const isWanted = (g: number) => g > 0 && tree.depth[g] <= depth && hasMore(g);
     const open = new Set(tree.path.filter((path, g) => held.has(path) || isWanted(g)));
@@ -174,15 +182,39 @@ function levelsOf(
   return levels.sort((a, b) => b.count - a.count);
 }
 
+/** A folding and its number of items. */
+interface Level {
+  folding: Folding;
+  count: number;
+}
+
+/**
+ * The index of the legible level with most items, or of one with far more that is nearly legible; -1 for none. Begins
+ * with the one that is likely to be it: most items come first.
+ */
+function deepestLegible(
+  levels: readonly Level[],
+  look: (folding: Folding) => Look,
+  likely: (folding: Folding) => number,
+): number {
+  const isLegible = (i: number) => look(levels[i].folding).k >= LEGIBLE;
+  const first = levels.findIndex(({ folding }) => likely(folding) >= LEGIBLE);
+  let at = first < 0 ? levels.length - 1 : first;
+  if (at < 0) return at;
+  if (isLegible(at)) while (at > 0 && isLegible(at - 1)) at--;
+  else while (at < levels.length && !isLegible(at)) at++;
+  if (at === levels.length) return -1;
+  if (at === 0 || levels[at - 1].count < MUCH_MORE * levels[at].count) return at;
+  const { k, tall } = look(levels[at - 1].folding);
+  return k >= NEARLY * LEGIBLE && tall >= LEGIBLE ? at - 1 : at;
+}
+
 /** The scale and the extent of a folding in the room. */
-interface Look {
+interface Look extends Draft {
   k: number;
   /** The scale in the room at its greatest height. */
   tall: number;
   area: number;
-  height: number;
-  inHalves: boolean;
-  hasPortals: boolean;
 }
 
 /** The same for foldings that show the same. */
@@ -196,7 +228,6 @@ interface Drawn {
   direction: Direction;
   measure: Measure;
   room: Room;
-  cache?: ContentCache;
 }
 
 /** Open a block of a strip with as many levels as are readable, at least one; null if it is none. */
@@ -204,7 +235,7 @@ export function openedBlock(
   grouped: GroupedGraph,
   folding: Folding,
   path: string,
-  { direction, measure, room, cache = new Map() }: Drawn,
+  { direction, measure, room }: Drawn,
 ): Folding | null {
   const { tree } = grouped;
   const g = tree.byPath.get(path) ?? 0;
@@ -216,7 +247,7 @@ export function openedBlock(
   );
   const opened = (levels: number) => openBlock(tree, folding, run, path, levels);
   const scale = (next: Folding) =>
-    fitView(foldedScene(grouped, next, direction, measure, { cache, room }), room).k;
+    fitView(draftOf(grouped, foldedPlan(grouped, next), direction, measure, { room }), room).k;
   const most = Math.min(MOST_LEVELS, within - tree.depth[g] - 1);
   // A box with only one item shows nothing new.
   let least = 0;
@@ -240,44 +271,45 @@ function isLoop({ tree }: GroupedGraph): boolean {
   return tree.path.every((path) => path === "" || isStep(path));
 }
 
-/** The scale at which a whole graph, laid out as cards for one room, fits within another. */
+/** Per graph, measure and room, the scale of its board: the initial folding needs it, too. */
+const knownScales = perObject((_: GraphModel) => new Map<Measure, Map<string, number>>());
+
+/** The scale at which a whole graph, laid out as cards, fits within the room that it may take. */
 function boardScale(
   grouped: GroupedGraph,
   direction: Direction,
   measure: Measure,
-  room: Room,
-  within: Room,
+  given: Room,
 ): number {
-  const whole = wholeFolding(grouped.tree);
-  const cards = isLoop(grouped) || "near";
-  const scene = foldedScene(grouped, whole, direction, measure, { room, cards });
-  return fitView(scene, within).k;
+  const { tree, graph } = grouped;
+  const known = valueAt(knownScales(graph), measure, () => new Map<string, number>());
+  return valueAt(known, keyOfRoom(direction, given), () => {
+    const plan = foldedPlan(grouped, wholeFolding(tree));
+    const cards = isLoop(grouped) || "near";
+    const isSmall = tree.path.length === 1 || graph.nodes.length <= FEW_THINGS;
+    const room = isSmall || isLoop(grouped) ? given : { ...given, tallest: 0 };
+    return fitView(draftOf(grouped, plan, direction, measure, { room, cards }), tallRoom(room)).k;
+  });
+}
+
+/** All that the choice of a picture depends on. */
+function keyOfRoom(direction: Direction, room: Room): string {
+  const { width, height, tallest = 0, derivatives = false } = room;
+  return [direction, width, height, tallest, derivatives].join();
 }
 
 /** From left to right, unless only from top to bottom a U-Net has its second half beside its first. */
 function bentDirection(grouped: GroupedGraph, room: Room, measure: Measure): Direction {
-  const first = (direction: Direction) => {
-    const cache: ContentCache = new Map();
-    const folding = fittingFolding(grouped, direction, measure, room, cache);
-    return foldedScene(grouped, folding, direction, measure, { cache, room });
-  };
-  const scene = first("left");
-  if (scene.inHalves || !hasPortals(scene, grouped.graph)) return "left";
-  return first("up").inHalves ? "up" : "left";
-}
-
-/** Whether some data goes through portals; shared parameters do not count. */
-function hasPortals({ edges }: Scene, graph: GraphModel): boolean {
-  return edges.some((edge) => {
-    const last = edgesOf(edge).at(-1);
-    return (
-      edge.portal && last !== undefined && graph.nodes[graph.edges[last].target].kind !== "leaf"
-    );
-  });
+  const first = (direction: Direction) => found(grouped, direction, measure, room).draft;
+  const draft = first("left");
+  if (!draft?.canBend || draft.inHalves) return "left";
+  // A choice of its own.
+  layoutsOf(grouped.graph).begin(MOST_CHOOSING);
+  return first("up")?.inHalves ? "up" : "left";
 }
 
 /** A picture in halves may be as tall as a room can be. */
-function roomOf({ inHalves }: Scene, room: Room): Room {
+function roomOf({ inHalves }: Draft, room: Room): Room {
   return inHalves ? tallRoom(room) : room;
 }
 
@@ -285,14 +317,13 @@ function roomOf({ inHalves }: Scene, room: Room): Room {
 export function bestDirection(graph: GraphModel, room: Room, measure: Measure): Direction {
   if (graph.static) return "up"; // its data flows down
   const grouped = groupedGraph(graph);
+  const scale = (direction: Direction) => boardScale(grouped, direction, measure, room);
   const isBoard = graph.nodes.length <= MOST_CARDS;
-  const scale = (direction: Direction) =>
-    boardScale(grouped, direction, measure, room, tallRoom(room));
-  const [left, down] = isBoard ? [scale("left"), scale("down")] : [0, 0];
+  const left = isBoard ? scale("left") : 0;
+  if (left >= LEGIBLE) return "left";
   const isQuick = graph.nodes.length <= LARGEST_TRIED && room.width < NARROW;
-  if (isQuick && Math.max(left, down) < LEGIBLE && bentDirection(grouped, room, measure) === "up")
-    return "up";
-  return left >= LEGIBLE || left * PREFERRED >= down ? "left" : "down";
+  if (isBoard && scale("down") >= Math.max(LEGIBLE, PREFERRED * left)) return "down";
+  return isQuick ? bentDirection(grouped, room, measure) : "left";
 }
 
 /** The first view of a graph; `whole` shows every node. */

@@ -1,8 +1,10 @@
+import { cornered, straight } from "../scene/curve";
+import type { NodeShape } from "../scene/node_shape";
+import type { Placement } from "../scene/placement";
+import type { Plan } from "../scene/plan";
 import type { Bend } from "./bend";
-import { cornered, straight } from "./curve";
-import { across, along, type Dock, type Placement } from "./dock";
-import type { NodeShape } from "./node_shape";
-import type { Plan } from "./plan";
+import type { Dock } from "./dock";
+import { across, along } from "./extents";
 
 /** A node beside another one of its half in a bent picture, so that the half is shorter. */
 export interface Joint {

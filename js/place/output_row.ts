@@ -1,7 +1,8 @@
 import { isHorizontal } from "../layout/direction";
-import { cornered } from "./curve";
-import { across, along, type Placement } from "./dock";
-import { flagsIn, type Sized } from "./sizes";
+import { cornered } from "../scene/curve";
+import type { Placement } from "../scene/placement";
+import { flagsIn, type Sized } from "../scene/sizes";
+import { across, along } from "./extents";
 
 /** From the end of a moved output to its line, px. */
 const CORNER = 16;

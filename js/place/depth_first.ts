@@ -1,8 +1,8 @@
 import { listsBy, perObject } from "../maps";
+import { MOST_CARDS } from "../scene/card";
+import type { Plan } from "../scene/plan";
 import type { GraphModel } from "../wire";
-import { MOST_CARDS } from "./card";
 import type { withoutDocked } from "./dock";
-import type { Plan } from "./plan";
 
 /** Per node of a graph, its number in a walk from the outputs along one operand after the other. */
 const walkNumbers = perObject(({ nodes, edges, roots }: GraphModel): Int32Array => {

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
 import { wholeFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
-import { boardPlan, makeScene } from "../pipeline";
 import { estimate } from "../text/measure";
+import { boardPlan, makeScene } from "./pipeline";
 
 /** A layer of two operations, a learnt activation, and a head with a single operation in its own module. */
 function network() {

@@ -1,18 +1,18 @@
 import { describe, expect, it } from "vitest";
+import { bestDirection, firstScene } from "../arrange/first_view";
+import { foldedScene } from "../arrange/pipeline";
 import { transformer } from "../demo/deep_models";
 import { firstFolding } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
-import { bestDirection, firstScene } from "../pipeline/first_view";
+import { pointAt, portalEnds } from "../scene/curve";
+import { overlap } from "../scene/grid";
+import type { Placement } from "../scene/placement";
+import type { Plan } from "../scene/plan";
+import type { Scene, SceneEdge } from "../scene/scene";
+import { fitView, LEGIBLE } from "../scene/views";
 import { denseNet, uNet } from "../testing/u_net";
 import { tableMeasure } from "../text/metrics";
 import { bendLength, type Extents } from "./bend";
-import { pointAt, portalEnds } from "./curve";
-import type { Placement } from "./dock";
-import { overlap } from "./grid";
-import type { Plan } from "./plan";
-import type { Scene, SceneEdge } from "./scene";
-import { fitView, LEGIBLE } from "./views";
 
 const WIDE = { width: 1370, height: 560, tallest: 760 };
 const SMALL = { width: 770, height: 480, tallest: 760 };

@@ -1,7 +1,9 @@
-import { cornered, SHAFT, straight } from "./curve";
-import { across, along, type Placement } from "./dock";
-import type { NodeShape } from "./node_shape";
-import type { Plan } from "./plan";
+import { listsBy } from "../maps";
+import { cornered, SHAFT, straight } from "../scene/curve";
+import type { NodeShape } from "../scene/node_shape";
+import type { Placement } from "../scene/placement";
+import type { Plan } from "../scene/plan";
+import { across, along } from "./extents";
 import type { PortalRoom } from "./portals";
 
 /** A picture whose second half goes below its first, mirrored, as of a U-Net: its bypasses are then short. */
@@ -63,6 +65,33 @@ export function extentsOf(
     after: (node) => outer(node) + (portals?.right[placed.owner[node]] ?? 0),
     border: (node) => across(shape(node), horizontal) / 2,
   };
+}
+
+/** Whether two lines bypass parts of a picture, one around the other: only then can it be bent. */
+export function hasNestedBypasses({ nodes, edges }: Plan): boolean {
+  const rank = longestPaths(nodes.length, edges);
+  const spans = edges
+    .map(({ source, target }) => [rank[source], rank[target]])
+    .filter(([high, low]) => high - low > 1)
+    .sort(([a], [b]) => b - a);
+  return spans.some(([high, low], i) =>
+    spans.slice(0, i).some(([outer, end]) => outer > high && end < low),
+  );
+}
+
+/** Per node, the length of its longest path of lines; nodes in a cycle have 0. */
+function longestPaths(count: number, edges: Plan["edges"]): Int32Array {
+  const rank = new Int32Array(count);
+  const open = new Int32Array(count);
+  const users = listsBy([...edges], ({ target }) => target);
+  for (const { source } of edges) open[source]++;
+  const ready = [...rank.keys()].filter((v) => open[v] === 0);
+  for (const v of ready)
+    for (const { source } of users.get(v) ?? []) {
+      rank[source] = Math.max(rank[source], rank[v] + 1);
+      if (--open[source] === 0) ready.push(source);
+    }
+  return rank;
 }
 
 /** Find the best turn of a picture in one row; null if it has no nested bypasses. */

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { firstFolding } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
+import type { Scene } from "../scene/scene";
 import { judge } from "../testing/drawn";
 import { tableMeasure } from "../text/metrics";
-import type { Scene } from "./scene";
 
 /** A module that is called twice, as a GAN's discriminator: the first operand of the loss has the longer way. */
 function twoCalls() {
