@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -171,6 +172,33 @@ def test_blocks_nest():
         c = b * 4
     d = c * 5
     assert [annotation_of(t.grad_fn) is None for t in (a, b, c, d)] == [False] * 3 + [True]
+
+
+def test_a_block_costs_nothing_for_tensors_of_earlier_ones():
+    w = leaf(1)
+
+    def calls() -> int:
+        count = 0
+
+        def note(*_: Any) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(note)
+        try:
+            with watch():
+                made = w * 2
+        finally:
+            sys.setprofile(None)
+        assert seen(made).forward == "mul"
+        return count
+
+    calls()
+    before = calls()
+    with watch():
+        many = [w * i for i in range(2000)]
+    assert calls() - before < 20
+    assert seen(many[-1]).forward == "mul"
 
 
 def test_an_exception_ends_the_watch_and_goes_on():
