@@ -5,6 +5,7 @@ import linecache
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -254,6 +255,23 @@ def test_a_thread_that_is_not_watched_is_left_alone():
     with watch(), ThreadPoolExecutor(1) as pool:
         y = pool.submit(lambda: nn.Linear(2, 2)(torch.ones(2)).sum()).result()
     assert annotation_of(y.grad_fn) is None
+
+
+@pytest.mark.parametrize("where", ["here", "in the watched thread"])
+def test_nodes_of_a_thread_that_is_not_watched_are_not_those_of_another(where: str):
+    def run(watched: bool) -> Tensor:
+        w = leaf(3)
+        with watch() if watched else nullcontext():
+            return (w * 2).exp().sin()
+
+    def sources(tensor: Tensor) -> list[Any]:
+        return [data.get("source") for _, data in capture(tensor).nodes(data=True)]
+
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
+        seen, unseen = pool.submit(run, True).result(), other.submit(run, False).result()
+        look = sources if where == "here" else lambda each: pool.submit(sources, each).result()
+        assert not any(look(unseen))
+        assert sum(each is not None for each in look(seen)) == 3
 
 
 def test_a_backward_with_create_graph_is_annotated():

@@ -51,12 +51,12 @@ class TensorRef:
     tensor's ``==`` returns a tensor.
     """
 
-    __slots__ = ("__weakref__", "_key", "_name", "_to")
+    __slots__ = ("__weakref__", "_name", "_to", "key")
 
     def __init__(
         self, tensor: torch.Tensor, module: nn.Module | None = None, name: str | None = None
     ) -> None:
-        self._key = id(tensor)
+        self.key = id(tensor)  # also once the tensor is gone
         self._name = name
         # Python makes one weak reference per object, also comparable when the object is gone.
         self._to: weakref.ref[Any] = weakref.ref(tensor if module is None else module)
@@ -67,7 +67,7 @@ class TensorRef:
         if self._name is None or found is None:
             return found
         parameter = own_parameters(found).get(self._name)
-        return parameter if id(parameter) == self._key else None
+        return parameter if id(parameter) == self.key else None
 
     def resolve_through(self, owned: TensorRef) -> None:
         """Replace the weak reference by the parameter's place in its module."""
@@ -75,14 +75,14 @@ class TensorRef:
             self._to, self._name = owned._to, owned._name
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TensorRef) or self._key != other._key:
+        if not isinstance(other, TensorRef) or self.key != other.key:
             return False
         if self._to is other._to and self._name == other._name:
             return True
         return (tensor := self()) is not None and other() is tensor
 
     def __hash__(self) -> int:
-        return self._key
+        return self.key
 
 
 class ModuleStack:

@@ -334,11 +334,16 @@ def records_in(captured: Capture) -> dict[int, Record]:
     threads = threads_of(
         tensor for known in captured.tensors.values() if (tensor := known()) is not None
     )
-    return {
-        i: record
-        for i, node in enumerate(captured.nodes)
-        if leaf_tensor(node) is None and (record := find_record(node, threads)) is not None
-    }
+    found: dict[int, Record] = {}
+    for i, node in enumerate(captured.nodes):
+        if leaf_tensor(node) is not None:
+            continue
+        record = find_record(node, threads)
+        if record is not None:
+            found[i] = record
+        elif not threads and _in_other_thread(node):
+            return {}  # its numbers are those of a thread that was not watched
+    return found
 
 
 def copied_numbers(tensor: torch.Tensor) -> Any:
@@ -365,6 +370,13 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
     return None
 
 
+def _in_other_thread(node: Node) -> bool:
+    """Return whether all records with a node's number are of calls with other leaves."""
+    number = sequence_nr(node)
+    records = [each for thread in list(_threads) if (each := thread.find(number)) is not None]
+    return bool(records) and all(_has_other_leaves(each, node) for each in records)
+
+
 def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) -> Edge | None:
     """Return the place, in its own graph, of the tensor that a cut started from.
 
@@ -385,7 +397,19 @@ def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) 
     return None
 
 
+def _has_other_leaves(record: Record, node: Node) -> bool:
+    """Return whether a node takes a leaf that was no operand of a recorded call."""
+    if isinstance(record.function, type):  # what its forward uses is not known
+        return False
+    taken = {leaf.tensor.key for leaf in record.leaves}
+    leaves = (leaf_tensor(to) for to, _ in node.next_functions if to is not None)
+    return any(leaf is not None and id(leaf) not in taken for leaf in leaves)
+
+
 def _fits(record: Record, node: Any) -> bool:
+    """Return whether a node may be of a call; two threads number their nodes alike."""
+    if _has_other_leaves(record, node):
+        return False
     if record.function is torch.autograd.Function:  # one that returned its input
         return custom_function(node) is not None
     if isinstance(record.function, type):
