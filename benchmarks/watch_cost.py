@@ -3,7 +3,7 @@
     python benchmarks/watch_cost.py [--full]
 
 Plain and watched passes take turns, so that a busy machine slows both. Times are CPU milliseconds,
-the minimum of all passes; the ratio is that of the minima, beside the median over the pairs.
+the minimum of all passes; the ratio divides the minima. The last column is the median of the pairs.
 The last row is the worst case: operations on three numbers, where there is nothing but overhead.
 """
 

@@ -26,7 +26,7 @@ class ModuleCall:
         # the outermost module itself. A module outside it has its class name, in parentheses.
         self.path = path
         self.kind = kind  # its class name
-        self.root: str = kind if around is None else around.root  # that of the outermost module
+        self.root: str = kind if around is None else around.root  # the outermost class
         self.outermost = outermost  # the outermost module, while it lives
         self._around = around  # the call that it is in
 

@@ -138,8 +138,8 @@ class Record:
     def outputs(self) -> Iterator[torch.Tensor]:
         """Yield the living tensors that keep this record alive."""
         for reference in self._given:
-            tensor = reference()
-            if weak_id_dict.get(tensor) is self:
+            tensor: torch.Tensor | None = reference()
+            if tensor is not None and weak_id_dict.get(tensor) is self:
                 yield tensor
 
     # A chain of records is as deep as the graph, and Python frees chains by recursion.
@@ -342,7 +342,7 @@ def records_in(captured: Capture) -> dict[int, Record]:
         if record is not None:
             found[i] = record
         elif not threads and _in_other_thread(node):
-            return {}  # its numbers are those of a thread that was not watched
+            return {}  # a thread that was not watched made the graph
     return found
 
 
@@ -398,7 +398,7 @@ def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) 
 
 
 def _has_other_leaves(record: Record, node: Node) -> bool:
-    """Return whether a node takes a leaf that was no operand of a recorded call."""
+    """Return whether a node takes a leaf that a recorded call did not take."""
     if isinstance(record.function, type):  # what its forward uses is not known
         return False
     taken = {leaf.tensor.key for leaf in record.leaves}

@@ -147,7 +147,7 @@ class Session:
             # A parameter gets no weak reference: see `TensorRef`.
             if type(output) is torch.Tensor or not isinstance(output, torch.nn.Parameter):
                 record.made(output)
-        base = base_of(first) if record.inplace else None
+        base = base_of(arguments[0]) if record.inplace else None
         if base is not None:  # writing into a view gives the whole tensor a new node
             record.made(base)
         elif kind.name == "__setitem__":  # a view has places of its own
