@@ -274,6 +274,22 @@ def test_nodes_of_a_thread_that_is_not_watched_are_not_those_of_another(where: s
         assert sum(each is not None for each in look(seen)) == 3
 
 
+def test_a_graph_with_unwatched_leaves_keeps_what_its_own_thread_watched():
+    def run(watched: bool) -> Tensor:
+        w = leaf(3)
+        with watch() if watched else nullcontext():
+            inner = w * 2
+        with watch():
+            inner = inner.exp().sin()
+        return inner.cos()
+
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
+        seen, partly = pool.submit(run, True).result(), other.submit(run, False).result()
+        graph = other.submit(capture, partly).result()
+    sources = [data.get("source") is not None for _, data in graph.nodes(data=True)]
+    assert (seen.shape, sum(sources)) == (partly.shape, 2)
+
+
 def test_a_backward_with_create_graph_is_annotated():
     x = leaf(3)
     with watch():

@@ -335,15 +335,16 @@ def records_in(captured: Capture) -> dict[int, Record]:
         tensor for known in captured.tensors.values() if (tensor := known()) is not None
     )
     found: dict[int, Record] = {}
+    others: set[ThreadRecords] = set()  # threads that did not make the graph
     for i, node in enumerate(captured.nodes):
         if leaf_tensor(node) is not None:
             continue
         record = find_record(node, threads)
         if record is not None:
             found[i] = record
-        elif not threads and _in_other_thread(node):
-            return {}  # a thread that was not watched made the graph
-    return found
+        elif not threads:
+            others |= _other_threads(node)
+    return {i: record for i, record in found.items() if record.thread not in others}
 
 
 def copied_numbers(tensor: torch.Tensor) -> Any:
@@ -370,11 +371,14 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
     return None
 
 
-def _in_other_thread(node: Node) -> bool:
-    """Return whether all records with a node's number are of calls with other leaves."""
+def _other_threads(node: Node) -> set[ThreadRecords]:
+    """Return the threads whose record of a node's number is of a call with other leaves."""
     number = sequence_nr(node)
-    records = [each for thread in list(_threads) if (each := thread.find(number)) is not None]
-    return bool(records) and all(_has_other_leaves(each, node) for each in records)
+    return {
+        thread
+        for thread in list(_threads)
+        if (record := thread.find(number)) is not None and _has_other_leaves(record, node)
+    }
 
 
 def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) -> Edge | None:
