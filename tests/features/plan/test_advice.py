@@ -228,13 +228,13 @@ def test_the_code_lists_names_shortly(names, listed):
 
 @pytest.mark.parametrize(
     ("given", "amount"),
-    [("40GB", 40 * 10**9), ("80 GiB", 80 * 2**30), ("1.5kb", 1500), (7, 7), ("1,000", 1000)],
+    [("40GB", 40 * 10**9), ("80 GiB", 80 * 2**30), ("1.5kb", 1500), (7, 7), ("1,000 B", 1000)],
 )
 def test_budgets_are_read(given, amount):
     assert read_bytes(given) == amount
 
 
-@pytest.mark.parametrize("given", ["", "much", "-3 GB", "3 apples", 0, -1, float("nan")])
+@pytest.mark.parametrize("given", ["", "much", "24", "-3 GB", "3 apples", 0, -1, float("nan")])
 def test_budgets_without_an_amount_are_refused(given):
     with pytest.raises(ValueError, match="budget was given"):
         read_bytes(given)
