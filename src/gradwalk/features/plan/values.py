@@ -37,7 +37,8 @@ from ...tracing.source_line import SourceLine, is_library, line_at, line_of, sho
 from .kernels import add_missing_memory, separated
 
 _MOST_BYTES = 2**24  # of a known tensor of integers or booleans
-_MOST_FLOAT_BYTES = 2**10
+_MOST_FLOAT_BYTES = 2**10  # of one that is there before the step
+_MOST_MADE_BYTES = 2**20  # of floating-point numbers that are made of known values
 _MOST_KNOWN = 2**29  # bytes of all known tensors
 _MOST_STAND_IN = 2**28  # bytes of the operands of an operation that runs for the size of its result
 _MOST_TIMES = 1000  # of one assumption: a loop may wait for another answer
@@ -134,13 +135,15 @@ class Values:
         """Return a copy of a small real tensor that the program holds."""
         if id(tensor) in self._written or not has_data(tensor) or not _is_plain(tensor):
             return None
-        if tensor.numel() * tensor.element_size() > _most_bytes(tensor):
+        most = _MOST_FLOAT_BYTES if tensor.is_floating_point() else _MOST_BYTES
+        if tensor.numel() * tensor.element_size() > most:
             return None
         with unseen(), torch.no_grad():
             return tensor.detach().cpu().clone()
 
-    def _is_small(self, tensor: torch.Tensor) -> bool:
-        return _is_plain(tensor) and tensor.untyped_storage().nbytes() <= _most_bytes(tensor)
+    def _is_small(self, tensor: torch.Tensor, most_float: int = _MOST_FLOAT_BYTES) -> bool:
+        most = most_float if tensor.is_floating_point() else _MOST_BYTES
+        return _is_plain(tensor) and tensor.untyped_storage().nbytes() <= most
 
     def _keep(self, fake: torch.Tensor, real: torch.Tensor) -> None:
         key = key_of(fake.untyped_storage())
@@ -184,10 +187,10 @@ class Values:
         made = tensors_in(result)
         if written_arguments(func):
             written = written_tensors(func, args, kwargs)
-            known = all(map(self._is_small, written)) and self._compute(func, args, kwargs, result)
-            if not known:
+            is_small = all(self._is_small(each, _MOST_MADE_BYTES) for each in written)
+            if not (is_small and self._compute(func, args, kwargs, result)):
                 self._forget(written)
-        elif made and all(map(self._is_small, made)):
+        elif made and all(self._is_small(each, _MOST_MADE_BYTES) for each in made):
             known = self._compute(func, args, kwargs, result)
             if not known and made[0].dtype is torch.bool:
                 self._note_likely(func, args, made[0])
@@ -342,10 +345,6 @@ def _forget_frames(error: BaseException | None) -> None:
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and not tensor.is_complex() and not tensor.is_quantized
-
-
-def _most_bytes(tensor: torch.Tensor) -> int:
-    return _MOST_FLOAT_BYTES if tensor.is_floating_point() else _MOST_BYTES
 
 
 def written_tensors(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
