@@ -18,7 +18,7 @@ from gradwalk import plan
 from gradwalk.features.plan.copies import Fakes
 from gradwalk.features.plan.kernels import _workspace
 from gradwalk.features.plan.run_step import _entered
-from gradwalk.torch_api.fake_tensors import data_dependent, tensors_in, tree_leaves, tree_map
+from gradwalk.torch_api.fake_tensors import data_dependent, tensors_in, tree_leaves
 
 LOSSES = ("mse_loss", "binary_cross_entropy", "smooth_l1_loss", "soft_margin_loss", "huber_loss")
 LAYERS: list[dict[str, Any]] = [

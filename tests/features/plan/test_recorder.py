@@ -21,6 +21,7 @@ from gradwalk.features.plan.run_step import (
 )
 from gradwalk.torch_api.modes import unseen
 
+
 def saved_by_hooks(step: Step) -> int:
     """The bytes that torch packs in a real forward pass, each storage once."""
     tensors = [*step.model.parameters(), *step.model.buffers()]
@@ -92,9 +93,7 @@ def test_the_recorder_on_real_tensors_counts_what_torch_counts(name):
         assert (max(curve_of(recorded)), curve_of(recorded)) == tracked(STEPS[name]())
 
 
-UNPACKED = [
-    name for name in STEPS if "recomputed" not in name and name != "half_saved_elsewhere"
-]
+UNPACKED = [name for name in STEPS if "recomputed" not in name and name != "half_saved_elsewhere"]
 
 
 @pytest.mark.parametrize("name", UNPACKED)

@@ -147,7 +147,11 @@ class Copies(Fakes):
 
     def script(self, model: nn.Module) -> nn.Module:
         """Return a copy of a model with parts in TorchScript."""
-        return copy.deepcopy(model)
+        with torch.no_grad():
+            made = copy.deepcopy(model)
+        for old, new in zip(model.parameters(), made.parameters(), strict=True):
+            new.requires_grad_(old.requires_grad)
+        return made
 
     def _is_swapped(self, tensor: torch.Tensor) -> bool:
         return tensor.is_leaf or not tensor.requires_grad
