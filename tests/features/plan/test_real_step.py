@@ -61,7 +61,8 @@ def test_the_peak_is_that_of_the_step():
     model, x = Routed(), torch.randn(32, 16)
     found = plan(copy.deepcopy(model), x, loss=squares, optimizer=torch.optim.AdamW)
     assert found.measured
-    assert found.peak == tracked(Step(model, x, squares, torch.optim.AdamW))[0]
+    peak, _ = tracked(Step(model, x, squares, torch.optim.AdamW))
+    assert found.peak == peak + model.seen[0].nbytes  # torch's tracker does not count it
     assert found.remarks[0].startswith("Measured by one real step on copies. ")
     assert "(rows, column = torch.where(chosen == i)), in Routed needs the values" in str(found)
     assert found.modules["experts"].at_peak
@@ -120,14 +121,11 @@ def test_attributes_and_values_in_a_builder_are_planned():
     x = torch.ones(2, 4)
     found = plan(Scaled, x, loss=squares)
     assert found.peak == plan(Scaled(), x, loss=squares).peak
-    rates = torch.linspace(0, 0.5, 3)
 
     def deep() -> nn.Module:
-        return nn.Sequential(
-            *(nn.Dropout(rate.item()) for rate in torch.linspace(0, 0.5, 3)), Scaled()
-        )
+        rates = torch.linspace(0, 0.5, 3)
+        return nn.Sequential(*(nn.Dropout(rate.item()) for rate in rates), Scaled())
 
-    assert len(rates) == 3
     assert plan(deep, x, loss=squares).parameters == found.parameters
 
 
@@ -137,8 +135,12 @@ class Array(nn.Linear):
 
 
 class Graph(nn.Linear):
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.register_buffer("edges", torch.eye(8).to_sparse())
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sparse.mm(torch.eye(8).to_sparse(), super().forward(x)).relu()
+        return torch.sparse.mm(self.edges, super().forward(x)).relu()
 
 
 class Positive(nn.Linear):

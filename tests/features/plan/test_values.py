@@ -52,7 +52,7 @@ def test_a_mask_is_skipped_where_the_real_step_skips_it(hidden):
 
 def test_fake_tensors_are_fake_again_afterwards():
     plan(Masked(), (torch.randn(4, 16), torch.ones(4)), loss=squares)
-    with fake_mode()():
+    with fake_mode():
         assert isinstance(torch.ones(2), getattr(torch, "_subclasses").FakeTensor)  # noqa: B009
 
 
