@@ -82,7 +82,7 @@ class Fakes:
         return made
 
     def _memory(self, storage: torch.UntypedStorage, device: torch.device) -> Any:
-        """Return memory like that of a storage."""
+        """Return memory of a storage's size."""
         return torch.empty(storage.nbytes(), dtype=torch.uint8, device=device).untyped_storage()
 
     def _other(self, tensor: torch.Tensor) -> torch.Tensor:

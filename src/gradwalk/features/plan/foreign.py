@@ -1,4 +1,4 @@
-"""Tensors that a step uses and that are no part of its model or batch: they stay as they are."""
+"""Tensors from outside of the model and the batch that a step uses: they stay as they are."""
 
 from __future__ import annotations
 

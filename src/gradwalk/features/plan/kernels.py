@@ -19,7 +19,7 @@ def add_missing_memory(func: Any, args: Any, kwargs: Any, result: Any) -> str | 
     """Give the storages of a fake result the size that the real operator gives them.
 
     Returns:
-        What cannot be counted, as the start of a sentence; None if everything is.
+        Memory that cannot be counted, as the start of a sentence; None if everything is.
     """
     correct = _CORRECTIONS.get(func)
     return None if correct is None else correct(args, kwargs, result)

@@ -143,11 +143,10 @@ class Plan:
         ranks: The number of ranks, for a plan of one rank of them; else None.
         compiled: The names of compiled modules, which were planned as if they were not compiled.
         not_counted: The amounts that are not in these numbers.
-        lower_bound: What this step needs beyond the peak, where that is not known; empty otherwise.
+        lower_bound: Memory that the peak lacks, because its size is not known; empty if none.
         assumptions: The values that the step asked for and that were assumed, a sentence each.
         measured: Whether the step ran once on real copies, because it needs their values.
-        remarks: What is special about the numbers, as sentences: the lower bound, the real step and
-            the assumptions.
+        remarks: Sentences about the numbers: the lower bound, the real step and the assumptions.
         widget: The picture of the step's graph, with the memory curve below it.
     """
 
@@ -409,7 +408,10 @@ def plan(
     batch: torch.Tensor | tuple[object, ...] | Mapping[str, object],
     *,
     loss: Callable[..., torch.Tensor] | None = None,
-    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer] | None = None,
+    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+    | torch.optim.Optimizer
+    | str
+    | None = None,
     ranks: int | None = None,
     shard: Callable[[nn.Module], object] | None = None,
     device: str | None = None,
@@ -420,6 +422,9 @@ def plan(
     and no memory. Only the loss is kept while backward runs. The model, its gradients and the
     random state do not change.
 
+    A step that depends on values runs once on real copies, if the tensors have values and it takes
+    less than half of the free memory. `Plan.remarks` says so, and what was assumed.
+
     The kernels are for the device of the model's tensors; a model on meta is planned for the CPU,
     whose attention keeps as much as a GPU's flash attention.
 
@@ -427,15 +432,15 @@ def plan(
         model (nn.Module | Callable[[], nn.Module]): The model, on any device, also on meta; or a
             function that builds it, which runs with ``torch.device("meta")``.
         batch (torch.Tensor | tuple[object, ...] | Mapping[str, object]): The input: a tensor, a
-            tuple of positional arguments, or a dict of keyword arguments. Its numbers are not read,
-            so tensors on meta do.
+            tuple of positional arguments, or a dict of keyword arguments. Only small
+            integers and booleans are read, so tensors on meta do for most models.
         loss (Callable[..., torch.Tensor], optional): A function of the output and, if it takes two
             arguments, of the batch. None if the model returns the loss, or an object with an
             attribute ``loss``.
-        optimizer (Callable[[list[nn.Parameter]], torch.optim.Optimizer], optional): A class such as
-            ``torch.optim.AdamW``, or a function that makes an optimizer of a list of parameters.
-            The plan is of a later step, whose optimizer has its state already. None plans forward
-            and backward only.
+        optimizer (Callable | str | torch.optim.Optimizer, optional): A class such as
+            ``torch.optim.AdamW``, its name, an instance for the model's parameters, or a function
+            that makes an optimizer of a list of parameters. The plan is of a later step, whose
+            optimizer has its state already. None plans forward and backward only.
         ranks (int, optional): The number of ranks of a distributed run; the plan is of one of them.
             This process must not be in a process group. None for one process.
         shard (Callable[[nn.Module], object], optional): A function that shards the model in place,

@@ -210,7 +210,7 @@ _NOTHING = contextlib.nullcontext()
 
 @contextlib.contextmanager
 def _entered(fakes: Fakes) -> Iterator[None]:
-    """Return a context in which tensors are made like those of the step."""
+    """Return a context in which new tensors are fake, or real in a real step."""
     if fakes.values is None:
         yield
         return

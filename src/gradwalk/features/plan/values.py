@@ -63,7 +63,7 @@ class _Memory:
     """The real memory of a known storage.
 
     Attributes:
-        is_valid: Whether its values are those of the step.
+        is_valid: Whether its values are up to date.
         storage: The memory.
     """
 
@@ -84,7 +84,7 @@ class Values:
         assumptions: The assumptions, with how often each was made, in order.
         answers: The number of assumed booleans.
         is_blind: Whether an assumption has no reason: nothing speaks for the value.
-        unknown_memory: What the recorded sizes lack, each as the start of a sentence.
+        unknown_memory: Memory that the recorded sizes lack, each as the start of a sentence.
         known_bytes: Bytes of the known tensors.
         is_paused: Whether operations are not followed.
     """
@@ -431,8 +431,8 @@ def _rules() -> dict[Any, Callable[[Likely, Any], bool | None]]:
         aten.eq: functools.partial(_compared, True),
         aten.ne: functools.partial(_compared, False),
         **dict.fromkeys((aten.isnan, aten.isinf, aten.isposinf, aten.isneginf), _never),
-        **dict.fromkeys((aten.all, aten._is_all_true), every),
-        **dict.fromkeys((aten.any, aten._is_any_true), some),
+        **dict.fromkeys((aten.all, torch.ops.aten._is_all_true), every),
+        **dict.fromkeys((aten.any, torch.ops.aten._is_any_true), some),
         **dict.fromkeys((aten.logical_not, aten.bitwise_not), _negated),
         **dict.fromkeys((aten.logical_and, aten.bitwise_and, aten.mul), _both),
         **dict.fromkeys((aten.logical_or, aten.bitwise_or), _either),
