@@ -297,7 +297,7 @@ def _flops_of_recurrent(name: str, args: Any) -> int:
         weights = weights[0]
     steps = math.prod(source.shape[:-1])  # of all sequences
     numbers = sum(each.numel() for each in weights if each.dim() == 2)
-    return 2 * steps * numbers * _RECURRENT[name]
+    return int(2 * steps * numbers * _RECURRENT[name])
 
 
 @capability("torch.testing._internal.distributed.fake_pg.FakeStore", otherwise=_no_plan)

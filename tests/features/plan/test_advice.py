@@ -242,6 +242,19 @@ def test_budgets_without_an_amount_are_refused(given):
         read_bytes(None)
 
 
+def test_the_advice_says_what_is_to_spare_and_what_a_gigabyte_is():
+    found = plan(nn.Linear(4, 4), torch.ones(2, 4), loss=torch.sum)
+    text = str(found.advise("24GB"))
+    assert "it fits in 22.4 GiB with 22.4 GiB to spare" in text
+    assert "24 GB is 22.4 GiB. A card that is sold with 24 GB has about 24 GiB" in text
+    assert "is sold with" not in str(found.advise("24GiB"))
+    assert "to spare is little" not in text
+    with torch.device("meta"):
+        large = nn.Linear(30_000, 30_000, bias=False)
+    tight = plan(large, torch.ones(2, 30_000, device="meta"), loss=torch.sum)
+    assert "to spare is little" in str(tight.advise(tight.peak + 2**20))
+
+
 def test_amounts_are_printed_with_units():
     assert [str(Bytes(n)) for n in (0, 1023, 1024, 57.4 * 2**30)] == [
         "0 B",

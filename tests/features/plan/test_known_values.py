@@ -225,7 +225,11 @@ def test_plans_without_reading_have_no_assumptions():
 
 
 def test_packed_sequences_are_measured():
-    class Sequences(Packed):
+    class Sequences(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.GRU(16, 8, batch_first=True)
+
         def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
             packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
             return pad_packed_sequence(self.layer(packed)[0])[0].pow(2).mean()

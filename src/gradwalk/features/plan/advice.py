@@ -374,15 +374,11 @@ def _budget_notes(budget: Bytes, peak: Bytes, given: object) -> Iterator[str]:
             "On a GPU, less than 1 GiB to spare is little: the context of CUDA and the libraries' "
             "workspaces take memory, too."
         )
-    unit = (
-        re.fullmatch(r"\s*([\d.]+)\s*(?:GB|gb|Gb|G|g)\s*", given)
-        if isinstance(given, str)
-        else None
-    )
-    if unit is not None:
+    unit = re.fullmatch(r"\s*([\d.]+)\s*gb?\s*", str(given), re.IGNORECASE)
+    if unit is not None and budget > _LARGE:
         yield (
-            f"{given.strip()} is {budget}. A card that is sold with {unit[1]} GB has about "
-            f"{unit[1]} GiB: write '{unit[1]}GiB' for it."
+            f"{unit[1]} GB is {budget}. A card that is sold with {unit[1]} GB has about {unit[1]} "
+            f"GiB: write '{unit[1]}GiB' for it."
         )
 
 

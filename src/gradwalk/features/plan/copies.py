@@ -137,7 +137,7 @@ class Copies(Fakes):
         self.values = None
 
     def _memory(self, storage: torch.UntypedStorage, _: torch.device) -> Any:
-        return storage.clone()
+        return storage.clone()  # type: ignore[no-untyped-call]
 
     def _other(self, tensor: torch.Tensor) -> torch.Tensor:
         made = copy.deepcopy(tensor.detach())

@@ -54,7 +54,7 @@ class ForeignTensors:
             for storage in storages_of(tensor):
                 key = key_of(storage)
                 if not self._is_own.get(key, True) and key not in self._written:
-                    self._written[key] = storage, storage.clone()
+                    self._written[key] = storage, storage.clone()  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         for tensor in tensors_in(result):
             self._note(tensor, is_own=True)

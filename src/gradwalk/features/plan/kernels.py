@@ -42,7 +42,7 @@ def _reduced_loss(reduction: int, args: Any, kwargs: Any, result: torch.Tensor) 
     """A mean or sum that is written into the memory of the losses of each number."""
     given = args[reduction] if len(args) > reduction else kwargs.get("reduction", 1)
     if given != _NONE:
-        shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
+        shape = torch.broadcast_shapes(args[0].shape, args[1].shape)  # type: ignore[no-untyped-call]
         _resize(result, math.prod(shape) * result.element_size())
 
 
@@ -93,7 +93,7 @@ def _real_workspace(batch: int, width: int, hidden: int, dtype: torch.dtype) -> 
         gates = 4 * hidden
         weights = zeros(gates, width), zeros(gates, hidden), zeros(gates), zeros(gates)
         state = zeros(1, batch, hidden)
-        how = False, [], 2, hidden, 1, True, False, False, True
+        how: tuple[Any, ...] = False, [], 2, hidden, 1, True, False, False, True
         try:
             made = torch.ops.aten.mkldnn_rnn_layer(
                 zeros(1, batch, width), *weights, state, state, *how

@@ -28,7 +28,7 @@ def make_optimizer(
     """
     parameters = [each for each in model.parameters() if each.requires_grad]
     if isinstance(given, torch.optim.Optimizer):
-        optimizer = _copied(given, model, fakes)
+        optimizer: Any = _copied(given, model, fakes)
     else:
         optimizer = (_named(given) if isinstance(given, str) else given)(parameters)
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -121,7 +121,7 @@ def _first_step(optimizer: torch.optim.Optimizer) -> None:
         parameter.grad = torch.zeros_like(parameter)
     if _needs_closure(optimizer):
         total = sum(parameter.sum() for parameter in parameters)
-        optimizer.step(lambda: total)  # type: ignore[arg-type,return-value]
+        optimizer.step(lambda: total)
     else:
         optimizer.step()
     for parameter, grad in zip(parameters, before, strict=True):

@@ -116,7 +116,7 @@ class Values:
         known = self._memories.get(key_of(fake.untyped_storage()))
         with unseen(), torch.no_grad():
             if known is None:
-                memory = real.untyped_storage().cpu()
+                memory = real.untyped_storage().cpu()  # type: ignore[no-untyped-call]
                 memory = memory.clone() if real.device.type == "cpu" else memory
             else:
                 memory = known.storage
