@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -201,13 +202,8 @@ def active_fake_mode(active: Any) -> Callable[[], Any]:
 _OF_TORCH = ("torch", "torch.")
 
 
-@capability(
-    "torch._subclasses",
-    "torch._subclasses.FakeTensor",
-    "torch._subclasses.fake_tensor.log",
-    otherwise=contextlib.nullcontext,
-)
-def taken_as_real(package: Any, kind: Any, log: Any) -> Callable[[], AbstractContextManager[Any]]:
+@capability("torch._subclasses", "torch._subclasses.FakeTensor", otherwise=contextlib.nullcontext)
+def taken_as_real(package: Any, kind: Any) -> Callable[[], AbstractContextManager[Any]]:
     """Return a context in which programs that ask whether a tensor is fake get no for an answer.
 
     Libraries ask to find out whether they are traced. torch itself still gets the true answer. It
@@ -219,6 +215,7 @@ def taken_as_real(package: Any, kind: Any, log: Any) -> Callable[[], AbstractCon
             asking = sys._getframe(1).f_globals.get("__name__", "")
             return asking.startswith(_OF_TORCH) and isinstance(value, kind)
 
+    log = logging.getLogger(kind.__module__)
     shown = Asked("FakeTensor", (kind,), {"__module__": kind.__module__})
 
     @contextlib.contextmanager
