@@ -199,7 +199,8 @@ def active_fake_mode(active: Any) -> Callable[[], Any]:
     return cast("Callable[[], Any]", active)
 
 
-_OF_TORCH = ("torch", "torch.")
+def _is_of_torch(module: object) -> bool:
+    return f"{module}.".startswith("torch.")
 
 
 @capability("torch._subclasses", "torch._subclasses.FakeTensor", otherwise=contextlib.nullcontext)
@@ -212,8 +213,8 @@ def taken_as_real(package: Any, kind: Any) -> Callable[[], AbstractContextManage
 
     class Asked(type(kind)):  # type: ignore[misc]
         def __instancecheck__(cls, value: Any) -> bool:
-            asking = sys._getframe(1).f_globals.get("__name__", "")
-            return asking.startswith(_OF_TORCH) and isinstance(value, kind)
+            asking = sys._getframe(1).f_globals.get("__name__")
+            return _is_of_torch(asking) and isinstance(value, kind)
 
     log = logging.getLogger(kind.__module__)
     shown = Asked("FakeTensor", (kind,), {"__module__": kind.__module__})
@@ -237,8 +238,7 @@ def taken_as_real(package: Any, kind: Any) -> Callable[[], AbstractContextManage
 def _has_own_name(module: Any, kind: type) -> bool:
     """Whether a module that is not torch's has imported the class of fake tensors."""
     found = getattr(module, "__dict__", {})
-    name = str(found.get("__name__", ""))
-    return found.get("FakeTensor") is kind and not f"{name}.".startswith(_OF_TORCH[1])
+    return found.get("FakeTensor") is kind and not _is_of_torch(found.get("__name__"))
 
 
 @contextlib.contextmanager
