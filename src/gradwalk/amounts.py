@@ -66,13 +66,15 @@ def read_bytes(given: Any) -> Bytes:
         found = re.fullmatch(r"\s*([\d_.,]+)\s*([a-zA-Z]*)\s*", given)
         unit = found[2].lower() if found else ""
         try:
-            number = float(found[1].replace(",", "")) * _FACTORS[unit] if found else math.nan
+            number = (
+                float(found[1].replace(",", "")) * _FACTORS[unit] if found and unit else math.nan
+            )
         except (ValueError, KeyError):
             number = math.nan
         if not number > 0:
             raise ValueError(
-                f"budget was given {given!r}. Give bytes, or a number with a unit, such as '40GB' "
-                "or '80 GiB'."
+                f"budget was given {given!r}. Give a text with a unit, such as '40GB' or '80 GiB', "
+                "or a number of bytes without quotes."
             )
         return Bytes(number)
     if isinstance(given, bool) or not isinstance(given, (int, float)):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
@@ -16,6 +19,7 @@ from torch.utils.flop_counter import flop_registry
 from ..english import nearest
 from .capability import capability, is_there, named, optional, sentence, torch_version
 from .engine import current_node, next_sequence_nr
+from .modes import layers
 from .modules import own_buffers, own_parameters
 from .nodes import sequence_nr
 from .reading import is_fake_kind, key_of, sparse_parts
@@ -67,6 +71,7 @@ def _is_wrapper(kind: type) -> bool:
 
 def storages_of(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
     """Yield the storages of a tensor; of a sharded or wrapped one, those of its inner tensors."""
+    *_, tensor = layers(tensor)  # the one inside of ``vmap``
     flatten = getattr(tensor, "__tensor_flatten__", None)
     if flatten is not None and _is_wrapper(type(tensor)):
         inner = [getattr(tensor, name) for name in flatten()[0]]
@@ -162,6 +167,80 @@ def operation_mode(
     return OperationMode
 
 
+@capability("torch.utils._python_dispatch.TorchDispatchMode", otherwise=_no_plan)
+def handling_mode(mode: Any) -> Callable[[Callable[[Any, Any, Any], Any]], Any]:
+    """Return a mode in which a function runs each operation: it gets the operation and arguments.
+
+    It is below autograd. The operations that the function runs itself do not come to it.
+    """
+
+    class HandlingMode(mode):  # type: ignore[misc]
+        def __init__(self, handle: Callable[[Any, Any, Any], Any]) -> None:
+            super().__init__()
+            self._handle = handle
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        ) -> Any:
+            if func.namespace == "prim":
+                return func(*args, **kwargs or {})  # asks a fake tensor for its device
+            if any(map(_is_wrapper, types)):
+                return NotImplemented  # its operations on the inner tensors come next
+            return self._handle(func, args, kwargs or {})
+
+    return HandlingMode
+
+
+@capability("torch._guards.active_fake_mode", otherwise=_no_plan)
+def active_fake_mode(active: Any) -> Callable[[], Any]:
+    """Return the innermost fake mode, or None."""
+    if active() is not None:
+        raise ValueError("torch names a mode where none is active.")
+    return cast("Callable[[], Any]", active)
+
+
+def _is_of_torch(module: object) -> bool:
+    return f"{module}.".startswith("torch.")
+
+
+@capability("torch._subclasses", "torch._subclasses.FakeTensor", otherwise=contextlib.nullcontext)
+def taken_as_real(package: Any, kind: Any) -> Callable[[], AbstractContextManager[Any]]:
+    """Return a context in which programs that ask whether a tensor is fake get no for an answer.
+
+    Libraries ask to find out whether they are traced. torch itself still gets the true answer. It
+    logs no errors of fake tensors, which are raised, too.
+    """
+
+    class Asked(type(kind)):  # type: ignore[misc]
+        def __instancecheck__(cls, value: Any) -> bool:
+            asking = sys._getframe(1).f_globals.get("__name__")
+            return _is_of_torch(asking) and isinstance(value, kind)
+
+    log = logging.getLogger(kind.__module__)
+    shown = Asked("FakeTensor", (kind,), {"__module__": kind.__module__})
+
+    @contextlib.contextmanager
+    def taken() -> Iterator[None]:
+        places = [package, *(m for m in list(sys.modules.values()) if _has_own_name(m, kind))]
+        was_disabled, log.disabled = log.disabled, True
+        for each in places:
+            each.FakeTensor = shown
+        try:
+            yield
+        finally:
+            log.disabled = was_disabled
+            for each in places:
+                each.FakeTensor = kind
+
+    return taken
+
+
+def _has_own_name(module: Any, kind: type) -> bool:
+    """Whether a module that is not torch's has imported the class of fake tensors."""
+    found = getattr(module, "__dict__", {})
+    return found.get("FakeTensor") is kind and not _is_of_torch(found.get("__name__"))
+
+
 @contextlib.contextmanager
 def resizes_reported(resized: Callable[[Any], None]) -> Iterator[None]:
     """Return a context that reports each storage that is resized to a callback."""
@@ -187,6 +266,8 @@ def flops_of(func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> in
     if formula is not None:
         return int(formula(*args, **kwargs, out_val=result))
     name = packet.__name__
+    if name in _RECURRENT:
+        return _flops_of_recurrent(name, args)
     if not name.startswith("_scaled_dot_product_flash_attention_for_cpu"):
         return 0
     is_backward = name.endswith("backward")  # its first argument is the incoming gradient
@@ -196,6 +277,24 @@ def flops_of(func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> in
     # The backward computes the scores again, and two products for each of the forward's.
     depths = 3 * depth + 2 * value.shape[-1] if is_backward else depth + value.shape[-1]
     return int(scores * depths)
+
+
+_RECURRENT = {
+    "mkldnn_rnn_layer": 1,
+    "mkldnn_rnn_layer_backward": 2,
+    "_cudnn_rnn": 1,
+    "_cudnn_rnn_backward": 2,
+}
+"""The fused recurrent operators, with how often each multiplies by its weights."""
+
+
+def _flops_of_recurrent(name: str, args: Any) -> int:
+    source, weights = args[0], args[1:5]
+    if not isinstance(weights[0], torch.Tensor):  # cuDNN's: the weights are a list
+        weights = weights[0]
+    steps = math.prod(source.shape[:-1])  # of all sequences
+    numbers = sum(each.numel() for each in weights if each.dim() == 2)
+    return int(2 * steps * numbers * _RECURRENT[name])
 
 
 @capability("torch.testing._internal.distributed.fake_pg.FakeStore", otherwise=_no_plan)

@@ -228,18 +228,31 @@ def test_the_code_lists_names_shortly(names, listed):
 
 @pytest.mark.parametrize(
     ("given", "amount"),
-    [("40GB", 40 * 10**9), ("80 GiB", 80 * 2**30), ("1.5kb", 1500), (7, 7), ("1,000", 1000)],
+    [("40GB", 40 * 10**9), ("80 GiB", 80 * 2**30), ("1.5kb", 1500), (7, 7), ("1,000 B", 1000)],
 )
 def test_budgets_are_read(given, amount):
     assert read_bytes(given) == amount
 
 
-@pytest.mark.parametrize("given", ["", "much", "-3 GB", "3 apples", 0, -1, float("nan")])
+@pytest.mark.parametrize("given", ["", "much", "24", "-3 GB", "3 apples", 0, -1, float("nan")])
 def test_budgets_without_an_amount_are_refused(given):
     with pytest.raises(ValueError, match="budget was given"):
         read_bytes(given)
     with pytest.raises(TypeError, match="budget was given a NoneType"):
         read_bytes(None)
+
+
+def test_the_advice_says_what_is_to_spare_and_what_a_gigabyte_is():
+    found = plan(nn.Linear(4, 4), torch.ones(2, 4), loss=torch.sum)
+    text = str(found.advise("24GB"))
+    assert "it fits in 22.4 GiB with 22.4 GiB to spare" in text
+    assert "24 GB is 22.4 GiB. A card that is sold with 24 GB has about 24 GiB" in text
+    assert "is sold with" not in str(found.advise("24GiB"))
+    assert "to spare is little" not in text
+    with torch.device("meta"):
+        large = nn.Linear(30_000, 30_000, bias=False)
+    tight = plan(large, torch.ones(2, 30_000, device="meta"), loss=torch.sum)
+    assert "to spare is little" in str(tight.advise(tight.peak + 2**20))
 
 
 def test_amounts_are_printed_with_units():

@@ -144,27 +144,6 @@ def test_attributes_that_forward_sets_do_not_stay():
     assert not hasattr(model, "kept")
 
 
-class Routed(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(4, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.layer(x)
-        return y[y.sum(1).nonzero()[:, 0]]
-
-
-class Read(Routed):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layer(x) * self.layer.weight.sum().item()
-
-
-@pytest.mark.parametrize(("kind", "text"), [(Routed, "nonzero"), (Read, "item")])
-def test_code_that_needs_values_ends_with_its_line(kind, text):
-    with pytest.raises(RuntimeError, match=rf"test_plan\.py:\d+ \(.*{text}.*needs the values"):
-        plan(kind(), torch.ones(2, 4), loss=torch.sum)
-
-
 def test_wrong_arguments_are_said():
     x, layer = torch.ones(2, 4), nn.Linear(4, 4)
     with pytest.raises(TypeError, match="model was given a str"):
@@ -181,6 +160,10 @@ def test_wrong_arguments_are_said():
         plan(layer, x, loss=lambda y: None)
     with pytest.raises(TypeError, match="optimizer returned a list"):
         plan(layer, x, loss=torch.sum, optimizer=list)
+    with pytest.raises(TypeError, match="optimizer was given a float"):
+        plan(layer, x, loss=torch.sum, optimizer=0.1)
+    with pytest.raises(ValueError, match=r"optimizer was given 'AdamX'.* AdamW|Adam"):
+        plan(layer, x, loss=torch.sum, optimizer="AdamX")
     with pytest.raises(ValueError, match="ranks was given 0"):
         plan(layer, x, loss=torch.sum, ranks=0)
 

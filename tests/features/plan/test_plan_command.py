@@ -40,6 +40,15 @@ def wrong():
 
 def broken():
     raise ValueError("it broke")
+
+
+def unknown():
+    model = nn.Linear(4, 4)
+    return {"model": model, "batch": torch.ones(2, 4), "loss": torch.sum, "optimizer": "LBFGS"}
+
+
+def wrong_batch():
+    return {"model": nn.Linear(4, 4), "batch": torch.ones(2, 5), "loss": torch.sum}
 """
 
 
@@ -54,7 +63,7 @@ def test_a_plan_is_printed(script, capsys):
     assert main(["plan", f"{script}:small"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Peak ")
-    assert "Not counted: allocator rounding" in out
+    assert "Not counted: the context of CUDA, allocator rounding" in out
 
 
 def test_a_file_and_a_plan_do_too(script, capsys):
@@ -67,6 +76,16 @@ def test_a_budget_brings_advice_and_an_exit_code(script, capsys):
     assert "it fits in 74.5 GiB" in capsys.readouterr().out
     assert main(["plan", f"{script}:small", "--budget", "1.6MB"]) == 2
     assert "from torch.utils.checkpoint import checkpoint" in capsys.readouterr().out
+
+
+def test_a_lower_bound_within_the_budget_has_an_exit_code_of_its_own(script, capsys):
+    assert main(["plan", f"{script}:unknown", "--budget", "1GB"]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("Peak at least ")
+    assert "Lower bound: The history of LBFGS is not counted." in out
+    assert "whether it fits in 954 MiB is unknown" in out
+    assert main(["plan", f"{script}:unknown", "--budget", "100B"]) == 2
+    assert main(["plan", f"{script}:unknown"]) == 0
 
 
 def test_ranks_shard_the_model(script, capsys):
@@ -82,6 +101,7 @@ def test_ranks_shard_the_model(script, capsys):
         (["no_such_module:f"], "No module named"),
         (["step_of_a_test:wrong"], "returned a int"),
         (["step_of_a_test:broken"], "it broke"),
+        (["step_of_a_test:wrong_batch"], "mat1 and mat2 shapes cannot be multiplied (2x5 and 4x4)"),
         (["step_of_a_test:small", "--budget", "much"], "budget was given 'much'"),
     ],
 )

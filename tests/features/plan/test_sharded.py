@@ -9,7 +9,7 @@ import torch
 from planned_steps import Decoder, Step, next_tokens, tokens
 from processes import together
 from torch import nn
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from gradwalk import Plan, plan
 
@@ -23,6 +23,7 @@ CASES = [
 
 REAL = """
 from planned_steps import Decoder, next_tokens, tokens
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from gradwalk.features.plan.recorder import STEP, Recorder
 
 
@@ -37,12 +38,15 @@ def begin_step(model, batch, optimizer):
     return recorder
 
 
-def peak_of(recomputed, make):
+mixed = torch.bfloat16, torch.float32
+
+
+def peak_of(recomputed, make, **policy):
     torch.manual_seed(0)
     model, batch = Decoder(blocks=4, recomputed=recomputed), tokens(2, 24)
     for layer in model.layers:
-        fully_shard(layer)
-    fully_shard(model)
+        fully_shard(layer, **policy)
+    fully_shard(model, **policy)
     optimizer = make(model.parameters()) if make else None
     peaks = []
     for _ in range(6):
@@ -65,6 +69,7 @@ def work(rank):
         for recomputed in (range(0), range(4))
         for make in (None, torch.optim.AdamW)
     ]
+    found.append(peak_of(range(0), None, mp_policy=MixedPrecisionPolicy(*mixed)))
     if rank == 0:
         print(found, flush=True)
 
@@ -77,6 +82,13 @@ def sharded(model: nn.Module) -> None:
     for layer in model.layers:
         fully_shard(layer)
     fully_shard(model)
+
+
+def sharded_in_mixed_precision(model: nn.Module) -> None:
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    for layer in model.layers:
+        fully_shard(layer, mp_policy=policy)
+    fully_shard(model, mp_policy=policy)
 
 
 def planned(step: Step, ranks: int = 2) -> Plan:
@@ -95,6 +107,9 @@ def test_peaks_are_those_of_two_real_ranks():
         planned(Step(Decoder(blocks=4, recomputed=r), tokens(2, 24), next_tokens, make)).peak
         for r, make in CASES
     ]
+    given = Decoder(blocks=4), tokens(2, 24)
+    mixed = plan(*given, loss=next_tokens, ranks=2, shard=sharded_in_mixed_precision)
+    peaks.append(mixed.peak)
     assert peaks == ast.literal_eval(together(REAL))
 
 

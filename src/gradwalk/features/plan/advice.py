@@ -224,7 +224,8 @@ class Advice:
         peak: The predicted peak with them; `Plan.apply` plans it exactly.
         peak_before: The peak without.
         extra_flops: Floating-point operations that backward computes again.
-        fits: Whether the predicted peak is within the budget.
+        fits: Whether the predicted peak is within the budget; None if it is within it, but a lower
+            bound.
         code: The Python code that checkpoints them in a model called ``model``.
         chen: Chen's √n rule for the same blocks; None without blocks.
         notes: Blocks that the advice leaves alone, and warnings.
@@ -235,16 +236,20 @@ class Advice:
     peak: Bytes
     peak_before: Bytes
     extra_flops: Flops
-    fits: bool
+    fits: bool | None
     code: str
     chen: Segments | None
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        verdict = "fits" if self.fits else "does not fit"
+        spare = Bytes(self.budget - self.peak)
+        verdict = {
+            True: f"it fits in {self.budget} with {spare} to spare",
+            False: f"it does not fit in {self.budget}",
+            None: f"a lower bound, so whether it fits in {self.budget} is unknown",
+        }[self.fits]
         lines = [
-            f"Peak {self.peak_before} before, {self.peak} predicted: "
-            f"it {verdict} in {self.budget}.",
+            f"Peak {self.peak_before} before, {self.peak} predicted: {verdict}.",
             f"Checkpoint {plural(len(self.blocks), 'block')}: {_short(self.blocks)}. "
             f"Backward computes {self.extra_flops} again."
             if self.blocks
@@ -258,7 +263,7 @@ class Advice:
         return "\n".join([*lines, *self.notes, *(["", self.code] if self.blocks else [])])
 
 
-def advise(model: nn.Module, recorded: Recorded, budget: Bytes) -> Advice:
+def advise(model: nn.Module, recorded: Recorded, budget: Bytes, given: object = None) -> Advice:
     """Choose the blocks that fit a budget at least cost, else those with the lowest peak."""
     measured = Spans(recorded)
     choices = [_chosen(measured, calls, budget) for calls in blocks_of(model, recorded)]
@@ -266,7 +271,9 @@ def advise(model: nn.Module, recorded: Recorded, budget: Bytes) -> Advice:
     before, code = Bytes(max(measured.curve)), code_for(best.blocks)
     chen = _chen(measured, best.calls) if best.calls else None
     notes = _notes(model, recorded, best.blocks)
-    found = budget, best.blocks, best.peak, before, best.flops, best.fits
+    fits = None if best.fits and recorded.not_counted else best.fits
+    notes = (*notes, *_budget_notes(budget, best.peak, given), *_lower_bound(recorded))
+    found = budget, best.blocks, best.peak, before, best.flops, fits
     return make(Advice, *found, code, chen, notes)
 
 
@@ -354,6 +361,30 @@ def _notes(model: nn.Module, recorded: Recorded, blocks: Sequence[str]) -> tuple
             "Batch norms in these blocks update their running statistics twice in each step."
         )
     return tuple(notes)
+
+
+_TIGHT = 2**30
+_LARGE = 4 * 2**30
+
+
+def _budget_notes(budget: Bytes, peak: Bytes, given: object) -> Iterator[str]:
+    """Yield what to know about a budget that is a card's memory."""
+    if 0 <= budget - peak < _TIGHT and budget > _LARGE:
+        yield (
+            "On a GPU, less than 1 GiB to spare is little: the context of CUDA and the libraries' "
+            "workspaces take memory, too."
+        )
+    unit = re.fullmatch(r"\s*([\d.]+)\s*gb?\s*", str(given), re.IGNORECASE)
+    if unit is not None and budget > _LARGE:
+        yield (
+            f"{unit[1]} GB is {budget}. A card that is sold with {unit[1]} GB has about {unit[1]} "
+            f"GiB: write '{unit[1]}GiB' for it."
+        )
+
+
+def _lower_bound(recorded: Recorded) -> Iterator[str]:
+    for each in recorded.not_counted:
+        yield f"{each} is not counted, so the peak is a lower bound."
 
 
 def code_for(blocks: Sequence[str]) -> str:

@@ -14,11 +14,14 @@ from ...export.text import printable
 from .advice import Advice
 from .plan import Plan, plan
 
-_DONE, _FAILED, _TOO_LARGE = 0, 1, 2
+_DONE, _FAILED, _TOO_LARGE, _UNKNOWN = 0, 1, 2, 3
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the plan; return 0, 1 for an error, 2 if the step does not fit the budget."""
+    """Print the plan; return 0, 1 for an error, 2 if the step does not fit the budget.
+
+    3 means that the peak is a lower bound within the budget.
+    """
     given = _parser().parse_args(arguments)
     try:
         budget = None if given.budget is None else read_bytes(given.budget)
@@ -28,7 +31,11 @@ def main(arguments: Sequence[str]) -> int:
         print(printable(str(error) or type(error).__name__), file=sys.stderr)  # noqa: T201
         return _FAILED
     sys.stdout.write(f"{printable_lines(found, advice)}\n")
-    return _TOO_LARGE if advice is not None and found.peak > advice.budget else _DONE
+    if advice is None:
+        return _DONE
+    if found.peak > advice.budget:
+        return _TOO_LARGE
+    return _UNKNOWN if found.lower_bound else _DONE
 
 
 def printable_lines(found: Plan, advice: Advice | None) -> str:
@@ -85,7 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m gradwalk plan",
         description="Plan the memory and FLOPs of a training step, without weights.",
-        epilog="Exits with 2 if the step does not fit the budget as it is written.",
+        epilog="Exits with 2 if the step does not fit the budget as it is written, and with 3 if "
+        "its peak is a lower bound within it.",
     )
     parser.add_argument(
         "step",

@@ -133,7 +133,7 @@ def plan_table(plan: Any) -> str:
         f"{1e3 * (plan.estimated_seconds or 0):.3g} ms for forward and backward"
     )
     lines = [
-        f"Peak {plan.peak}{ranks}: {plan.at}",
+        f"Peak {'at least ' * bool(plan.lower_bound)}{plan.peak}{ranks}: {plan.at}",
         ", ".join(f"{what} {amount}" for what, amount in totals.items() if amount),
         f"{plan.flops}: forward {plan.flops_forward}, backward {plan.flops_backward}",
         *([] if plan.estimated_seconds is None else [times]),
@@ -142,11 +142,20 @@ def plan_table(plan: Any) -> str:
         "",
         "Largest at the peak:",
         *(f"  {each}" for each in plan.tensors(_MOST_TENSORS)),
+        *_some(plan.remarks),
         plan.not_counted,
     ]
     if plan.compiled:
         lines.append(f"Planned as if not compiled: {', '.join(plan.compiled)}.")
     return "\n".join(lines)
+
+
+_MOST_REMARKS = 8
+
+
+def _some(remarks: Sequence[str]) -> list[str]:
+    more = len(remarks) - _MOST_REMARKS
+    return [*remarks[:_MOST_REMARKS], *([f"{more} more in plan.remarks."] if more > 0 else [])]
 
 
 def _rows(plan: Any) -> list[tuple[str, ModulePlan]]:

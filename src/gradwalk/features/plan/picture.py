@@ -149,7 +149,7 @@ def plan_model(plan: Any, recorded: Recorded, advised: Sequence[str]) -> PlanMod
     points = _points(plan.curve, phases)
     places = [plan.place(i) for i in points]
     return {
-        "summary": f"Planned, without weights: peak {plan.peak}, {plan.at}. {plan.not_counted}",
+        "summary": _summary(plan),
         "live": [plan.curve[i] for i in points],
         "nodes": [place.node for place in places],
         "words": [str(place) for place in places],
@@ -159,6 +159,13 @@ def plan_model(plan: Any, recorded: Recorded, advised: Sequence[str]) -> PlanMod
         "peak": points.index(plan.at.index),
         "advised": [block.replace(".", "/") for block in advised],
     }
+
+
+def _summary(plan: Any) -> str:
+    how = "Measured by a real step" if plan.measured else "Planned, without weights"
+    peak = f"peak {'at least ' * bool(plan.lower_bound)}{plan.peak}, {plan.at}."
+    remarks = [each for each in plan.remarks if not each.startswith("Measured")]
+    return " ".join([f"{how}: {peak}", *remarks, plan.not_counted])
 
 
 def _points(curve: list[int], phases: Sequence[str]) -> list[int]:

@@ -19,17 +19,19 @@ from ...torch_api.fake_tensors import DataSheet, data_sheet
 from ...torch_api.modes import unseen
 from ...widget.graph_widget import GraphWidget
 from .advice import Advice, advise, checkpointed
+from .copies import build
 from .module_plans import ModulePlan, ModulePlans, plan_table
+from .optimizers import check_optimizer
 from .picture import widget_of
 from .recorder import BACKWARD, FORWARD, Held, Operation
-from .run_step import Recorded, StepInputs, build, run_step
+from .run_step import Recorded, StepInputs, run_step
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 NOT_COUNTED = (
-    "Not counted: allocator rounding, NCCL and cuBLAS workspaces, workspaces of fused RNNs, and "
-    "kernels that a GPU would choose instead."
+    "Not counted: the context of CUDA, allocator rounding, NCCL and cuBLAS workspaces, and kernels "
+    "that a GPU would choose instead."
 )
 """Amounts that a plan does not count; it lists them beside its numbers."""
 
@@ -141,12 +143,16 @@ class Plan:
         ranks: The number of ranks, for a plan of one rank of them; else None.
         compiled: The names of compiled modules, which were planned as if they were not compiled.
         not_counted: The amounts that are not in these numbers.
+        lower_bound: Memory that the peak lacks, because its size is not known; empty if none.
+        assumptions: The values that the step asked for and that were assumed, a sentence each.
+        measured: Whether the step ran once on real copies, because it needs their values.
+        remarks: Sentences about the numbers: the lower bound, the real step and the assumptions.
         widget: The picture of the step's graph, with the memory curve below it.
     """
 
     def __init__(self, given: StepInputs, recorded: Recorded) -> None:
         """Add up a recorded step; `plan` makes plans."""
-        self._given = given
+        self._given = replace(given, is_real=recorded.is_real, flipped=recorded.flipped)
         self._recorded = recorded
         self._advised: tuple[str, ...] = ()
         operations = recorded.recorder.operations
@@ -172,6 +178,10 @@ class Plan:
         self.ranks = given.ranks
         self.compiled = recorded.compiled
         self.not_counted = NOT_COUNTED
+        self.lower_bound = recorded.not_counted
+        self.assumptions = recorded.assumptions
+        self.measured = recorded.is_real
+        self.remarks = _remarks(recorded)
         self.modules: Mapping[str, ModulePlan] = ModulePlans(
             given.model, recorded, self.at.index, seconds
         )
@@ -233,7 +243,7 @@ class Plan:
             ()
         """
         with unseen():  # a mode of the user, such as FakeTensorMode, would see its tensors
-            advice = advise(self._given.model, self._recorded, read_bytes(budget))
+            advice = advise(self._given.model, self._recorded, read_bytes(budget), budget)
         if advice.blocks != self._advised:
             self._advised = advice.blocks
             vars(self).pop("widget", None)
@@ -337,7 +347,7 @@ class Plan:
         return plan_table(self)
 
     def __repr__(self) -> str:
-        return f"Plan(peak {self.peak} at {self.at})"
+        return f"Plan(peak {'at least ' * bool(self.lower_bound)}{self.peak} at {self.at})"
 
     def _total(self, role: str) -> Bytes:
         return Bytes(sum(each.bytes for each in self._recorded.recorder.held if each.role == role))
@@ -380,6 +390,13 @@ class Plan:
         return make(HeldTensor, *what, dtypes[0] or "", made, dtypes[1])
 
 
+def _remarks(recorded: Recorded) -> tuple[str, ...]:
+    found = [f"Lower bound: {each} is not counted." for each in recorded.not_counted]
+    if recorded.is_real:
+        found.append(f"Measured by one real step on copies. {recorded.reason}".strip())
+    return (*found, *(f"Assumed: {each}" for each in recorded.assumptions))
+
+
 def _least_seconds(operation: Operation, sheet: DataSheet) -> float:
     """Return the time of an operation's work or memory traffic at the peak rates of a device."""
     rate = sheet.flops.get(operation.dtype) if operation.dtype is not None else None
@@ -391,7 +408,10 @@ def plan(
     batch: torch.Tensor | tuple[object, ...] | Mapping[str, object],
     *,
     loss: Callable[..., torch.Tensor] | None = None,
-    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer] | None = None,
+    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+    | torch.optim.Optimizer
+    | str
+    | None = None,
     ranks: int | None = None,
     shard: Callable[[nn.Module], object] | None = None,
     device: str | None = None,
@@ -402,6 +422,9 @@ def plan(
     and no memory. Only the loss is kept while backward runs. The model, its gradients and the
     random state do not change.
 
+    A step that depends on values runs once on real copies, if the tensors have values and it takes
+    less than half of the free memory. `Plan.remarks` says so, and what was assumed.
+
     The kernels are for the device of the model's tensors; a model on meta is planned for the CPU,
     whose attention keeps as much as a GPU's flash attention.
 
@@ -409,15 +432,15 @@ def plan(
         model (nn.Module | Callable[[], nn.Module]): The model, on any device, also on meta; or a
             function that builds it, which runs with ``torch.device("meta")``.
         batch (torch.Tensor | tuple[object, ...] | Mapping[str, object]): The input: a tensor, a
-            tuple of positional arguments, or a dict of keyword arguments. Its numbers are not read,
-            so tensors on meta do.
+            tuple of positional arguments, or a dict of keyword arguments. Only small
+            integers and booleans are read, so tensors on meta do for most models.
         loss (Callable[..., torch.Tensor], optional): A function of the output and, if it takes two
             arguments, of the batch. None if the model returns the loss, or an object with an
             attribute ``loss``.
-        optimizer (Callable[[list[nn.Parameter]], torch.optim.Optimizer], optional): A class such as
-            ``torch.optim.AdamW``, or a function that makes an optimizer of a list of parameters.
-            The plan is of a later step, whose optimizer has its state already. None plans forward
-            and backward only.
+        optimizer (Callable | str | torch.optim.Optimizer, optional): A class such as
+            ``torch.optim.AdamW``, its name, an instance for the model's parameters, or a function
+            that makes an optimizer of a list of parameters. The plan is of a later step, whose
+            optimizer has its state already. None plans forward and backward only.
         ranks (int, optional): The number of ranks of a distributed run; the plan is of one of them.
             This process must not be in a process group. None for one process.
         shard (Callable[[nn.Module], object], optional): A function that shards the model in place,
@@ -431,11 +454,11 @@ def plan(
         The plan.
 
     Raises:
-        RuntimeError: A line needs the values of a tensor, or this process is in a process group.
+        RuntimeError: The step fails; the message names the line and the module. Or this process is
+            in a process group.
         TypeError: An argument is of the wrong kind.
         ValueError: The loss does not require grad or has more than one number, only one of
             ``ranks`` and ``shard`` was given, or the rates of ``device`` are not known.
-        Exception: Any error that the model raises.
 
     Example::
 
@@ -455,6 +478,10 @@ def plan(
             "plan() was given only one of ranks and shard. Give both: the number of ranks and the "
             "function that shards the model."
         )
+    check_optimizer(optimizer)
     sheet = None if device is None else data_sheet(device)
-    given = StepInputs(build(model), batch, loss, optimizer, ranks, shard, device=sheet)
+    builder = None if isinstance(model, nn.Module) else model
+    given = StepInputs(
+        build(model), batch, loss, optimizer, ranks, shard, device=sheet, builder=builder
+    )
     return make(Plan, given, run_step(given))

@@ -15,6 +15,7 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
+from ...amounts import Bytes
 from ...torch_api.engine import current_node, next_sequence_nr
 from ...torch_api.fake_tensors import (
     bytes_moved,
@@ -102,7 +103,11 @@ class Recorder:
         live: Live bytes now.
     """
 
-    def __init__(self, modules: Iterable[tuple[str, nn.Module]] = ()) -> None:
+    def __init__(
+        self, modules: Iterable[tuple[str, nn.Module]] = (), *, most: int | None = None
+    ) -> None:
+        """``most``: the live bytes above which a MemoryError ends the step; None for no limit."""
+        self._most = most
         self.operations: list[Operation] = []
         self.held: list[Held] = []
         self.calls: list[ModuleRecord] = []
@@ -181,6 +186,8 @@ class Recorder:
                     held.copy_of = found[0] if found else None
                 elif held.bytes != storage.nbytes():
                     self._resized(storage)
+        if self._most is not None and self.live > self._most:
+            raise MemoryError(f"the step takes more than {Bytes(self._most)}")
         flops, moved = flops_of(func, args, kwargs, result), bytes_moved(func, args, result)
         what = str(func.overloadpacket), self.phase, self.live, flops
         dtype = results[0].dtype if results else None

@@ -1,19 +1,16 @@
-"""Run one training step on fake tensors, and record it."""
+"""Run one training step, on fake tensors or on real copies, and record it."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import inspect
-import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import nn
 from torch.autograd.graph import Node
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from ...graph.adjacency import walk
 from ...graph.names import Names, read_names
@@ -22,127 +19,25 @@ from ...torch_api.checkpoints import frame_of, inputs_of
 from ...torch_api.fake_tensors import (
     DataSheet,
     data_dependent,
-    fake_mode,
     fake_ranks,
+    handling_mode,
     is_compiled_module,
     refuse_to_plan,
     swapped_tensors,
-    tree_map,
+    taken_as_real,
+    tensors_in,
 )
-from ...torch_api.modes import random_numbers_kept, unseen
-from ...torch_api.nodes import op_name, sequence_nr
-from ...torch_api.reading import key_of
+from ...torch_api.modes import unseen
+from ...torch_api.nodes import leaf_tensor, op_name, sequence_nr
+from ...torch_api.reading import has_data
 from ...torch_api.saved_tensors import read_saved
-from ...tracing.source_line import is_library, shown_file
 from ...tracing.watch import watch
+from .copies import Copies, Fakes, built_really, random_state_kept, unchanged
+from .errors import StepError, failed, is_of_plan, of_plan
+from .foreign import ForeignTensors
+from .optimizers import make_optimizer, step_optimizer
+from .real_memory import free_bytes
 from .recorder import BACKWARD, STEP, Held, Recorder
-
-_T = TypeVar("_T")
-
-
-class Fakes:
-    """Makes one fake tensor for each tensor; those that share memory share it again.
-
-    Attributes:
-        mode: The mode that the fake tensors belong to.
-    """
-
-    def __init__(self) -> None:
-        self.mode = fake_mode()
-        self._storages: dict[int, Any] = {}
-        self._tensors: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    def of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the fake of a tensor, with a fake of its ``.grad``."""
-        known = self._tensors.get(id(tensor))
-        if known is not None:
-            return known[1]
-        if isinstance(tensor, (UninitializedParameter, UninitializedBuffer)):
-            raise TypeError(
-                "The model has a lazy module, whose parameters have no shape yet. Run it once on a "
-                "small batch, and plan it then."
-            )
-        if tensor.layout is not torch.strided or hasattr(tensor, "__tensor_flatten__"):
-            raise TypeError(
-                f"The model or the batch has a {type(tensor).__name__} with layout "
-                f"{tensor.layout}, and plan() copies dense tensors only. Give a dense one."
-            )
-        device = torch.device("cpu") if tensor.device.type == "meta" else tensor.device
-        storage = tensor.untyped_storage()
-        with self.mode, torch.no_grad():
-            memory = self._storages.get(key_of(storage))
-            if memory is None:
-                memory = torch.empty(storage.nbytes(), dtype=torch.uint8, device=device)
-                self._storages[key_of(storage)] = memory
-            made = torch.empty(0, dtype=tensor.dtype, device=device).set_(
-                memory.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
-            )
-            if isinstance(tensor, nn.Parameter):
-                made = nn.Parameter(made, requires_grad=tensor.requires_grad)
-            made.requires_grad_(tensor.requires_grad)
-            if tensor.is_leaf and tensor.grad is not None:
-                made.grad = self.of(tensor.grad)
-        self._tensors[id(tensor)] = tensor, made
-        return made
-
-    def tree(self, values: _T) -> _T:
-        """Return nested values with the fakes of their tensors."""
-        mapped: _T = tree_map(lambda v: self.of(v) if isinstance(v, torch.Tensor) else v, values)
-        return mapped
-
-    def state(self, model: nn.Module) -> dict[str, torch.Tensor]:
-        """Return the fakes of all parameters and buffers by name, tied ones under each name."""
-        return {name: self.of(tensor) for name, tensor in _tensors(model)}
-
-    def model(self, model: nn.Module) -> nn.Module:
-        """Return a copy of a model whose tensors are fakes."""
-        held = [value for module in model.modules() for value in vars(module).values()]
-        tensors = [*held, *(tensor for _, tensor in _tensors(model))]
-        memo = {id(each): self.of(each) for each in tensors if isinstance(each, torch.Tensor)}
-        return copy.deepcopy(model, memo)
-
-
-def _tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    yield from model.named_parameters(remove_duplicate=False)
-    yield from model.named_buffers(remove_duplicate=False)
-
-
-def build(model: nn.Module | Callable[[], nn.Module]) -> nn.Module:
-    """Return a model, or the one that a function builds, on meta."""
-    if isinstance(model, nn.Module):
-        return model
-    made: Any = None
-    if callable(model):
-        with torch.device("meta"):
-            made = model()
-    if not isinstance(made, nn.Module):
-        kind = type(made if callable(model) else model).__name__
-        raise TypeError(
-            f"model was {'a function that returned' if callable(model) else 'given'} a {kind}. "
-            "Give an nn.Module, on any device, or a function that builds one."
-        )
-    return made
-
-
-@contextlib.contextmanager
-def unchanged(model: nn.Module) -> Iterator[None]:
-    """Return a context after which every module has the attributes that it had before."""
-    kept = [
-        (module, {k: dict(v) if type(v) is dict else v for k, v in vars(module).items()})
-        for module in model.modules()
-    ]
-    before = [(module, dict(vars(module))) for module, _ in kept]
-    try:
-        yield
-    finally:
-        for (module, contents), (_, attributes) in zip(kept, before, strict=True):
-            vars(module).clear()
-            vars(module).update(attributes)
-            for name, value in attributes.items():
-                if type(value) is dict and value != contents[name]:
-                    value.clear()
-                    value.update(contents[name])
-
 
 Patch = Callable[[nn.Module], contextlib.AbstractContextManager[Any]]
 """A change of the model for the time of a step."""
@@ -156,12 +51,15 @@ class StepInputs:
     batch: Any  # its input: a tensor, a tuple of arguments, or a dict of keyword arguments
     # The function of the output, and of the batch; None if the model returns the loss.
     loss: Callable[..., Any] | None = None
-    # Makes the optimizer of a list of parameters; None without one.
-    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer] | None = None
+    # Makes the optimizer of a list of parameters, or is one, or its name; None without one.
+    optimizer: Any = None
     ranks: int | None = None  # the number of ranks; None for one process without a group
     shard: Callable[[nn.Module], Any] | None = None  # the function that shards a model in place
     patch: Patch | None = None  # how blocks are checkpointed
     device: DataSheet | None = None  # the rates that times are estimated from
+    builder: Callable[[], nn.Module] | None = None  # the function that built the model on meta
+    is_real: bool = False  # whether the step runs on real copies
+    flipped: tuple[int, ...] = ()  # the numbers of the assumptions that are the opposite
 
 
 @dataclass
@@ -177,6 +75,12 @@ class Recorded:
     kept: list[tuple[Held, list[int]]] = field(default_factory=list)
     compiled: tuple[str, ...] = ()  # the names of compiled modules, which ran without the compiler
     has_cache: bool = False  # whether the model returned a cache of keys and values
+    assumptions: tuple[str, ...] = ()  # the values that were assumed, as sentences
+    not_counted: tuple[str, ...] = ()  # what the sizes lack, as the starts of sentences
+    is_real: bool = False  # whether the step ran on real copies
+    reason: str = ""  # why it did, as a sentence
+    flipped: tuple[int, ...] = ()  # see `StepInputs`
+    is_blind: bool = False  # whether nothing speaks for one of the assumptions
 
     @property
     def keepers(self) -> list[tuple[Held, list[int]]]:
@@ -184,34 +88,144 @@ class Recorded:
         return [each for each in self.kept if not each[0].role]
 
 
+_MOST_FLIPS = 3
+_FAILS_ANYWAY = "It fails in the same way on real tensors, without plan()."
+_WITH_VALUES = (
+    "Give the model and the batch with values, so that plan() can run one real step, or plan the "
+    "modules around it."
+)
+_TOO_LARGE = (
+    "A real step does not fit in the memory that is free here. Plan a smaller batch, or the "
+    "modules around it."
+)
+_ONE_PROCESS = "Plan it without ranks=, or plan the modules around it."
+
+
 def run_step(given: StepInputs) -> Recorded:
-    """Run forward, backward and, with an optimizer, its step, without memory or kernels."""
+    """Run forward, backward and, with an optimizer, its step, without memory or kernels.
+
+    A step that needs values runs once on real copies, if the tensors have values and it fits.
+    """
+    if given.is_real:
+        return _recorded(given)
+    try:
+        return _measured_if_cheap(given, _recorded(given))
+    except StepError as error:
+        first = error
+    if not isinstance(first.error, data_dependent()):
+        for number in range(first.answers - 1, max(-1, first.answers - 1 - _MOST_FLIPS), -1):
+            with contextlib.suppress(StepError):
+                return _recorded(replace(given, flipped=(*given.flipped, number)))
+    do = _why_not_real(given)
+    if do is None:
+        try:
+            recorded = _recorded(replace(given, is_real=True))
+            recorded.reason = str(first)
+        except _TooLargeError:
+            do = _TOO_LARGE
+        except StepError as error:
+            raise StepError(error.where, error.error, _FAILS_ANYWAY) from error.error
+        else:
+            return recorded
+    raise StepError(first.where, first.error, do) from first.error
+
+
+_FEW_FLOPS = 10**11
+
+
+def _measured_if_cheap(given: StepInputs, recorded: Recorded) -> Recorded:
+    """Return a step with assumptions; a real one, if it is short and a reason for them lacks."""
+    operations = recorded.recorder.operations
+    is_cheap = sum(each.flops for each in operations) <= _FEW_FLOPS
+    is_planned = given.patch is not None  # again, with checkpoints
+    if not recorded.is_blind or is_planned or not is_cheap or _why_not_real(given) is not None:
+        return recorded
+    try:
+        measured = _recorded(replace(given, is_real=True))
+    except StepError:
+        return recorded
+    measured.reason = recorded.assumptions[0].partition(", which is taken as")[0] + "."
+    return measured
+
+
+def _why_not_real(given: StepInputs) -> str | None:
+    """Say what to do where the step cannot run on real copies; None where it can."""
+    if given.ranks is not None:
+        return _ONE_PROCESS
+    tensors = [*given.model.parameters(), *given.model.buffers()]
+    if given.builder is not None:
+        size = sum(each.numel() * each.element_size() for each in tensors)
+        tensors = []
+    else:
+        size = 0
+    tensors += [each for _, each in named_tensors(given.batch)]
+    if not all(map(has_data, tensors)):
+        return _WITH_VALUES
+    size += sum(each.numel() * each.element_size() for each in tensors)
+    return _TOO_LARGE if 2 * size > _most_bytes(tensors) else None
+
+
+def _most_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Return how much memory a real step may take."""
+    return free_bytes(each.device for each in tensors) // 2
+
+
+class _TooLargeError(StepError):
+    """A real step that takes too much memory."""
+
+
+def _recorded(given: StepInputs) -> Recorded:
     with _prepared(given) as (model, fakes):
         compiled = tuple(n for n, m in model.named_modules() if is_compiled_module(m))
-        recorded = Recorded(Recorder(model.named_modules()), compiled=compiled)
         batch = fakes.tree(given.batch)
+        most = _most_bytes(_tensors_of(model, batch))
+        recorder = Recorder(model.named_modules(), most=most if given.is_real else None)
+        recorded = Recorded(recorder, compiled=compiled, is_real=given.is_real)
+        recorded.flipped = given.flipped
         eager = torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
-        with fakes.mode, eager:
-            _run(model, batch, given, recorded)
+        with _entered(fakes), eager:
+            _run(model, batch, given, recorded, fakes)
+    if fakes.values is not None:
+        recorded.is_blind = fakes.values.is_blind
+        recorded.assumptions = tuple(map(str, fakes.values.assumptions))
+        recorded.not_counted = (*recorded.not_counted, *fakes.values.unknown_memory)
     return recorded
 
 
 @contextlib.contextmanager
 def loss_on_fakes(given: StepInputs) -> Iterator[tuple[torch.Tensor, Names]]:
-    """Return a context with the loss of a pass without memory, and names; backward runs in it."""
-    with _prepared(given) as (model, fakes), fakes.mode:
-        with watch():
-            loss = loss_of(model, fakes.tree(given.batch), given.loss)
-        yield loss, read_names(model, "plan")
+    """Return a context with the loss of a pass on copies, and names; backward runs in it."""
+    with _prepared(given) as (model, fakes), _entered(fakes):
+        batch = fakes.tree(given.batch)
+        foreign = ForeignTensors(_tensors_of(model, batch))
+        with foreign.kept(), handling_mode(foreign.run) if given.is_real else _NOTHING:
+            with watch():
+                loss = loss_of(model, batch, given.loss)
+            foreign.keep_grads(_leaves_of(loss), model)
+            yield loss, read_names(model, "plan")
+
+
+_NOTHING = contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _entered(fakes: Fakes) -> Iterator[None]:
+    """Return a context in which new tensors are fake, or real in a real step."""
+    if fakes.values is None:
+        yield
+        return
+    with taken_as_real(), fakes.mode, fakes.values.keeping():
+        yield
 
 
 @contextlib.contextmanager
 def _prepared(given: StepInputs) -> Iterator[tuple[nn.Module, Fakes]]:
-    """Return a context with the model, whose tensors are fake until it ends."""
+    """Return a context with the model, whose tensors are copies until it ends."""
     refuse_to_plan()
-    fakes = Fakes()
+    fakes = Copies() if given.is_real else Fakes(given.flipped)
+    devices = {each.device for each in given.model.parameters()} if given.is_real else set()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(random_numbers_kept(()))
+        stack.enter_context(random_state_kept(devices))
         model = given.model
         stack.enter_context(unchanged(model))
         try:
@@ -219,36 +233,69 @@ def _prepared(given: StepInputs) -> Iterator[tuple[nn.Module, Fakes]]:
                 stack.enter_context(fake_ranks(given.ranks))
                 model = fakes.model(model)
                 given.shard(model)  # outside of the mode, in which no mesh can be made
+            elif given.is_real and given.builder is not None:
+                model = built_really(given.builder)
+            elif any(isinstance(each, torch.jit.ScriptModule) for each in model.modules()):
+                model = fakes.script(model)
             else:
                 stack.enter_context(swapped_tensors(model, fakes.state(model)))
+                fakes.swap_attributes(model)
             if given.patch is not None:
                 stack.enter_context(given.patch(model))
             yield model, fakes
-        except data_dependent() as error:
-            raise RuntimeError(_data_dependent(error)) from error
+        except Exception as error:
+            if is_of_plan(error) or isinstance(error, StepError):
+                raise
+            answers = 0 if fakes.values is None else fakes.values.answers
+            kind = _TooLargeError if isinstance(error, MemoryError) else StepError
+            raise failed(error, model, answers, kind) from error
 
 
-def _run(model: nn.Module, batch: Any, given: StepInputs, recorded: Recorded) -> None:
+def _run(model: nn.Module, batch: Any, given: StepInputs, recorded: Recorded, fakes: Fakes) -> None:
     recorder = recorded.recorder
-    parameters = [each for each in model.parameters() if each.requires_grad]
-    optimizer = None if given.optimizer is None else _optimizer(given.optimizer, parameters)
+    optimizer = None
+    if given.optimizer is not None:
+        optimizer, warning = make_optimizer(given.optimizer, model, fakes)
+        recorded.not_counted += (warning,) if warning else ()
     _note_known(recorder, model, batch, optimizer)
+    states = [] if optimizer is None else tensors_in(list(optimizer.state.values()))
+    foreign = ForeignTensors([*_tensors_of(model, batch), *states])
 
-    def note_cache(_: nn.Module, __: object, output: Any) -> None:
+    def note_cache(output: Any) -> None:
         recorded.has_cache = getattr(output, "past_key_values", None) is not None
 
-    with model.register_forward_hook(note_cache), recorder.recording():
-        loss = loss_of(model, batch, given.loss)
+    def forward() -> torch.Tensor:
+        return loss_of(model, batch, given.loss, note_cache)
+
+    writes = handling_mode(foreign.run) if given.is_real else _NOTHING
+    with foreign.kept(), recorder.recording(), writes:
+        loss = forward()
         recorded.forward_end = len(recorder.operations)
         with unseen():
             _read_graph(loss, recorded)
+            foreign.keep_grads(_leaves_of(loss), model)
         recorder.phase = BACKWARD
         loss.backward()  # type: ignore[no-untyped-call]
         with unseen():
             _note_gradients(recorder, model)
         if optimizer is not None:
             recorder.phase = STEP
-            optimizer.step()
+            step_optimizer(optimizer, forward)
+
+
+def _tensors_of(model: nn.Module, batch: Any) -> list[torch.Tensor]:
+    return [*model.parameters(), *model.buffers(), *(each for _, each in named_tensors(batch))]
+
+
+def _leaves_of(loss: torch.Tensor) -> list[torch.Tensor]:
+    """Return the leaves of the graph of a loss."""
+    root = read_outputs((loss,), "plan")[0].node
+
+    def below(node: Node) -> Iterator[Node]:
+        return (each for each, _ in node.next_functions if each is not None)
+
+    found = (leaf_tensor(node) for node in walk([root], below))
+    return [each for each in found if each is not None]
 
 
 def _note_known(
@@ -274,41 +321,30 @@ def _note_gradients(recorder: Recorder, model: nn.Module) -> None:
             recorder.note("gradient", name, parameter.grad)
 
 
-def _optimizer(make: Callable[..., Any], parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """Make an optimizer with the state that it has after a first step."""
-    optimizer = make(parameters)
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        kind = type(optimizer).__name__
-        raise TypeError(
-            f"optimizer returned a {kind}. Give a class such as torch.optim.AdamW, or a function "
-            "that makes an optimizer of a list of parameters."
-        )
-    before = [parameter.grad for parameter in parameters]
-    for parameter in parameters:
-        if parameter.grad is None:
-            parameter.grad = torch.empty_like(parameter)
-    optimizer.step()
-    for parameter, grad in zip(parameters, before, strict=True):
-        parameter.grad = grad
-    return optimizer
-
-
-def loss_of(model: nn.Module, batch: Any, loss: Callable[..., Any] | None) -> torch.Tensor:
-    """Run the model on a batch, and return the loss."""
+def loss_of(
+    model: nn.Module,
+    batch: Any,
+    loss: Callable[..., Any] | None,
+    ended: Callable[[Any], None] | None = None,
+) -> torch.Tensor:
+    """Run the model on a batch, and return the loss; ``ended`` gets the model's output."""
     if isinstance(batch, dict):
         output = model(**batch)
     else:
         output = model(*batch) if isinstance(batch, tuple) else model(batch)
+    if ended is not None:
+        ended(output)
     if loss is not None:
         output = loss(output, batch) if _takes_batch(loss) else loss(output)
     elif not isinstance(output, torch.Tensor):
         output = getattr(output, "loss", None)
     source = "The model returned" if loss is None else "loss returned"
     if not isinstance(output, torch.Tensor):
-        raise TypeError(
+        text = (
             f"{source} a {type(output).__name__}, not a loss. Give loss=, a function of the output "
             "and, if it takes two arguments, of the batch."
         )
+        raise of_plan(TypeError(text))
     if output.numel() != 1 or not output.requires_grad:
         wrong = "does not require grad" if output.numel() == 1 else "has more than one number"
         needed = "one number that depends on parameters"
@@ -316,7 +352,7 @@ def loss_of(model: nn.Module, batch: Any, loss: Callable[..., Any] | None) -> to
         if loss is None:
             do = f"Give loss=, a function of the output that returns {needed}."
         shape = tuple(output.shape)
-        raise ValueError(f"{source} a tensor of shape {shape} that {wrong}. {do}")
+        raise of_plan(ValueError(f"{source} a tensor of shape {shape} that {wrong}. {do}"))
     return output
 
 
@@ -398,16 +434,3 @@ class _Kept:
     def _add(self, storages: Iterable[Held], keepers: list[int]) -> None:
         for held in storages:
             self.found.setdefault(id(held), (held, []))[1].extend(keepers)
-
-
-def _data_dependent(error: Exception) -> str:
-    """Say which line needs values, and what to do."""
-    lines = traceback.extract_tb(error.__traceback__)
-    own = [line for line in lines if not is_library(line.filename)]
-    place = f"{shown_file(own[-1].filename)}:{own[-1].lineno}" if own else "A line of torch"
-    text = f" ({own[-1].line})" if own and own[-1].line else ""
-    operation = getattr(error, "func", None) or "an operation"
-    return (
-        f"{place}{text} needs the values of a tensor for {operation}, and a plan has none. Replace "
-        "it by an operation whose result has a fixed shape, or plan the modules around it."
-    )

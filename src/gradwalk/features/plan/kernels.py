@@ -1,0 +1,131 @@
+"""Memory of operators whose fake kernels make less than the real ones."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...torch_api.modes import unseen
+
+_PAGE = 4096
+_NONE = 0  # the reduction that keeps the shape
+
+
+def add_missing_memory(func: Any, args: Any, kwargs: Any, result: Any) -> str | None:
+    """Give the storages of a fake result the size that the real operator gives them.
+
+    Returns:
+        Memory that cannot be counted, as the start of a sentence; None if everything is.
+    """
+    correct = _CORRECTIONS.get(func)
+    return None if correct is None else correct(args, kwargs, result)
+
+
+def separated(func: Any, result: Any) -> Any:
+    """Return a fake result without memory that the real operator does not share."""
+    place = _SEPARATE.get(func)
+    if place is None or result[place] is None:
+        return result
+    return (*result[:place], torch.empty_like(result[place]), *result[place + 1 :])
+
+
+def _resize(tensor: torch.Tensor, size: int) -> None:
+    if tensor.untyped_storage().nbytes() < size:
+        tensor.untyped_storage().resize_(size)
+
+
+def _reduced_loss(reduction: int, args: Any, kwargs: Any, result: torch.Tensor) -> None:
+    """A mean or sum that is written into the memory of the losses of each number."""
+    given = args[reduction] if len(args) > reduction else kwargs.get("reduction", 1)
+    if given != _NONE:
+        shape = torch.broadcast_shapes(args[0].shape, args[1].shape)  # type: ignore[no-untyped-call]
+        _resize(result, math.prod(shape) * result.element_size())
+
+
+def _embedding_bag(_: Any, __: Any, result: Any) -> None:
+    """The bag of each index has one more number while it is made."""
+    bags = result[1]
+    if bags.numel() and bags.device.type == "cpu":
+        _resize(bags, (bags.numel() + 1) * bags.element_size())
+
+
+def _recurrent_layer(args: Any, _: Any, result: Any) -> str | None:
+    """Add the workspace of one layer of an LSTM on the CPU.
+
+    Its size is oneDNN's. The real operator, run on sequences of one step, confirms it.
+    """
+    source, _, hidden_weight = args[:3]
+    steps, batch = source.shape[:2]  # also where the layer has the batch first
+    sizes = batch, source.shape[2], hidden_weight.shape[1]
+    if not torch.is_grad_enabled():
+        return None  # the real operator keeps nothing
+    real = _real_workspace(*sizes, source.dtype)
+    if real is None or source.dtype is not torch.float32 or real != _workspace(1, *sizes):
+        return "The workspace of an LSTM"
+    _resize(result[3], _workspace(steps, *sizes))
+    return None
+
+
+def _workspace(steps: int, batch: int, width: int, hidden: int) -> int:
+    """Return the bytes of oneDNN's workspace for one layer and direction of an LSTM in float32."""
+    rows = 2 * (steps + 1) * batch  # of the layer's input and output, and a state before the first
+    wide = rows * _padded(max(width, hidden))
+    parts = [wide, wide, wide, rows * hidden, rows * hidden]
+    parts += [steps * batch * _padded(4 * hidden), steps * batch * _padded(hidden)]
+    return sum(math.ceil(4 * part / _PAGE) * _PAGE for part in parts)
+
+
+def _padded(width: int) -> int:
+    """Return the length of a row: whole cache lines, and no multiple of 256."""
+    rounded = math.ceil(width / 16) * 16
+    return rounded if rounded % 256 else rounded + 16
+
+
+@functools.lru_cache(256)
+def _real_workspace(batch: int, width: int, hidden: int, dtype: torch.dtype) -> int | None:
+    """Return the bytes of the workspace for sequences of one step; None if it does not run."""
+    with unseen(), torch.enable_grad(), torch.device("cpu"):
+        zeros = functools.partial(torch.zeros, dtype=dtype)
+        gates = 4 * hidden
+        weights = zeros(gates, width), zeros(gates, hidden), zeros(gates), zeros(gates)
+        state = zeros(1, batch, hidden)
+        how: tuple[Any, ...] = False, [], 2, hidden, 1, True, False, False, True
+        try:
+            made = torch.ops.aten.mkldnn_rnn_layer(
+                zeros(1, batch, width), *weights, state, state, *how
+            )
+        except Exception:  # this processor has no kernel for the dtype
+            return None
+    return int(made[3].untyped_storage().nbytes())
+
+
+def _unknown(what: str, *_: Any) -> str:
+    return what
+
+
+def _corrections() -> dict[Any, Callable[[Any, Any, Any], str | None]]:
+    aten = torch.ops.aten
+    reductions = {
+        "mse_loss": 2,
+        "smooth_l1_loss": 2,
+        "soft_margin_loss": 2,
+        "binary_cross_entropy": 3,
+    }
+    found: dict[Any, Any] = {
+        getattr(aten, name).default: functools.partial(_reduced_loss, place)
+        for name, place in reductions.items()
+    }
+    found[aten._embedding_bag.default] = _embedding_bag
+    found[aten.mkldnn_rnn_layer.default] = _recurrent_layer
+    for name in ("_cudnn_rnn", "miopen_rnn"):
+        each = getattr(aten, name).default
+        found[each] = functools.partial(_unknown, "The workspace of a fused RNN")
+    return found
+
+
+_CORRECTIONS = _corrections()
+_SEPARATE = {torch.ops.aten.mkldnn_rnn_layer_backward.default: 4}  # the second bias
