@@ -28,7 +28,7 @@ from ..torch_api.nodes import (
     Edge,
     custom_function,
     gradient_edge,
-    leaf_tensor,
+    leaf_classes,
     outputs_metadata,
     sequence_nr,
 )
@@ -295,10 +295,11 @@ def records_in(captured: Capture) -> dict[int, Record]:
     threads = threads_of(
         tensor for known in captured.tensors.values() if (tensor := known()) is not None
     )
+    classes = leaf_classes(captured.nodes)
     return {
         i: record
         for i, node in enumerate(captured.nodes)
-        if leaf_tensor(node) is None and (record := find_record(node, threads)) is not None
+        if type(node) not in classes and (record := find_record(node, threads)) is not None
     }
 
 
