@@ -1,8 +1,8 @@
 """The number of gradwalk's Python calls, for what a user does most.
 
-Times on a busy machine say little, and calls are the same everywhere. A change that makes something
-dearer fails here, and so does one that makes it cheaper until its number is lowered: then nobody can
-spend what was saved.
+Times on a busy machine say little, and calls are the same everywhere. A change that makes
+something dearer fails here. So does one that makes it cheaper, until its number is lowered: then
+nobody can spend what was saved.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LESS = 0.90
 
 @pytest.fixture(scope="module")
 def counted() -> dict[str, dict[str, dict[str, int]]]:
-    """The calls of each graph by what is done and by function, in a process that did nothing else."""
+    """The calls of each graph by function, in a process that did nothing else."""
     found: dict[str, dict[str, dict[str, int]]] = json.loads(
         fresh("from counted import main\nmain()")
     )
@@ -66,11 +66,11 @@ def test_calls_are_as_the_table_says(graph, counted):
     most = {
         what: sorted(counted[graph][what].items(), key=lambda each: -each[1])[:8] for what in dearer
     }
+    expected = {what: CALLS[graph].get(what) for what in dearer}
     assert not dearer, (
-        f"More Python calls for the graph {graph!r} than the table CALLS of this file has: {dearer} "
-        f"instead of { {what: CALLS[graph].get(what) for what in dearer} }. Most calls are of {most}. "
-        "Make them fewer; or, if the work is worth it, write the new numbers into the table and say "
-        f"in the commit why. The row is now: {calls}"
+        f"More Python calls for {graph!r} than the table CALLS of this file has: {dearer} instead "
+        f"of {expected}. Most calls are of {most}. Make them fewer; or, if the work is worth it, "
+        f"write the new numbers into the table and say in the commit why. The row is now: {calls}"
     )
     cheaper = {what: n for what, n in calls.items() if n < LESS * CALLS[graph][what]}
     assert not cheaper, (
