@@ -121,7 +121,7 @@ class _Columns:
         kinds = {*map(type, value)}
         if not kinds & _NESTED:
             return value
-        again = self._repeated and self._repeated.intersection(map(id, value))
+        again = self._repeated & {*map(id, value)}
         if again and all(id(each) in again for each in value):
             return {"": [*map(self._place, value)]}
         if (
