@@ -20,7 +20,7 @@ JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup build demo types lock format quick slow check check-python check-js check-prose test test-all test-js test-python test-browser \
-  test-pytest test-full test-others test-pythons test-torch test-colab has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
+  test-full test-others test-pythons test-torch test-colab has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -84,11 +84,8 @@ slow: setup      ## Write the list of slow tests anew, which `make quick` leaves
 	$(BIN)/python tools/slow_tests.py
 
 # Two at a time, in this order: what fails early starts nothing else, and no core waits for the type checker.
-test: has-browser setup  ## Run every check and every test that a change needs
-	$(MAKE) --no-print-directory -j2 --output-sync=target check-python check-js check-prose test-js test-pytest
-
-test-pytest:
-	$(PYTEST) tests src
+test: setup      ## Run every check and every test without a browser
+	$(MAKE) --no-print-directory -j2 --output-sync=target check-python check-js check-prose test-js test-python
 
 test-js: build
 	cd js && npm run --silent test
@@ -96,11 +93,11 @@ test-js: build
 test-python: setup
 	$(PYTEST) --ignore tests/e2e tests src
 
-test-browser: setup has-browser
+test-browser: setup has-browser  ## Run the tests in JupyterLab and in pages, with Chromium
 	$(PYTEST) tests/e2e
 
 # What waits for a browser and what is installed leave a core to the other half.
-test-all: test   ## All of that, and other hosts, the largest graphs, public models, other Pythons and torch
+test-all: test test-browser  ## All of that, and other hosts, the largest graphs, public models, other Pythons and torch
 	$(MAKE) --no-print-directory -j2 --output-sync=target JOBS=2 test-full test-others
 
 test-full: setup has-browser

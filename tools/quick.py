@@ -71,8 +71,9 @@ def jobs_for(files: Sequence[Path], base: str) -> list[tuple[str, list[str], Pat
     tests = tests_for(files)
     jobs: list[tuple[str, list[str], Path]] = []
     if tests:
-        marks = ["-m", "not slow and not full", "--durations=0", "--durations-min=0.5"]
-        jobs.append(("pytest", [python, "-m", "pytest", "-q", *marks, *tests], ROOT))
+        marks = ["-m", "not slow and not full"]
+        workers = ["-n", "2"] if any((ROOT / test).is_dir() for test in tests) else []
+        jobs.append(("pytest", [python, "-m", "pytest", "-q", *marks, *workers, *tests], ROOT))
     if scripts:
         jobs.append(("mypy", [python, "-m", "mypy"], ROOT))
     if front:

@@ -1,15 +1,15 @@
-"""Writes tests/slow.txt: the tests that take half a second of processor time or more.
+"""Writes tests/slow.txt: the tests that take half a second or more, on an idle machine.
 
-    python tools/slow_tests.py [FOLDER...]    runs the tests, all by default; an hour at most
+    python tools/slow_tests.py [FOLDER...]    runs the tests, all by default
 
-`make quick` leaves them out: `tests/conftest.py` marks them `slow`. Of the tests in other folders
-the table keeps what it has.
+`make quick` leaves them out: `tests/conftest.py` marks them `slow`. The table keeps the tests of
+other folders.
 """
 
 from __future__ import annotations
 
-import os
 import sys
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -21,7 +21,7 @@ SLOW = 0.5  # s
 
 
 class Clock:
-    """A plugin that notes the processor time of each test, of its child processes too."""
+    """A plugin that notes the time of each test."""
 
     def __init__(self) -> None:
         self.took: dict[str, float] = {}
@@ -29,11 +29,11 @@ class Clock:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Note the time of one test."""
-        before = sum(os.times()[:4])
+        before = time.monotonic()
         try:
             return (yield)
         finally:
-            self.took[item.nodeid] = sum(os.times()[:4]) - before
+            self.took[item.nodeid] = time.monotonic() - before
 
 
 def main(folders: list[str]) -> int:
@@ -45,8 +45,6 @@ def main(folders: list[str]) -> int:
     slow = {test for test in known if test and test not in clock.took and folders}
     slow |= {test for test, seconds in clock.took.items() if seconds >= SLOW}
     TABLE.write_text("".join(f"{test}\n" for test in sorted(slow)), encoding="utf-8")
-    if out := os.environ.get("TIMES"):
-        Path(out).write_text("".join(f"{s:.3f} {t}\n" for t, s in clock.took.items()))
     return int(failed)
 
 

@@ -191,7 +191,7 @@ export const TABLE: readonly Row[] = [
   [fill("grad"), "is-stored gw-cell-ground"],
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell.is-sum text"],
   [{ ...fill("grad-strong"), ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-row text"],
-  // Zeros are no success.
+  // Zeros are not drawn as a success.
   [fill("op"), "is-arrived gw-cell-ground", "is-zero gw-cell-ground"],
   [fill("alarm-soft"), "is-alarming gw-cell-ground"],
   [{ ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-near text", "gw-cell.is-total text"],
