@@ -21,8 +21,8 @@ CALLS = {
         "showing": 1585,
         "clicking": 2594,
         "recording": 393,
-        "watching": 212,
-        "making a watched one": 860,
+        "watching": 183,
+        "making a watched one": 892,
     },
     "chain": {
         "making": 5523,
@@ -31,8 +31,8 @@ CALLS = {
         "showing": 12625,
         "clicking": 3069,
         "recording": 4499,
-        "watching": 3287,
-        "making a watched one": 5513,
+        "watching": 2759,
+        "making a watched one": 6157,
     },
     "transformer": {
         "making": 1669,
@@ -41,8 +41,8 @@ CALLS = {
         "showing": 8251,
         "clicking": 3307,
         "recording": 2352,
-        "watching": 1729,
-        "making a watched one": 3072,
+        "watching": 1206,
+        "making a watched one": 3686,
     },
 }
 

@@ -28,6 +28,7 @@ from ..torch_api.nodes import (
     custom_function,
     gradient_edge,
     leaf_classes,
+    leaf_tensor,
     outputs_metadata,
     sequence_nr,
 )
