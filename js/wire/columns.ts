@@ -19,17 +19,30 @@ export function inColumns({ buffer, byteOffset, byteLength }: ArrayBufferView): 
 
 /** The same value, with the columns in it turned into records. */
 export function withRecords(value: Json): unknown {
+  if (!isNested(value) || Array.isArray(value)) return inRecords(value, []);
+  const { "": once, ...rest } = value;
+  if (!Array.isArray(once) || Object.keys(rest).length === 0) return inRecords(value, []);
+  const shared: unknown[] = [];
+  for (const each of once) shared.push(inRecords(each, shared));
+  return inRecords(rest, shared);
+}
+
+/** A value in which `{"": 3}` stands for the fourth of the `shared` values. */
+function inRecords(value: Json, shared: unknown[]): unknown {
   if (!isNested(value)) return value;
-  if (Array.isArray(value)) return value.some(isNested) ? value.map(withRecords) : value;
+  const inner = (each: Json) => inRecords(each, shared);
+  if (Array.isArray(value)) return value.some(isNested) ? value.map(inner) : value;
   const table = value[""];
-  if (isNested(table)) return records(table as { [name: string]: Json });
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, withRecords(each)]));
+  if (typeof table === "number") return shared[table];
+  if (Array.isArray(table)) return table.map((place) => shared[place as number]);
+  if (isNested(table)) return records(table, shared);
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inner(each)]));
 }
 
 /** One record per row. A first column that counts up is stored as its first number. */
-function records(table: { [name: string]: Json }): object[] {
+function records(table: { [name: string]: Json }, shared: unknown[]): object[] {
   const names = Object.keys(table);
-  const columns = names.map((name) => column(table[name]));
+  const columns = names.map((name) => column(table[name], shared));
   const { length } = columns[columns.length - 1];
   const [first] = Object.values(table);
   if (typeof first === "number") columns[0] = Array.from({ length }, (_, row) => first + row);
@@ -43,9 +56,9 @@ function records(table: { [name: string]: Json }): object[] {
 }
 
 /** The values of a column; integers may be stored as the first one and differences. */
-function column(stored: Json): unknown[] {
+function column(stored: Json, shared: unknown[]): unknown[] {
   const changes = isNested(stored) && !Array.isArray(stored) ? stored["+"] : undefined;
-  if (!Array.isArray(changes)) return withRecords(stored) as unknown[];
+  if (!Array.isArray(changes)) return inRecords(stored, shared) as unknown[];
   let sum = 0;
   return changes.map((change) => {
     sum += change as number;

@@ -15,7 +15,7 @@ from programs import PROGRAMS, outputs_of
 from torch import nn
 
 from gradwalk import GraphWidget, compare, watch
-from gradwalk.schema.columns import decode, encode
+from gradwalk.schema.columns import TooLargeError, decode, encode
 
 # Both sides read it: js/wire/columns.test.ts decodes the same bytes.
 TRAVELLED = json.loads(
@@ -141,7 +141,11 @@ def test_a_graph_is_sent_in_few_bytes_per_node(program, most):
     ("text", "words"),
     [
         (b'{"": {}}', "no columns"),
-        (b'{"": [1]}', "no columns"),
+        (b'{"": "1"}', "no columns"),
+        (b'{"": [1]}', "leads to no value"),
+        (b'{"a": {"": 0}}', "leads to no value"),
+        (b'{"": [[1]], "a": {"": -1}}', "leads to no value"),
+        (b'{"": [{"": 0}], "a": {"": 0}}', "leads to no value"),
         (b'{"": {"id": 0}}', "not lists of one length"),
         (b'{"": {"id": 0, "op": "a"}}', "not lists of one length"),
         (b'{"": {"id": [0], "op": ["a", "b"]}}', "not lists of one length"),
@@ -167,3 +171,18 @@ def test_other_bytes_are_named(data):
 def test_a_bomb_is_not_unpacked():
     with pytest.raises(ValueError, match="more than 1 MiB of text"):
         decode(gzip.compress(b" " * 2**24), most=2**20)
+
+
+def test_what_is_at_several_places_is_written_once():
+    numbers = [0.1 * i for i in range(64)]
+    record = {"numbers": numbers, "name": "w"}
+    value = {"graph": [1], "details": [[record, record], record, {"numbers": numbers}]}
+    assert decode(encode(value, shared="details")) == value
+    assert len(gzip.decompress(encode(value, shared="details"))) < len(json.dumps(numbers)) + 200
+
+
+def test_references_count_as_the_values_that_they_stand_for():
+    doubled = [[0] * 10, *([{"": place}, {"": place}] for place in range(60))]
+    hostile = gzip.compress(json.dumps({"": doubled, "all": {"": 60}}).encode())
+    with pytest.raises(TooLargeError):
+        decode(hostile, most_values=1_000_000)

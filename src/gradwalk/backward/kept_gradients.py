@@ -165,12 +165,13 @@ class KeptGradient:
         if self._flowed is None:
             return self._without_values()
         summary = summarised(self._flowed)
-        if self.changed:
-            summary["note"] = (
-                "This tensor was changed in place after it flowed here (by a hook or by the "
-                "program); the values are those it holds now."
-            )
-        return summary
+        if not self.changed:
+            return summary
+        return {
+            **summary,
+            "note": "This tensor was changed in place after it flowed here (by a hook or by the "
+            "program); the values are those it holds now.",
+        }
 
     def _without_values(self) -> TensorSummary:
         assert self.summary is not None

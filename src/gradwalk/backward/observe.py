@@ -37,7 +37,7 @@ from ..torch_api.engine import (
     why_unrecorded,
 )
 from ..torch_api.modes import is_watched, unseen
-from ..torch_api.nodes import is_accumulate_grad
+from ..torch_api.nodes import leaf_classes
 from ..torch_api.reading import storage_id
 from .kept_gradients import DEFAULT_BUDGET, LARGEST_COPY
 from .recorded_run import Note, Passed, RecordedRun, as_padding, padding_nodes
@@ -84,7 +84,8 @@ class Observer:
         self._paused = False
         self._running: dict[int, RecordedRun] = {}
         self._own: RecordedRun | None = None  # the pass that gradwalk runs now
-        self._leaves = {i for i, node in enumerate(nodes) if is_accumulate_grad(node)}
+        classes = leaf_classes(nodes)
+        self._leaves = {i for i, node in enumerate(nodes) if type(node) in classes}
         self._leaf_inputs = leaf_inputs(nodes)
         self._large = large = {nodes[i] for i in self._leaves if _is_large(nodes[i])}
         into_large = [  # nodes that pass a large gradient to a leaf, and these leaves

@@ -15,7 +15,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..torch_api.dtensors import PLAIN, copied, own_part
-from ..torch_api.nodes import is_accumulate_grad
+from ..torch_api.nodes import leaf_classes
 from ..torch_api.reading import has_data, has_hooks_on_grad, storage_id
 
 Gradients = Sequence[torch.Tensor | None]
@@ -29,12 +29,13 @@ Memory = tuple[int, int, torch.dtype]
 def leaf_inputs(nodes: Sequence[Node]) -> LeafInputs:
     """Find the leaves, and the nodes that pass gradients on to one."""
     found: dict[int, Sequence[tuple[int, Any]]] = {}
+    classes = leaf_classes(nodes)
     for i, node in enumerate(nodes):
         children = node.next_functions
         into = [
-            (place, child) for place, (child, _) in enumerate(children) if is_accumulate_grad(child)
+            (place, child) for place, (child, _) in enumerate(children) if type(child) in classes
         ]
-        if into or is_accumulate_grad(node):
+        if into or type(node) in classes:
             found[i] = into
     return found
 

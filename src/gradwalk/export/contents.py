@@ -77,7 +77,7 @@ MOST_DETAILED = 2_000  # most nodes whose details are saved, counted from the ou
 def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> bytes:
     """Encode `saved_graph` as the bytes of a file; ``most``: most nodes with details."""
     with collector_paused():
-        return encode(saved_graph(shown, source, most))
+        return encode(saved_graph(shown, source, most), shared="details")
 
 
 def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> SavedGraphModel:

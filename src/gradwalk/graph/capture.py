@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from ..torch_api.nodes import (
     at_first_use,
     input_names,
     is_accumulate_grad,
+    is_leaf_class,
     node_class,
     op_name,
     outputs_metadata,
@@ -236,6 +238,8 @@ class Capture:
     # (node id, output_nr) -> an intermediate tensor of the user, while it lives.
     tensors: dict[OutputKey, weakref.ref[torch.Tensor]]
     described: Callable[[], nx.MultiDiGraph]  # returns ``graph``, made by the first call
+    # Ids of the nodes of each class: what a node can be is a question about its class.
+    by_class: dict[type, list[int]]
     transforms: tuple[str, ...]  # the ``torch.func`` transforms around it, outermost first
     holders: tuple[Node, ...]  # objects that keep nodes which ``nodes`` alone does not keep
 
@@ -266,11 +270,20 @@ class Capture:
         made = [node for node, each in data.items() if each["kind"] == "op"]
         return sorted(made, key=lambda node: (data[node]["sequence_nr"], -node))
 
+    def of_classes(self, fits: Callable[[type], bool]) -> list[int]:
+        """Return the ids of the nodes whose class fits, in ascending order."""
+        found = [ids for cls, ids in self.by_class.items() if fits(cls)]
+        return found[0] if len(found) == 1 else sorted(chain.from_iterable(found))
+
+    @functools.cached_property
+    def leaf_ids(self) -> list[int]:
+        """Ids of the leaves, in ascending order."""
+        return self.of_classes(is_leaf_class)
+
     @functools.cached_property
     def leaf_types(self) -> dict[int, Any]:
         """Id of each leaf -> its shape, dtype and device at its first use; None for unknown."""
-        nodes = enumerate(self.nodes)
-        return {i: _type_at_first_use(node) for i, node in nodes if is_accumulate_grad(node)}
+        return {i: _type_at_first_use(self.nodes[i]) for i in self.leaf_ids}
 
     def consumers(self) -> dict[int, list[int]]:
         """Return the consumers of each node, in their order; it does not need ``graph``."""
@@ -287,9 +300,8 @@ class Capture:
 
     def leaves(self) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield (node id, tensor) of every leaf. Do not keep them: the program may free them."""
-        for i, node in enumerate(self.nodes):
-            if is_accumulate_grad(node):
-                yield i, node.variable  # type: ignore[attr-defined]
+        for i in self.leaf_ids:
+            yield i, self.nodes[i].variable  # type: ignore[attr-defined]
 
 
 def capture_nodes(outputs: list[Output], names: Names, most: int | None = None) -> Capture:
@@ -329,16 +341,33 @@ def _build(outputs: list[Output], ids: dict[Node, int], names: Names, most: floa
         if output.tensor is not None and not output.tensor.is_leaf
     }
     at = {(ids[node], nr): name for (node, nr), name in called.items() if node in ids}
-    described = _made_once(ids, following, {**_leaf_names(nodes, names), **at}, roots)
+    by_class = _by_class(nodes)
+    described = _made_once(ids, following, {**_leaf_names(nodes, by_class, names), **at}, roots)
     transforms = transforms_around(outputs[0].tensor if outputs else None)
     holders = tuple(output.holder for output in outputs if output.holder is not None)
-    return Capture(nodes, roots, tensors, described, transforms, holders)
+    return Capture(nodes, roots, tensors, described, by_class, transforms, holders)
 
 
-def _leaf_names(nodes: list[Node], names: Names) -> dict[OutputKey, str]:
+def _by_class(nodes: list[Node]) -> dict[type, list[int]]:
+    found: dict[type, list[int]] = {}
+    for i, cls in enumerate(map(type, nodes)):
+        if cls in found:
+            found[cls].append(i)
+        else:
+            found[cls] = [i]
+    return found
+
+
+def _leaf_names(
+    nodes: list[Node], by_class: dict[type, list[int]], names: Names
+) -> dict[OutputKey, str]:
     if not names.leaves:
         return {}
-    leaves = [(i, node.variable) for i, node in enumerate(nodes) if is_accumulate_grad(node)]  # type: ignore[attr-defined]
+    leaves: list[tuple[int, torch.Tensor]] = [
+        (i, nodes[i].variable)  # type: ignore[attr-defined]
+        for cls in filter(is_leaf_class, by_class)
+        for i in by_class[cls]
+    ]
     return {(i, 0): names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves}
 
 

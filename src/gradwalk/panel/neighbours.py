@@ -123,10 +123,11 @@ def arrived(
         if summary is None or kept is None or total is None or kept.changed:
             continue
         if kept.tensor is not None and not _alike(total, kept.tensor):
-            summary["note"] = (
+            note = (
                 "A hook on this tensor changed the incoming gradient (its norm was "
                 f"{float(summarise(total)['norm'] or 0):.6g}) before the node ran."
             )
+            found[nr] = {**summary, "note": note}
     return found
 
 

@@ -96,11 +96,12 @@ def with_origin(
 ) -> ValueModel:
     """Summarise a node's value with its origin; a note says if it differs from ``drawn``."""
     summary = summarised(tensor)
-    if drawn is not None and summary["note"] is None and plain_values(tensor) != drawn:
+    note = summary["note"]
+    if drawn is not None and note is None and plain_values(tensor) != drawn:
         shown = short_value(drawn)
         then = "" if shown is None else f"; the picture shows {shown}"
-        summary["note"] = _CHANGED.format(then=then)
-    return {**summary, "origin": origin}
+        note = _CHANGED.format(then=then)
+    return {**summary, "note": note, "origin": origin}
 
 
 def _why_unknown(captured: Annotated, node: int) -> str:

@@ -5,6 +5,10 @@ A list of records with the same fields is written as one list per field, under a
 Columns of similar values compress well. A first column of consecutive integers is written as its
 first number. Other columns of integers are written as ``{"+": [...]}`` where that is shorter: the
 first number, then the difference of each to the one before it. New fields need no change here.
+
+A dict or list that is at several places may be written once. The outermost dict then has a list of
+such values under the empty name. ``{"": 3}`` stands for the fourth of them, and ``{"": [3, 5]}``
+for a list of two. Each refers only to values before it in that list.
 ``js/wire/columns.ts`` reads the same format.
 """
 
@@ -13,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
+from collections.abc import Set
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -22,16 +27,23 @@ _CHUNK = 2**20
 _dumps = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _EXACT = 2**53  # JavaScript's integers are exact below it
 _RECORD = 4  # a record takes the memory of this many values
+_SHORT = 4  # values of a list that is as long as a reference to it
 
 
 class TooLargeError(ValueError):
     """The encoded data is larger than the limit."""
 
 
-def encode(value: Any) -> bytes:
-    """Encode plain JSON values; numbers are finite, and no name is empty."""
+def encode(value: Any, shared: str | None = None) -> bytes:
+    """Encode plain JSON values; numbers are finite, and no name is empty.
+
+    ``shared``: the field of ``value`` in which objects that are at several places are written once.
+    """
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
-    nested = _in_columns(value) if type(value) in _NESTED else value
+    columns = _Columns(_repeated_in(value[shared]) if shared is not None else frozenset())
+    nested = columns.of(value) if type(value) in _NESTED else value
+    if columns.shared:
+        nested = {"": columns.shared, **nested}
     return packer.compress(_dumps(nested).encode("ascii")) + packer.flush()
 
 
@@ -56,7 +68,7 @@ def decode(
     values = text.count(b",") + text.count(b"[") + text.count(b"{")
     rows = _Rows(None if most_values is None else most_values - values)
     try:
-        return rows.of(json.loads(text, parse_constant=_refuse, parse_float=_finite))
+        return rows.all_of(json.loads(text, parse_constant=_refuse, parse_float=_finite))
     except TooLargeError:
         raise
     except (ValueError, RecursionError) as error:
@@ -78,38 +90,87 @@ def whole_length(data: bytes | memoryview) -> int:
     return len(data) - len(unpacker.unused_data)
 
 
-def _in_columns(value: Any) -> Any:
-    """Return a dict or list with its records as columns at every depth."""
-    if type(value) is dict:
+class _Columns:
+    """Turns records into columns."""
+
+    def __init__(self, repeated: Set[int] = frozenset()) -> None:
+        self.shared: list[Any] = []  # the values that are written once, in columns
+        self._repeated = repeated
+        self._places: dict[int, int] = {}
+
+    def of(self, value: Any) -> Any:
+        """Return a dict or list with its records as columns at every depth."""
+        if id(value) in self._repeated:
+            return {"": self._place(value)}
+        return self._written(value)
+
+    def _place(self, value: Any) -> int:
+        """Return the place of a repeated value in ``shared``, after those within it."""
+        if id(value) not in self._places:
+            written = self._written(value)
+            self._places[id(value)] = len(self.shared)
+            self.shared.append(written)
+        return self._places[id(value)]
+
+    def _written(self, value: Any) -> Any:
+        if type(value) is dict:
+            return {
+                name: self.of(inner) if type(inner) in _NESTED else inner
+                for name, inner in value.items()
+            }
+        kinds = {*map(type, value)}
+        if not kinds & _NESTED:
+            return value
+        again = self._repeated & {*map(id, value)}
+        if again and all(id(each) in again for each in value):
+            return {"": [*map(self._place, value)]}
+        if (
+            not again
+            and kinds == {dict}
+            and len(value) > 1
+            and value[0]
+            and len({*map(tuple, value)}) == 1
+        ):
+            return {"": self._table(value)}
+        return [self.of(each) if type(each) in _NESTED else each for each in value]
+
+    def _table(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the columns of records with the same fields."""
+        start, *others = rows[0]
+        first = [row[start] for row in rows]
+        is_counted = type(first[0]) is int and first == [*range(first[0], first[0] + len(rows))]
         return {
-            name: _in_columns(inner) if type(inner) in _NESTED else inner
-            for name, inner in value.items()
+            start: first[0] if others and is_counted else self._written(first),
+            **{name: self._shorter([row[name] for row in rows]) for name in others},
         }
-    kinds = {*map(type, value)}
-    if not kinds & _NESTED:
-        return value
-    if kinds == {dict} and len(value) > 1 and value[0] and len({*map(tuple, value)}) == 1:
-        return {"": _table(value)}
-    return [_in_columns(each) if type(each) in _NESTED else each for each in value]
+
+    def _shorter(self, column: list[Any]) -> Any:
+        """Return a column, as differences if that is shorter."""
+        if {*map(type, column)} != {int} or not -_EXACT < min(column) <= max(column) < _EXACT:
+            return self._written(column)
+        changes = {"+": [column[0], *(after - before for before, after in pairwise(column))]}
+        return min(column, changes, key=lambda each: len(_dumps(each)))
 
 
-def _table(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the columns of records with the same fields."""
-    start, *others = rows[0]
-    first = [row[start] for row in rows]
-    is_counted = type(first[0]) is int and first == [*range(first[0], first[0] + len(rows))]
-    return {
-        start: first[0] if others and is_counted else _in_columns(first),
-        **{name: _shorter([row[name] for row in rows]) for name in others},
-    }
+def _repeated_in(value: Any) -> set[int]:
+    """Return the ids of the dicts and lists that are at several places in a value.
 
-
-def _shorter(column: list[Any]) -> Any:
-    """Return a column, as differences if that is shorter."""
-    if {*map(type, column)} != {int} or not -_EXACT < min(column) <= max(column) < _EXACT:
-        return _in_columns(column)
-    changes = {"+": [column[0], *(after - before for before, after in pairwise(column))]}
-    return min(column, changes, key=lambda each: len(_dumps(each)))
+    Short lists of plain values are left out: a reference is as long.
+    """
+    seen: set[int] = set()
+    found: set[int] = set()
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            found.add(id(each))
+            continue
+        inner = [*(each.values() if type(each) is dict else each)]
+        nested = [one for one in inner if type(one) in _NESTED]
+        if nested or len(inner) > _SHORT:
+            seen.add(id(each))
+        waiting += nested
+    return found
 
 
 class _Rows:
@@ -117,7 +178,26 @@ class _Rows:
 
     def __init__(self, left: int | None) -> None:
         self.left = left  # number of further values to accept; None for any number
+        self._shared: list[tuple[Any, int]] = []  # the values written once, and how many each has
+        self._size = 0  # values of the shared ones that were read so far
         self._spend(0)
+
+    def all_of(self, value: Any) -> Any:
+        """Return the outermost value, with its shared values in their places."""
+        if not (isinstance(value, dict) and isinstance(value.get(""), list) and len(value) > 1):
+            return self.of(value)
+        for each in value.pop(""):
+            self._size = _count(each)
+            self._shared.append((self.of(each), self._size))
+        return self.of(value)
+
+    def _shared_at(self, place: Any) -> Any:
+        if type(place) is not int or not 0 <= place < len(self._shared):
+            raise ValueError("a reference leads to no value")
+        found, size = self._shared[place]
+        self._size += size
+        self._spend(size)
+        return found
 
     def of(self, value: Any) -> Any:
         """Return a value with records at every depth."""
@@ -128,6 +208,10 @@ class _Rows:
         if "" not in value:
             return {name: self.of(inner) for name, inner in value.items()}
         table = value[""]
+        if type(table) is int:
+            return self._shared_at(table)
+        if isinstance(table, list):
+            return [*map(self._shared_at, table)]
         if not isinstance(table, dict) or not table:
             raise ValueError("a table has no columns")
         first, *others = map(self._column, table.values())
@@ -152,6 +236,17 @@ class _Rows:
             self.left -= values
             if self.left < 0:
                 raise TooLargeError("it holds more values than a graph of its size would")
+
+
+def _count(value: Any) -> int:
+    """Return how many values a value has, as written."""
+    count, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        count += 1
+        if isinstance(each, (dict, list)):
+            waiting += each.values() if isinstance(each, dict) else each
+    return count
 
 
 def _refuse(word: str) -> Any:

@@ -12,12 +12,19 @@ from ..backward.recorded_pass import RecordedPass
 from ..backward.recorded_run import RecordedRun
 from ..graph.capture import Capture
 from ..schema.backward import FewModel, GrownModel, HeldModel, RunModel
+from ..torch_api.nodes import keeps_tensors
 from ..torch_api.saved_tensors import is_freed
 from .graph_model import run_model
 from .open_nodes import Opening
 from .stored_grads import StoredGrads, few_of_each
 
 _MOST = 1_000  # leaves, and tensors that may retain their gradient
+
+
+def freed_nodes(captured: Capture) -> list[int]:
+    """Return the nodes whose saved tensors are gone."""
+    nodes = captured.nodes
+    return [i for i in captured.of_classes(keeps_tensors) if is_freed(nodes[i])]
 
 
 class LivePasses:
@@ -28,7 +35,7 @@ class LivePasses:
     ) -> None:
         """Begin before the first pass. Without ``freed``, look which nodes have been freed."""
         if freed is None:
-            freed = (i for i, node in enumerate(captured.nodes) if is_freed(node))
+            freed = freed_nodes(captured)
         self.freed = set(freed)  # ids of the nodes whose saved tensors are gone
         self.shown: RecordedPass | None = None  # the pass that is shown; None before any
         self._captured = captured
@@ -93,7 +100,7 @@ class LivePasses:
         self._last = last
         nodes = self._captured.nodes
         if last.number != before + 1:  # several have ended, each of which may have freed tensors
-            self.freed.update(i for i, node in enumerate(nodes) if is_freed(node))
+            self.freed.update(freed_nodes(self._captured))
         elif not (last.keeps_graph and last.total):
             ran = last.steps or range(len(nodes))  # without steps, any of them may have run
             self.freed.update(i for i in ran if is_freed(nodes[i]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -120,9 +120,19 @@ def op_name(node: Node) -> str:
     return node_class(type(node)).op or node.name()
 
 
+def is_leaf_class(cls: type) -> bool:
+    """Whether nodes of a class accumulate into leaves; a custom Function's ends in "Backward"."""
+    return cls.__name__ == "AccumulateGrad"
+
+
 def is_accumulate_grad(node: object) -> bool:
-    """Whether a node accumulates into a leaf; a custom Function's class ends in "Backward"."""
+    """Whether a node accumulates into a leaf."""
     return type(node).__name__ == "AccumulateGrad"
+
+
+def leaf_classes(nodes: Iterable[Node]) -> set[type]:
+    """Return the classes of nodes that are of leaves: to compare classes needs no call."""
+    return {cls for cls in set(map(type, nodes)) if is_leaf_class(cls)}
 
 
 def leaf_tensor(node: Node) -> torch.Tensor | None:

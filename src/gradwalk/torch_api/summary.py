@@ -233,10 +233,10 @@ class Summaries:
         self._bytes_left = _MOST_HELD
 
     def of(self, tensor: torch.Tensor) -> TensorSummary:
-        """Return the summary of a tensor, which the caller may change."""
+        """Return the summary of a tensor: the same object each time, so do not change it."""
         held = self._held.get(id(tensor))
         if held is not None and held[0] is tensor and held[1] == read_version(tensor):
-            return held[2].copy()
+            return held[2]
         key = same_numbers(tensor)
         found = self._known.get(key)
         if found is None:
@@ -246,7 +246,7 @@ class Summaries:
             self._bytes_left -= size
             self._known[key] = found
         self._held[id(tensor)] = tensor, read_version(tensor), found
-        return found.copy()
+        return found
 
 
 def without_values(tensor: torch.Tensor) -> TensorSummary:

@@ -27,6 +27,7 @@ from ..torch_api.nodes import (
     Edge,
     custom_function,
     gradient_edge,
+    leaf_classes,
     leaf_tensor,
     outputs_metadata,
     sequence_nr,
@@ -334,10 +335,11 @@ def records_in(captured: Capture) -> dict[int, Record]:
     threads = threads_of(
         tensor for known in captured.tensors.values() if (tensor := known()) is not None
     )
+    classes = leaf_classes(captured.nodes)
     found: dict[int, Record] = {}
     others: set[ThreadRecords] = set()  # threads that did not make the graph
     for i, node in enumerate(captured.nodes):
-        if leaf_tensor(node) is not None:
+        if type(node) in classes:
             continue
         record = find_record(node, threads)
         if record is not None:

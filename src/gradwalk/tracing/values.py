@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,8 +24,8 @@ from ..graph.labels import described
 from ..schema.values import Values
 from ..torch_api.nodes import (
     input_names,
-    is_accumulate_grad,
     keeps_tensors,
+    leaf_classes,
     leaf_tensor,
     op_name,
     outputs_metadata,
@@ -152,7 +153,7 @@ class Consumers:
     def __init__(
         self, captured: Annotated, before: Callable[[], Mapping[int, Iterable[int]]]
     ) -> None:
-        self._nodes = captured.nodes
+        self._captured, self._nodes = captured, captured.nodes
         self._find = before
         self._changed: dict[int, list[Saved]] = {}
         self._memories: dict[int, set[int | None]] = {}
@@ -164,7 +165,7 @@ class Consumers:
     @property
     def keeping(self) -> Iterator[int]:
         """The operations that may save tensors."""
-        return (i for i, node in enumerate(self._nodes) if keeps_tensors(type(node)))
+        return iter(self._captured.of_classes(keeps_tensors))
 
     def changed(self, node: int) -> list[Saved]:
         """Return the saved operands of an operation that were changed in place since."""
@@ -288,7 +289,8 @@ def _seen_or_held(captured: Annotated) -> list[int]:
 def _gave_few(node: Node) -> bool:
     try:
         (only,) = outputs_metadata(node)
-        return _is_small(only.shape)
+        count = math.prod(only.shape)
+        return type(count) is int and count <= MOST_COPIED  # else a symbol
     except Exception:  # several outputs, or a nested tensor, which has no single shape
         return False
 
@@ -447,11 +449,11 @@ def _is_given(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
 
 def _from_saved(captured: Annotated, found: dict[int, Values]) -> None:
     """Add the small outputs and operands that nodes have saved; known ones are not read again."""
-    nodes = captured.nodes
+    nodes, leaves = captured.nodes, leaf_classes(captured.nodes)
     missing: dict[Node | None, int] = {
         behind: node
         for node, behind in enumerate(nodes)
-        if not is_accumulate_grad(behind) and node not in found and _gave_few(behind)
+        if type(behind) not in leaves and node not in found and _gave_few(behind)
     }
     for node, behind in enumerate(nodes) if missing else ():
         if not keeps_tensors(type(behind)):
