@@ -54,6 +54,7 @@ LAYERS = (
     "features/plan",
     "features/watched_backward",
     "features/cells",
+    "features/follow",
     "features",
     "__init__",
     "__main__",
