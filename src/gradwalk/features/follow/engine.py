@@ -18,19 +18,20 @@ from torch.optim.optimizer import (
 )
 
 from ...english import list_some, plural
+from ...graph.capture import as_text
+from ...schema.findings import Severity
 from ...torch_api.modes import unseen
 from ...torch_api.reading import in_short
-from .judge import Judgement, Waiting, judge, judge_without, still_waiting
+from .judge import PATIENCE, Judgement, Waiting, judge, judge_without, skips_overflow, still_waiting
 from .look import MOST_PASSES, Look
 from .norms import UNREAD
 from .program import Program, held_by
 from .run_finding import RunFinding, run_finding
 from .statistics import Change, Row, Sample, Statistics
 
-_PATIENCE = 20  # steps until a parameter that no step has reached is reported
 _MOST_ALONE = 2  # passes of a look at a program without an optimizer
 _LAST_COMPARED = 50  # steps with a learning rate of 0, after which changes are not compared
-_NARROW = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
+_NARROW = (torch.bfloat16, torch.float16)
 
 
 @dataclass
@@ -227,8 +228,7 @@ class Engine:
         """Find NaN and spikes in the norms of a step."""
         statistics = steps.statistics
         bad = [i for i, norm in row.norms.items() if not math.isfinite(norm)]
-        # A fused optimizer is given what a GradScaler found, and leaves such a step out.
-        if bad and not steps.is_spoiled and getattr(steps.optimizer, "found_inf", None) is None:
+        if bad and not steps.is_spoiled and not skips_overflow(steps.optimizer):
             steps.is_spoiled = True
             self._say(self._born(steps, row, [statistics.name(i) for i in bad]))
         times = statistics.spike(row)
@@ -271,7 +271,7 @@ class Engine:
                 if tensor.grad is not None and (waiting.kind == "unused" or norm != 0):
                     del waiting.parts[id(tensor)]
         steps.waiting = [each for each in steps.waiting if each.parts]
-        if steps.waiting and steps.count + 1 - steps.waiting[0].since >= _PATIENCE - 1:
+        if steps.waiting and steps.count + 1 - steps.waiting[0].since >= PATIENCE - 1:
             self._say_waiting(steps, steps.count + 1)
 
     def _say_waiting(self, steps: _Steps, step: int) -> None:
@@ -289,7 +289,8 @@ class Engine:
         if row is not None and row.step == steps.count:
             row.ratios = {c.place: c.moved / c.size for c in changes if c.size}
         moving = [change for change in changes if not change.is_paused]  # a warm-up begins with 0
-        if moving and steps.count > 1 and not steps.is_compared:
+        may_skip = skips_overflow(steps.optimizer)
+        if moving and steps.count > 1 and not steps.is_compared and not may_skip:
             steps.is_compared = True
             for finding in _of_changes(moving, steps):
                 self._say(finding)
@@ -314,25 +315,25 @@ def _of_changes(changes: Sequence[Change], steps: _Steps) -> Iterator[RunFinding
     """Compare gradients with what the step did to the sampled numbers."""
     name, step = steps.statistics.name, steps.count
     still = [each for each in changes if each.has_grad and not each.moved]
-    rounded = [each for each in still if each.dtype in _NARROW]
-    for group, is_rounded in (([e for e in still if e not in rounded], False), (rounded, True)):
+    for is_rounded in (False, True):
+        group = [each for each in still if (each.dtype in _NARROW or each.rounds) == is_rounded]
         if not group:
             continue
-        names = [name(each.place) for each in group]
-        kind = _NARROW.get(group[0].dtype, "")
+        names, kind = [name(each.place) for each in group], as_text(group[0].dtype)
         why = (
-            f"An update that is small beside a number of {kind} rounds away: keep the weights "
-            "in float32, with autocast, or raise the learning rate."
+            f"An update that is small beside a number of {kind} rounds away."
             if is_rounded
             else "Look at the optimizer: its learning rate, and what its step() does."
         )
+        if group[0].dtype in _NARROW:
+            why += " Keep the weights in float32, with autocast, or raise the learning rate."
         message = (
             f"Step {step} changed none of the compared numbers of {list_some(names, 4)} "
             f"({len(names)} of {plural(len(changes), 'parameter')}), although they have a "
             f"gradient. {why}"
         )
-        is_grave = not is_rounded or 2 * len(group) > len(changes)
-        severity = "warning" if is_grave else "info"
+        is_narrow = group[0].dtype in _NARROW and 2 * len(group) > len(changes)
+        severity: Severity = "warning" if is_narrow or not is_rounded else "info"
         yield run_finding("unchanged", severity, step, message, names, count=len(names))
     moved = [name(each.place) for each in changes if each.is_without and each.moved]
     if moved:

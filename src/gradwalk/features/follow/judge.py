@@ -12,10 +12,14 @@ import torch
 from ...checks.finding import Finding
 from ...english import list_some, plural
 from ...explain.explain_grad import Explanation, place_in
+from ...schema.findings import Severity
 from .look import Look
 from .norms import UNREAD, norms_of
 from .program import Part, Program, module_line
 from .run_finding import RunFinding, run_finding
+
+PATIENCE = 20
+"""Steps until it is a warning that no step has reached a parameter."""
 
 _FROM_DIAGNOSE = frozenset(
     {
@@ -74,11 +78,12 @@ def judge(
     """
     held = [part for part in program.of(optimizer) if part.tensor.requires_grad]
     norms = norms_of([part.tensor for part in held])
-    passes = look.passes[first:] or look.passes
+    passes = look.passes_of_step(first)
     made = Judgement(step, len(held), len(norms), [x for p in passes for x in p.losses])
     made.passes = len(passes)
     add = made.findings.extend
-    add(_not_finite(held, norms, step, look))
+    if not skips_overflow(optimizer):
+        add(_not_finite(held, norms, step, look))
     add(_of_diagnose(look, step))
     if not own_passes:
         add(_cleared_at_step(held, norms, step, look))
@@ -93,9 +98,9 @@ def judge(
     made.waiting = [
         waiting
         for kind, parts in (("unused", without), ("zero", zero))
-        if parts and (waiting := _waiting(kind, parts, step, look)).parts
+        if parts and (waiting := _waiting(kind, parts, step, look, first)).parts
     ]
-    add(_cut(without, step, look, len(held)))
+    add(_cut(without, step, look, first, len(held)))
     return made
 
 
@@ -117,15 +122,17 @@ def judge_without(program: Program, look: Look) -> Judgement:
     made = Judgement(1, len(held), len(norms), first.losses, 1)
     made.findings += [*_not_finite(held, norms, 1, look), *_of_diagnose(look, 1)]
     without = [part for part in held if id(part.tensor) not in norms]
-    made.findings += _cut(without, 1, look, len(held))
+    made.findings += _cut(without, 1, look, 0, len(held))
     return made
 
 
-def _cut(without: Sequence[Part], step: int, look: Look, total: int) -> Iterator[RunFinding]:
+def _cut(
+    without: Sequence[Part], step: int, look: Look, first: int, total: int
+) -> Iterator[RunFinding]:
     """Find parameters that a line of the program cuts off: one finding for each cause."""
     groups: dict[tuple[str, str | None], list[tuple[Part, Explanation]]] = {}
     for part in without:
-        reason = look.reason_for(id(part.tensor))
+        reason = look.reason_for(id(part.tensor), first)
         if reason is not None and _is_certain(reason):
             groups.setdefault((*reason.causes, reason.line), []).append((part, reason))
     for group in groups.values():
@@ -145,8 +152,8 @@ def _is_certain(reason: Explanation) -> bool:
     return reason.kind == "cut" or not {"no-graph", "no-graph-watched"}.isdisjoint(reason.causes)
 
 
-def _waiting(kind: str, parts: Sequence[Part], step: int, look: Look) -> Waiting:
-    reasons = {id(part.tensor): look.reason_for(id(part.tensor)) for part in parts}
+def _waiting(kind: str, parts: Sequence[Part], step: int, look: Look, first: int) -> Waiting:
+    reasons = {id(part.tensor): look.reason_for(id(part.tensor), first) for part in parts}
     open_ = [
         part
         for part in parts
@@ -178,7 +185,9 @@ def still_waiting(waiting: Waiting, step: int) -> RunFinding:
     if ran is not None and line == ran:
         message += f" The forward of the module around it is at {ran}."
     numbers = {"count": float(len(names)), "steps": float(steps)}
-    severity = "info" if waiting.kind == "zero" and waiting.are_small else "warning"
+    by_algebra = reason is not None and "derivative" in reason.causes
+    is_open = steps < PATIENCE or by_algebra or (waiting.kind == "zero" and waiting.are_small)
+    severity: Severity = "info" if is_open else "warning"
     return run_finding(waiting.kind, severity, step, message, names, line=line, **numbers)
 
 
@@ -294,6 +303,11 @@ def _replaced(
             "make the optimizer after the last change."
         )
         yield run_finding("optimizer", "warning", step, message, names, count=len(names))
+
+
+def skips_overflow(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a GradScaler has told a fused optimizer to leave out a step with Inf in it."""
+    return getattr(optimizer, "found_inf", None) is not None
 
 
 def _frozen(program: Program, optimizer: torch.optim.Optimizer, step: int) -> Iterator[RunFinding]:

@@ -125,9 +125,16 @@ class Look:
         parts = self._read().parts
         return [parts[key].tensor for key in keys if key in parts]
 
-    def reason_for(self, key: int) -> Explanation | None:
-        """Return why a tensor has no usable gradient: what says most of all passes."""
-        found = [each.reasons[key] for each in self.passes if key in each.reasons]
+    def passes_of_step(self, first: int) -> list[Pass]:
+        """Return the passes since the latest step, else those from ``first`` on."""
+        return [each for each in self.passes if each.steps_before == self.steps] or (
+            self.passes[first:] or self.passes
+        )
+
+    def reason_for(self, key: int, first: int) -> Explanation | None:
+        """Return why a tensor has no usable gradient: what says most of the step's passes."""
+        passes = self.passes_of_step(first)
+        found = [each.reasons[key] for each in passes if key in each.reasons]
         return min(found, key=lambda each: _SAYS.get(each.kind, len(_SAYS)), default=None)
 
     def unscaled(self, norms: Mapping[int, float]) -> float | None:

@@ -135,9 +135,13 @@ def _unwrapped(model: nn.Module) -> nn.Module:
         place = type(model).__module__
         children = [each for each in submodules(model).values() if each is not None]
         is_wrapper = place.startswith("torch.") and not place.startswith("torch.nn.modules.")
-        if not is_wrapper or len(children) != 1 or any(own_parameters(model).values()):
+        if not is_wrapper or len(children) != 1 or _has_own(model):
             return model
         model = children[0]
+
+
+def _has_own(module: nn.Module) -> bool:
+    return any(each is not None for each in own_parameters(module).values())
 
 
 def _named(model: nn.Module) -> Iterator[tuple[str, nn.Parameter, nn.Module, str]]:

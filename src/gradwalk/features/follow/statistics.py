@@ -125,6 +125,7 @@ class Sample:
                         has_grad,
                         tensor.grad is None and grad is None,
                         rate is not None and not float(rate),
+                        _rounds(before, grad, rate),
                         tensor.dtype,
                     )
                 )
@@ -141,7 +142,15 @@ class Change:
     has_grad: bool  # one of the sampled numbers has a gradient that is not zero
     is_without: bool  # .grad is None
     is_paused: bool  # its learning rate is 0
+    rounds: bool  # the learning rate times the gradient is lost beside the numbers
     dtype: torch.dtype
+
+
+def _rounds(values: torch.Tensor, grad: torch.Tensor | None, rate: Any) -> bool:
+    if grad is None or rate is None:
+        return False
+    update = float(rate) * float(grad.abs().max())
+    return update < torch.finfo(values.dtype).eps * float(values.abs().max())
 
 
 @grad_mode_kept
