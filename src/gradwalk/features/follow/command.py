@@ -102,7 +102,7 @@ class _Follower:
         if given.json is not None:
             text = json.dumps(run.as_json(), indent=2)
             if given.json == "-":
-                print(text)  # noqa: T201
+                print(text)
             else:
                 write_file(given.json, f"{text}\n", "--json")
         kept = next(iter(run._files.values()), None)
@@ -191,7 +191,7 @@ def _run(script: Sequence[str], follower: _Follower) -> int:
 def _exit_code(error: SystemExit) -> int:
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
-    print(error.code, file=sys.stderr)  # noqa: T201  as Python does
+    print(error.code, file=sys.stderr)
     return 1
 
 

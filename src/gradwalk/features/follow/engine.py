@@ -100,6 +100,11 @@ class Engine:
         with self._guarded():
             self._end_look(error)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it still follows."""
+        return bool(self._handles)
+
     def failed(self, error: Exception) -> None:
         """Say once that a part of the look failed; the training goes on."""
         if not self._has_failed:

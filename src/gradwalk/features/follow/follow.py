@@ -24,7 +24,7 @@ from ...schema.json_values import json_number
 from ...widget.graph_widget import GraphWidget
 from .engine import Engine
 from .judge import Judgement
-from .program import Program, living_program, read_program
+from .program import Program, living_program, program_of, read_program
 from .run_finding import RunFinding
 
 SCHEMA_VERSION = 1
@@ -56,8 +56,11 @@ class FollowedRun:
         read: Callable[[], Program] = living_program
         only: Sequence[torch.optim.Optimizer] = ()
         if program is not None:
-            only = program.optimizers
-            read = functools.partial(read_program, list(program.models.values()), only)
+            only, models = program.optimizers, list(program.models.values())
+            # A callback knows the model alone.
+            read = functools.partial(read_program, models, only)
+            if not only:
+                read = functools.partial(program_of, models)
         self._engine = Engine(
             read, self._heard, at=at, only=only, keep=self._kept if keeps else None
         )
@@ -80,6 +83,11 @@ class FollowedRun:
     def steps(self) -> int:
         """The number of steps that the optimizer took, of several the one with most."""
         return max((each.count for each in self._engine.steps.values()), default=0)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still follows."""
+        return self._engine.is_open
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the numbers of the steps as flat dicts, for any tracker.

@@ -99,6 +99,17 @@ def living_program() -> Program:
     return read_program([each for each in modules if id(each) not in inner], optimizers)
 
 
+def program_of(models: Sequence[nn.Module]) -> Program:
+    """Name the parameters of models, and of the living optimizers that hold some of them."""
+    own = {id(each) for model in models for each in model.parameters()}
+    optimizers = [
+        each
+        for each in _distinct(living(torch.optim.Optimizer))
+        if any(id(tensor) in own for tensor in held_by(each))
+    ]
+    return read_program(models, optimizers)
+
+
 def living(kind: type[_T]) -> list[_T]:
     """Return the objects of a class that live in this process."""
     # Not isinstance(), which asks proxies for their class.
