@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { transformer } from "../demo/deep_models";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { NO_MARKS } from "../paint/marks";
 import { barParts, tileAt } from "../paint/tiles";
-import { foldedScene } from "../pipeline";
 import { recordingOf } from "../steps/recording";
 import { fakeRun } from "../testing/fake_run";
 import { tableMeasure } from "../text/metrics";

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { makeScene } from "../arrange/pipeline";
 import { localChannel } from "../channel";
 import { Builder } from "../demo/build_graph";
 import { closeGroup, firstFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
-import { makeScene } from "../pipeline";
 import { freshTraits } from "../testing/traits";
 import { estimate } from "../text/measure";
 import type { DtypesModel, JsonNumber, MemoryModel, RunModel } from "../wire";

@@ -9,7 +9,7 @@ from .details import SourceModel, TensorSummary
 from .validate import check, check_version
 from .values import Count, JsonNumber
 
-RANK_VERSION = 4
+RANK_VERSION = 5
 OLDEST_RANK_VERSION = 4  # as in `gradwalk.schema.file_format`
 
 _END = b"gwrank1\n"
@@ -68,15 +68,6 @@ class RankLeafModel(TypedDict):
     of both when it saved."""
 
 
-class RankOutputModel(TypedDict):
-    """One output of the graph, on one rank."""
-
-    node: Count
-    output_nr: Count
-    grad: StatisticsModel | None
-    """Its gradient in the shown pass; in a pipeline stage, the one that the next stage sent."""
-
-
 class RankModel(TypedDict):
     """The data of one rank beside its graph."""
 
@@ -94,7 +85,6 @@ class RankModel(TypedDict):
     recorded: bool
     """Whether a backward pass was recorded."""
     leaves: list[RankLeafModel]
-    outputs: list[RankOutputModel]
     norms: list[JsonNumber | None]
     """Per node, the norm of its incoming gradient; the largest if it has several outputs."""
 
