@@ -1,4 +1,4 @@
-"""What the callbacks of all training libraries share."""
+"""The base of the callbacks for all training libraries."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def _exit_code(error: SystemExit) -> int:
 
 
 def _of_script(traceback: types.TracebackType | None) -> types.TracebackType | None:
-    """Leave out the entries before those of the script."""
+    """Leave out the entries before the script's own."""
     at = traceback
     while at is not None:
         name = str(at.tb_frame.f_globals.get("__name__"))
@@ -276,7 +276,7 @@ def _parser() -> argparse.ArgumentParser:
         usage="%(prog)s [options] script.py [arguments], or [options] -m module [arguments]",
         description="Run a training script as it is, look at one step, and name on standard error "
         "which parameters get no gradient, and why.",
-        epilog="The exit code is that of the script; with --strict 2 for a warning.",
+        epilog="The script's exit code stays; with --strict, 0 becomes 2 for a warning.",
         allow_abbrev=False,
     )
     add = parser.add_argument

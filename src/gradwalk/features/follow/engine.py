@@ -36,7 +36,7 @@ _NARROW = (torch.bfloat16, torch.float16)
 
 @dataclass
 class _Steps:
-    """What is known of one optimizer."""
+    """The state of one optimizer."""
 
     optimizer: torch.optim.Optimizer
     statistics: Statistics

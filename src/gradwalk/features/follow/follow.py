@@ -36,7 +36,7 @@ class FollowedRun:
     """A followed training run. `gradwalk.follow` returns it.
 
     Attributes:
-        findings: What was found, in the order of the steps, each a `RunFinding`. A healthy run has
+        findings: The findings in the order of the steps, each a `RunFinding`. A healthy run has
             none, or notes (severity "info").
     """
 
@@ -207,8 +207,8 @@ def follow(
 
     One step is looked at fully: which parameters get a gradient, and why the others do not. Between
     such looks only the norms of gradients are read. Weights, gradients, random state and the
-    program's output do not change. A failure of the look itself is said once, and the training
-    goes on.
+    program's output do not change. It reports a failure of the look itself once, and the
+    training goes on.
 
     Args:
         model (nn.Module | Iterable[nn.Module]): The model that is trained, or several.

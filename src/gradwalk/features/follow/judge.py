@@ -1,4 +1,4 @@
-"""What a full look at a step found, as findings."""
+"""The findings of a full look at a step."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Part:
 
 @dataclass
 class Program:
-    """What a run trains. It is read for one moment, and not kept: it holds the tensors."""
+    """Models and optimizers of a run. It is read for one moment, and not kept: it holds the tensors."""
 
     optimizers: list[torch.optim.Optimizer]
     parts: dict[int, Part] = field(default_factory=dict)  # by the id of the tensor
