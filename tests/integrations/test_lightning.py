@@ -16,7 +16,7 @@ pytestmark = [
 ]
 
 
-class Module(lightning.LightningModule):
+class Module(lightning.LightningModule):  # type: ignore[name-defined]
     def __init__(self, *, is_broken):
         super().__init__()
         self.encoder, self.decoder = nn.Linear(8, 4), nn.Linear(4, 8)

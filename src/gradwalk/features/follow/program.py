@@ -31,7 +31,7 @@ class Part:
 
 @dataclass
 class Program:
-    """Models and optimizers of a run. It is read for one moment, and not kept: it holds the tensors."""
+    """The models and optimizers of a run at one moment. Do not keep it: it holds the tensors."""
 
     optimizers: list[torch.optim.Optimizer]
     parts: dict[int, Part] = field(default_factory=dict)  # by the id of the tensor
