@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from lightning.pytorch import Callback
 
 from ..features.follow.callback import Follows
-
-if TYPE_CHECKING or importlib.util.find_spec("lightning") is not None:
-    from lightning.pytorch import Callback
-else:
-    from pytorch_lightning import Callback
 
 
 class GradwalkCallback(Follows, Callback):  # type: ignore[misc]

@@ -9,7 +9,7 @@ from transformers import TrainerCallback
 from ..features.follow.callback import Follows
 
 
-class GradwalkCallback(Follows, TrainerCallback):  # type: ignore[misc]
+class GradwalkCallback(Follows, TrainerCallback):
     """Look at the training of a ``transformers.Trainer``, and name what goes wrong.
 
     Pass it in ``callbacks=``. Findings are printed on standard error when they are made; after the

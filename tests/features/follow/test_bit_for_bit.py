@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 
 import fresh
@@ -128,8 +129,8 @@ WAYS = {
     "adamw single": (plain, adamw(foreach=False), None),
     "clipped": (clipped, sgd, None),
     "accumulated": (accumulated, sgd, None),
-    "bfloat16": (lambda *given: mixed(*given, torch.bfloat16), sgd, None),
-    "float16, fused": (lambda *given: mixed(*given, torch.float16), adamw(fused=True), None),
+    "bfloat16": (functools.partial(mixed, dtype=torch.bfloat16), sgd, None),
+    "float16, fused": (functools.partial(mixed, dtype=torch.float16), adamw(fused=True), None),
     "averaged": (averaged, sgd, None),
     "checkpoints": (plain, sgd, False),
     "reentrant checkpoints": (plain, sgd, True),

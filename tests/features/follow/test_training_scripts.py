@@ -10,7 +10,6 @@ from typing import Any
 
 import healthy_habits  # noqa: F401  its scripts stand in HEALTHY, too
 import healthy_methods  # noqa: F401
-import healthy_pairs  # noqa: F401
 import healthy_training  # noqa: F401
 import pytest
 from healthy_scripts import HEALTHY

@@ -213,8 +213,14 @@ class Engine:
         if self._look is not None and not steps.judged:
             program = self._read()
             statistics.names = [program.parts[id(each)].name for each in held_by(steps.optimizer)]
-            given = {"first": steps.first_pass, "own_passes": own_passes}
-            made = judge(program, steps.optimizer, step, self._look, **given)
+            made = judge(
+                program,
+                steps.optimizer,
+                step,
+                self._look,
+                first=steps.first_pass,
+                own_passes=own_passes,
+            )
             steps.judged, steps.waiting = True, made.waiting
             self._judged(made)
             steps.is_spoiled = any(each.kind == "nan" for each in made.findings)

@@ -42,8 +42,8 @@ class FollowedRun:
 
     def __init__(
         self,
-        program: Program | None,
-        at: int,
+        program: Program | None = None,
+        at: int = 1,
         folder: str | os.PathLike[str] | None = None,
         say: Callable[[RunFinding | Judgement | str], None] | None = None,
         keeps: bool = True,
@@ -89,13 +89,26 @@ class FollowedRun:
         """Whether it still follows."""
         return self._engine.is_open
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, float]]:
         """Return the numbers of the steps as flat dicts, for any tracker.
 
-        Each has "step", "grad_norm", and "grad_norm/NAME" for each parameter that had a gradient;
-        every tenth also "update/NAME": how far the step moved it, as a share of its norm. A
-        second optimizer adds rows of its own, with its number as "optimizer". A norm of -1 could
-        not be read. The latest 10,000 steps are kept.
+        Returns:
+            A dict for each of the latest 10,000 steps: "step", "grad_norm", and "grad_norm/NAME"
+            for each parameter that had a gradient; for step 2 and every tenth also "update/NAME",
+            how far the step moved its compared numbers, as a share of their norm. With several
+            optimizers, "optimizer" is the number of one. A norm of -1 could not be read.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import follow
+            >>> model = torch.nn.Linear(2, 1)
+            >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            >>> with follow(model, optimizer) as run:
+            ...     model(torch.ones(1, 2)).sum().backward()
+            ...     optimizer.step()
+            >>> [row["grad_norm/bias"] for row in run.rows()]
+            [1.0]
         """
         every = list(self._engine.steps.values())
         for each in every:
@@ -119,6 +132,18 @@ class FollowedRun:
 
         Raises:
             ValueError: The graph of that step was not kept.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import follow
+            >>> model = torch.nn.Linear(2, 1)
+            >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            >>> with follow(model, optimizer) as run:
+            ...     model(torch.ones(1, 2)).sum().backward()
+            ...     optimizer.step()
+            >>> len(run.open(1).model["nodes"])
+            6
         """
         # Layers: the comparison's door opens any file, and is above this feature's core.
         from ...comparison.load import load  # noqa: PLC0415
@@ -133,8 +158,24 @@ class FollowedRun:
         assert isinstance(found, GraphWidget)
         return found
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
+    def as_json(self) -> dict[str, object]:
+        """Return the report as plain JSON values.
+
+        Returns:
+            A dict whose fields `docs/howto/does-not-learn.md` describes.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import follow
+            >>> model = torch.nn.Linear(2, 1)
+            >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            >>> with follow(model, optimizer) as run:
+            ...     model(torch.ones(1, 2)).sum().backward()
+            ...     optimizer.step()
+            >>> run.as_json()["looks"][0]["with_gradient"]
+            2
+        """
         return {
             "schema_version": SCHEMA_VERSION,
             "gradwalk": sys.modules["gradwalk"].__version__,
@@ -151,7 +192,7 @@ class FollowedRun:
                 }
                 for each in self._engine.judgements
             ],
-            "findings": [each.as_json() for each in self.findings],
+            "findings": [each._as_json() for each in self.findings],
             "notes": self._said,
         }
 

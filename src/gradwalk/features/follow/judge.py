@@ -134,7 +134,7 @@ def _cut(
     for part in without:
         reason = look.reason_for(id(part.tensor), first)
         if reason is not None and _is_certain(reason):
-            groups.setdefault((*reason.causes, reason.line), []).append((part, reason))
+            groups.setdefault((str(reason.causes), reason.line), []).append((part, reason))
     for group in groups.values():
         names, reason = [part.name for part, _ in group], group[0][1]
         ran = module_line(group[0][0])

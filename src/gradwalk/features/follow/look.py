@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from ...checks.finding import Finding
 from ...explain.causes import reason_of
@@ -53,7 +54,8 @@ class Look:
         self.passes: list[Pass] = []
         self.steps = 0  # of any optimizer, since it began
         self._read, self._failed, self._passed = read, failed, passed
-        self._block, self._mode = watch(), None
+        self._block = watch()
+        self._mode: TorchFunctionMode | None = None
         self._is_open = False
 
     def begin(self) -> None:

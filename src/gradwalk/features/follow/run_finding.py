@@ -35,7 +35,7 @@ class RunFinding:
     line: str | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def _as_json(self) -> dict[str, Any]:
         """Return the finding as plain JSON values."""
         numbers = {name: json_number(value) for name, value in self.numbers.items()}
         return {**vars(self), "parameters": list(self.parameters), "numbers": numbers}

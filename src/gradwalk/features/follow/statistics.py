@@ -79,7 +79,7 @@ class Statistics:
         """Whether the numbers before and after a step are compared."""
         return step == 2 or step % _UPDATES_EVERY == 0
 
-    def as_dicts(self) -> list[dict[str, Any]]:
+    def as_dicts(self) -> list[dict[str, float]]:
         """Return the rows with names, as trackers take them."""
         return [
             {
