@@ -20,7 +20,7 @@ JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup build demo types lock format quick slow check check-python check-js check-prose test test-all test-js test-python test-browser \
-  test-full test-others test-pythons test-torch test-colab has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
+  test-full test-others test-pythons test-torch test-colab test-integrations has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -108,6 +108,7 @@ test-others: setup
 	$(MAKE) --no-print-directory test-pythons
 	$(MAKE) --no-print-directory test-torch VERSION=oldest
 	$(MAKE) --no-print-directory test-colab
+	$(MAKE) --no-print-directory test-integrations
 
 test-pythons: setup
 	tests/other_pythons.sh
@@ -119,6 +120,9 @@ test-torch: setup  ## Run the tests without a browser with another torch: VERSIO
 
 test-colab: setup
 	tests/colab_versions.sh
+
+test-integrations: setup
+	tests/integrations.sh
 
 has-browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \

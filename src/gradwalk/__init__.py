@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .features.experiments.contributions import Contribution, contributions
     from .features.experiments.what_if import WhatIf, what_if
     from .features.failure.failure import Failure, last_failure
+    from .features.follow.follow import FollowedRun, follow
+    from .features.follow.run_finding import RunFinding
     from .features.held.held import held
     from .features.interact.descent import Descent, Difference
     from .features.interact.interact import Interact, interact
@@ -50,6 +52,7 @@ __all__ = [
     "FailedInput",
     "Failure",
     "Finding",
+    "FollowedRun",
     "GraphWidget",
     "HeldGraph",
     "HeldTensor",
@@ -63,6 +66,7 @@ __all__ = [
     "Plan",
     "RecordedStep",
     "Recording",
+    "RunFinding",
     "StepContribution",
     "WhatIf",
     "capture",
@@ -72,6 +76,7 @@ __all__ = [
     "contributions",
     "diagnose",
     "explain_grad",
+    "follow",
     "held",
     "interact",
     "last_failure",
@@ -108,6 +113,8 @@ _PLACES = {
         "features.experiments.contributions": ("Contribution", "contributions"),
         "features.experiments.what_if": ("WhatIf", "what_if"),
         "features.failure.failure": ("Failure", "last_failure"),
+        "features.follow.follow": ("FollowedRun", "follow"),
+        "features.follow.run_finding": ("RunFinding",),
         "features.held.held": ("held",),
         "features.interact.descent": ("Descent", "Difference"),
         "features.interact.interact": ("Interact", "interact"),

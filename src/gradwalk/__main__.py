@@ -40,6 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .features.plan.command import main as plan_main  # noqa: PLC0415  imports much
 
         return plan_main(words[1:])
+    if words[:1] == ["run"]:
+        from .features.follow.command import main as run_main  # noqa: PLC0415
+
+        return run_main(words[1:])
     given = _parser().parse_args(words)
     try:
         with warnings.catch_warnings(record=True) as noted:
@@ -186,7 +190,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Show an autograd graph that gradwalk.save() wrote to a file.",
         epilog="Without an option for an output, a summary is printed. The exit code is 0; 1 for "
         'wrong usage or a file that cannot be read; 2 for a finding of severity "error". '
-        "python -m gradwalk plan --help explains how to plan a training step.",
+        "python -m gradwalk plan --help explains how to plan a training step, and "
+        "python -m gradwalk run --help how to run a training script that is looked at.",
     )
     add = parser.add_argument
     add(

@@ -54,7 +54,9 @@ LAYERS = (
     "features/plan",
     "features/watched_backward",
     "features/cells",
+    "features/follow",
     "features",
+    "integrations",
     "__init__",
     "__main__",
 )
@@ -121,7 +123,7 @@ def test_only_hooks_reach_features():
     found = {
         ("/".join(module), room(target))
         for module, path in modules().items()
-        if module[0] not in ("features", "__init__", "__main__")
+        if module[0] not in ("features", "integrations", "__init__", "__main__")
         for target in imports(module, path)
         if target[0] == "features"
     }

@@ -21,6 +21,7 @@ from gradwalk import (
     FailedInput,
     Failure,
     Finding,
+    FollowedRun,
     GraphWidget,
     HeldGraph,
     HeldTensor,
@@ -34,6 +35,7 @@ from gradwalk import (
     Plan,
     RecordedStep,
     Recording,
+    RunFinding,
     StepContribution,
     WhatIf,
 )
@@ -151,6 +153,16 @@ def memory(model: Net, loss: torch.Tensor, writer: SummaryWriter) -> None:
     inputs: list[FailedInput] = [] if failure is None else failure.inputs
     print(step.peak, largest.bytes, place.phase, blocks, smaller.peak, page, table)
     print(one.advice, all_graphs, inputs, step.widget.graph.nodes)
+
+
+def training(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Follow a training."""
+    run: FollowedRun
+    with gradwalk.follow(model, optimizer, at=2) as run:
+        optimizer.step()
+    found: list[RunFinding] = run.findings
+    norms: list[dict[str, float]] = run.rows()
+    print(run.open(2), run.as_json(), found[0].parameters, norms)
 
 
 def sliders() -> None:

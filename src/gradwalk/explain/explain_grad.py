@@ -61,9 +61,8 @@ class Explanation(str):
     ) -> Explanation:
         """Make one."""
         found: Explanation = str.__new__(cls, sentence)
-        place = _PLACE.search(sentence)
         found.kind, found.tensor, found.node = kind, tensor, node
-        found.line = None if place is None else place[1]
+        found.line = place_in(sentence)
         found.causes, found.parts = tuple(dict.fromkeys(causes)), tuple(parts)
         return found
 
@@ -81,6 +80,12 @@ class Explanation(str):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (str(self), vars(self))
+
+
+def place_in(sentence: str) -> str | None:
+    """Return the first line of a program that a sentence names: "net.py:7"; None for none."""
+    place = _PLACE.search(sentence)
+    return None if place is None else place[1]
 
 
 def _restored(sentence: str, fields: dict[str, object]) -> Explanation:

@@ -589,8 +589,13 @@ def _norms(norms: Any) -> Callable[[list[torch.Tensor], int, torch.dtype | None]
 
 def two_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> list[float]:
     """Compute the 2-norms of tensors of one device and dtype, in one call."""
-    found: list[float] = torch.stack(list(_norms(tensors, 2, dtype))).tolist()
+    found: list[float] = stacked_norms(tensors, dtype).tolist()
     return found
+
+
+def stacked_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> torch.Tensor:
+    """Compute the same in one tensor, without waiting for the device."""
+    return torch.stack(list(_norms(tensors, 2, dtype)))
 
 
 def dtype_of(name: str) -> torch.dtype:

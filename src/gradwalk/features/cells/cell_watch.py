@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from importlib.machinery import ModuleSpec
 from types import TracebackType
 from typing import Any
 
-from .tracebacks import without_watch
+from ...hosts.torch_import import ImportOfTorch
+from ...tracing.tracebacks import without_watch
 
 
 class _Cell(threading.local):
     """The watch of the cell that this thread runs."""
 
-    import_of_torch: _ImportOfTorch | None = None
+    import_of_torch: ImportOfTorch | None = None
     block: AbstractContextManager[None] | None = None
     mode: Any = None  # torch's mode of that block; None if an outer block watches already
     raised: tuple[BaseException, TracebackType | None] | None = None
@@ -35,7 +32,7 @@ def begin() -> None:
     if "torch" in sys.modules:
         _enter()
     else:
-        _cell.import_of_torch = _ImportOfTorch(_enter)
+        _cell.import_of_torch = ImportOfTorch(_enter)
         sys.meta_path.insert(0, _cell.import_of_torch)
 
 
@@ -104,33 +101,3 @@ def _exit(
     found = failed_call.last()
     if found is not failed and found is not None and found.call is None and found.module is None:
         failed_call.keep(failed)  # a misspelt name does not replace what failed in torch
-
-
-class _ImportOfTorch:
-    """Calls a function once this thread has imported torch; an entry of ``sys.meta_path``."""
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
-        self._thread = threading.get_ident()
-        self._asks = False
-
-    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> ModuleSpec | None:
-        """Find torch as Python does, with a loader that calls the function afterwards."""
-        if name != "torch" or self._asks or threading.get_ident() != self._thread:
-            return None
-        self._asks, spec = True, None
-        with contextlib.suppress(ImportError, ValueError):  # Python asks again, and raises it
-            spec = importlib.util.find_spec(name)
-        self._asks = False
-        loader = spec.loader if spec is not None else None
-        if loader is not None:
-            execute = loader.exec_module
-
-            def exec_module(module: Any) -> None:
-                del loader.exec_module
-                execute(module)
-                self._then()
-
-            with contextlib.suppress(AttributeError, TypeError):  # a loader of another kind
-                loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec

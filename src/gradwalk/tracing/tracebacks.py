@@ -1,11 +1,11 @@
-"""Tracebacks of watched cells as they are without the watch."""
+"""Tracebacks of watched programs as they are without the watch."""
 
 from __future__ import annotations
 
 from types import TracebackType
 
 _WATCH = "gradwalk.tracing.watch"
-_IMPORT = "gradwalk.features.cells.cell_watch"
+_IMPORT = "gradwalk.hosts.torch_import"
 _HOOKED_MODULE = "torch.nn.modules.module", "inner"
 """Where torch calls a module's forward if there are hooks, as there are while `watch` is on."""
 

@@ -1,0 +1,1 @@
+"""Callbacks for training libraries. Each module imports its own library."""
