@@ -421,3 +421,62 @@ def test_the_same_without_the_mask_is_an_error():
     loss = (net(X) * 0).sqrt().mean()
     (born,) = (each for each in diagnose(record(loss), names=net) if each.kind == "nan")
     assert born.severity == "error"
+
+
+def a_loop_variable(net: nn.Sequential) -> dict[str, object]:
+    return {"net": net, "layer": net[0]}
+
+
+def the_argument_of_a_function(net: nn.Sequential) -> dict[str, object]:
+    return {"net": net, "model": net}
+
+
+def a_list_of_layers(net: nn.Sequential) -> dict[str, object]:
+    return {"layers": [net[0]], "first": net[0], "net": net}
+
+
+def an_own_object(net: nn.Sequential) -> dict[str, object]:
+    return {"trainer": type("Trainer", (), {})(), "model": net, "m": net}
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize(
+    "variables", [a_loop_variable, the_argument_of_a_function, a_list_of_layers, an_own_object]
+)
+def test_a_parameter_with_several_names_counts_once(variables, watched):
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+    net[0].requires_grad_(False)
+    with watch() if watched else contextlib.nullcontext():
+        loss = net(X).square().mean()
+    scope = {**variables(net), "loss": loss, "diagnose": diagnose, "record": record}
+    exec("found = diagnose(record(loss))", scope)
+    (frozen,) = (each for each in scope["found"] if each.kind == "frozen")
+    assert frozen.numbers == {"parameters": 2}
+    assert re.search(r"^\S+0?\.?weight and \S+0?\.?bias are frozen", frozen.message)
+
+
+def test_the_words_of_a_cut_are_of_the_constant_and_its_line():
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    other = nn.Linear(4, 1)
+    with watch():
+        with torch.no_grad():
+            reference = net(X)
+        loss = (net(X) - reference + other(X).detach()).square().sum()
+    found = [each for each in diagnose(record(loss), names={"r": reference}) if each.kind == "cut"]
+    (cut,) = (each.message for each in found if "no_grad at " in each.message)
+    assert "inside of" not in cut
+    assert "the values of r of shape (16, 1) go into SubBackward0" in cut
+
+
+@pytest.mark.parametrize("first", ["q.detach()", "q.data", "torch.tensor(q.tolist())"])
+def test_a_cut_behind_another_one_is_not_blamed(first):
+    encoder, code = nn.Linear(4, 2), nn.Embedding(16, 2)
+    scope = {"torch": torch, "F": F, "X": X, "encoder": encoder, "code": code}
+    with watch():
+        exec(f"q = code(torch.arange(16))\nz = encoder(X)\nzq = z + {first}", scope)
+        commit = F.mse_loss(scope["z"], scope["zq"].detach())
+        loss = F.mse_loss(scope["zq"], torch.ones(16, 2)) + commit
+    found = diagnose(record(loss), names={"encoder": encoder, "code.weight": code.weight})
+    blamed = [each.message for each in found if "code.weight" in each.message]
+    assert blamed
+    assert not any("commit" in each for each in blamed)
