@@ -272,7 +272,9 @@ def _product(one: str, other: str) -> Rule:
             return None
         shape = tuple(asked.saved[factor].shape)
         if not shape:
-            return Why("it multiplies by 0", "check how that factor is computed", factor, is_weight=True)
+            return Why(
+                "it multiplies by 0", "check how that factor is computed", factor, is_weight=True
+            )
         return Why(
             f"its other factor ({factor}) is zero everywhere",
             "check the mask or the operation that made those zeros",

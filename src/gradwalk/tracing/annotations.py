@@ -52,6 +52,7 @@ class Annotation(NamedTuple):
     frame: weakref.ref[Any] | None = None
     derivatives: int = 0  # how many derivatives the program had computed before it
     place: str | None = None  # the index that it assigned to, as Python writes it, if known
+    gave_one: bool = False  # whether the call is known to have returned one tensor
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -102,6 +103,7 @@ def _annotation(record: Record, node: Node) -> Annotation:
         frame=record.frame,
         derivatives=record.derivatives,
         place=record.place,
+        gave_one=record.output is not None,
     )
 
 
