@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch.autograd.graph import Node
 from ...english import join_words
 from ...graph.outputs import gone_sentence
 from ...torch_api.modes import random_numbers_kept
-from ...torch_api.nodes import is_gone, leaf_tensor
+from ...torch_api.nodes import function_arguments, is_gone, leaf_tensor
 from ...torch_api.reading import in_short, kind_without_data
 from ...torch_api.saved_tensors import Saved, read_saved
 from .jacobian import Precision
@@ -120,8 +119,7 @@ def _input(edge: tuple[Node | None, int], saved: Sequence[Saved]) -> Any:
 
 def argument_names(custom: type[torch.autograd.Function], count: int) -> list[str]:
     """Return the names of forward's arguments; "input_2" for one without a name."""
-    with_context = custom.setup_context is torch.autograd.Function.setup_context
-    names = list(inspect.signature(custom.forward).parameters)[1 if with_context else 0 :]
+    names = function_arguments(custom)
     return [names[i] if i < len(names) else f"input_{i}" for i in range(count)]
 
 
