@@ -9,7 +9,7 @@ from .details import SourceModel, TensorSummary
 from .validate import check, check_version
 from .values import Count, JsonNumber
 
-RANK_VERSION = 4
+RANK_VERSION = 5
 OLDEST_RANK_VERSION = 4  # as in `gradwalk.schema.file_format`
 
 _END = b"gwrank1\n"
@@ -58,6 +58,8 @@ class RankLeafModel(TypedDict):
     copies: list[Count] | None
     """For a DTensor, the ranks whose placement gives them the same part of it and of its ``.grad``;
     None for any other tensor."""
+    changes: Count | None
+    """How often it had been changed in place, as by steps of an optimizer; None if unknown."""
     value: StatisticsModel | None
     local: StatisticsModel | None
     """This rank's own gradient in the shown pass, before the reduction."""
