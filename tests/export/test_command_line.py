@@ -93,7 +93,7 @@ def test_files_are_written(file, tmp_path, capsys):
     tree, _, answer = shown.partition("\n{")
     assert "weight" in tree
     assert json.loads(f"{{{answer}")["total"] == 0
-    assert said == f"to_svg() has replaced the file {svg}.\n"
+    assert said == ""
 
 
 def test_pages_and_pictures_are_those_of_the_widget(broken, tmp_path):
