@@ -8,7 +8,6 @@ import json
 import sys
 import warnings
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import networkx as nx
 import pypdf

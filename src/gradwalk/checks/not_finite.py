@@ -233,5 +233,8 @@ def _birth(evidence: CheckContext) -> list[Finding]:
     arrived = [norm is not None and math.isfinite(norm) for _, norm in evidence.arrived.values()]
     if not arrived or not all(arrived) or run.error is not None:
         return [make(Finding, "nan", "error", [node], note + made, numbers)]
-    made += " No leaf received it: an operation or a hook after it dropped those numbers, as a mask does."
+    made += (
+        " No leaf received it: an operation or a hook after it dropped those numbers, as a mask "
+        "does."
+    )
     return [make(Finding, "nan", "info", [node], note + made, numbers)]

@@ -53,32 +53,36 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
         block, _, waits = group[0]
         more = len(group) - 1
         like = f", and so do {plural(more, 'like operation')}" if more else ""
-        kept = block.node in evidence.loss.margins
-        drawn = {_is_drawn(evidence, each) for each, _, _ in group}
-        is_drawn = drawn == {True} or (False not in drawn and not all_zero)
-        is_weight = block.why.is_weight and not all_zero
-        ends = block.why.remedy
-        if waits:
-            ends = f"{waits} gets a gradient itself, so this ends with its first step"
-        elif is_drawn:
-            drops = "a random mask, as of dropout or stochastic depth: the next one differs"
-            ends = f"if that is {drops}" if None in drawn else f"it may be {drops}"
-        elif is_weight:
-            ends = "a term with the weight 0 adds nothing to the gradients of this pass"
-        elif kept:
-            ends = "its result is only summed, as in a hinge loss whose margins are all kept"
+        ends, is_noted = _outlook(evidence, [each for each, _, _ in group], waits, all_zero)
         nodes = [node for _, nodes, _ in group for node in nodes]
-        is_noted = waits or kept or is_drawn or is_weight or not (block.why.by_rule or all_zero)
-        gravity: Severity = "info" if is_noted else "warning"
+        severity: Severity = "info" if is_noted else "warning"
         start = ends[0] if waits else ends[0].upper()  # a name stays
         why = (
             f"{evidence.place(block.node)} blocks it ({block.why.words}){like}. {start}{ends[1:]}."
         )
-        yield _zero_finding(evidence, nodes, gravity, why)
+        yield _zero_finding(evidence, nodes, severity, why)
     # A `.grad` that is zero for no reason in the graph may have been cleared.
     if found.rest and run is not None:
-        severity: Severity = "warning" if all_zero else "info"
+        severity = "warning" if all_zero else "info"
         yield from _measured(evidence, run, found.rest, severity, unknown=found.unknown)
+
+
+def _outlook(
+    evidence: CheckContext, blocks: list[Block], waits: str | None, all_zero: bool
+) -> tuple[str, bool]:
+    """What comes next where like operations block, or what to do, and whether that is a note."""
+    block = blocks[0]
+    if waits:
+        return f"{waits} gets a gradient itself, so this ends with its first step", True
+    drawn = {_is_drawn(evidence, each) for each in blocks}
+    if drawn == {True} or (False not in drawn and not all_zero):
+        drops = "a random mask, as of dropout or stochastic depth: the next one differs"
+        return (f"if that is {drops}" if None in drawn else f"it may be {drops}"), True
+    if block.why.is_weight and not all_zero:
+        return "a term with the weight 0 adds nothing to the gradients of this pass", True
+    if block.node in evidence.loss.margins:
+        return "its result is only summed, as in a hinge loss whose margins are all kept", True
+    return block.why.remedy, not (block.why.by_rule or all_zero)
 
 
 def _stored(evidence: CheckContext) -> dict[int, float | None]:
