@@ -227,5 +227,5 @@ def test_near_names_are_offered():
     for given in ("net.1.wieght", "1.weight", "net.1.weights"):
         with pytest.raises(ValueError, match=r"net\.1\.weight"):
             explain_grad(given, loss)
-    with pytest.raises(ValueError, match="is called so.$"):
+    with pytest.raises(ValueError, match=r"is called so\.$"):
         explain_grad("zzz", loss)
