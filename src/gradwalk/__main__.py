@@ -72,11 +72,12 @@ def _outputs(
     printed = []
     if given.html is not None:
         shown.to_html(given.html, title=given.title, source=not given.no_source)
-    for draw, path in {
-        shown.to_svg: given.svg,
-        shown.to_png: given.png,
-        shown.to_pdf: given.pdf,
-    }.items():
+    draw: Any
+    for draw, path in (
+        (shown.to_svg, given.svg),
+        (shown.to_png, given.png),
+        (shown.to_pdf, given.pdf),
+    ):
         if path is not None:
             draw(path, theme=given.theme, whole=given.whole)
     if given.text is not None:

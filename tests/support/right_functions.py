@@ -404,7 +404,7 @@ class ReadsTransposed(Function):
 @right(leaf(4, 1).detach().expand(4, 3).requires_grad_(), leaf(4, 6).detach()[:, ::2])
 class ReadsExpanded(ReadsTransposed):
     @staticmethod
-    def forward(ctx, x, y):
+    def forward(ctx, x, y):  # type: ignore[override]
         ctx.save_for_backward(x, y)
         return x.exp() * y
 
