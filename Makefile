@@ -19,8 +19,8 @@ export PYTHONDONTWRITEBYTECODE =
 JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup build demo types lock format check check-python check-js check-prose test test-all test-js test-python test-browser \
-  test-pytest test-full test-others test-pythons test-torch test-colab has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
+.PHONY: help setup build demo types lock format quick slow check check-python check-js check-prose test test-all test-js test-python test-browser \
+  test-full test-others test-pythons test-torch test-colab has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -77,12 +77,15 @@ check-js: build
 	cd js && npm run --silent lint
 	cd js && npm run --silent types
 
-# Two at a time, in this order: what fails early starts nothing else, and no core waits for the type checker.
-test: has-browser setup  ## Run every check and every test that a change needs
-	$(MAKE) --no-print-directory -j2 --output-sync=target check-python check-js check-prose test-js test-pytest
+quick: setup     ## Check what changed since the last commit on main, in half a minute
+	$(BIN)/python tools/quick.py
 
-test-pytest:
-	$(PYTEST) tests src
+slow: setup      ## Write the list of slow tests anew, which `make quick` leaves out
+	$(BIN)/python tools/slow_tests.py
+
+# Two at a time, in this order: what fails early starts nothing else, and no core waits for the type checker.
+test: setup      ## Run every check and every test without a browser
+	$(MAKE) --no-print-directory -j2 --output-sync=target check-python check-js check-prose test-js test-python
 
 test-js: build
 	cd js && npm run --silent test
@@ -90,11 +93,11 @@ test-js: build
 test-python: setup
 	$(PYTEST) --ignore tests/e2e tests src
 
-test-browser: setup has-browser
+test-browser: setup has-browser  ## Run the tests in JupyterLab and in pages, with Chromium
 	$(PYTEST) tests/e2e
 
 # What waits for a browser and what is installed leave a core to the other half.
-test-all: test   ## All of that, and other hosts, the largest graphs, public models, other Pythons and torch
+test-all: test test-browser  ## All of that, and other hosts, the largest graphs, public models, other Pythons and torch
 	$(MAKE) --no-print-directory -j2 --output-sync=target JOBS=2 test-full test-others
 
 test-full: setup has-browser
@@ -149,8 +152,8 @@ docs-live: setup  ## Show the site, and build it again at every change
 docs-links: docs  ## Look every link of the site up; needs a network
 	DOCS_ONLINE=1 $(SPHINX) -b linkcheck docs docs/_build/links
 
-gallery: setup   ## Draw the gallery in docs again
-	$(BIN)/python tests/support/gallery.py
+gallery: setup   ## Draw the pictures of the gallery into docs/_build/gallery, to look at them
+	$(BIN)/python tools/gallery.py docs/_build/gallery
 
 release-check: setup  ## Build wheel and sdist, check both, and draw with the wheel where there is no Node
 	rm -rf dist .venvs/release

@@ -7,6 +7,9 @@ about 1,000 and 10,000 nodes, with `--full` of 100,000 as well, opens all their 
 drags and turns the wheel once in every frame. Reported are milliseconds: until the first picture is
 there, until all nodes are, the median and the 95th percentile of the time between frames, and the
 longest task that blocked the page while the view moved. A screen shows a frame every 16.7 ms.
+
+Before that it opens saved pages of small graphs whose pictures take most layouts, and reports the
+longest task that blocked each page until its first picture, at two widths.
 """
 
 from __future__ import annotations
@@ -16,19 +19,25 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from playwright.sync_api import Browser, Page, sync_playwright
+from torch import Tensor, nn
+
+from gradwalk import GraphWidget, watch
 
 JS = Path(__file__).parents[1] / "js"
 PORT = 8063
 SIZES = {"transformer, 16 layers": 16, "transformer, 160 layers": 160}
 FULL_SIZES = {"transformer, 1,500 layers": 1500}
 FRAMES = {"small": 60, "full": 200}
+WIDTHS = (1180, 750)
 
 WATCH = """() => {
   window.firstPicture = null;
@@ -37,6 +46,13 @@ WATCH = """() => {
     else requestAnimationFrame(look);
   };
   look();
+}"""
+
+TASKS = """() => {
+  window.tasks = [];
+  new PerformanceObserver((list) => {
+    window.tasks.push(...list.getEntries().map((one) => one.duration));
+  }).observe({ entryTypes: ['longtask'] });
 }"""
 
 MOVE = """async (count) => {
@@ -88,6 +104,77 @@ MOVE = """async (count) => {
   await run('zoom out', () => wheel(2 * step));
   return phases;
 }"""
+
+
+def used_again(times: int) -> Tensor:
+    """One layer used several times, with all its results added."""
+    layer = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    h, results = torch.randn(2, 4), []
+    for _ in range(times):
+        h = layer(h)
+        results.append(h)
+    return torch.stack(results).sum()
+
+
+def recurrent(length: int) -> Tensor:
+    """A recurrent cell over a sequence, with a head at every step."""
+    cell, head = nn.RNNCell(4, 8), nn.Linear(8, 2)
+    h, results = torch.zeros(3, 8), []
+    for x in torch.randn(length, 3, 4):
+        h = cell(x, h)
+        results.append(head(torch.relu(h)))
+    return torch.stack(results).sum()
+
+
+def gru(length: int) -> Tensor:
+    """A bidirectional GRU of two layers over a sequence."""
+    total: Tensor = nn.GRU(8, 8, 2, bidirectional=True)(torch.randn(length, 3, 8))[0].sum()
+    return total
+
+
+def encoder(layers: int) -> Tensor:
+    """A transformer's encoder."""
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    total: Tensor = nn.TransformerEncoder(layer, layers)(torch.randn(2, 5, 16)).sum()
+    return total
+
+
+PICTURES: dict[str, Callable[[], Tensor]] = {
+    "a layer used five times": lambda: used_again(5),
+    "a layer used ten times": lambda: used_again(10),
+    "an RNN cell, 5 steps": lambda: recurrent(5),
+    "a GRU, 5 steps": lambda: gru(5),
+    "an encoder of 2 layers": lambda: encoder(2),
+    "an encoder of 12 layers": lambda: encoder(12),
+}
+
+
+def blocked(browser: Browser, program: Callable[[], Tensor], width: int) -> float:
+    """Open the saved page of a graph.
+
+    Args:
+        browser: Where to open it.
+        program: What returns the loss.
+        width: The width of the window, px.
+
+    Returns:
+        The longest task until the first picture, ms.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "page.html"
+        with watch():
+            loss = program()
+        widget = GraphWidget(loss)
+        widget.to_html(path)
+        widget.close()
+        page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+        page.add_init_script(f"({TASKS})()")
+        page.goto(f"file://{path}")
+        page.wait_for_selector(".gw-svg .gw-node", timeout=120_000)
+        page.wait_for_timeout(300)
+        longest: float = page.evaluate("Math.max(0, ...window.tasks)")
+        page.context.close()
+    return longest
 
 
 @contextmanager
@@ -168,7 +255,10 @@ def main() -> None:
             executable_path=path, args=["--no-sandbox", "--disable-gpu"]
         )
         print(f"Chromium {browser.version}, software rendering, {platform.machine()}\n")
-        print(f"{'graph':<28}{'movement':<18}{'median':>8}{'95 %':>8}{'longest task':>14}")
+        for name, program in PICTURES.items():
+            times = " ".join(f"{blocked(browser, program, width):>8.0f}" for width in WIDTHS)
+            print(f"{name:<28}{'first picture, longest task, ms':<32}{times}")
+        print(f"\n{'graph':<28}{'movement':<18}{'median':>8}{'95 %':>8}{'longest task':>14}")
         for name, layers in (SIZES | (FULL_SIZES if full else {})).items():
             found = measure(browser, address, layers, FRAMES["full" if full else "small"])
             for phase in found["phases"]:

@@ -17,7 +17,13 @@ from gradwalk import __version__
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tools"))
 
-from site_pages import copy_mathjax, copy_notebooks, write_gallery, write_json_page  # noqa: E402
+from site_pages import (  # noqa: E402
+    copy_mathjax,
+    copy_notebooks,
+    write_gallery,
+    write_gallery_page,
+    write_json_page,
+)
 
 project = "gradwalk"
 author = "The gradwalk developers"
@@ -125,6 +131,7 @@ def setup(app: Sphinx) -> None:
     copy_notebooks()
     copy_mathjax(LIVE)
     write_json_page()
+    write_gallery_page()
     app.connect("builder-inited", lambda _app: write_gallery(LIVE))
     app.connect("autodoc-process-signature", widget_signature)
     app.connect("missing-reference", link_short_name)

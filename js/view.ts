@@ -1,6 +1,5 @@
 import type { Channel, Traits } from "./channel";
 import { createCallout } from "./controls/callout";
-import { choices } from "./controls/choices";
 import { Refit } from "./controls/refit";
 import { Shell } from "./controls/shell";
 import { element, say, write } from "./dom/element";
@@ -120,6 +119,7 @@ class GraphView {
       escape: () =>
         this.parts.some((part) => part.left?.()) ||
         this.controls.search.clear() ||
+        this.side.closeHelp() ||
         this.shell.leaveFull() ||
         (!this.side.isChosen() && this.picture.breadcrumbs.leave()),
       folded: () => this.showFolding(),
@@ -175,7 +175,9 @@ class GraphView {
       "/": () => controls.search.focus(),
       "?": () => side.toggleHelp(),
       Escape: () =>
-        drawing.hasFocus ? false : picture.giveUp() || shell.leaveFull() || drawing.focus(),
+        drawing.hasFocus
+          ? false
+          : side.closeHelp() || picture.giveUp() || shell.leaveFull() || drawing.focus(),
     };
     ownKeys(root, keys, cleanup);
   }
@@ -242,7 +244,7 @@ class GraphView {
 
   /** Show everything for the first time. */
   start(): void {
-    this.controls.toolbar.set("help", choices.help);
+    this.controls.toolbar.set("help", false);
     this.redraw();
     this.mark();
     this.showSelected();

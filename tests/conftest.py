@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -16,7 +17,11 @@ from hypothesis import settings
 
 from gradwalk import compare
 
-BROWSER_TESTS = Path(__file__).parent / "e2e"
+HERE = Path(__file__).parent
+
+# Tests import the helpers in `support`, and each other.
+sys.path += [str(HERE / "support"), *sorted({str(file.parent) for file in HERE.rglob("test_*.py")})]
+BROWSER_TESTS = HERE / "e2e"
 
 # The same examples in every run: a change fails what it breaks, and nothing else does.
 settings.register_profile("same", derandomize=True, database=None)
@@ -28,6 +33,15 @@ gc.disable()
 
 def pytest_collection_finish() -> None:
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests `slow` that tools/slow_tests.py has listed."""
+    slow = set((HERE / "slow.txt").read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if item.nodeid in slow:
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)

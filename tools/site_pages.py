@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import shutil
-import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+
+import gallery
 
 from gradwalk.export.disk import bundle
 
@@ -64,19 +66,20 @@ def _one_line(text: object) -> str:
     return " ".join(inspect.cleandoc(text).split()) if isinstance(text, str) else ""
 
 
+def write_gallery_page() -> None:
+    """Write the page of the gallery."""
+    (DOCS / "gallery.md").write_text(gallery.page(), encoding="utf-8")
+
+
 def write_gallery(live: Path) -> None:
     """Write a live page for each example of the gallery, and the still pictures."""
     bundle("page.js")  # says how to build it, if it is missing
-    sys.path.insert(0, str(ROOT / "tests" / "support"))
-    from examples import EXAMPLES  # noqa: PLC0415  it is no package
-
-    for example in EXAMPLES.values():
-        widget = example.shown(watched=True)
+    for example in gallery.EXAMPLES.values():
         page = live / "_live" / f"gallery-{example.name}.html"
         page.unlink(missing_ok=True)
-        widget.to_html(page, title=example.title, assets="shared")
-        widget.close()
-    shutil.copytree(DOCS / "gallery", live / "gallery", dirs_exist_ok=True)
+        with closing(example.shown(watched=True)) as widget:
+            widget.to_html(page, title=example.title, assets="shared")
+            gallery.draw(example, widget, live / "gallery")
 
 
 def copy_mathjax(live: Path) -> None:

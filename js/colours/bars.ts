@@ -2,7 +2,7 @@ import type { TileGrad } from "../paint/marks";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import { normText } from "../text/number";
-import { logScale, placeOn } from "./scale";
+import { type LogScale, logScale, placeOn } from "./scale";
 
 /** The largest ratio of norms for a linear scale; beyond it the smallest bar would have no height. */
 const FAR_APART = 50;
@@ -21,29 +21,29 @@ interface KnownBar {
   norm: number;
 }
 
-/** The fills of one strip's bars: the norms on a linear scale from 0, or a logarithmic one if they are far apart. */
+/** The fills of one strip's bars: their norms on the scale of the whole picture. */
 export function fillsOf(
   bars: readonly KnownBar[],
+  scale: LogScale | null,
   measure: Measure,
-): (Pick<TileGrad, "text" | "words"> & { share: number })[] {
-  const { isLog, shareOf } = heightsOf(bars.map(({ norm }) => norm));
+): (Pick<TileGrad, "text"> & { share: number })[] {
   const texts = textsFor(bars, measure);
-  return bars.map(({ norm }, i) => ({
-    text: texts[i],
-    share: shareOf(norm),
-    words: `height: ${isLog ? "logarithmic" : "linear"}`,
-  }));
+  return bars.map(({ norm }, i) => ({ text: texts[i], share: heightOn(scale, norm) }));
+}
+
+/** The height of a bar on a logarithmic scale, 0 to 1. NaN counts as Infinity. */
+function heightOn(scale: LogScale | null, norm: number): number {
+  if (norm === 0 || !scale) return norm > 0 ? 1 : 0;
+  if (norm === Number.POSITIVE_INFINITY) return 1;
+  return LOG_LEAST + (1 - LOG_LEAST) * placeOn(scale, norm);
 }
 
 /** The heights of neighbouring bars, 0 to 1, and whether their scale is logarithmic. */
 export function heightsOf(norms: readonly number[]) {
   const scale = logScale(norms);
   const isLog = scale !== null && scale.most > FAR_APART * scale.least;
-  const shareOf = (norm: number) => {
-    if (norm === 0 || !scale) return norm > 0 ? 1 : 0;
-    if (norm === Number.POSITIVE_INFINITY) return 1;
-    return isLog ? LOG_LEAST + (1 - LOG_LEAST) * placeOn(scale, norm) : norm / scale.most;
-  };
+  const shareOf = (norm: number) =>
+    isLog || !scale || !Number.isFinite(norm) ? heightOn(scale, norm) : norm / scale.most;
   return { isLog, shareOf };
 }
 

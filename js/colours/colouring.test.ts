@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { makeScene } from "../arrange/pipeline";
 import { localChannel } from "../channel";
 import { Builder } from "../demo/build_graph";
 import { closeGroup, firstFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
-import { makeScene } from "../pipeline";
 import { freshTraits } from "../testing/traits";
 import { estimate } from "../text/measure";
 import type { DtypesModel, JsonNumber, MemoryModel, RunModel } from "../wire";
@@ -101,13 +101,13 @@ describe("colours", () => {
     expect(scene.nodes.map(({ id, index }) => [id, tint?.nodes[index]])).toEqual([
       [0, "is-c8"],
       [1, "is-c6"],
-      [2, "is-c3"],
-      [3, "is-c0"],
+      [2, "is-c4"],
+      [3, "is-c2"],
     ]);
-    expect(tint?.edges).toEqual(["is-c6", "is-c3", "is-c0"]);
-    expect(legend?.ticks?.map(({ text }) => text)).toEqual(["1e-3", "0.01", "0.1", "1"]);
+    expect(tint?.edges).toEqual(["is-c6", "is-c4", "is-c2"]);
+    expect(legend?.ticks?.map(({ text }) => text)).toEqual(["1e-4", "1e-3", "0.01", "0.1", "1"]);
     expect(legend?.ticks?.map(({ at }) => at)).toEqual(
-      [0, 1 / 3, 2 / 3, 1].map((at) => expect.closeTo(at)),
+      [0, 1 / 4, 1 / 2, 3 / 4, 1].map((at) => expect.closeTo(at)),
     );
   });
 
@@ -115,7 +115,7 @@ describe("colours", () => {
     const { graph, scene, sources } = picture();
     const norms = gradientNorms(graph, run([2, 0, "nan"]));
     const { tint, legend } = colouringOf("gradient", scene, sources({ norms }));
-    expect(tint?.nodes).toEqual([expect.stringMatching(/^is-c\d$/), "is-c8", ZERO, NOT_FINITE]);
+    expect(tint?.nodes).toEqual([expect.stringMatching(/^is-c\d$/), "is-c4", ZERO, NOT_FINITE]);
     expect(legend?.entries.map(({ name }) => name)).toEqual([ZERO, NOT_FINITE]);
   });
 

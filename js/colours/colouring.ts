@@ -9,7 +9,7 @@ import type { DtypesModel, GraphModel, MemoryModel } from "../wire";
 import { amountsIn } from "./amounts";
 import { barsOfAmounts } from "./bars";
 import type { GradientNorms } from "./norms";
-import { type LogScale, logScale, placeOn, STEPS, stepOn, ticksOn } from "./scale";
+import { gradientScale, type LogScale, logScale, placeOn, STEPS, stepOn, ticksOn } from "./scale";
 import type { TileGrads } from "./tile_grads";
 
 export const NOTHING = "is-c-none";
@@ -148,7 +148,7 @@ export function offScale(tints: readonly string[], zero: string, none?: string) 
 }
 
 function byGradient(scene: Scene, norms: GradientNorms): Colouring {
-  const scale = logScale([...norms.nodes, ...norms.edges]);
+  const scale = gradientScale([...norms.nodes, ...norms.edges]);
   const name = (values: readonly number[]) => nameOf(values, scale);
   const nodes = scene.nodes.map((node) => name(membersOf(node).map((id) => norms.nodes[id])));
   const edges = scene.edges.map((edge) => name(edgesOf(edge).map((e) => norms.edges[e])));

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { transformer } from "../demo/deep_models";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
 import { tableMeasure } from "../text/metrics";
 import type { OverlayModel } from "../wire";
 import { NOT_FINITE, NOTHING, ZERO } from "./colouring";

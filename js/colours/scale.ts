@@ -12,11 +12,38 @@ export function logScale(values: Iterable<number>): LogScale | null {
   let least = Number.POSITIVE_INFINITY;
   let most = 0;
   for (const value of values) {
-    if (!(value > 0) || value === Number.POSITIVE_INFINITY) continue;
+    if (!isOnScale(value)) continue;
     least = Math.min(least, value);
     most = Math.max(most, value);
   }
   return most > 0 ? { least, most } : null;
+}
+
+/** The least ratio of a gradient scale's ends to the median. */
+const TWO_DECADES = 100;
+
+/**
+ * The scale of gradient norms: at least four decades around the median of `all`, so that norms that are close look close,
+ * whatever is shown of them.
+ */
+export function gradientScale(
+  shown: Iterable<number>,
+  all: Iterable<number> = [],
+): LogScale | null {
+  const known = [...all].filter(isOnScale);
+  const drawn = [...shown].filter(isOnScale);
+  const scale = logScale([...known, ...drawn]);
+  if (!scale || scale.least === scale.most) return scale;
+  const norms = Float64Array.from(known.length > 0 ? known : drawn).sort();
+  const median = norms[norms.length >> 1];
+  return {
+    least: Math.min(scale.least, median / TWO_DECADES),
+    most: Math.max(scale.most, median * TWO_DECADES),
+  };
+}
+
+function isOnScale(value: number): boolean {
+  return value > 0 && value < Number.POSITIVE_INFINITY;
 }
 
 /** The position of a positive value on the scale, 0 to 1; 0.5 if all values are the same. */

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { makeScene } from "../arrange/pipeline";
 import { firstFolding, toDepth } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { NO_MARKS } from "../paint/marks";
 import { tileAt, tintOf } from "../paint/tiles";
-import { makeScene } from "../pipeline";
 import { membersOf } from "../scene/members";
 import { recordingOf } from "../steps/recording";
 import { residualNet } from "../testing/residual";

@@ -17,7 +17,7 @@ import type { Measure } from "../text/measure";
 import { counted, normText } from "../text/number";
 import type { GraphModel } from "../wire";
 import { fillsOf } from "./bars";
-import { type LogScale, logScale, stepOn } from "./scale";
+import { gradientScale, type LogScale, stepOn } from "./scale";
 
 /** Gradients of closed boxes and bars, with their colour scale; null if none is positive. */
 export interface TileGrads {
@@ -69,7 +69,10 @@ export function tileGrads(
     const whose = reached === all ? counted(all, "parameter") : `${reached} of ${all} parameters`;
     if (!Number.isNaN(norm)) known.push({ node, norm, from, whose });
   }
-  const scale = logScale([...known.map(({ norm }) => norm), ...pass]);
+  const scale = gradientScale(
+    known.map(({ norm }) => norm),
+    pass,
+  );
   const steps = known.filter(({ node }) => resultsOf.has(node.index)).length;
   const tiles = new Map<number, TileGrad>();
   for (const { node, norm, from, whose } of known) {
@@ -79,10 +82,11 @@ export function tileGrads(
     tiles.set(node.index, { text, from, tint, words });
   }
   for (const strip of listsBy(known, ({ node }) => node.bar?.strip).values()) {
-    fillsOf(strip, measure).forEach(({ text, share, words }, i) => {
+    fillsOf(strip, scale, measure).forEach(({ text, share }, i) => {
       const { index } = strip[i].node;
       const grad = tiles.get(index);
-      if (grad) tiles.set(index, { ...grad, text, share, words: `${grad.words} (${words})` });
+      if (grad)
+        tiles.set(index, { ...grad, text, share, words: `${grad.words} (height: logarithmic)` });
     });
   }
   const kinds = [known.length > steps && "parameters", steps > 0 && "steps"];

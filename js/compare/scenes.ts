@@ -1,9 +1,10 @@
+import { boardPlan, makeScene } from "../arrange/pipeline";
 import { deepest, wholeFolding } from "../fold/folding";
 import { foldedPlan, type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import { pathTo } from "../fold/tree";
 import type { Direction } from "../layout/direction";
 import { listsBy } from "../maps";
-import { boardPlan, makeScene } from "../pipeline";
+import { layoutsOf, MOST_CHOOSING, MOST_DRAFTING } from "../place/layouts";
 import { cardSize, MOST_CARDS } from "../scene/card";
 import { quietPart } from "../scene/curves";
 import type { Place } from "../scene/grid";
@@ -18,7 +19,7 @@ import type { BoxSize } from "../scene/shape";
 import { kindOfMerged } from "../scene/shown_graph";
 import { shapesOf, sharesOf, timesDrawn } from "../scene/sizes";
 import { findUses } from "../scene/uses";
-import { fitView, LEGIBLE, type Size } from "../scene/views";
+import { fitView, LARGEST_FIT, LEGIBLE, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { onlyWords, type Pane, type United } from "./united";
 
@@ -61,8 +62,12 @@ export function paneScenes(
   options: PaneOptions = {},
 ): PaneScene[] {
   const grouped = groupedGraph(united.slots);
+  const layouts = layoutsOf(united.slots);
+  layouts.begin(MOST_CHOOSING);
   const scenesOf = (plan: Plan) =>
-    planScenes(united, plan, { ...options, direction, measure, room });
+    layouts.atMost(MOST_DRAFTING, () =>
+      planScenes(united, plan, { ...options, direction, measure, room }),
+    );
   const at = (levels: number) => scenesOf(foldedTo(grouped, united, levels, options));
   const most = deepest(grouped.tree);
   const whole = areCards(united) ? boardPlan(united.slots, planOf(grouped)) : planOf(grouped);
@@ -195,7 +200,8 @@ export function bestFlow(
     const [first] = paneScenes(united, direction, measure, room, options);
     return first ? fitView(first.scene, room).k : 0;
   };
-  return scale("left") * PREFERRED >= scale("down") ? "left" : "down";
+  const left = scale("left") * PREFERRED;
+  return left >= LARGEST_FIT || left >= scale("down") ? "left" : "down";
 }
 
 /** The plan of all nodes, with their modules as open boxes. */

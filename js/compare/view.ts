@@ -59,6 +59,7 @@ class Comparison {
   private readonly bottom: ReturnType<typeof resizeHandle>;
   private readonly recordingsOf = paneRecordings();
   private united: United | null = null;
+  private showsHelp = false;
   /** The height that the reader dragged, px; NaN for the default. */
   private height = Number.NaN;
 
@@ -67,7 +68,7 @@ class Comparison {
     this.grid = new PaneGrid(browserMeasure(), {
       select: (place) => this.select(place),
       zoomed: (scale) => this.toolbar.setScale(scale),
-      escape: () => this.search.clear() || this.shell.leaveFull(),
+      escape: () => this.search.clear() || this.closeHelp() || this.shell.leaveFull(),
       folded: () => this.draw(),
     });
     this.search = this.createSearch();
@@ -214,13 +215,19 @@ class Comparison {
   }
 
   private toggleHelp(): void {
-    choices.help = this.help.element.hidden === true;
+    this.showsHelp = !this.showsHelp;
     this.showHelp();
   }
 
+  private closeHelp(): boolean {
+    const { showsHelp } = this;
+    if (showsHelp) this.toggleHelp();
+    return showsHelp;
+  }
+
   private showHelp(): void {
-    this.help.element.hidden = !choices.help;
-    this.toolbar.set("help", choices.help);
+    this.help.element.hidden = !this.showsHelp;
+    this.toolbar.set("help", this.showsHelp);
   }
 
   private arrange(): void {

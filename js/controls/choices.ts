@@ -2,7 +2,6 @@ import type { DirectionChoice } from "../wire";
 
 /** The reader's choices, shared by all widgets of the page. */
 export const choices: Choices = {
-  help: false,
   follows: true,
   direction: "auto",
   colour: null,
@@ -12,8 +11,6 @@ export const choices: Choices = {
 };
 
 interface Choices {
-  /** Whether the legend and the keys are shown. */
-  help: boolean;
   /** Whether the panel opens by itself while stepping. */
   follows: boolean;
   /** Whether local derivatives are written on every edge of a board. */

@@ -88,16 +88,17 @@ describe("the panel", () => {
     expect(second.panel().hidden).toBe(false);
   });
 
-  it("shows legend and keys behind ?, also in the widget that follows", () => {
+  it("shows legend and keys behind ?, until ? or Escape, in this widget alone", () => {
     const first = view();
     first.press("?");
     expect(first.one(".gw-help").textContent).toContain("walk along edges");
     expect(first.panel().hidden).toBe(false);
-    const second = view();
-    expect(second.panel().hidden).toBe(false);
-    second.press("?");
-    expect(second.panel().hidden).toBe(true);
     expect(view().panel().hidden).toBe(true);
+    first.press("Escape");
+    expect(first.panel().hidden).toBe(true);
+    first.press("?");
+    first.press("?");
+    expect(first.panel().hidden).toBe(true);
   });
 });
 
@@ -121,8 +122,11 @@ it("a direction chosen in one widget holds for those that follow, unless Python 
   select.value = "up";
   select.dispatchEvent(new Event("change"));
   expect(channel.get("direction")).toBe("up");
-  const chosen = (direction: Traits["direction"]) =>
-    view({ direction }).one<HTMLSelectElement>(".gw-direction-choice").value;
+  const chosen = (direction: Traits["direction"]) => {
+    const later = view({ direction });
+    later.press("?");
+    return later.one<HTMLSelectElement>(".gw-direction-choice").value;
+  };
   expect(chosen("auto")).toBe("up");
   expect(chosen("right")).toBe("right");
 });

@@ -159,7 +159,7 @@ export class TransportBar {
           : null;
     write(this.before, at?.before ?? (starting ? "Running backward…" : ""));
     const isMarked = (progress?.recording.run?.marks ?? []).length > 0;
-    this.done.hidden = !at?.isOver || isMarked;
+    this.done.hidden = !at?.isOver || isMarked || at.isZero === true;
     this.runningNode = at?.running?.node ?? null;
     this.running.hidden = this.runningNode === null;
     write(this.running, at?.running?.text ?? "");

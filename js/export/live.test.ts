@@ -1,11 +1,11 @@
 // @vitest-environment jsdom
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
+import { firstScene } from "../arrange/first_view";
 import { perceptron } from "../demo/deep_models";
 import { MODELS } from "../demo/models";
 import { type Marks, NO_MARKS } from "../paint/marks";
 import { part } from "../paint/parts";
-import { firstScene } from "../pipeline/first_view";
 import type { Scene } from "../scene/scene";
 import { graphs } from "../testing/graphs";
 import { estimate } from "../text/measure";

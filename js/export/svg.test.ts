@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { bestDirection, firstScene, fittingFolding } from "../arrange/first_view";
+import { foldedScene } from "../arrange/pipeline";
 import { tileGrads } from "../colours/tile_grads";
 import { MODELS } from "../demo/models";
 import { groupedGraph } from "../fold/grouped_graph";
 import { part } from "../paint/parts";
-import { foldedScene } from "../pipeline";
-import { bestDirection, firstScene, fittingFolding } from "../pipeline/first_view";
 import { roomOfWidth } from "../scene/views";
 import { recordingOf } from "../steps/recording";
 import { fakeRun } from "../testing/fake_run";

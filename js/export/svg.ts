@@ -1,3 +1,4 @@
+import { bestDirection, firstScene } from "../arrange/first_view";
 import type { Traits } from "../channel";
 import type { Colouring, ColourSources } from "../colours/colouring";
 import { colouringOf, firstMode, knownFor } from "../colours/modes";
@@ -8,7 +9,6 @@ import { asDirection } from "../layout/direction";
 import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS, seenMarks } from "../paint/marks";
 import { part } from "../paint/parts";
-import { bestDirection, firstScene } from "../pipeline/first_view";
 import type { Scene } from "../scene/scene";
 import { graphName, shownGraph } from "../scene/shown_graph";
 import { roomOfWidth } from "../scene/views";

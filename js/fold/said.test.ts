@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { NO_MODULES, PLAIN_NODE } from "../demo/build_graph";
-import { foldedScene } from "../pipeline";
 import { allIn, holds } from "../scene/members";
 import { shownGraph } from "../scene/shown_graph";
 import { estimate } from "../text/measure";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { transformer } from "../demo/deep_models";
-import { foldedScene } from "../pipeline";
 import type { Plan } from "../scene/plan";
 import { residualNet } from "../testing/residual";
 import { translator } from "../testing/translator";

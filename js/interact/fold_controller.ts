@@ -1,3 +1,5 @@
+import { fittingFolding, openedBlock } from "../arrange/first_view";
+import { foldedScene } from "../arrange/pipeline";
 import {
   closeGroup,
   type Folding,
@@ -12,10 +14,7 @@ import {
 import { canFold, type GroupedGraph, groupedGraph, visibleCount } from "../fold/grouped_graph";
 import { membersIn } from "../fold/tree";
 import type { Direction } from "../layout/direction";
-import type { ContentCache } from "../layout/types";
 import { leastBy } from "../maps";
-import { foldedScene } from "../pipeline";
-import { fittingFolding, openedBlock } from "../pipeline/first_view";
 import { boxAround, boxOf } from "../scene/find";
 import type { CardSize, Text } from "../scene/node_shape";
 import { rowsOf, valueText } from "../scene/node_words";
@@ -84,7 +83,6 @@ export class FoldController {
   private was: Was | null = null;
   /** The node to move to in the next picture. */
   private goal: { node: number; centre: boolean } | null = null;
-  private cache: ContentCache = new Map();
   private timer = 0;
   /** The initial folding. */
   private first: Folding | null = null;
@@ -130,7 +128,6 @@ export class FoldController {
     if (isSame && wanted === drawn && wanted.direction === direction) return;
     const isKnown = wanted?.origin === origin;
     if (!isKnown) {
-      this.cache = new Map();
       this.goal = null;
       this.drawn = null;
       this.was = null;
@@ -138,10 +135,8 @@ export class FoldController {
     const start = () => {
       const grouped = isSame ? wanted.grouped : groupedGraph(graph);
       const { goal } = this;
-      const { cache, measure } = this;
-      const first = isKnown
-        ? wanted.folding
-        : fittingFolding(grouped, direction, measure, room, cache);
+      const { measure } = this;
+      const first = isKnown ? wanted.folding : fittingFolding(grouped, direction, measure, room);
       if (!isKnown) this.first = first;
       const folding = goal ? revealNode(grouped.tree, first, goal.node) : first;
       this.draw({ grouped, origin, source, folding, direction, room });
@@ -176,7 +171,6 @@ export class FoldController {
       if (isDrawn) drawing.renew(graph, renewed(before, graph, this.measure));
       return;
     }
-    this.cache = new Map();
     const grouped = groupedGraph(graph);
     const held = renumbered(wanted.folding, was);
     const folding = openInside(grouped, wanted.grouped.tree, held);
@@ -197,10 +191,10 @@ export class FoldController {
     const { group } = node;
     if (!wanted || !group) return;
     const { grouped, folding, direction, room } = wanted;
-    const { measure, cache } = this;
+    const { measure } = this;
     const { viewport } = this.drawing;
     const [path] = group.paths;
-    const block = openedBlock(grouped, folding, path, { direction, measure, room, cache });
+    const block = openedBlock(grouped, folding, path, { direction, measure, room });
     this.fold(block ?? openGroup(grouped.tree, folding, path), {
       hold: holdCorner(node, path),
       done: (after) => {
@@ -373,9 +367,9 @@ export class FoldController {
 
   private drawHere(next: Shown, change: Change): void {
     const { grouped, folding, direction, room } = next;
-    const { cache, measure } = this;
+    const { measure } = this;
     try {
-      const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
+      const scene = foldedScene(grouped, folding, direction, measure, { room });
       this.place(next, scene, change);
     } catch (error) {
       this.fail(error);

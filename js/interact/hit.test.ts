@@ -1,10 +1,10 @@
 // @vitest-environment jsdom
 import { expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { DEEP_MODELS } from "../demo/deep_models";
 import { firstFolding, setPlumbing, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { headBox, headsIn } from "../paint/frame_layer";
-import { foldedScene } from "../pipeline";
 import { overlap } from "../scene/grid";
 import type { Scene } from "../scene/scene";
 import { estimate } from "../text/measure";

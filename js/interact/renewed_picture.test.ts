@@ -1,11 +1,11 @@
 // @vitest-environment jsdom
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
+import { firstScene } from "../arrange/first_view";
 import { localChannel } from "../channel";
 import { choices } from "../controls/choices";
 import type { Marks } from "../paint/marks";
 import { NO_MARKS, seenMarks } from "../paint/marks";
-import { firstScene } from "../pipeline/first_view";
 import { shownGraph } from "../scene/shown_graph";
 import { recordingOf } from "../steps/recording";
 import { fakeBrowser, nextFrame, testPage } from "../testing/browser";

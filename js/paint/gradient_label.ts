@@ -25,6 +25,8 @@ export interface GradientLabel extends Place {
   /** Whether it is a `.grad`, and whether that is None. */
   stored?: boolean;
   none?: boolean;
+  /** Whether all of it is 0. */
+  zero?: boolean;
   /** Whether it is the product of the incoming gradient and the local derivative. */
   local?: boolean;
   /** Whether it changed after the pass. */

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction, isHorizontal } from "../layout/direction";
-import { foldedScene } from "../pipeline";
 import { type Box, overlap, type Place } from "../scene/grid";
 import { extentOf } from "../scene/obstacles";
 import { passedIn, recordingOf } from "../steps/recording";

@@ -435,7 +435,7 @@ function inCell(
     ...{ key: `cell ${index}`, text, edge: null, nodes: [id] },
     alarming: gradient !== null && isAlarming(gradient),
     cell: isTotal ? "total" : size,
-    ...{ small, stored, changed, none: gradient === null },
+    ...{ small, stored, changed, none: gradient === null, zero: gradient?.norm === 0 },
     ...(ofCopies && { ofCopies, isApart: true }),
   };
 }

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { transformer } from "../demo/deep_models";
 import { MODELS } from "../demo/models";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
 import { boxOf } from "../scene/find";
 import { overlap } from "../scene/grid";
 import type { Scene } from "../scene/scene";

@@ -1,11 +1,11 @@
 // @vitest-environment jsdom
 import { expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { tileGrads } from "../colours/tile_grads";
 import { transformer } from "../demo/deep_models";
 import { svgElement } from "../dom/element";
 import { firstFolding, openBlock, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
 import { recordingOf } from "../steps/recording";
 import { fakeRun } from "../testing/fake_run";
 import { tableMeasure } from "../text/metrics";

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { passNorms } from "../colours/norms";
 import { tileGrads } from "../colours/tile_grads";
 import { Builder } from "../demo/build_graph";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
 import { tableMeasure } from "../text/metrics";
 import { nodeClass } from "./classes";
 import { NO_MARKS } from "./marks";

@@ -1,7 +1,6 @@
 import { type Direction, isHorizontal, turn } from "../layout/direction";
 import type { Measure } from "../text/measure";
 import type { GraphModel, NodeModel } from "../wire";
-import type { Placement } from "./dock";
 import { nameShapes } from "./edge_shapes";
 import { placeSigns } from "./edge_signs";
 import { fineTexts } from "./fine";
@@ -10,6 +9,7 @@ import { factsOf, fittedFacts } from "./frame_facts";
 import type { Place } from "./grid";
 import { placeLabels } from "./labels";
 import { drawnFor } from "./members";
+import type { Placement } from "./placement";
 import type { Plan } from "./plan";
 import { onlyOn, onlyTag } from "./rank_strip";
 import { nameRows } from "./rows";

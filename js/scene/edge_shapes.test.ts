@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { transformer } from "../demo/deep_models";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { boxIn, overlap } from "./grid";

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { firstFolding, setPlumbing, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
 import { tableMeasure } from "../text/metrics";
 import { pointAt } from "./curve";
 import { boxOf } from "./find";

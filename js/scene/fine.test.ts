@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { transformer } from "../demo/deep_models";
 import { firstFolding, openBlock, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { renewed } from "../interact/fold_controller";
 import { isClose } from "../paint/level_of_detail";
-import { foldedScene } from "../pipeline";
 import { sceneOf } from "../testing/scenes";
 import { FONTS } from "../text/measure";
 import { tableMeasure } from "../text/metrics";

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { makeScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { DEEP_MODELS } from "../demo/deep_models";
 import {
@@ -12,7 +13,6 @@ import {
 } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction, flow } from "../layout/direction";
-import { makeScene } from "../pipeline";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { boxOf } from "./find";

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { deepest, firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS } from "../layout/direction";
-import { foldedScene } from "../pipeline";
 import { graphs } from "../testing/graphs";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { firstFolding } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
 import { sceneOf } from "../testing/scenes";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";

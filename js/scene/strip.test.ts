@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { openedBlock } from "../arrange/first_view";
+import { foldedScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { transformer } from "../demo/deep_models";
 import { firstFolding, setPlumbing, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS } from "../layout/direction";
-import { foldedScene } from "../pipeline";
-import { openedBlock } from "../pipeline/first_view";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
 import { boxOf } from "./find";

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { makeScene } from "../arrange/pipeline";
 import { Builder } from "../demo/build_graph";
 import { firstFolding, setPlumbing, toDepth } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction } from "../layout/direction";
-import { makeScene } from "../pipeline";
 import { residualNet, type Shortcut } from "../testing/residual";
 import { translator } from "../testing/translator";
 import { estimate, type Style } from "../text/measure";

@@ -33,6 +33,8 @@ interface Position {
   /** The changes: the name of a `.grad` and its numbers, or "" and a plain sentence. */
   changes: [name: string, words: string][];
   isOver: boolean;
+  /** Whether the pass gave every leaf a gradient of zeros. */
+  isZero?: boolean;
 }
 
 /** The most changes to name. */
@@ -47,7 +49,15 @@ export function position(progress: Progress, graph: GraphModel | null): Position
     const changes = grown.slice(0, MOST_NAMED).map((one) => grownWords(recording, one));
     if (grown.length > MOST_NAMED) changes.push(["", `and ${grown.length - MOST_NAMED} more`]);
     const before = `backward done · ${counted(total, "step")}`;
-    return { before, running: null, changes, isOver: true };
+    const zeros = grown.filter(({ node }) => recording.gradients.get(node)?.norm === 0).length;
+    if (zeros > 0) changes.unshift(["", `${zeros} of ${counted(grown.length, "gradient")} are 0`]);
+    return {
+      before,
+      running: null,
+      changes,
+      isOver: true,
+      isZero: zeros > 0 && zeros === grown.length,
+    };
   }
   const step = steps[cursor - 1];
   if (!step) {

@@ -1,5 +1,5 @@
+import { bestDirection, firstScene } from "../arrange/first_view";
 import { asDirection } from "../layout/direction";
-import { bestDirection, firstScene } from "../pipeline/first_view";
 import { shownGraph } from "../scene/shown_graph";
 import { recordingOf } from "../steps/recording";
 import { tableMeasure } from "../text/metrics";

@@ -1,5 +1,5 @@
+import { makeScene } from "../arrange/pipeline";
 import type { Direction } from "../layout/direction";
-import { makeScene } from "../pipeline";
 import { flatPlan } from "../scene/plan";
 import type { Scene } from "../scene/scene";
 import { estimate } from "../text/measure";

@@ -191,7 +191,8 @@ export const TABLE: readonly Row[] = [
   [fill("grad"), "is-stored gw-cell-ground"],
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell.is-sum text"],
   [{ ...fill("grad-strong"), ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-row text"],
-  [fill("op"), "is-arrived gw-cell-ground"],
+  // Zeros are not drawn as a success.
+  [fill("op"), "is-arrived gw-cell-ground", "is-zero gw-cell-ground"],
   [fill("alarm-soft"), "is-alarming gw-cell-ground"],
   [{ ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-near text", "gw-cell.is-total text"],
   [{ "text-anchor": "start" }, "gw-cell.is-total gw-cell-label", "gw-cell.is-near gw-cell-label"],
@@ -199,6 +200,7 @@ export const TABLE: readonly Row[] = [
   [fontOf("digits"), "gw-cell.is-small text"],
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell gw-cell-label"],
   [fill("grad-text"), "gw-cell.is-stored text"],
+  [fill("dim"), "gw-cell.is-zero text"],
   [fill("alarm"), "gw-cell.is-alarming text"],
   [fill("op"), "is-none gw-cell-ground"],
   [{ ...fill("dim"), "font-weight": "400" }, "gw-cell.is-none text"],

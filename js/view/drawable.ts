@@ -1,5 +1,5 @@
+import { bestDirection } from "../arrange/first_view";
 import { asDirection, type Direction } from "../layout/direction";
-import { bestDirection } from "../pipeline/first_view";
 import { MOST_CARDS } from "../scene/card";
 import { outputNames } from "../scene/node_words";
 import { autogradSize, graphName, isAutograd, leafCount, shownGraph } from "../scene/shown_graph";

@@ -27,7 +27,7 @@ export class SidePanel {
   readonly updateLegend: () => void;
   private readonly help: ReturnType<typeof createHelp>;
   private readonly panel: Panel;
-  private showsHelp = choices.help;
+  private showsHelp = false;
 
   constructor(
     { legend, note }: Pick<Shell<Traits>, "legend" | "note">,
@@ -66,11 +66,17 @@ export class SidePanel {
   /** Show the legend and the keys instead of the selection, or hide them. */
   toggleHelp(): void {
     this.showsHelp = !this.showsHelp || this.isChosen();
-    choices.help = this.showsHelp;
     this.events.helped(this.showsHelp);
     if (this.showsHelp) this.select(null);
     this.updateLegend();
     this.update();
+  }
+
+  /** Hide the legend and the keys; false if they were hidden. */
+  closeHelp(): boolean {
+    const { showsHelp } = this;
+    if (showsHelp && !this.isChosen()) this.toggleHelp();
+    return showsHelp;
   }
 
   /** Show the direction; `isStatic`: it is the data's. */

@@ -463,23 +463,11 @@ export interface CompiledModel {
 /** The error between two graphs at a node; `place` is an index in `members`. */
 export interface ErrorModel {
   place: Count;
-  /** Relative error, like `grad` and `own`; null where unknown. */
+  /** Relative error, like `grad`; null where unknown. */
   value: JsonNumber | null;
   grad: JsonNumber | null;
-  /** The part of the error that this node introduces. */
-  own: JsonNumber | null;
-  /** Whether `own` is an estimate. */
-  is_estimate: boolean;
   /** Which of the two exceeds the tolerance first. */
   leaves: "value" | "gradient" | null;
-}
-
-/** A node that introduces error. */
-export interface ErrorSourceModel extends ErrorModel {
-  /** User text, like `where`. */
-  label: string;
-  /** Its module and line, if known. */
-  where: string;
 }
 
 /** The numerical errors between two graphs: see `gradwalk.compare_numerics`. */
@@ -489,8 +477,6 @@ export interface ErrorsModel {
   /** The first index out of tolerance. */
   first: Count | null;
   nodes: ErrorModel[];
-  /** The nodes that introduce the most error, largest first. */
-  sources: ErrorSourceModel[];
 }
 
 /** A tensor's statistics and at most 64 of its values. */

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { chain, perceptron, transformer } from "../demo/deep_models";
 import {
   deepest,
@@ -11,7 +12,6 @@ import {
 } from "../fold/folding";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS } from "../layout/direction";
-import { foldedScene } from "../pipeline";
 import type { Scene } from "../scene/scene";
 import { graphs, MODELS } from "../testing/graphs";
 import { sceneOf } from "../testing/scenes";

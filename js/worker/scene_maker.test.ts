@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { foldedScene } from "../arrange/pipeline";
 import { transformer } from "../demo/deep_models";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { foldedScene } from "../pipeline";
 import type { Scene } from "../scene/scene";
 import { type FakeWorker, fakeWorker } from "../testing/worker";
 import { estimate } from "../text/measure";

@@ -1,8 +1,7 @@
+import { foldedScene } from "../arrange/pipeline";
 import { messageOf } from "../dom/element";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
-import type { ContentCache } from "../layout/types";
 import { valueAt } from "../maps";
-import { foldedScene } from "../pipeline";
 import { shownGraph } from "../scene/shown_graph";
 import { browserMeasure, FONTS, type Measure, type Style } from "../text/measure";
 import { type GraphModel, plain, type Travelled } from "../wire";
@@ -13,7 +12,6 @@ export function serve(port: Port, measure: Measure): void {
   let given: Travelled<GraphModel>;
   /** The graph with and without constants, by either names, made on request. */
   const known = new Map<string, GroupedGraph>();
-  let cache: ContentCache = new Map();
   const answer = (message: Answer, transfer: Transferable[] = []) =>
     port.postMessage(message, transfer);
 
@@ -27,14 +25,13 @@ export function serve(port: Port, measure: Measure): void {
     if (data.kind === "graph") {
       ({ given } = data);
       known.clear();
-      cache = new Map();
       return;
     }
     const { request, constants, torchNames, order } = data;
     try {
       const { folding, direction, room } = order;
       const grouped = groupedBy(constants, torchNames);
-      const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
+      const scene = foldedScene(grouped, folding, direction, measure, { room });
       answer({ kind: "doing", request, doing: "drawing" });
       for (const [piece, points] of piecesOf(scene))
         answer({ kind: "piece", request, piece }, [points]);

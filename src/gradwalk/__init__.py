@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .features.held.held import held
     from .features.interact.descent import Descent, Difference
     from .features.interact.interact import Interact, interact
-    from .features.numerics.compare_numerics import ErrorShare, NumericsComparison, compare_numerics
+    from .features.numerics.compare_numerics import NumericsComparison, compare_numerics
     from .features.numerics.rows import NumericsRow
     from .features.plan.advice import Advice
     from .features.plan.module_plans import ModulePlan
@@ -46,7 +46,6 @@ __all__ = [
     "Contribution",
     "Descent",
     "Difference",
-    "ErrorShare",
     "Explanation",
     "FailedInput",
     "Failure",
@@ -112,11 +111,7 @@ _PLACES = {
         "features.held.held": ("held",),
         "features.interact.descent": ("Descent", "Difference"),
         "features.interact.interact": ("Interact", "interact"),
-        "features.numerics.compare_numerics": (
-            "ErrorShare",
-            "NumericsComparison",
-            "compare_numerics",
-        ),
+        "features.numerics.compare_numerics": ("NumericsComparison", "compare_numerics"),
         "features.numerics.rows": ("NumericsRow",),
         "features.plan.advice": ("Advice",),
         "features.plan.module_plans": ("ModulePlan",),

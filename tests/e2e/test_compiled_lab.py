@@ -125,7 +125,7 @@ class Masked(torch.autograd.Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         out = grad.clone()
-        out[x < 0] = 0
+        out.index_put_((x < 0,), torch.zeros(()))
         return out
 x = torch.tensor([-1.0, 2.0], requires_grad=True)
 with watch():

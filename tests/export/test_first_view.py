@@ -11,7 +11,7 @@ import torch
 from examples import EXAMPLES, Example
 from test_public_models import IN_TIMM, IN_TRANSFORMERS, MORE_IN_TIMM, of_timm, of_transformers
 
-from gradwalk import GraphWidget
+from gradwalk import GraphWidget, watch
 from gradwalk.export.svg_engine import is_installed
 
 pytestmark = [
@@ -77,3 +77,17 @@ def test_every_public_model_opens_whole_and_legible(name: str) -> None:
             picture = widget.to_svg(width=width)
             assert smallest(picture, width) >= LEGIBLE
             assert sizes(picture).count(NAME) >= 4
+
+
+@pytest.mark.parametrize("times", [3, 5, 8])
+def test_a_layer_used_again_is_drawn(times: int) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    h, results = torch.ones(2, 4), []
+    with watch():
+        for _ in range(times):
+            h = net(h)
+            results.append(h)
+        loss = sum(results, torch.zeros(2, 4)).sum()
+    with closing(GraphWidget(loss)) as widget:
+        for width in WIDTHS:
+            assert widget.to_svg(width=width).startswith("<svg")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-import gallery
 import pytest
 import torch
 from examples import EXAMPLES, Example
@@ -184,11 +183,6 @@ def test_the_picture_says_every_number(example: Example, watched: bool) -> None:
             if grad is not None and grad.dim() == 0:
                 needed[board(grad)] += 1
         assert not needed - said
-
-
-def test_the_page_is_the_examples() -> None:
-    page = (gallery.DOCS / "gallery.md").read_text(encoding="utf-8")
-    assert page == gallery.page(), "run `make gallery`"
 
 
 @each_example

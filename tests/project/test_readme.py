@@ -43,4 +43,5 @@ def test_every_link_and_picture_is_absolute_and_leads_to_a_file() -> None:
             page = link.removeprefix(SITE).removesuffix(".html")
             folder, _, name = page.rpartition("/")
             places = [ROOT / "docs" / f"{page}.md", ROOT / "notebooks" / f"{name}.ipynb"]
-            assert any(place.exists() for place in places[: 1 + (folder == "tutorials")]), link
+            is_page = any(place.exists() for place in places[: 1 + (folder == "tutorials")])
+            assert is_page or page == "gallery", link  # which is written when the site is built

@@ -17,7 +17,6 @@ from gradwalk import (
     Contribution,
     Descent,
     Difference,
-    ErrorShare,
     Explanation,
     FailedInput,
     Failure,
@@ -107,8 +106,7 @@ def several(one: torch.Tensor, other: torch.Tensor) -> None:
     picture: str = both.to_svg()
     numbers: NumericsComparison = gradwalk.compare_numerics(one, other, rtol=1e-3, atol=1e-6)
     rows: list[NumericsRow] = numbers.rows
-    shares: list[ErrorShare] = numbers.contributors("w")
-    print(found, picture, rows, shares)
+    print(found, picture, rows)
 
 
 def questions(model: Net, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:

@@ -1,4 +1,4 @@
-"""Broken training scripts in which parameters are lost or steps go wrong; see `broken_scripts`."""
+"""Broken scripts that lose parameters, take wrong steps or give a loss what it is not for."""
 
 from __future__ import annotations
 
@@ -6,16 +6,6 @@ from broken_scripts import broken
 
 # Parameters that are lost.
 
-broken(
-    "learned numbers that are no leaf",
-    "not-a-leaf",
-    "w is not a leaf|w.grad stays None",
-    """
-    w = torch.randn(4, 1, requires_grad=True) * 0.1
-    def step():
-        return F.mse_loss(x @ w, y)
-""",
-)
 broken(
     "an update that makes another tensor",
     "not-a-leaf",
@@ -45,19 +35,6 @@ broken(
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     def step():
         return F.mse_loss(model(x), y)
-""",
-)
-broken(
-    "requires_grad_() after no_grad",
-    "cut",
-    "model.bias and model.weight|no_grad",
-    """
-    model = nn.Linear(4, 1)
-    def step():
-        with torch.no_grad():  # HERE
-            out = model(x)
-        out.requires_grad_()
-        return F.mse_loss(out, y)
 """,
 )
 broken(
@@ -132,18 +109,6 @@ broken(
 """,
 )
 broken(
-    "the optimizer holds the old head",
-    "optimizer",
-    "1.weight",
-    """
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 10))
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    model[1] = nn.Linear(4, 1)
-    def step():
-        return F.mse_loss(model(x), y)
-""",
-)
-broken(
     "a branch that is not used",
     "no-grad",
     "aux.weight and model.aux.bias|saw no path",
@@ -157,23 +122,6 @@ broken(
     model = Net()
     def step():
         return F.mse_loss(model(x), y)
-""",
-)
-broken(
-    "tied weights that are not",
-    "tied",
-    "embed.weight|head.weight",
-    """
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed, self.head = nn.Embedding(3, 4), nn.Linear(4, 3, bias=False)
-            self.head.weight = nn.Parameter(self.embed.weight.clone())
-        def forward(self, t):
-            return self.head(self.embed(t))
-    model = Net()
-    def step():
-        return F.cross_entropy(model(labels), labels)
 """,
 )
 
@@ -192,17 +140,6 @@ broken(
     def step():
         return F.mse_loss(model(x), y)
 """,
-)
-broken(
-    "clipped to next to nothing",
-    "clipped",
-    "clip_grad_norm_",
-    """
-    model = nn.Linear(4, 1)
-    def step():
-        return F.mse_loss(model(x), y)
-""",
-    after="nn.utils.clip_grad_norm_(model.parameters(), 1e-7)",
 )
 broken(
     "a saved tensor changed in place",
@@ -257,6 +194,16 @@ broken(
 """,
 )
 broken(
+    "sigmoid before binary_cross_entropy_with_logits",
+    "sigmoid-twice",
+    "sigmoid|logits",
+    """
+    model = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
+    def step():
+        return F.binary_cross_entropy_with_logits(model(x), (y > 0).float())  # HERE
+""",
+)
+broken(
     "batch norm left in eval",
     "eval",
     "1 batch norm ran in eval mode",
@@ -278,16 +225,6 @@ broken(
 """,
 )
 broken(
-    "nll_loss of probabilities",
-    "no-log-probabilities",
-    "add up to|log_softmax",
-    """
-    model = nn.Linear(4, 3)
-    def step():
-        return F.nll_loss(F.softmax(model(x), 1), labels)  # HERE
-""",
-)
-broken(
     "a softmax over the examples",
     "no-log-probabilities",
     "along dimension 0|dim=1",
@@ -295,16 +232,6 @@ broken(
     model = nn.Linear(4, 3)
     def step():
         return F.nll_loss(F.log_softmax(model(x), 0), labels)  # HERE
-""",
-)
-broken(
-    "cross entropy of a single output",
-    "zero",
-    "a dimension of one number",
-    """
-    model = nn.Linear(4, 1)
-    def step():
-        return F.cross_entropy(model(x), torch.rand(16, 1))  # HERE
 """,
 )
 broken(
@@ -327,4 +254,71 @@ broken(
     def step():
         return (model(tokens) + x).square().sum()
 """,
+)
+broken(
+    "a huge loss",
+    "large",
+    "times the norm of the parameters",
+    """
+    model = nn.Linear(4, 1)
+    target = y * 1e8
+    def step():
+        return F.mse_loss(model(x), target)
+""",
+)
+broken(
+    "bce with targets of -1",
+    "target",
+    "from -1 to 1",
+    """
+    model = nn.Linear(4, 1)
+    t = torch.where(y > 0, 1.0, -1.0)
+    def step():
+        return F.binary_cross_entropy_with_logits(model(x), t)  # HERE
+""",
+)
+broken(
+    "float16 underflow of the loss",
+    "zero",
+    "rounds to zero|scale the loss",
+    """
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).half()
+    data, target = x.half(), y.half()
+    def step():
+        return F.mse_loss(model(data), target) * 1e-7  # HERE
+""",
+)
+broken(
+    "clamped loss",
+    "zero",
+    "outside of its range to 1",
+    """
+    model = nn.Linear(4, 1)
+    def step():
+        return torch.clamp(F.mse_loss(model(x), y * 100), max=1.0)  # HERE
+""",
+)
+broken(
+    "mean of an empty mask",
+    "nan",
+    "averages over no number",
+    """
+    model = nn.Linear(4, 1)
+    def step():
+        out = model(x)
+        return F.mse_loss(out[y > 100], y[y > 100])  # HERE
+""",
+    also=("zero",),
+)
+broken(
+    "cross entropy with every label ignored",
+    "nan",
+    "each is -100, its ignore_index",
+    """
+    model = nn.Linear(4, 3)
+    ignored = torch.full((16,), -100)
+    def step():
+        return F.cross_entropy(model(x), ignored, ignore_index=-100)  # HERE
+""",
+    also=("zero",),
 )

@@ -1,4 +1,4 @@
-"""Classic examples of backpropagation, as they stand in the gallery (`docs/gallery.md`).
+"""Classic examples of backpropagation, as they stand in the gallery (`tools/gallery.py`).
 
 Every program is what a user would write, and is run by the tests as well: with a widget, and, as
 what the widget is compared with, in torch alone.

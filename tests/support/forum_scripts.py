@@ -1,7 +1,6 @@
 """More training scripts that are broken as those in forums are; see `broken_scripts`.
 
-They are about where gradients became zero, NaN or none, and whose parameters are learned. What a
-loss is given wrong is in `broken_losses`.
+They are about where gradients became zero, NaN or none, and whose parameters are learned.
 """
 
 from __future__ import annotations
@@ -127,18 +126,6 @@ broken(
 """,
 )
 broken(
-    "norm of a zero difference by hand",
-    "nan",
-    "is born|zero",
-    """
-    model = nn.Linear(4, 2)
-    def step():
-        z = model(x)
-        d = ((z[:, None] - z[None]) ** 2).sum(-1).sqrt()  # HERE
-        return d.mean()
-""",
-)
-broken(
     "std of one number",
     "nan",
     "StdBackward0",
@@ -179,17 +166,6 @@ broken(
         h = model[:2](x)  # HERE
         h.register_hook(lambda g: g * 0)
         return F.mse_loss(model[2](h), y)
-""",
-)
-broken(
-    "a hook on the parameter that zeroes",
-    "zero",
-    "A hook between them|model.0.weight",
-    """
-    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
-    model[0].weight.register_hook(lambda g: torch.zeros_like(g))
-    def step():
-        return F.mse_loss(model(x), y)
 """,
 )
 broken(
@@ -260,18 +236,6 @@ broken(
 """,
 )
 broken(
-    "stale params of functional_call",
-    "no-grad",
-    "holds the same numbers|functional_call",
-    """
-    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
-    params = {k: v.detach().clone().requires_grad_() for k, v in model.named_parameters()}
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    def step():
-        return F.mse_loss(torch.func.functional_call(model, params, (x,)), y)
-""",
-)
-broken(
     "Parameter cast is no Parameter",
     "not-a-leaf",
     "model.w is not a leaf|make the Parameter last",
@@ -284,16 +248,6 @@ broken(
     model = Net()
     def step():
         return F.mse_loss(model(x), y.double())
-""",
-)
-broken(
-    "Parameter times 0.01",
-    "not-a-leaf",
-    "w is not a leaf|w.grad stays None",
-    """
-    w = nn.Parameter(torch.randn(4, 1)) * 0.01
-    def step():
-        return F.mse_loss(x @ w, y)
 """,
 )
 broken(
@@ -310,18 +264,6 @@ broken(
     also=("optimizer",),
 )
 broken(
-    "the wrong branch detached",
-    "cut",
-    "detach()|online.weight",
-    """
-    online, predictor = nn.Linear(4, 4), nn.Linear(4, 4)
-    optimizer = torch.optim.SGD([*online.parameters(), *predictor.parameters()], 0.1)
-    def step():
-        a = predictor(online(x).detach())  # HERE
-        return -F.cosine_similarity(a, torch.randn(16, 4)).mean()
-""",
-)
-broken(
     "zero_grad between backward and step",
     "cleared",
     "zero_grad()",
@@ -332,20 +274,6 @@ broken(
         return F.mse_loss(model(x), y)
 """,
     after="optimizer.zero_grad()",
-)
-broken(
-    "the loss of another model",
-    "no-grad",
-    "best.weight|holds the same numbers",
-    """
-    import copy
-    model = nn.Linear(4, 1)
-    best = copy.deepcopy(model)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    def step():
-        return F.mse_loss(best(x), y)
-""",
-    also=("optimizer",),
 )
 broken(
     "a tied head, broken by deepcopy",
@@ -387,5 +315,148 @@ broken(
     model = Net()
     def step():
         return F.mse_loss(model(x), y)
+""",
+)
+broken(
+    "np.mean of losses",
+    "no-grad",
+    "NumPy array|which ends the graph",
+    """
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    def step():
+        parts = [F.mse_loss(model(a), b) for a, b in zip(x.chunk(4), y.chunk(4))]
+        losses = [part.detach().numpy() for part in parts]  # HERE
+        return torch.tensor(np.mean(losses), requires_grad=True)
+""",
+    also=("leaf",),
+)
+broken(
+    "the target compared with itself",
+    "zero",
+    "MseLossBackward0",
+    """
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    def step():
+        out = model(x)
+        return F.mse_loss(out, out)  # HERE
+""",
+)
+broken(
+    "softmax of a single logit",
+    "zero",
+    "a dimension of one number",
+    """
+    model = nn.Linear(4, 1)
+    def step():
+        p = torch.softmax(model(x), dim=1)  # HERE
+        return F.binary_cross_entropy(p, (y > 0).float())
+""",
+)
+broken(
+    "BCE with class numbers",
+    "target",
+    "from 0 to 2",
+    """
+    model = nn.Linear(4, 1)
+    def step():
+        return F.binary_cross_entropy_with_logits(model(x), labels[:, None].float())  # HERE
+""",
+)
+broken(
+    "clamped probabilities",
+    "zero",
+    "outside of its range from 1e-06",
+    """
+    model = nn.Linear(4, 1)
+    nn.init.constant_(model.bias, 50.0)
+    def step():
+        p = torch.sigmoid(model(x)).clamp(1e-6, 1 - 1e-6)  # HERE
+        return -torch.log(p).mean()
+""",
+)
+broken(
+    "acos at one",
+    "nan",
+    "AcosBackward0|is born",
+    """
+    model = nn.Linear(4, 3)
+    def step():
+        z = F.normalize(model(x), dim=1)
+        return torch.acos((z * z).sum(1).clamp(-1, 1)).mean()  # HERE
+""",
+)
+broken(
+    "atan2 at the origin",
+    "zero",
+    "Atan2Backward0",
+    """
+    model = nn.Linear(4, 2)
+    nn.init.zeros_(model.weight); nn.init.zeros_(model.bias)
+    def step():
+        z = model(x)
+        return torch.atan2(z[:, 0], z[:, 1]).sum()  # HERE
+""",
+)
+broken(
+    "a power of a negative number",
+    "nan",
+    "PowBackward0|has NaN in it",
+    """
+    model = nn.Linear(4, 1)
+    def step():
+        return model(x).pow(0.5).mean()  # HERE
+""",
+)
+broken(
+    "zero times infinity in a mask",
+    "nan",
+    "MulBackward0|has Inf in it",
+    """
+    model = nn.Linear(4, 3)
+    mask = torch.zeros(16, 3)
+    mask[:, 0] = float("-inf")
+    def step():
+        z = model(x) + mask
+        p = z.softmax(1)
+        return -(p * z).sum(1).mean()  # HERE
+""",
+)
+broken(
+    "one hot of a rounded output",
+    "cut",
+    "was cast to integers|model.weight",
+    """
+    model, head = nn.Linear(4, 1), nn.Linear(5, 1)
+    optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], 0.1)
+    def step():
+        k = model(x).squeeze(1).round().clamp(0, 4).long()  # HERE
+        return F.mse_loss(head(F.one_hot(k, 5).float()), y)
+""",
+)
+broken(
+    "indices that are learned",
+    "cut",
+    "place was cast to integers",
+    """
+    table = nn.Embedding(8, 4)
+    place = nn.Parameter(torch.rand(16) * 7)
+    head = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD([place, *table.parameters(), *head.parameters()], 0.1)
+    def step():
+        return F.mse_loss(head(table(place.long())), y)  # HERE
+""",
+)
+broken(
+    "a threshold read as a number",
+    "cut",
+    "Python numbers|limit",
+    """
+    model = nn.Linear(4, 1)
+    limit = nn.Parameter(torch.tensor(0.5))
+    optimizer = torch.optim.SGD([*model.parameters(), limit], 0.1)
+    def step():
+        return F.mse_loss(model(x).clamp(max=float(limit)), y)  # HERE
 """,
 )

@@ -23,18 +23,6 @@ healthy(
 """,
 )
 healthy(
-    "mixed precision on the CPU",
-    """
-    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
-    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
-    optimizer = torch.optim.Adam(net.parameters())
-    def step():
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            out = net(x)
-        return F.cross_entropy(out.float(), y)
-""",
-)
-healthy(
     "a scaled loss in half precision",
     """
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).half()
@@ -86,37 +74,6 @@ healthy(
 """,
 )
 healthy(
-    "diffusion with clipped weights",
-    """
-    net = nn.Sequential(nn.Linear(3, 16), nn.SiLU(), nn.Linear(16, 2))
-    x = torch.randn(32, 2)
-    optimizer = torch.optim.Adam(net.parameters())
-    def step():
-        t = torch.rand(32, 1)
-        eps = torch.randn_like(x)
-        a = torch.cos(t * math.pi / 2)
-        snr = (a**2 / (1 - a**2 + 1e-6)).clamp(max=5)
-        return (snr * (net(torch.cat([a * x + (1 - a**2).sqrt() * eps, t], 1)) - eps).pow(2)).mean()
-""",
-)
-healthy(
-    "graph attention",
-    """
-    lin, att = nn.Linear(4, 8, bias=False), nn.Parameter(torch.randn(16))
-    x = torch.randn(10, 4)
-    src, dst = torch.randint(0, 10, (40,)), torch.randint(0, 10, (40,))
-    y = torch.randint(0, 8, (10,))
-    optimizer = torch.optim.Adam([*lin.parameters(), att])
-    def step():
-        z = lin(x)
-        e = F.leaky_relu(torch.cat([z[src], z[dst]], 1) @ att)
-        w = (e - e.max().detach()).exp()
-        norm = torch.zeros(10).index_add(0, dst, w)
-        out = torch.zeros(10, 8).index_add(0, dst, (w / norm[dst])[:, None] * z[src])
-        return F.cross_entropy(out, y)
-""",
-)
-healthy(
     "attention pooling over nodes",
     """
     score, head = nn.Linear(4, 1), nn.Linear(4, 3)
@@ -126,35 +83,6 @@ healthy(
     def step():
         w = torch.softmax(score(x), dim=0)
         return F.cross_entropy(head((w * x).sum(0, keepdim=True)), y)
-""",
-)
-healthy(
-    "LBFGS with a closure",
-    """
-    net = nn.Linear(4, 1)
-    x, y = torch.randn(16, 4), torch.randn(16, 1)
-    optimizer = torch.optim.LBFGS(net.parameters())
-    def closure():
-        optimizer.zero_grad()
-        loss = F.mse_loss(net(x), y)
-        loss.backward()
-        return loss
-    optimizer.step(closure)
-    optimizer.zero_grad()
-    def step():
-        return F.mse_loss(net(x), y)
-""",
-)
-healthy(
-    "layers that are unfrozen one by one",
-    """
-    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
-    net.requires_grad_(False)
-    net[4].requires_grad_(True)
-    optimizer = torch.optim.SGD(net[4].parameters(), 0.1)
-    x, y = torch.randn(16, 4), torch.randn(16, 1)
-    def step():
-        return F.mse_loss(net(x), y)
 """,
 )
 healthy(
@@ -212,51 +140,6 @@ healthy(
 """,
 )
 healthy(
-    "a straight-through sign",
-    """
-    net, head = nn.Linear(4, 8), nn.Linear(8, 1)
-    x, y = torch.randn(16, 4), torch.randn(16, 1)
-    optimizer = torch.optim.SGD([*net.parameters(), *head.parameters()], 0.1)
-    def step():
-        z = net(x)
-        b = z.clamp(-1, 1) + (z.sign() - z.clamp(-1, 1)).detach()
-        return F.mse_loss(head(b), y)
-""",
-)
-healthy(
-    "dropout and a tanh soft cap of logits",
-    """
-    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
-    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
-    optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    def step():
-        return F.cross_entropy(30 * torch.tanh(net(x) / 30), y, label_smoothing=0.1)
-""",
-)
-healthy(
-    "sum of squares of a large batch",
-    """
-    net = nn.Linear(64, 1)
-    x, y = torch.randn(4096, 64), 10 * torch.randn(4096, 1)
-    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
-    def step():
-        return ((net(x) - y) ** 2).sum()
-""",
-)
-healthy(
-    "an ELBO summed over pixels",
-    """
-    enc, dec = nn.Linear(784, 20), nn.Linear(10, 784)
-    x = torch.rand(64, 784)
-    optimizer = torch.optim.Adam([*enc.parameters(), *dec.parameters()])
-    def step():
-        mu, lv = enc(x).chunk(2, 1)
-        z = mu + torch.randn_like(mu) * (lv / 2).exp()
-        bce = F.binary_cross_entropy(torch.sigmoid(dec(z)), x, reduction="sum")
-        return bce - 0.5 * (1 + lv - mu.pow(2) - lv.exp()).sum()
-""",
-)
-healthy(
     "a bag of words by embedding_bag",
     """
     bag, head = nn.EmbeddingBag(50, 8, mode="mean"), nn.Linear(8, 3)
@@ -278,17 +161,6 @@ healthy(
     def step():
         out = layer(emb(x[:, :-1]), src_mask=mask, is_causal=True)
         return F.cross_entropy((out @ emb.weight.T).flatten(0, 1), x[:, 1:].flatten())
-""",
-)
-healthy(
-    "a hard mixture by Gumbel noise and a mask of used classes",
-    """
-    net, values = nn.Linear(4, 5), nn.Parameter(torch.randn(5, 2))
-    x = torch.randn(16, 4)
-    optimizer = torch.optim.Adam([*net.parameters(), values])
-    def step():
-        p = F.gumbel_softmax(net(x), tau=0.5, hard=True)
-        return (p @ values).pow(2).mean()
 """,
 )
 healthy(
@@ -331,25 +203,95 @@ healthy(
 """,
 )
 healthy(
-    "logistic regression by hand, from zeros",
+    "a GAN of the hinge loss, critic's step, margins kept",
     """
-    w, b = torch.zeros(4, requires_grad=True), torch.zeros((), requires_grad=True)
-    x, y = torch.randn(32, 4), torch.randint(0, 2, (32,)).float()
+    G = nn.Linear(3, 5)
+    D = nn.Sequential(nn.Linear(5, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+    real = torch.randn(16, 5) * 100
+    optimizer = torch.optim.Adam(D.parameters())
     def step():
-        z = x @ w + b
-        return (F.softplus(z) - y * z).mean()
+        fake = G(torch.randn(16, 3)).detach()
+        kept = F.relu(-4 - 0.001 * D(real)).mean()
+        return kept + F.relu(1 + D(fake)).mean()
 """,
 )
 healthy(
-    "gradients that a hook masks, to keep pruned weights at zero",
+    "DDPG's actor",
     """
-    net = nn.Linear(4, 4)
-    keep = (torch.rand(4, 4) > 0.5).float()
-    net.weight.data *= keep
-    net.weight.register_hook(lambda g: g * keep)
-    x, y = torch.randn(16, 4), torch.randn(16, 4)
+    actor, critic = nn.Sequential(nn.Linear(4, 2), nn.Tanh()), nn.Linear(6, 1)
+    s = torch.randn(16, 4)
+    optimizer = torch.optim.Adam(actor.parameters())
+    def step():
+        return -critic(torch.cat([s, actor(s)], 1)).mean()
+""",
+)
+healthy(
+    "an actor and a critic in one loss",
+    """
+    actor, critic = nn.Linear(4, 3), nn.Linear(4, 1)
+    s, ret = torch.randn(16, 4), torch.randn(16)
+    optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()])
+    def step():
+        d = torch.distributions.Categorical(logits=actor(s))
+        a, v = d.sample(), critic(s).squeeze(1)
+        adv = (ret - v).detach()
+        value = 0.5 * (ret - v).pow(2).mean()
+        return value - (d.log_prob(a) * adv).mean() - 0.01 * d.entropy().mean()
+""",
+)
+healthy(
+    "VICReg",
+    """
+    net = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8))
+    x = torch.randn(32, 8)
+    optimizer = torch.optim.Adam(net.parameters())
+    def step():
+        a, b = net(x + 0.1 * torch.randn_like(x)), net(x + 0.1 * torch.randn_like(x))
+        inv = F.mse_loss(a, b)
+        std = sum(F.relu(1 - torch.sqrt(z.var(0) + 1e-4)).mean() for z in (a, b))
+        c = (a - a.mean(0)).T @ (a - a.mean(0)) / 31
+        return 25 * inv + 25 * std + (c - torch.diag(c.diagonal())).pow(2).sum() / 8
+""",
+)
+healthy(
+    "triplets that are satisfied",
+    """
+    net = nn.Linear(8, 4)
+    x = torch.randn(16, 8)
+    optimizer = torch.optim.Adam(net.parameters())
+    def step():
+        return F.triplet_margin_loss(net(x), net(x + 0.01), net(-x * 3), margin=0.01)
+""",
+)
+healthy(
+    "first-order MAML",
+    """
+    net = nn.Linear(4, 1)
+    x, y = torch.randn(16, 4), torch.randn(16, 1)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     def step():
-        return F.mse_loss(net(x), y)
+        g = torch.autograd.grad(F.mse_loss(net(x), y), list(net.parameters()))
+        fast = [p - 0.1 * d for p, d in zip(net.parameters(), g)]
+        return F.mse_loss(F.linear(x, *fast), y)
+""",
+)
+healthy(
+    "sum of squares of a large batch",
+    """
+    net = nn.Linear(64, 1)
+    x, y = torch.randn(4096, 64), 10 * torch.randn(4096, 1)
+    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+    def step():
+        return ((net(x) - y) ** 2).sum()
+""",
+)
+healthy(
+    "nll_loss of log probabilities",
+    """
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    optimizer = torch.optim.Adam(net.parameters())
+    def step():
+        return F.nll_loss(torch.log(net(x).softmax(1)), y)
 """,
 )

@@ -42,23 +42,6 @@ healthy(
 """,
 )
 healthy(
-    "CLIP",
-    """
-    a = nn.Linear(8, 4)
-    b = nn.Linear(6, 4)
-    t = nn.Parameter(torch.tensor(2.6))
-    x = torch.randn(16, 8)
-    y = torch.randn(16, 6)
-    optimizer = torch.optim.Adam([*a.parameters(), *b.parameters(), t])
-    def step():
-        i = F.normalize(a(x), dim=1)
-        j = F.normalize(b(y), dim=1)
-        s = t.exp() * i @ j.T
-        l = torch.arange(16)
-        return (F.cross_entropy(s, l) + F.cross_entropy(s.T, l)) / 2
-""",
-)
-healthy(
     "PPO",
     """
     class Agent(nn.Module):
@@ -206,72 +189,6 @@ healthy(
 """,
 )
 healthy(
-    "a VQ-VAE",
-    """
-    enc = nn.Linear(8, 4)
-    dec = nn.Linear(4, 8)
-    book = nn.Embedding(16, 4)
-    x = torch.randn(64, 8)
-    optimizer = torch.optim.Adam([*enc.parameters(), *dec.parameters(), *book.parameters()])
-    def step():
-        z = enc(x)
-        i = torch.cdist(z, book.weight).argmin(1)
-        q = book(i)
-        st = z + (q - z).detach()
-        return (
-            F.mse_loss(dec(st), x)
-            + F.mse_loss(q, z.detach())
-            + 0.25 * F.mse_loss(z, q.detach())
-        )
-""",
-)
-healthy(
-    "style transfer",
-    """
-    net = nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1)
-    ).requires_grad_(False)
-    target = torch.rand(1, 3, 8, 8)
-    img = torch.rand(1, 3, 8, 8, requires_grad=True)
-    optimizer = torch.optim.LBFGS([img])
-    def gram(f):
-        f = f.flatten(2)[0]
-        return f @ f.T / f.numel()
-    def step():
-        return (gram(net(img)) - gram(net(target))).pow(2).sum()
-""",
-)
-healthy(
-    "adversarial training",
-    """
-    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
-    x = torch.rand(8, 8)
-    y = torch.randint(0, 3, (8,))
-    optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    def step():
-        adv = x.clone()
-        for _ in range(3):
-            adv = adv.detach().requires_grad_()
-            (g,) = torch.autograd.grad(F.cross_entropy(net(adv), y), adv)
-            adv = (adv + 0.01 * g.sign()).clamp(0, 1)
-        return F.cross_entropy(net(adv.detach()), y)
-""",
-)
-healthy(
-    "a neural ODE by Euler's method",
-    """
-    f = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 2))
-    x0 = torch.randn(16, 2)
-    x1 = torch.randn(16, 2)
-    optimizer = torch.optim.Adam(f.parameters())
-    def step():
-        h = x0
-        for _ in range(20):
-            h = h + 0.05 * f(h)
-        return (h - x1).pow(2).mean()
-""",
-)
-healthy(
     "a diffusion model that starts at zero",
     """
     class Net(nn.Module):
@@ -298,19 +215,6 @@ healthy(
 """,
 )
 healthy(
-    "a hypernetwork",
-    """
-    hyper = nn.Linear(3, 4 * 2 + 2)
-    z = torch.randn(3)
-    x = torch.randn(8, 4)
-    y = torch.randn(8, 2)
-    optimizer = torch.optim.Adam(hyper.parameters())
-    def step():
-        p = hyper(z)
-        return F.mse_loss(F.linear(x, p[:8].view(2, 4), p[8:]), y)
-""",
-)
-healthy(
     "weight norm and spectral norm",
     """
     net = nn.Sequential(
@@ -325,24 +229,6 @@ healthy(
 """,
 )
 healthy(
-    "LoRA",
-    """
-    class Lora(nn.Module):
-        def __init__(s, l):
-            super().__init__()
-            s.l = l.requires_grad_(False)
-            s.A = nn.Parameter(torch.randn(2, l.in_features) * 0.1)
-            s.B = nn.Parameter(torch.zeros(l.out_features, 2))
-        def forward(s, x):
-            return s.l(x) + x @ s.A.T @ s.B.T
-    net = nn.Sequential(Lora(nn.Linear(8, 8)), nn.ReLU(), Lora(nn.Linear(8, 1)))
-    x = torch.randn(8, 8)
-    optimizer = torch.optim.Adam([p for p in net.parameters() if p.requires_grad])
-    def step():
-        return net(x).pow(2).mean()
-""",
-)
-healthy(
     "attention of one token",
     """
     att = nn.MultiheadAttention(8, 2, batch_first=True)
@@ -350,33 +236,6 @@ healthy(
     optimizer = torch.optim.Adam(att.parameters())
     def step():
         return att(x, x, x)[0].pow(2).mean()
-""",
-)
-healthy(
-    "Gumbel softmax",
-    """
-    net = nn.Linear(4, 5)
-    emb = nn.Linear(5, 2)
-    x = torch.randn(8, 4)
-    optimizer = torch.optim.Adam([*net.parameters(), *emb.parameters()])
-    def step():
-        return emb(F.gumbel_softmax(net(x), hard=True)).pow(2).mean()
-""",
-)
-healthy(
-    "the actor of SAC",
-    """
-    pi = nn.Linear(4, 2)
-    q = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1))
-    s = torch.randn(32, 4)
-    optimizer = torch.optim.Adam(pi.parameters())
-    def step():
-        mu, ls = pi(s).chunk(2, 1)
-        d = torch.distributions.Normal(mu, ls.clamp(-5, 2).exp())
-        u = d.rsample()
-        a = u.tanh()
-        lp = d.log_prob(u) - torch.log(1 - a.pow(2) + 1e-6)
-        return (0.2 * lp - q(torch.cat([s, a], 1))).mean()
 """,
 )
 healthy(
@@ -404,57 +263,5 @@ healthy(
     optimizer = torch.optim.AdamW(lm.parameters())
     def step():
         return F.cross_entropy(lm(x).flatten(0, 1), y.flatten(), ignore_index=-100)
-""",
-)
-healthy(
-    "a graph network",
-    """
-    class GCN(nn.Module):
-        def __init__(s):
-            super().__init__()
-            s.a = nn.Linear(4, 16)
-            s.b = nn.Linear(16, 3)
-        def forward(s, x, e):
-            for i, l in enumerate((s.a, s.b)):
-                m = l(x)
-                o = torch.zeros_like(m).index_add(0, e[1], m[e[0]])
-                d = torch.zeros(len(x)).index_add(0, e[1], torch.ones(e.shape[1])).clamp(min=1)
-                x = o / d[:, None]
-                x = x.relu() if i == 0 else x
-            return x
-    g = GCN()
-    x = torch.randn(20, 4)
-    e = torch.randint(0, 20, (2, 60))
-    y = torch.randint(0, 3, (20,))
-    optimizer = torch.optim.Adam(g.parameters())
-    def step():
-        return F.cross_entropy(g(x, e)[:5], y[:5])
-""",
-)
-healthy(
-    "a normalizing flow",
-    """
-    class Coupling(nn.Module):
-        def __init__(s, flip):
-            super().__init__()
-            s.net = nn.Sequential(nn.Linear(1, 16), nn.ReLU(), nn.Linear(16, 2))
-            s.flip = flip
-        def forward(s, x):
-            a, b = x.chunk(2, 1)
-            if s.flip:
-                a, b = b, a
-            ls, t = s.net(a).chunk(2, 1)
-            ls = ls.tanh()
-            y = [a, b * ls.exp() + t]
-            return torch.cat(y[::-1] if s.flip else y, 1), ls.sum(1)
-    flow = nn.ModuleList(Coupling(i % 2) for i in range(4))
-    x = torch.randn(64, 2)
-    optimizer = torch.optim.Adam(flow.parameters())
-    def step():
-        z, ld = x, 0.0
-        for f in flow:
-            z, l = f(z)
-            ld = ld + l
-        return (0.5 * z.pow(2).sum(1) - ld).mean()
 """,
 )

@@ -5,61 +5,6 @@ from __future__ import annotations
 from healthy_scripts import healthy
 
 healthy(
-    "Barlow Twins",
-    """
-    net = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8))
-    norm = nn.BatchNorm1d(8, affine=False)
-    x = torch.randn(32, 6)
-    optimizer = torch.optim.Adam(net.parameters())
-    def step():
-        one, two = (norm(net(x + 0.1 * torch.randn_like(x))) for _ in range(2))
-        c = one.T @ two / 32
-        on = torch.diagonal(c).add(-1).pow(2).sum()
-        off = c.flatten()[:-1].view(7, 9)[:, 1:].pow(2).sum()
-        return on + 0.005 * off
-""",
-)
-healthy(
-    "DINO with centering and a momentum teacher",
-    """
-    student = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.Linear(16, 8))
-    teacher = copy.deepcopy(student).requires_grad_(False)
-    center = torch.zeros(1, 8)
-    x = torch.randn(16, 6)
-    optimizer = torch.optim.AdamW(student.parameters())
-    def step():
-        global center
-        crops = [x + 0.1 * torch.randn_like(x) for _ in range(4)]
-        with torch.no_grad():
-            targets = [((teacher(c) - center) / 0.04).softmax(-1) for c in crops[:2]]
-            center = 0.9 * center + 0.1 * torch.cat(targets).mean(0, keepdim=True)
-            for p, q in zip(student.parameters(), teacher.parameters()):
-                q.mul_(0.99).add_(p, alpha=0.01)
-        total, terms = 0.0, 0
-        for i, t in enumerate(targets):
-            for j, c in enumerate(crops):
-                if i != j:
-                    total += -(t * (student(c) / 0.1).log_softmax(-1)).sum(-1).mean()
-                    terms += 1
-        return total / terms
-""",
-)
-healthy(
-    "the temperature of SAC, learned by its own optimizer",
-    """
-    actor = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 4))
-    log_alpha = torch.zeros(1, requires_grad=True)
-    states = torch.randn(32, 4)
-    optimizer = torch.optim.Adam([log_alpha])
-    def step():
-        mean, log_std = actor(states).chunk(2, -1)
-        normal = torch.distributions.Normal(mean, log_std.clamp(-5, 2).exp())
-        u = normal.rsample()
-        log_prob = (normal.log_prob(u) - torch.log1p(-u.tanh() ** 2 + 1e-6)).sum(-1)
-        return -(log_alpha * (log_prob + -2.0).detach()).mean()
-""",
-)
-healthy(
     "quantile regression of returns",
     """
     q, target = nn.Linear(4, 2 * 8), nn.Linear(4, 2 * 8)
@@ -107,87 +52,6 @@ healthy(
             base = log_prob(reference, chosen) - log_prob(reference, rejected)
         margin = log_prob(policy, chosen) - log_prob(policy, rejected)
         return -F.logsigmoid(0.1 * (margin - base)).mean()
-""",
-)
-healthy(
-    "GRPO: groups of samples, clipped ratios and a penalty to a reference",
-    """
-    policy = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 6))
-    reference = copy.deepcopy(policy)
-    for p in reference.parameters():
-        p.requires_grad = False
-    prompts = torch.randn(3, 4).repeat_interleave(8, 0)
-    mask = (torch.rand(24) > 0.2).float()
-    with torch.no_grad():
-        actions = torch.distributions.Categorical(logits=policy(prompts)).sample()
-        old = policy(prompts).log_softmax(-1).gather(1, actions[:, None]).squeeze(1)
-        for p in policy.parameters():
-            p.add_(0.01 * torch.randn_like(p))
-    rewards = (actions == 2).float().view(3, 8)
-    advantage = ((rewards - rewards.mean(1, True)) / (rewards.std(1, keepdim=True) + 1e-4)).view(-1)
-    optimizer = torch.optim.AdamW(policy.parameters(), 1e-3)
-    def step():
-        new = policy(prompts).log_softmax(-1).gather(1, actions[:, None]).squeeze(1)
-        with torch.no_grad():
-            ref = reference(prompts).log_softmax(-1).gather(1, actions[:, None]).squeeze(1)
-        ratio = (new - old).exp()
-        surrogate = torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
-        kl = (ref - new).exp() - (ref - new) - 1
-        return -((surrogate - 0.04 * kl) * mask).sum() / mask.sum()
-""",
-)
-healthy(
-    "flow matching",
-    """
-    net = nn.Sequential(nn.Linear(3, 32), nn.SiLU(), nn.Linear(32, 32), nn.SiLU(), nn.Linear(32, 2))
-    data = torch.randn(64, 2) * 0.1 + torch.tensor([1.0, -1.0])
-    optimizer = torch.optim.Adam(net.parameters())
-    def step():
-        noise, t = torch.randn_like(data), torch.rand(64, 1)
-        x = (1 - t) * noise + t * data
-        return F.mse_loss(net(torch.cat([x, t], 1)), data - noise)
-""",
-)
-healthy(
-    "a radiance field by volume rendering",
-    """
-    net = nn.Sequential(nn.Linear(3 + 3 * 8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(),
-                        nn.Linear(32, 4))
-    nn.init.constant_(net[-1].bias, 0.1)
-    origins, ways = torch.zeros(16, 3), F.normalize(torch.randn(16, 3), dim=-1)
-    colours = torch.rand(16, 3)
-    optimizer = torch.optim.Adam(net.parameters(), 5e-4)
-    def encoded(x):
-        waves = [f(2.0**i * x) for i in range(4) for f in (torch.sin, torch.cos)]
-        return torch.cat([x, *waves], -1)
-    def step():
-        t = torch.linspace(0.5, 2, 12)
-        points = origins[:, None] + ways[:, None] * t[:, None]
-        raw = net(encoded(points))
-        rgb, sigma = raw[..., :3].sigmoid(), F.relu(raw[..., 3])
-        delta = torch.cat([t[1:] - t[:-1], torch.tensor([1e10])])
-        alpha = 1 - torch.exp(-sigma * delta)
-        passed = torch.cumprod(torch.cat([torch.ones(16, 1), 1 - alpha + 1e-10], -1), -1)[:, :-1]
-        return F.mse_loss(((alpha * passed)[..., None] * rgb).sum(1), colours)
-""",
-)
-healthy(
-    "a signed distance with the eikonal penalty",
-    """
-    class Sine(nn.Module):
-        def forward(self, x):
-            return torch.sin(30 * x)
-    net = nn.Sequential(nn.Linear(3, 32), Sine(), nn.Linear(32, 32), Sine(), nn.Linear(32, 1))
-    with torch.no_grad():
-        for i, layer in enumerate(net[::2]):
-            bound = 1 / 3 if i == 0 else math.sqrt(6 / 32) / 30
-            layer.weight.uniform_(-bound, bound)
-    surface = F.normalize(torch.randn(32, 3), dim=-1)
-    optimizer = torch.optim.Adam(net.parameters(), 1e-4)
-    def step():
-        points = torch.rand(32, 3).mul(2).sub(1).requires_grad_()
-        (slope,) = torch.autograd.grad(net(points).sum(), points, create_graph=True)
-        return net(surface).abs().mean() + 0.1 * (slope.norm(dim=-1) - 1).square().mean()
 """,
 )
 healthy(
@@ -273,81 +137,6 @@ healthy(
 """,
 )
 healthy(
-    "translation with scheduled sampling and ignored padding",
-    """
-    class Seq2Seq(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed = nn.Embedding(12, 8, padding_idx=0)
-            self.encoder = nn.GRU(8, 8, batch_first=True)
-            self.cell = nn.GRUCell(16, 8)
-            self.head = nn.Linear(8, 12)
-        def forward(self, source, target):
-            memory, state = self.encoder(self.embed(source))
-            state, token, out = state[0], target[:, 0], []
-            for t in range(1, target.shape[1]):
-                score = (memory @ state[:, :, None]).squeeze(-1)
-                weights = score.masked_fill(source == 0, -torch.inf).softmax(-1)
-                context = (weights[:, None] @ memory).squeeze(1)
-                state = self.cell(torch.cat([self.embed(token), context], -1), state)
-                out.append(self.head(state))
-                token = target[:, t] if t % 2 else out[-1].argmax(-1)
-            return torch.stack(out, 1)
-    net = Seq2Seq()
-    source = torch.tensor([[3, 4, 5, 0], [6, 7, 0, 0], [8, 9, 2, 1]])
-    target = torch.tensor([[1, 5, 4, 3, 2], [1, 7, 6, 2, 0], [1, 2, 9, 2, 0]])
-    optimizer = torch.optim.Adam(net.parameters())
-    def step():
-        logits = net(source, target)
-        return F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=0,
-                               label_smoothing=0.1)
-""",
-)
-healthy(
-    "a selective state space scan",
-    """
-    class Block(nn.Module):
-        def __init__(self, d=8, n=4):
-            super().__init__()
-            self.norm, self.inner = nn.LayerNorm(d), nn.Linear(d, 2 * d)
-            self.conv = nn.Conv1d(d, d, 3, padding=2, groups=d)
-            self.select, self.dt = nn.Linear(d, 1 + 2 * n), nn.Linear(1, d)
-            self.log_a = nn.Parameter(torch.arange(1.0, n + 1).log().repeat(d, 1))
-            self.skip, self.out = nn.Parameter(torch.ones(d)), nn.Linear(d, d)
-            self.n = n
-        def forward(self, x):
-            h, gate = self.inner(self.norm(x)).chunk(2, -1)
-            h = F.silu(self.conv(h.transpose(1, 2))[..., : x.shape[1]].transpose(1, 2))
-            dt, b, c = self.select(h).split([1, self.n, self.n], -1)
-            dt = F.softplus(self.dt(dt))
-            a = -self.log_a.exp()
-            state, out = torch.zeros(x.shape[0], x.shape[2], self.n), []
-            for t in range(x.shape[1]):
-                decay = (dt[:, t, :, None] * a).exp()
-                state = decay * state + dt[:, t, :, None] * b[:, t, None] * h[:, t, :, None]
-                out.append((state * c[:, t, None]).sum(-1))
-            return x + self.out((torch.stack(out, 1) + self.skip * h) * F.silu(gate))
-    net = nn.Sequential(nn.Linear(2, 8), Block(), Block(), nn.Linear(8, 2))
-    x = torch.randn(4, 6, 2)
-    optimizer = torch.optim.AdamW(net.parameters())
-    def step():
-        return F.mse_loss(net(x)[:, :-1], x[:, 1:])
-""",
-)
-healthy(
-    "a mixture density network",
-    """
-    net = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 3 * 5))
-    x = torch.linspace(-1, 1, 32)[:, None]
-    y = x + 0.3 * torch.sin(6 * x) + 0.05 * torch.randn_like(x)
-    optimizer = torch.optim.Adam(net.parameters())
-    def step():
-        pi, mu, log_sigma = net(x).chunk(3, -1)
-        z = (y - mu) * torch.exp(-log_sigma)
-        return -torch.logsumexp(pi.log_softmax(-1) - log_sigma - 0.5 * z**2, -1).mean()
-""",
-)
-healthy(
     "a Gaussian process by its marginal likelihood",
     """
     class GP(nn.Module):
@@ -368,39 +157,6 @@ healthy(
     optimizer = torch.optim.Adam(gp.parameters(), 0.1)
     def step():
         return gp(x, y)
-""",
-)
-healthy(
-    "an equilibrium whose backward is a hook that solves for it",
-    """
-    class Equilibrium(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.w, self.u = nn.Linear(6, 6), nn.Linear(4, 6)
-            with torch.no_grad():
-                self.w.weight.mul_(0.3)
-        def cell(self, z, x):
-            return torch.tanh(self.w(z) + self.u(x))
-        def forward(self, x):
-            with torch.no_grad():
-                z = torch.zeros(x.shape[0], 6)
-                for _ in range(30):
-                    z = self.cell(z, x)
-            z = self.cell(z, x)
-            z0 = z.detach().clone().requires_grad_()
-            f0 = self.cell(z0, x)
-            def backward_hook(grad):
-                g = grad
-                for _ in range(30):
-                    g = torch.autograd.grad(f0, z0, g, retain_graph=True)[0] + grad
-                return g
-            z.register_hook(backward_hook)
-            return z
-    net, head = Equilibrium(), nn.Linear(6, 2)
-    x, y = torch.randn(8, 4), torch.randn(8, 2)
-    optimizer = torch.optim.Adam([*net.parameters(), *head.parameters()])
-    def step():
-        return F.mse_loss(head(net(x)), y)
 """,
 )
 healthy(
@@ -566,58 +322,5 @@ healthy(
         good = F.logsigmoid((v * context(near)).sum(-1))
         bad = F.logsigmoid(-(context(wrong) @ v[:, :, None]).squeeze(-1)).sum(-1)
         return -(good + bad).mean()
-""",
-)
-healthy(
-    "finite scalar quantisation in an autoencoder with a transposed decoder",
-    """
-    class Auto(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.w = nn.Parameter(torch.randn(4, 10) * 0.3)
-            self.b = nn.Parameter(torch.zeros(10))
-        def forward(self, x):
-            z = 3 * torch.tanh(F.linear(x, self.w))
-            code = z + (z.round() - z).detach()
-            return F.linear(code, self.w.t(), self.b)
-    net = Auto()
-    x = torch.randn(32, 10)
-    optimizer = torch.optim.Adam(net.parameters())
-    def step():
-        return F.mse_loss(net(x), x)
-""",
-)
-healthy(
-    "mixup and cutmix of images with soft labels",
-    """
-    net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU6(),
-                        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5))
-    x, labels = torch.randn(16, 3, 8, 8), torch.randint(0, 5, (16,))
-    optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, nesterov=True)
-    def step():
-        order = torch.randperm(16)
-        lam = float(torch.distributions.Beta(0.8, 0.8).sample())
-        mixed = lam * x + (1 - lam) * x[order]
-        mixed[:, :, 2:5, 2:5] = x[order, :, 2:5, 2:5]
-        hot = F.one_hot(labels, 5).float()
-        soft = lam * hot + (1 - lam) * hot[order]
-        return torch.sum(-soft * net(mixed).log_softmax(-1), -1).mean()
-""",
-)
-healthy(
-    "importance-weighted bounds with several samples",
-    """
-    enc, dec = nn.Linear(10, 8), nn.Linear(4, 10)
-    x = torch.bernoulli(torch.rand(16, 10))
-    optimizer = torch.optim.Adam([*enc.parameters(), *dec.parameters()])
-    def step():
-        mu, raw = enc(x).chunk(2, -1)
-        q = torch.distributions.Independent(torch.distributions.Normal(mu, F.softplus(raw)), 1)
-        z = q.rsample((5,))
-        prior = torch.distributions.Independent(
-            torch.distributions.Normal(torch.zeros(4), torch.ones(4)), 1)
-        px = torch.distributions.Independent(torch.distributions.Bernoulli(logits=dec(z)), 1)
-        log_w = px.log_prob(x) + prior.log_prob(z) - q.log_prob(z)
-        return -(log_w.logsumexp(0) - math.log(5)).mean()
 """,
 )

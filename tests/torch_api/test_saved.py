@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from programs import PROGRAMS, MultiplyAdd, backward, outputs_of
 from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import checkpoint
 
+from gradwalk.torch_api import checkpoints
 from gradwalk.torch_api.saved_tensors import is_freed, read_saved, saved_models
 from gradwalk.torch_api.summary import summarise
 
@@ -53,6 +56,17 @@ def test_every_saved_value_of_every_program_is_torchs(name):
                 assert found[key]["scalar"] is None
             else:
                 assert found[key]["summary"] is None
+
+
+def test_inputs_of_a_checkpointed_part_that_a_function_keeps_may_be_unknown(monkeypatch):
+    def unread(_):
+        raise LookupError("unknown")
+
+    output = MultiplyAdd.apply(*(torch.ones(2, requires_grad=True) for _ in range(3)))
+    part = SimpleNamespace(input_saver=output)  # as torch up to 2.11 has it
+    assert checkpoints.inputs_of(part)
+    monkeypatch.setattr(checkpoints, "packed_by_function", unread)
+    assert checkpoints.inputs_of(part) == []
 
 
 def refuses(node):

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -173,6 +175,33 @@ def test_blocks_nest():
     assert [annotation_of(t.grad_fn) is None for t in (a, b, c, d)] == [False] * 3 + [True]
 
 
+def test_a_block_costs_nothing_for_tensors_of_earlier_ones():
+    w = leaf(1)
+
+    def calls() -> int:
+        count = 0
+
+        def note(*_: Any) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(note)
+        try:
+            with watch():
+                made = w * 2
+        finally:
+            sys.setprofile(None)
+        assert seen(made).forward == "mul"
+        return count
+
+    calls()
+    before = calls()
+    with watch():
+        many = [w * i for i in range(2000)]
+    assert calls() - before < 20
+    assert seen(many[-1]).forward == "mul"
+
+
 def test_an_exception_ends_the_watch_and_goes_on():
     class Failing(nn.Module):
         def forward(self, x):
@@ -226,6 +255,39 @@ def test_a_thread_that_is_not_watched_is_left_alone():
     with watch(), ThreadPoolExecutor(1) as pool:
         y = pool.submit(lambda: nn.Linear(2, 2)(torch.ones(2)).sum()).result()
     assert annotation_of(y.grad_fn) is None
+
+
+@pytest.mark.parametrize("where", ["here", "in the watched thread"])
+def test_nodes_of_a_thread_that_is_not_watched_are_not_those_of_another(where: str):
+    def run(watched: bool) -> Tensor:
+        w = leaf(3)
+        with watch() if watched else nullcontext():
+            return (w * 2).exp().sin()
+
+    def sources(tensor: Tensor) -> list[Any]:
+        return [data.get("source") for _, data in capture(tensor).nodes(data=True)]
+
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
+        seen, unseen = pool.submit(run, True).result(), other.submit(run, False).result()
+        look = sources if where == "here" else lambda each: pool.submit(sources, each).result()
+        assert not any(look(unseen))
+        assert sum(each is not None for each in look(seen)) == 3
+
+
+def test_a_graph_with_unwatched_leaves_keeps_what_its_own_thread_watched():
+    def run(watched: bool) -> Tensor:
+        w = leaf(3)
+        with watch() if watched else nullcontext():
+            inner = w * 2
+        with watch():
+            inner = inner.exp().sin()
+        return inner.cos()
+
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
+        seen, partly = pool.submit(run, True).result(), other.submit(run, False).result()
+        graph = other.submit(capture, partly).result()
+    sources = [data.get("source") is not None for _, data in graph.nodes(data=True)]
+    assert (seen.shape, sum(sources)) == (partly.shape, 2)
 
 
 def test_a_backward_with_create_graph_is_annotated():

@@ -1,24 +1,23 @@
 import { COMPARE_PARTS } from "../../compare/compare_part";
 import { colourKey } from "../../controls/colour_controls";
 import { entry } from "../../controls/legend";
-import { element, scroller, selectLink, table, tableRow } from "../../dom/element";
+import { element } from "../../dom/element";
 import { labelParts } from "../../paint/label_parts";
 import { part } from "../../paint/parts";
 import { oneLine } from "../../text/shorten";
-import type { ErrorSourceModel, ErrorsModel } from "../../wire";
-import { type Errors, errorLegend, errorSigns, errorText, errorTint, readErrors } from "./errors";
+import type { ErrorsModel } from "../../wire";
+import { type Errors, errorLegend, errorSigns, errorTint, readErrors } from "./errors";
 
-/** The errors between two graphs, as a table, and as colours and numbers. */
-COMPARE_PARTS.push((channel, choose) => {
-  const { element, update, select } = createErrorTable(choose);
+/** The errors between two graphs: a summary, colours and numbers. */
+COMPARE_PARTS.push((channel) => {
+  const { element, update } = createErrorSummary();
   let errors: Errors | null = null;
   return {
     element,
-    select,
     update() {
       const model = channel.get("errors");
       errors = model && readErrors(model);
-      update(model);
+      update(model, errors);
     },
     paint: (pane, scene) =>
       errors && {
@@ -41,55 +40,22 @@ function errorEntries(): HTMLElement[] {
   ];
 }
 
-const COLUMNS = ["operation", "where", "arises here", "error of its value", "of its gradient"];
-
-/** A table of the places where error arises, largest first, below a summary and the colour scale. */
-function createErrorTable(select: (place: number) => void) {
-  const said = element("p", "gw-about");
+/** The summary and the colour scale. */
+function createErrorSummary() {
+  const summary = element("p", "gw-about");
   const key = element("div", "gw-colour-key");
-  const box = scroller("Where error arises");
   const section = element("section", { class: "gw-errors", hidden: true }, [
-    element("h2", "gw-table-title", "Where error arises"),
-    said,
+    element("h2", "gw-table-title", "Errors"),
+    summary,
     key,
-    box,
   ]);
-  let rows: [number, HTMLElement][] = [];
-  let selected: number | null = null;
-  const mark = () => {
-    for (const [place, row] of rows) row.classList.toggle("is-selected", place === selected);
-  };
   return {
     element: section,
-    update(errors: ErrorsModel | null) {
-      section.hidden = errors === null;
-      if (errors === null) return;
-      said.textContent = oneLine(errors.sentence);
-      key.replaceChildren(...colourKey(errorLegend(readErrors(errors))));
-      rows = errors.sources.map((source) => [source.place, rowOf(source, select)]);
-      const shown = rows.map(([, row]) => row);
-      box.replaceChildren(table(COLUMNS, shown, { class: "gw-table" }));
-      box.hidden = rows.length === 0;
-      mark();
-    },
-    select(place: number | null) {
-      selected = place;
-      mark();
+    update(model: ErrorsModel | null, errors: Errors | null) {
+      section.hidden = model === null;
+      if (model === null || errors === null) return;
+      summary.textContent = oneLine(model.sentence);
+      key.replaceChildren(...colourKey(errorLegend(errors)));
     },
   };
-}
-
-function rowOf(source: ErrorSourceModel, select: (place: number) => void): HTMLElement {
-  const label = oneLine(source.label);
-  const own = errorText(source.own);
-  const cells: [string, boolean][] = [
-    [oneLine(source.where), false],
-    [source.is_estimate ? `≈ ${own}` : own, false],
-    [errorText(source.value), source.leaves === "value"],
-    [errorText(source.grad), source.leaves === "gradient"],
-  ];
-  return tableRow(
-    selectLink(label, () => select(source.place)),
-    ...cells.map(([text, isOut]) => element("td", isOut ? "is-different" : "", text)),
-  );
 }

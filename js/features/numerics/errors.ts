@@ -70,8 +70,6 @@ function wordsOf(model: ErrorModel | undefined): string | null {
   const said = [
     model.value !== null && `error of the value ${errorText(model.value)}`,
     model.grad !== null && `of the gradient ${errorText(model.grad)}`,
-    model.own !== null &&
-      `${errorText(model.own)} arises here${model.is_estimate ? " (estimate)" : ""}`,
     model.leaves && `its ${model.leaves} is out of tolerance`,
   ];
   return said.filter(Boolean).join(", ") || null;

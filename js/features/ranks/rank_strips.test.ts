@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { makeScene } from "../../arrange/pipeline";
 import { firstFolding, toDepth, wholeFolding } from "../../fold/folding";
 import { foldedPlan, groupedGraph } from "../../fold/grouped_graph";
 import { headsIn } from "../../paint/frame_layer";
@@ -6,7 +7,6 @@ import { NO_MARKS } from "../../paint/marks";
 import { nodeParts } from "../../paint/node_parts";
 import type { Part } from "../../paint/parts";
 import { rankParts } from "../../paint/rank_strips";
-import { makeScene } from "../../pipeline";
 import { MODELS } from "../../testing/graphs";
 import { withRanks } from "../../testing/ranks";
 import { residualNet } from "../../testing/residual";

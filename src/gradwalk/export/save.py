@@ -56,8 +56,8 @@ def save(
         source (bool, optional): Whether to include the program's lines that `watch` recorded: text
             and positions. False removes them from sentences as well. Default: ``True``.
         stage (int, optional): The number of this rank's pipeline stage, from 0 at the input.
-            `gradwalk.load` ties the output of each stage to the input of the next one. None for a
-            run without stages.
+            `gradwalk.load` shows one stage, and compares only the ranks that run the same one. None
+            for a run without stages.
         stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
             1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 

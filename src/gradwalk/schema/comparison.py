@@ -94,23 +94,10 @@ class ErrorModel(TypedDict):
 
     place: Count
     value: JsonNumber | None
-    """Relative error, like ``grad`` and ``own``; None where unknown."""
+    """Relative error, like ``grad``; None where unknown."""
     grad: JsonNumber | None
-    own: JsonNumber | None
-    """The part of the error that this node introduces."""
-    is_estimate: bool
-    """Whether ``own`` is an estimate."""
     leaves: Literal["value", "gradient"] | None
     """Which of the two exceeds the tolerance first."""
-
-
-class ErrorSourceModel(ErrorModel):
-    """A node that introduces error."""
-
-    label: str
-    """User text, like ``where``."""
-    where: str
-    """Its module and line, if known."""
 
 
 class ErrorsModel(TypedDict):
@@ -121,5 +108,3 @@ class ErrorsModel(TypedDict):
     first: Count | None
     """The first index out of tolerance."""
     nodes: list[ErrorModel]
-    sources: list[ErrorSourceModel]
-    """The nodes that introduce the most error, largest first."""

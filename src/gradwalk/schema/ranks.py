@@ -70,15 +70,6 @@ class RankLeafModel(TypedDict):
     of both when it saved."""
 
 
-class RankOutputModel(TypedDict):
-    """One output of the graph, on one rank."""
-
-    node: Count
-    output_nr: Count
-    grad: StatisticsModel | None
-    """Its gradient in the shown pass; in a pipeline stage, the one that the next stage sent."""
-
-
 class RankModel(TypedDict):
     """The data of one rank beside its graph."""
 
@@ -96,7 +87,6 @@ class RankModel(TypedDict):
     recorded: bool
     """Whether a backward pass was recorded."""
     leaves: list[RankLeafModel]
-    outputs: list[RankOutputModel]
     norms: list[JsonNumber | None]
     """Per node, the norm of its incoming gradient; the largest if it has several outputs."""
 

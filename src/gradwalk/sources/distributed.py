@@ -233,10 +233,6 @@ def rank_model(
         "structure": structure_of(graph),
         "recorded": run is not None,
         "leaves": leaves,
-        "outputs": [
-            {"node": node, "output_nr": nr, "grad": statistics_of(_arrived(details(node), nr))}
-            for node, nr in dict.fromkeys(graph.graph["roots"])
-        ],
         "norms": arrived_norms(graph, run, leaves),
     }
 
@@ -247,11 +243,6 @@ def _changes(leaf: torch.Tensor | None) -> int | None:
         return None if leaf is None else version_of(leaf)
     except RuntimeError:  # a tensor of inference mode
         return None
-
-
-def _arrived(found: DetailsModel, output_nr: int) -> TensorSummary | None:
-    incoming = found["grad_output"] or []
-    return incoming[output_nr] if output_nr < len(incoming) else None
 
 
 def arrived_norms(

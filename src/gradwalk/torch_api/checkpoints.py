@@ -178,7 +178,9 @@ def inputs_of(frame: Any) -> list[torch.Tensor]:
 
 def _inputs(frame: Any) -> list[Any]:
     if (saver := getattr(frame, "input_saver", None)) is not None:  # torch up to 2.11
-        return [] if saver.grad_fn is None else list(packed_by_function(saver.grad_fn))
+        with contextlib.suppress(LookupError):  # unknown
+            return [] if saver.grad_fn is None else list(packed_by_function(saver.grad_fn))
+        return []
     kept = getattr(frame, "saved_args", ())
     return [each for each in kept if hasattr(each, "register_hooks")]  # a SavedTensor
 

@@ -103,7 +103,8 @@ def packed_by_function(read: Any) -> Callable[[Any], tuple[Any, ...]]:
 
     It raises RuntimeError once they are freed, and LookupError if they are unknown.
     """
-    if len(read(samples.function_output().grad_fn)) != 1:
+    output = samples.function_output()  # held: torch up to 2.12 frees the node with it
+    if len(read(output.grad_fn)) != 1:
         raise ValueError("torch gives other saved tensors.")
     return cast("Callable[[Any], tuple[Any, ...]]", read)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,16 +14,30 @@ from ..torch_api.modules import own_parameters, submodules
 _MOST_NAMES = 16
 
 
-class ModuleCall(NamedTuple):
+class ModuleCall:
     """One call of a module."""
 
-    # Its name relative to the outermost running module ("encoder.layers.0.linear1"), empty for the
-    # outermost module itself. A module outside it has its class name, in parentheses.
-    path: str
-    root: str  # the class name of the outermost module
-    # (path, class name) of the running modules from the outermost in, this one last.
-    running: tuple[tuple[str, str], ...]
-    outermost: weakref.ref[nn.Module]  # the outermost module, while it lives
+    __slots__ = ("_around", "kind", "outermost", "path", "root")
+
+    def __init__(
+        self, path: str, kind: str, around: ModuleCall | None, outermost: weakref.ref[nn.Module]
+    ) -> None:
+        # Its name relative to the outermost running module ("encoder.layers.0.linear1"), empty for
+        # the outermost module itself. A module outside it has its class name, in parentheses.
+        self.path = path
+        self.kind = kind  # its class name
+        self.root: str = kind if around is None else around.root  # the outermost class
+        self.outermost = outermost  # the outermost module, while it lives
+        self._around = around  # the call that it is in
+
+    @property
+    def running(self) -> tuple[tuple[str, str], ...]:
+        """(path, class name) of the running modules from the outermost in, this one last."""
+        found, call = [(self.path, self.kind)], self._around
+        while call is not None:
+            found.append((call.path, call.kind))
+            call = call._around
+        return tuple(reversed(found))
 
 
 class TensorRef:
@@ -37,12 +51,12 @@ class TensorRef:
     tensor's ``==`` returns a tensor.
     """
 
-    __slots__ = ("__weakref__", "_key", "_name", "_to")
+    __slots__ = ("__weakref__", "_name", "_to", "key")
 
     def __init__(
         self, tensor: torch.Tensor, module: nn.Module | None = None, name: str | None = None
     ) -> None:
-        self._key = id(tensor)
+        self.key = id(tensor)  # also once the tensor is gone
         self._name = name
         # Python makes one weak reference per object, also comparable when the object is gone.
         self._to: weakref.ref[Any] = weakref.ref(tensor if module is None else module)
@@ -53,7 +67,7 @@ class TensorRef:
         if self._name is None or found is None:
             return found
         parameter = own_parameters(found).get(self._name)
-        return parameter if id(parameter) == self._key else None
+        return parameter if id(parameter) == self.key else None
 
     def resolve_through(self, owned: TensorRef) -> None:
         """Replace the weak reference by the parameter's place in its module."""
@@ -61,14 +75,14 @@ class TensorRef:
             self._to, self._name = owned._to, owned._name
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TensorRef) or self._key != other._key:
+        if not isinstance(other, TensorRef) or self.key != other.key:
             return False
         if self._to is other._to and self._name == other._name:
             return True
         return (tensor := self()) is not None and other() is tensor
 
     def __hash__(self) -> int:
-        return self._key
+        return self.key
 
 
 class ModuleStack:
@@ -93,8 +107,7 @@ class ModuleStack:
             self._calls = {}
             if self._unowned:
                 self._add_parameters()
-            name = type(module).__name__
-            call = ModuleCall("", name, (("", name),), weakref.ref(module))
+            call = ModuleCall("", type(module).__name__, None, weakref.ref(module))
         else:
             call = self._below(self.current, module)
         self._running.append((module, call))
@@ -103,7 +116,9 @@ class ModuleStack:
     def leave(self, module: nn.Module) -> None:
         """Record that a module's forward and all calls within it ended."""
         running = self._running
-        for depth in range(len(running) - 1, -1, -1):
+        depth = len(running)
+        while depth:  # it is the last one, unless others never left
+            depth -= 1
             if running[depth][0] is module:
                 del running[depth:]
                 break
@@ -120,11 +135,13 @@ class ModuleStack:
             return owned
         if type(tensor) is torch.Tensor or not isinstance(tensor, nn.Parameter):
             return TensorRef(tensor)
-        for module, _ in reversed(self._running):  # mostly it is the innermost one's
-            for name, parameter in own_parameters(module).items():
-                if parameter is tensor:
-                    owned = self._owners[id(tensor)] = TensorRef(tensor, module, name)
-                    return owned
+        if self._running:  # mostly it is the innermost one's, or its child's
+            innermost = self._running[-1][0]
+            for module in (innermost, *submodules(innermost).values()):
+                for name, parameter in () if module is None else own_parameters(module).items():
+                    if parameter is tensor:
+                        owned = self._owners[id(tensor)] = TensorRef(tensor, module, name)
+                        return owned
         if self._unsearched:
             self._add_parameters()
             return self.reference(tensor)
@@ -156,31 +173,38 @@ class ModuleStack:
     def _below(self, parent: ModuleCall, module: nn.Module) -> ModuleCall:
         if self._names is None and self._root is not None:
             self._names = names_of_submodules(self._root)
-        prefix = f"{parent.path}." if parent.path else ""
         kind = type(module).__name__
-        names = (self._names or {}).get(id(module)) or [f"{prefix}({kind})"]
-        if len(names) == 1:
+        names = self._names.get(id(module)) if self._names is not None else None
+        if names is not None and len(names) == 1:
             path = names[0]
         else:
+            prefix = f"{parent.path}." if parent.path else ""
+            names = names or [f"{prefix}({kind})"]
             # The names of a shared module are used in turn: Sequential(a, relu, b, relu).
             names = [name for name in names if name.startswith(prefix)] or names
             earlier = self._calls.get((id(module), prefix), 0)
             self._calls[id(module), prefix] = earlier + 1
             path = names[earlier % len(names)]
-        running = (*parent.running, (path, kind))
-        return ModuleCall(path, parent.root, running, parent.outermost)
+        return ModuleCall(path, kind, parent, parent.outermost)
 
 
 def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:
     """Return the dotted names of every module below ``root`` by ``id``, of shared ones all."""
     names: dict[int, list[str]] = {}
-    waiting: list[tuple[str, nn.Module]] = [("", root)]
-    for prefix, module in waiting:  # grows while we walk
-        for name, child in submodules(module).items():
+    waiting = [("", submodules(root))]
+    for prefix, children in waiting:  # grows while we walk
+        for name, child in children.items():
             if child is None:
                 continue
-            found = names.setdefault(id(child), [])
-            if len(found) < _MOST_NAMES:
-                found.append(prefix + name)
-                waiting.append((f"{prefix}{name}.", child))
+            path = prefix + name
+            found = names.get(id(child))
+            if found is None:
+                names[id(child)] = [path]
+            elif len(found) < _MOST_NAMES:
+                found.append(path)
+            else:
+                continue
+            below = submodules(child)
+            if below:
+                waiting.append((f"{path}.", below))
     return names

@@ -13,6 +13,7 @@ import torch
 
 from . import weak_id_dict
 from .cuts import Origin
+from .double_backward import differentiates
 
 Operand = tuple[int | str, Any]  # position in the call, and the tensor, number or array
 
@@ -35,6 +36,9 @@ TO_PYTHON = frozenset(
     {"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__", "__complex__"}
 )
 SET_GRAD = frozenset({"_set_grad_enabled", "set_grad_enabled"})
+_OF_INTEREST = SET_GRAD | COLLECTIVES | TO_PYTHON  # also calls that give no tensor
+PLAIN_RESULTS = frozenset({bool, int, str, type(None), torch.Size, torch.dtype, torch.device})
+"""Types of results without tensors, as ``x.dim()`` and ``x.shape`` give."""
 _NO_CHANGE = frozenset({"__init__", "__int__", "__index__", "__invert__", "__iter__"})
 _COPIES = frozenset({"tensor", "new_tensor", "asarray", "as_tensor"})
 _CASTS = frozenset({"long", "int", "short", "byte", "char", "bool", "to", "type", "type_as"})
@@ -69,24 +73,37 @@ class CallKind(NamedTuple):
     scales_rows: bool  # whether it scales the rows of its weight that it reads, given ``max_norm``
     inplace_at: int | None  # the position of its parameter ``inplace``, if it has one
     calculates: bool  # whether it calculates with plain numbers
-
-    @property
-    def may_change(self) -> bool:
-        """Whether a call without keywords may change an operand."""
-        return self.changes_first or self.scales_rows or self.inplace_at is not None
+    may_change: bool  # whether a call without keywords may change an operand
+    takes_numbers: bool  # whether `literal` may find a number in a call
+    differentiates: bool  # whether it computes derivatives
+    # Whether nothing is recorded of a call that has no keywords and gives no tensor.
+    only_asks: bool
 
 
 @functools.lru_cache(1024)
 def call_kind(function: Any) -> CallKind:
     """Describe a function of torch."""
     name = function_name(function)
+    changes_first, place = _changes_first(name), _place_of_inplace(function)
+    scales_rows = name in ("embedding", "embedding_bag")
+    changes = changes_first or scales_rows or place is not None
+    calculates = name in _ARITHMETIC
     return CallKind(
         name=name,
-        changes_first=_changes_first(name),
-        scales_rows=name in ("embedding", "embedding_bag"),
-        inplace_at=_place_of_inplace(function),
-        calculates=name in _ARITHMETIC,
+        changes_first=changes_first,
+        scales_rows=scales_rows,
+        inplace_at=place,
+        calculates=calculates,
+        may_change=changes,
+        takes_numbers=calculates or name == "__setitem__",
+        differentiates=differentiates(function),
+        only_asks=not (changes or differentiates(function) or name in _OF_INTEREST),
     )
+
+
+def may_change(keywords: Mapping[str, Any]) -> bool:
+    """Return whether some keywords may let a call change an operand."""
+    return "out" in keywords or keywords.get("inplace") is True
 
 
 def depends_on_values(name: str) -> bool:
@@ -96,14 +113,20 @@ def depends_on_values(name: str) -> bool:
     return name == "new_tensor" or not name.startswith("new_")
 
 
+_NEVER_OPERANDS = frozenset({int, bool, str, torch.dtype, torch.device, type(None)})
+
+
 def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Operand]:
     """Return every tensor, float and array among a call's arguments, also those in lists."""
     found: list[Operand] = []
     places: Iterable[Operand] = enumerate(arguments)
     for group in (places, keywords.items()) if keywords else (places,):
-        for position, value in group:
+        for place in group:
+            position, value = place
             if isinstance(value, torch.Tensor):
-                found.append((position, value))
+                found.append(place)
+            elif type(value) in _NEVER_OPERANDS:
+                continue
             elif type(value) in (list, tuple):
                 if len(value) <= _MOST_ITEMS:
                     found += [
@@ -113,8 +136,8 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
                     ]
                     if value and type(value[0]) is list:
                         found += [(position, n) for n in numbers_in(value, _MOST_NESTED)]
-            elif not isinstance(value, (int, str, torch.dtype, torch.device, type(None))):
-                found.append((position, value))
+            elif not isinstance(value, tuple(_NEVER_OPERANDS)):
+                found.append(place)
     return found
 
 

@@ -16,7 +16,6 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -61,47 +60,87 @@ class LeafSnapshot(NamedTuple):
     value: Any
 
 
-class _Referable:
-    __slots__ = ("__weakref__",)  # dataclass() makes this slot from Python 3.11 on
-
-
-@dataclass(eq=False, slots=True)
-class Record(_Referable):
+class Record:
     """One call that made autograd nodes."""
 
-    thread: ThreadRecords  # the records of the thread that made it
-    start: int  # the number of the first node it made
-    end: int  # one more than the number of the last
-    parents: tuple[Record, ...]  # the records of its operands, which it keeps alive
-    # The function; the class for an ``autograd.Function``, or `torch.autograd.Function` itself for
-    # one that only returned its input.
-    function: Any
-    source: SourceLine | None
-    module: ModuleCall | None
-    # The checkpointed region that it ran in, while torch knows of it.
-    frame: weakref.ref[Any] | None
-    # Its operands that are leaves and need grad, at the time of the call.
-    leaves: tuple[LeafSnapshot, ...]
-    constants: tuple[Constant, ...]  # its operands that need no grad
-    # For each operand, in the order of the call, whether it needed grad.
-    needed_grad: tuple[bool, ...]
-    inplace: bool = False  # whether it changed one of its operands
-    place: str | None = None  # the index that it assigned to, as Python writes it, if known
-    # Shape and dtype of its only output; None if it gave several.
-    output: tuple[Any, ...] | None = None
-    # The numbers of that output if it has few: as ``tolist()`` gives them on the CPU, a copy on
-    # another device; None for others.
-    value: Any = None
-    marks: int = 0  # how many nodes were touched for it
-    threads: frozenset[ThreadRecords] = field(init=False)  # every thread that made nodes below it
-    derivatives: int = field(init=False)  # how many derivatives the thread had computed before it
+    __slots__ = (
+        "__weakref__",
+        "_given",
+        "constants",
+        "derivatives",
+        "end",
+        "frame",
+        "function",
+        "inplace",
+        "leaves",
+        "marks",
+        "module",
+        "needed_grad",
+        "output",
+        "parents",
+        "place",
+        "source",
+        "start",
+        "thread",
+        "threads",
+        "value",
+    )
 
-    def __post_init__(self) -> None:
-        self.derivatives = self.thread.derivatives
-        self.threads = self.thread.alone
-        for parent in self.parents:
+    def __init__(  # noqa: PLR0917  by position, because it runs for every operation
+        self,
+        thread: ThreadRecords,
+        numbers: tuple[int, int],
+        parents: tuple[Record, ...],
+        function: Any,
+        source: SourceLine | None,
+        module: ModuleCall | None,
+        frame: weakref.ref[Any] | None,
+        leaves: tuple[LeafSnapshot, ...],
+        constants: tuple[Constant, ...],
+        needed_grad: tuple[bool, ...],
+    ) -> None:
+        self.thread = thread  # the records of the thread that made it
+        # The number of the first node it made, and one more than the number of the last.
+        self.start, self.end = numbers
+        self.parents = parents  # the records of its operands, which it keeps alive
+        # The function; the class for an ``autograd.Function``, or `torch.autograd.Function` itself
+        # for one that only returned its input.
+        self.function = function
+        self.source = source
+        self.module = module
+        # The checkpointed region that it ran in, while torch knows of it.
+        self.frame = frame
+        # Its operands that are leaves and need grad, at the time of the call.
+        self.leaves = leaves
+        self.constants = constants  # its operands that need no grad
+        # For each operand, in the order of the call, whether it needed grad.
+        self.needed_grad = needed_grad
+        self.inplace = False  # whether it changed one of its operands
+        # The index that it assigned to, as Python writes it, if known.
+        self.place: str | None = None
+        # Shape and dtype of its only output; None if it gave several.
+        self.output: tuple[Any, ...] | None = None
+        # The numbers of that output if it has few: as ``tolist()`` gives them on the CPU, a copy on
+        # another device; None for others.
+        self.value: Any = None
+        self.marks = 0  # how many nodes were touched for it
+        self._given: tuple[weakref.ref[Any], ...] = ()  # the tensors that keep it alive
+        self.derivatives = thread.derivatives  # how many the thread had computed before it
+        self.threads = thread.alone  # every thread that made nodes below it
+        for parent in parents:
             if parent.threads is not self.threads and not parent.threads <= self.threads:
                 self.threads |= parent.threads
+
+    def made(self, tensor: torch.Tensor) -> None:
+        """Let a tensor that the call made keep this record alive."""
+        self._given += (weak_id_dict.put(tensor, self),)
+
+    def outputs(self) -> Iterator[torch.Tensor]:
+        """Yield the living tensors that keep this record alive."""
+        for reference in self._given:
+            tensor: torch.Tensor | None = reference()
+            if tensor is not None and weak_id_dict.get(tensor) is self:
+                yield tensor
 
     # A chain of records is as deep as the graph, and Python frees chains by recursion.
     def __del__(self, _empty: Callable[[list[Any]], None] = empty) -> None:
@@ -295,11 +334,17 @@ def records_in(captured: Capture) -> dict[int, Record]:
     threads = threads_of(
         tensor for known in captured.tensors.values() if (tensor := known()) is not None
     )
-    return {
-        i: record
-        for i, node in enumerate(captured.nodes)
-        if leaf_tensor(node) is None and (record := find_record(node, threads)) is not None
-    }
+    found: dict[int, Record] = {}
+    others: set[ThreadRecords] = set()  # threads that did not make the graph
+    for i, node in enumerate(captured.nodes):
+        if leaf_tensor(node) is not None:
+            continue
+        record = find_record(node, threads)
+        if record is not None:
+            found[i] = record
+        elif not threads:
+            others |= _other_threads(node)
+    return {i: record for i, record in found.items() if record.thread not in others}
 
 
 def copied_numbers(tensor: torch.Tensor) -> Any:
@@ -326,6 +371,16 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
     return None
 
 
+def _other_threads(node: Node) -> set[ThreadRecords]:
+    """Return the threads whose record of a node's number is of a call with other leaves."""
+    number = sequence_nr(node)
+    return {
+        thread
+        for thread in list(_threads)
+        if (record := thread.find(number)) is not None and _has_other_leaves(record, node)
+    }
+
+
 def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) -> Edge | None:
     """Return the place, in its own graph, of the tensor that a cut started from.
 
@@ -346,7 +401,19 @@ def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) 
     return None
 
 
+def _has_other_leaves(record: Record, node: Node) -> bool:
+    """Return whether a node takes a leaf that a recorded call did not take."""
+    if isinstance(record.function, type):  # what its forward uses is not known
+        return False
+    taken = {leaf.tensor.key for leaf in record.leaves}
+    leaves = (leaf_tensor(to) for to, _ in node.next_functions if to is not None)
+    return any(leaf is not None and id(leaf) not in taken for leaf in leaves)
+
+
 def _fits(record: Record, node: Any) -> bool:
+    """Return whether a node may be of a call; two threads number their nodes alike."""
+    if _has_other_leaves(record, node):
+        return False
     if record.function is torch.autograd.Function:  # one that returned its input
         return custom_function(node) is not None
     if isinstance(record.function, type):

@@ -18,16 +18,18 @@ from typing import Any
 
 import torch
 
-_LIBRARIES = tuple(
-    f"{folder}{separator}"
-    for folder in (Path(torch.__file__).parent, Path(__file__).parents[1])
-    for separator in ("/", "\\")
+_GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under this name
+_LIBRARIES = (
+    *(
+        f"{folder}{separator}"
+        for folder in (Path(torch.__file__).parent, Path(__file__).parents[1])
+        for separator in ("/", "\\")
+    ),
+    _GENERATED_BY_TORCH,
 )
 _INSTALLED = ("site-packages", "dist-packages")
 NO_FILE = "<string>"
 """The file name of code run from a string; Python 3.13 shows lines of ``python -c`` for any."""
-
-_GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under this name
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,12 @@ def here() -> SourceLine | None:
 
 def line_at(frame: FrameType | None) -> SourceLine | None:
     """Return the innermost line of the user in ``frame`` or its callers."""
-    known = _is_library.get  # this runs for every frame below every operation
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not (is_library(file) if (found := known(file)) is None else found):
-            code = frame.f_code
-            return _lines.get((id(code), frame.f_lasti)) or line_of(
-                code, frame.f_lasti, frame.f_lineno
-            )
-        frame = frame.f_back
+    while frame is not None:  # this runs for every frame below every operation
+        if frame.f_code.co_filename in _libraries or is_library(frame.f_code.co_filename):
+            frame = frame.f_back
+            continue
+        code, instruction = frame.f_code, frame.f_lasti
+        return _lines.get((id(code), instruction)) or line_of(code, instruction, frame.f_lineno)
     return None
 
 
@@ -110,15 +109,17 @@ def _span(
     return start - indentation, end - indentation
 
 
-_is_library: dict[str, bool] = {}  # what `is_library` returned, by file
+_libraries: set[str] = set()  # the files that `is_library` returned True for
 
 
 def is_library(file: str) -> bool:
     """Return whether a file belongs to torch or to gradwalk."""
-    if len(_is_library) >= _MOST_CODE:
-        _is_library.clear()
-    found = _is_library[file] = file.startswith((*_LIBRARIES, _GENERATED_BY_TORCH))
-    return found
+    if not file.startswith(_LIBRARIES):
+        return False
+    if len(_libraries) >= _MOST_CODE:
+        _libraries.clear()
+    _libraries.add(file)
+    return True
 
 
 @functools.lru_cache(4096)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 
@@ -18,26 +17,22 @@ class _Reference(weakref.ref[Any]):
 _entries: dict[int, tuple[_Reference, Any]] = {}
 
 
-def put(thing: Any, value: Any) -> None:
-    """Store one value for an object for as long as it lives, in place of any earlier one."""
-    key = id(thing)
+def put(thing: Any, value: Any) -> weakref.ref[Any]:
+    """Store one value for an object for as long as it lives, in place of any earlier one.
+
+    Returns:
+        A weak reference to the object.
+    """
     reference = _Reference(thing, _forget)
-    reference.key = key
+    reference.key = key = id(thing)
     _entries[key] = reference, value
+    return reference
 
 
 def get(thing: Any) -> Any:
     """Return the value stored for an object; None if there is none."""
     found = _entries.get(id(thing))
     return found[1] if found is not None and found[0]() is thing else None
-
-
-def items() -> Iterator[tuple[Any, Any]]:
-    """Yield the (object, value) pairs of living objects."""
-    for reference, noted in list(_entries.values()):
-        thing = reference()
-        if thing is not None:
-            yield thing, noted
 
 
 def _forget(reference: _Reference) -> None:

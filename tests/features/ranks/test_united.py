@@ -12,6 +12,8 @@ from torch import nn
 
 from gradwalk import GraphWidget, load, save, watch
 from gradwalk.matching.match import match
+from gradwalk.schema.file_format import SavedGraphModel, SavedNetwork
+from gradwalk.schema.graph import GraphModel
 
 pytestmark = pytest.mark.one_python
 
@@ -232,3 +234,46 @@ def test_derivatives_that_only_some_ranks_take_are_drawn(as_rank, tmp_path):
         assert on[tied["of"]] is None
     again = load(save(widget, tmp_path / "again.gw"))
     assert len(again.model["derivatives"]) == 1
+
+
+WHOLE = {
+    "graph": ["modules", "nodes", "edges", "roots", "checkpoints", "derivatives"],
+    "network": ["nodes", "edges"],
+    "": ["graph", "network", "dtypes", "overlays", "details"],
+}
+"""Fields that a picture of several ranks gathers from all of their graphs."""
+OF_THE_SHOWN = {
+    "graph": ["static", "ranks", "plan"],
+    "network": ["graph"],
+    "": [
+        "format",
+        "version",
+        "watched",
+        "memory",
+        "findings",
+        "direction",
+        "constants",
+        "selected",
+        "cursor",
+        "inner",
+        "state",
+        "steps",
+        "run",
+        "transport",
+        "undetailed",
+        "all_cursors",
+    ],
+}
+"""Fields that it takes from the file of the shown rank."""
+
+
+@pytest.mark.parametrize(
+    ("name", "model"), [("", SavedGraphModel), ("graph", GraphModel), ("network", SavedNetwork)]
+)
+def test_every_field_of_a_file_is_gathered_or_of_the_shown_rank(name, model):
+    new = model.__annotations__.keys() - {*WHOLE[name], *OF_THE_SHOWN[name]}
+    assert not new, (
+        f"{model.__name__} has new fields, {sorted(new)}. A field with a value for each node, edge "
+        "or region is gathered from all ranks in `United.showing`; list it in WHOLE. Any other one "
+        "is the shown rank's: list it in OF_THE_SHOWN."
+    )

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from gradwalk import GraphWidget, diagnose, explain_grad, record, watch
 from gradwalk.backward import recorded_pass
 from gradwalk.features.watched_backward import record_own
-from gradwalk.tracing import watch as watch_module
+from gradwalk.tracing import session
 
 
 def net() -> nn.Module:
@@ -140,7 +140,7 @@ def test_a_failing_backward_raises_as_before_and_shows_what_ran():
 def test_a_block_records_a_bounded_number_of_nodes(monkeypatch: pytest.MonkeyPatch):
     observed: list[object] = []
     monkeypatch.setattr(record_own, "_keep", lambda *found: observed.append(found))
-    monkeypatch.setattr(watch_module, "_MOST_IN_BACKWARD", 10)
+    monkeypatch.setattr(session, "_MOST_IN_BACKWARD", 10)
     w = torch.ones(2, requires_grad=True)
     with watch():
         for _ in range(20):

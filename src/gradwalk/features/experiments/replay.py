@@ -338,13 +338,10 @@ class Replay:
         refuse_within_backward(_AGAIN)
         with unseen():
             refuse(self.captured, wanted)
-        return self.beside(lambda: self._run(seeds, edits or Edits(), wanted, known or {}, keep))
-
-    def beside(self, work: Callable[[], _T]) -> _T:
-        """Call a function that runs nodes, with modes and random state restored after it."""
-        refuse_within_backward(_AGAIN)
         with unseen(), random_numbers_kept(_devices(self.captured)):
-            return within_a_pass(work)
+            return within_a_pass(
+                lambda: self._run(seeds, edits or Edits(), wanted, known or {}, keep)
+            )
 
     def _run(
         self,
@@ -379,7 +376,7 @@ class Replay:
         return flow
 
     def call(self, i: int, arrived: list[Gradient]) -> list[Gradient]:
-        """Run one node, within `beside`; return its outgoing gradients."""
+        """Run one node, within `run`; return its outgoing gradients."""
         node: Any = self.captured.nodes[i]
         custom = custom_function(node)
         try:

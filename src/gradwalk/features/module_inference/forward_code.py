@@ -13,6 +13,7 @@ import inspect
 import textwrap
 import types
 import weakref
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -70,9 +71,9 @@ class Expressions:
     _locals: set[str] = field(default_factory=set)
     _globals: dict[str, Any] = field(default_factory=dict)
 
+    @abstractmethod
     def read(self) -> list[Step]:
         """Read its statements, which hold the expressions."""
-        raise NotImplementedError
 
     def _add(
         self, name: str | None, *, refs: Sequence[str] = (), given: Sequence[str] = ()

@@ -36,15 +36,6 @@ def differing(both: Aligned, node: int) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def may_differ(both: Aligned, node: int) -> bool:
-    """Return whether a node has operands without gradient that are not known to be equal."""
-    operands = both.here.subject.graph.nodes[node]["no_grad_inputs"]
-    if not operands:
-        return False
-    known = _given(both.here, node).keys() & _given(both.there, both.pairs[node]).keys()
-    return any(each["argument"] not in known for each in operands)
-
-
 def describe_difference(op: str, differs: dict[str, tuple[Any, Any]]) -> str:
     """Return a sentence on the first differing argument; empty for none."""
     if not differs:

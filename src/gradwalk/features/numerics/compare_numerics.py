@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,7 +14,6 @@ import torch
 from ...backward.recorded_pass import refuse_within_backward
 from ...comparison.compare_widget import CompareWidget, MemberPlaces
 from ...graph.adjacency import collector_paused
-from ...graph.arguments import find_node
 from ...graph.names import caller_names
 from ...result import make, returned_by
 from ...schema.comparison import ErrorsModel
@@ -26,13 +24,10 @@ from ...torch_api.tolerances import tolerances
 from ...types import Gradient, Outputs, RecordedGraph, TensorNames
 from .aligned import Aligned, Distances, aligned, wrongly_paired
 from .known_numbers import NUMERICS, RunNumbers, read_run, read_tolerance
-from .own_error import Sweep, added_to_leaf
-from .rounding import Rounding
 from .rows import (
     NumericsRow,
+    causes_of,
     errors_model,
-    hooked_at,
-    largest_error,
     notes_about,
     notes_inside,
     other_shapes,
@@ -41,24 +36,7 @@ from .rows import (
     unmatched_in,
     verdict,
 )
-from .tensor_distance import Number, TensorDistance, tensor_distance
-
-
-@returned_by("compare_numerics(a, b).contributors(leaf)")
-@dataclass(frozen=True)
-class ErrorShare:
-    """The part of a leaf's gradient error that one node adds.
-
-    Attributes:
-        row: The node; None for the rest.
-        share: The part of the error. All parts sum to 1. A part that cancels others is negative.
-    """
-
-    row: NumericsRow | None
-    share: float
-
-    def __repr__(self) -> str:
-        return f"<ErrorShare: {self.share:.3g} at {self.row.label if self.row else 'the rest'}>"
+from .tensor_distance import Number, tensor_distance
 
 
 @returned_by("compare_numerics(a, b)")
@@ -70,7 +48,6 @@ class NumericsComparison:
         rows: The matched nodes, in the order of the forward pass.
         first: The first node out of tolerance in the order of computation: values from the
             inputs to the loss, then gradients from the loss to the leaves. None if all agree.
-        ranked: The rows with a known ``own_error``, the largest first.
         only_a: Ids of the nodes of ``a`` without a match in ``b``.
         only_b: Ids of the nodes of ``b`` without a match in ``a``.
         notes: Sentences on the limits of the comparison.
@@ -78,28 +55,26 @@ class NumericsComparison:
             ids in the compiled run are the calls that ``capture(loss, opened=True)`` numbers.
 
     A notebook shows it as a widget, like `gradwalk.compare`, in which colours and numbers show the
-    error of each node, and a table lists where errors arise. `widget` returns that widget.
+    error of each node. `widget` returns that widget.
     """
 
     rows: list[NumericsRow]
     first: NumericsRow | None
-    ranked: list[NumericsRow]
     only_a: list[int]
     only_b: list[int]
     notes: list[str]
     inside: list[NumericsRow]
-    _largest_error: list[str] = field(repr=False, compare=False)
-    _sweep: Sweep = field(repr=False, compare=False)
-    _is_straight: bool = field(repr=False, compare=False)
+    _causes: list[str] = field(repr=False, compare=False)
+    _both: Aligned = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        return " ".join([self._verdict(), *self._largest_error, *self.notes])
+        return " ".join([self._verdict(), *self._causes, *self.notes])
 
     def __repr__(self) -> str:
         return f"<NumericsComparison: {self._verdict()}>"
 
     def _verdict(self) -> str:
-        both = self._sweep.aligned
+        both = self._both
         is_whole = not any(unmatched_in(both, self.inside)) and not other_shapes(both, self.rows)
         return verdict(self.first, self.rows, is_whole=is_whole)
 
@@ -110,8 +85,8 @@ class NumericsComparison:
         It runs nothing by itself. As in `gradwalk.compare`, its controls for backward change
         ``.grad``.
         """
-        both = self._sweep.aligned if self._is_straight else self._sweep.aligned.swapped()
-        subjects = {each.label: each.subject.clone() for each in (both.here, both.there)}
+        sides = self._both.here, self._both.there
+        subjects = {each.label: each.subject.clone() for each in sides}
         if self.inside:
             for subject in subjects.values():
                 for node in subject.openable:
@@ -119,9 +94,8 @@ class NumericsComparison:
                         subject.expand(node)
 
         def errors(places: MemberPlaces) -> ErrorsModel:
-            sides = dict(enumerate(places.values()))
             rows = [*self.rows, *self.inside]
-            return errors_model(sides, rows, self.first, self.ranked, str(self))
+            return errors_model(dict(enumerate(places.values())), rows, self.first, str(self))
 
         widget = CompareWidget._of(subjects, are_small(subjects.values()), errors)
         if widget.errors is not None:
@@ -130,50 +104,6 @@ class NumericsComparison:
 
     def _repr_mimebundle_(self, **asked: Any) -> Any:
         return self.widget._repr_mimebundle_(**asked)
-
-    def contributors(self, leaf: int | str) -> list[ErrorShare]:
-        """Split the error of a leaf's gradient into the parts that nodes add, the largest first.
-
-        The backward of a node adds error by rounding, and through saved values that differ.
-        Backward is linear in the gradients, so the parts sum to the error.
-
-        Args:
-            leaf (int | str): Its name, or its id in ``a``.
-
-        Returns:
-            One part per node, and the rest at the end: nodes without a match, and errors that
-            cannot be followed to the leaf. Empty if the two gradients are equal.
-
-        Raises:
-            TypeError: ``leaf`` is neither a name nor an id.
-            ValueError: The runs do not share this leaf, or its gradient is not known in full.
-            RuntimeError: Neither run is live: both were read from files, or were freed.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import compare_numerics
-            >>> w = torch.tensor([1.1, 2.3], requires_grad=True)
-            >>> found = compare_numerics((w * w).sum(), (w.bfloat16() * w.bfloat16()).float().sum())
-            >>> found.contributors("w")[0].share > 0.5
-            True
-        """
-        a = (self._sweep.aligned if self._is_straight else self._sweep.aligned.swapped()).here
-        node = find_node(a.subject.graph, leaf)
-        rows = {row.nodes[0 if self._is_straight else 1]: row for row in self.rows}
-        pair = next((row.nodes for row in self.rows if row.nodes[0] == node), None)
-        if pair is None:
-            raise ValueError(
-                f"contributors() was given {leaf!r}, which has no match in b. Give a leaf that is "
-                "among the rows."
-            )
-        with unseen(), torch.no_grad():
-            parts = added_to_leaf(self._sweep, pair[0 if self._is_straight else 1])
-        if parts is None:
-            return []
-        shares = [make(ErrorShare, rows[each], share) for each, share in parts.items() if share]
-        shares.sort(key=lambda each: -abs(each.share))
-        return [*shares, make(ErrorShare, None, 1 - math.fsum(each.share for each in shares))]
 
 
 def compare_numerics(
@@ -193,9 +123,6 @@ def compare_numerics(
     gradients are compared node by node, in double precision.
 
     For a tensor, backward runs once, as in `record`: hooks run, and every ``.grad`` is restored.
-    To find where errors arise, the nodes of the run with the finer dtypes run again one by one,
-    outside the engine: no ``.grad`` changes and no hook runs. For two files this is estimated from
-    the errors of neighbouring nodes.
 
     The known values are those of leaves, those that backward saves, and under `watch` those of
     every small result.
@@ -213,8 +140,8 @@ def compare_numerics(
             It is cast to the dtype of each output. None for outputs of one number.
         rtol (float, optional): The relative tolerance, given together with ``atol``. By default
             both are those of ``torch.testing.assert_close`` for the coarsest dtype of a node and of
-            most numbers in leaves, and ``atol`` is larger where rounding alone moves a result
-            further, as a sum that cancels.
+            most numbers in leaves. Rounding alone may exceed them where numbers cancel, as below a
+            softmax whose outputs are summed.
         atol (float, optional): The absolute tolerance, given together with ``rtol``; None as there.
             For gradients it is multiplied by the largest number in ``a`` of the gradient and of its
             contributions, so that the scale of the loss does not matter.
@@ -240,8 +167,8 @@ def compare_numerics(
         >>> def step(w, dtype):
         ...     return torch.softmax((3 * w).to(dtype), 0).to(w.dtype).pow(2).sum()
         >>> found = compare_numerics(step(w, torch.float64), step(w, torch.bfloat16))
-        >>> found.ranked[0].op
-        'SoftmaxBackward0'
+        >>> found.first.op, found.first.leaves
+        ('SumBackward0', 'value')
     """
     allowed = read_tolerance(rtol, atol)
     called = caller_names(names, NUMERICS, stacklevel)
@@ -256,70 +183,42 @@ def _compare(
 ) -> NumericsComparison:
     with collector_paused(), unseen(), torch.no_grad():
         both = aligned(*sides)
-        is_straight = _is_straight(both)
-        rounding = Rounding(*((both.here,) if is_straight else (both.there, both.pairs)))
-        gaps = {node: _gaps(both, node, allowed, rounding) for node in both.order}
+        gaps = {node: _gaps(both, node, allowed) for node in both.order}
         wrong = wrongly_paired(both, gaps)
         if wrong:
             both = both.without(wrong)
             gaps = {node: each for node, each in gaps.items() if node not in wrong}
-        sweep = _sweep(both, gaps, is_straight)
-        own = sweep.run()
-        if sweep.aligned is not both:
-            own = {sweep.aligned.pairs[node]: each for node, each in own.items()}
         rows = {}
         for node, distances in gaps.items():
             within = allowed or _tolerance(both, node)
-            pair = node, both.pairs[node]
-            rows[node] = row_of(both.here, pair, distances, own.get(node), within)
+            rows[node] = row_of(both.here, (node, both.pairs[node]), distances, within)
         inside, why_not = rows_inside(both, lambda *names: allowed or _allowed(names))
+        first = _first(both.here.subject, rows, gaps)
+        known = {node for node, (value, _) in gaps.items() if value is not None}
+        causes = causes_of(both, first, known)
     found = list(rows.values())
     only_a, only_b = both.unmatched()
-    known = (row for row in found if row.own_error is not None)
-    ranked = sorted(known, key=lambda row: -(row.own_error or 0.0))
-    first = _first(both.here.subject, rows, gaps)
     return make(
         NumericsComparison,
         rows=found,
         first=first,
-        ranked=ranked,
         only_a=only_a,
         only_b=only_b,
         notes=[*notes_about(both, found, inside), *notes_inside(inside, why_not)],
         inside=inside,
-        _largest_error=[*hooked_at(both, first), *largest_error(both, first, ranked)],
-        _sweep=sweep,
-        _is_straight=sweep.aligned is both,
+        _causes=causes,
+        _both=both,
     )
 
 
-_FURTHEST = 4.0
-"""The largest of many rounding errors, relative to the typical move times rtol."""
-
-
-def _gaps(
-    both: Aligned, node: int, allowed: tuple[float, float] | None, rounding: Rounding
-) -> Distances:
-    a, b, other = both.here, both.there, both.pairs[node]
-
-    def distance(
-        expected: Number, found: Number, scale: Callable[[], float], move: Callable[[int], float]
-    ) -> TensorDistance | None:
-        rtol, atol = allowed or _tolerance(both, node)
-        plain = tensor_distance(expected, found, (rtol, atol), scale)
-        if allowed or plain is None or not (plain.leaves or plain.error > rtol) or not atol:
-            return plain
-        furthest = _FURTHEST * move(node) * rtol
-        moved = tensor_distance(expected, found, (rtol, atol), lambda: furthest / atol)
-        return plain if moved is None or moved.leaves else replace(moved, is_rounding=True)
-
-    value, found = a.value(node), b.value(other)
+def _gaps(both: Aligned, node: int, allowed: tuple[float, float] | None) -> Distances:
+    a, b, within = both.here, both.there, allowed or _tolerance(both, node)
+    value, found = a.value(node), b.value(both.pairs[node])
     of_value = None
     if value is not None and found is not None:
-        of_value = distance(value, found, lambda: 1.0, rounding.of_value)
+        of_value = tensor_distance(value, found, within)
     scale = functools.partial(a.largest, node)
-    pairs = _arrived(both, node)
-    every = (distance(*pair, scale, rounding.of_gradient) for pair in pairs)
+    every = (tensor_distance(*pair, within, scale) for pair in _arrived(both, node))
     known = (each for each in every if each is not None)
     # Prefer a gradient out of tolerance, then the largest error.
     return of_value, max(known, key=lambda each: (each.leaves, each.error), default=None)
@@ -352,27 +251,6 @@ def _tolerance(both: Aligned, node: int) -> tuple[float, float]:
 def _allowed(names: tuple[str | None, ...]) -> tuple[float, float]:
     dtypes = [dtype_of(name) for name in names if name is not None]
     return tolerances(*(dtypes or [torch.float32]))
-
-
-def _is_straight(both: Aligned) -> bool:
-    """Whether ``a`` is the reference: the run with the finer dtypes that is live."""
-    return _coarseness(both.there) >= _coarseness(both.here)
-
-
-def _sweep(both: Aligned, gaps: Mapping[int, Distances], is_straight: bool) -> Sweep:
-    """The search for own errors."""
-    if is_straight:
-        return Sweep(both, gaps)
-    swapped = both.swapped()
-    return Sweep(swapped, {other: gaps[node] for other, node in swapped.pairs.items()})
-
-
-def _coarseness(known: RunNumbers) -> float:
-    """How coarse the dtypes of a run are as a whole; infinite if its nodes cannot run again."""
-    if known.subject.autograd is None:
-        return math.inf
-    names = {name for _, name in known.subject.graph.nodes(data="dtype") if name is not None}
-    return sum(tolerances(dtype_of(name))[0] for name in names)
 
 
 def _first(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 from ...english import list_some, plural
+from ...graph.adjacency import predecessors, successors, walk
 from ...graph.labels import label
 from ...lazily import nx
 from ...result import make, replaced, returned_by
-from ...schema.comparison import ErrorModel, ErrorsModel, ErrorSourceModel
+from ...schema.comparison import ErrorModel, ErrorsModel
 from ...schema.json_values import json_number
 from ...schema.values import JsonNumber
 from ...sources.open_nodes import Opening
@@ -21,7 +22,6 @@ from ...torch_api.tolerances import tolerances
 from ..compiled.counterparts import counterparts
 from .aligned import Aligned, Distances, describe_difference, differing
 from .known_numbers import RunNumbers
-from .own_error import OwnError
 from .tensor_distance import Compared, Number, TensorDistance, tensor_distance
 
 Tolerance = tuple[float, float]
@@ -52,7 +52,7 @@ def rows_inside(
         allowed = tolerance(plain.drawn.nodes[node]["dtype"], drawn.nodes[each.main]["dtype"])
         apart = _gap(both.here, node, _arrived(opening, both.there, each.main, each.calls), allowed)
         if apart is not None:
-            rows.append(row_of(both.here, (node, each.main), (None, apart), None, allowed))
+            rows.append(row_of(both.here, (node, each.main), (None, apart), allowed))
     return rows, list(dict.fromkeys(why))
 
 
@@ -108,8 +108,6 @@ def notes_inside(rows: list[NumericsRow], why: list[str]) -> list[str]:
     ]
 
 
-MOST_SOURCES = 100  # the largest number of nodes in the table of error sources
-
 _MOST_FIRST: list[Compared] = ["all", "sample", "norm"]
 
 
@@ -128,11 +126,6 @@ class NumericsRow:
             by the norm of the value in ``a``. None unless both are known.
         grad_error: The relative error of its incoming gradient; the largest of several outputs. If
             only one run has a gradient, it is compared with zeros.
-        own_error: The relative error that the node adds itself, without the error that its inputs
-            cause. None for a leaf, and if unknown: also if the inputs differ by more than a tenth
-            and may explain most of the error.
-        is_estimate: Whether ``own_error`` is estimated from the errors around the node: the node
-            cannot run again, a neighbouring value is unknown, or only one run has a node before it.
         tolerance: The relative and the absolute tolerance that were given; else those of
             ``torch.testing.assert_close`` for the coarser of the two dtypes.
         leaves: The first part out of tolerance, "value" or "gradient"; None if neither is.
@@ -148,8 +141,6 @@ class NumericsRow:
     line: str | None
     value_error: float | None
     grad_error: float | None
-    own_error: float | None
-    is_estimate: bool
     tolerance: tuple[float, float]
     leaves: Literal["value", "gradient"] | None
     numbers: tuple[float | complex, float | complex] | None
@@ -160,7 +151,6 @@ def row_of(
     here: RunNumbers,
     nodes: tuple[int, int],
     distances: Distances,
-    own: OwnError | None,
     tolerance: tuple[float, float],
 ) -> NumericsRow:
     """Return the row of a node of ``here`` and its match."""
@@ -181,8 +171,6 @@ def row_of(
         line=data.get("source"),
         value_error=None if value is None else value.error,
         grad_error=None if grad is None else grad.error,
-        own_error=None if own is None else own.most,
-        is_estimate=own is not None and own.is_estimate,
         tolerance=tolerance,
         leaves=out[0][0] if out else None,
         numbers=out[0][1].worst if out else None,
@@ -223,9 +211,42 @@ def verdict(
     )
 
 
-def hooked_at(both: Aligned, first: NumericsRow | None) -> list[str]:
-    """Return a sentence if a hook of one run changed the first gradient that differs."""
-    if first is None or first.leaves != "gradient":
+def causes_of(both: Aligned, first: NumericsRow | None, known: Collection[int]) -> list[str]:
+    """Return sentences on what the two runs gave to the operations around the first divergence.
+
+    ``known``: the nodes of ``here`` whose values are known in both runs.
+    """
+    if first is None:
+        return []
+    if first.op == "AccumulateGrad" and first.leaves == "value":
+        return ["It is a leaf: the two runs started from different numbers."]
+    return [*_hooked_at(both, first), *_arguments_at(both, first, known)]
+
+
+def _arguments_at(both: Aligned, first: NumericsRow, known: Collection[int]) -> list[str]:
+    """A sentence on an argument that differs, of an operation that may cause the divergence.
+
+    For a value these are the operations after the last known values, for a gradient the ones that
+    pass it.
+    """
+    node = first.nodes[0]
+    below = successors(both.here.subject.graph)
+    if first.leaves == "value":
+        near = set(walk([node], lambda at: below[at] if at == node or at not in known else ()))
+    else:
+        near = {node, *predecessors(both.here.subject.graph)[node]}
+    found = []
+    for each in sorted(near & both.pairs.keys()):
+        data = both.here.subject.graph.nodes[each]
+        differs = describe_difference(data["op"], differing(both, each))
+        if differs:
+            found.append(differs if each == node else f"At {label(data)}: {differs}")
+    return found[:1]
+
+
+def _hooked_at(both: Aligned, first: NumericsRow) -> list[str]:
+    """A sentence if a hook of one run changed the first gradient that differs."""
+    if first.leaves != "gradient":
         return []
     nodes = dict(zip("ab", zip((both.here, both.there), first.nodes, strict=True), strict=True))
     hooked = [name for name, (known, node) in nodes.items() if _is_hooked(known, node)]
@@ -261,29 +282,6 @@ def _is_hooked(known: RunNumbers, node: int) -> bool:
     return False
 
 
-def largest_error(
-    both: Aligned, first: NumericsRow | None, ranked: Sequence[NumericsRow]
-) -> list[str]:
-    """Return sentences on where most error arises, and which argument differs there."""
-    if first is not None and first.op == "AccumulateGrad" and first.leaves == "value":
-        return ["It is a leaf: the two runs started from different numbers."]
-    if not ranked or not ranked[0].own_error:
-        return []
-    row = ranked[0]
-    node = row.nodes[0]
-    error = 0.0 if first is None else first.grad_error or 0.0
-    if hooked_at(both, first) and (row.own_error or 0.0) < 0.1 * error:
-        return ["No node adds an error of this size."]
-    beside = "" if both.is_aligned(node) else ", or at nodes before it that differ"
-    guess = ", by estimate" if row.is_estimate else ""
-    given = describe_difference(row.op, differing(both, node))
-    found = (
-        f"Most error arises at {describe_row(row)}{beside}{guess}: "
-        f"it adds a relative error of {row.own_error:.2g}."
-    )
-    return [found, given] if given else [found]
-
-
 def describe_row(row: NumericsRow) -> str:
     """Return a node's label, with its module and line."""
     name = _named(row)
@@ -316,7 +314,7 @@ def other_shapes(both: Aligned, rows: Sequence[NumericsRow]) -> list[NumericsRow
 def notes_about(
     both: Aligned, rows: Sequence[NumericsRow], inside: Sequence[NumericsRow] = ()
 ) -> list[str]:
-    """Return sentences on nodes not aligned, not compared in full, or only estimated."""
+    """Return sentences on nodes not aligned or not compared in full."""
     sides = (("a", both.here.subject), ("b", both.there.subject))
     alones = unmatched_in(both, inside)
     notes = [
@@ -345,11 +343,6 @@ def notes_about(
     unknown = sum(row.compared is None for row in rows) - len(others)
     if unknown:
         notes.append(f"Of {plural(unknown, 'node')} no number is known in both.")
-    guessed = sum(row.is_estimate for row in rows)
-    if guessed:
-        notes.append(
-            f"The own error of {plural(guessed, 'node')} is an estimate, from neighbouring errors."
-        )
     return notes
 
 
@@ -375,7 +368,6 @@ def errors_model(
     places: Mapping[int, Mapping[int, int]],
     rows: Sequence[NumericsRow],
     first: NumericsRow | None,
-    ranked: Sequence[NumericsRow],
     summary: str,
 ) -> ErrorsModel:
     """Return the errors as JSON values; ``places``: side -> node of its graph -> drawn place."""
@@ -383,16 +375,10 @@ def errors_model(
     for row in rows:
         both = [places[side][node] for side, node in enumerate(row.nodes)]
         nodes += [_error(row, place) for place in dict.fromkeys(both)]
-    sources: list[ErrorSourceModel] = []
-    for row in (each for each in ranked[:MOST_SOURCES] if each.own_error):
-        where = ", ".join(filter(None, (row.module, row.line)))
-        error = _error(row, places[0][row.nodes[0]])
-        sources.append({**error, "label": _named(row), "where": where})
     return {
         "sentence": summary,
         "first": None if first is None else places[0][first.nodes[0]],
         "nodes": nodes,
-        "sources": sources,
     }
 
 
@@ -401,8 +387,6 @@ def _error(row: NumericsRow, place: int) -> ErrorModel:
         "place": place,
         "value": _json(row.value_error),
         "grad": _json(row.grad_error),
-        "own": _json(row.own_error),
-        "is_estimate": row.is_estimate,
         "leaves": row.leaves,
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,15 +13,12 @@ import torch
 from ...backward.kept_gradients import KeptGradient
 from ...schema.details import TensorSummary
 from ...schema.values import Values
-from ...torch_api.reading import PART, dtype_of, is_plain, wider
+from ...torch_api.reading import PART, dtype_of, is_plain
 from ...torch_api.summary import summarise
 from ...torch_api.tolerances import tolerances
 
 Compared = Literal["all", "sample", "norm"]
 """The numbers compared: all of them, up to 64 evenly spread ones, or only the norms."""
-
-MOST_NUMBERS = 2**27
-"""Larger tensors are compared in parts, and their difference is never held in full."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,6 @@ class TensorDistance:
     # within it.
     worst: tuple[float | complex, float | complex] | None
     compared: Compared  # the numbers that were compared
-    is_rounding: bool = False  # whether rounding alone may explain it
 
     @property
     def leaves(self) -> bool:
@@ -125,7 +121,7 @@ def tensor_distance(
         return TensorDistance(0.0, None, "all")
     rtol, atol = allowed or tolerances(expected.dtype, found.dtype)
     if atol:
-        atol = max(atol * scale(), least_normal(expected.dtype, found.dtype))
+        atol = max(atol * scale(), _least_normal(expected.dtype, found.dtype))
     if expected.tensor is not None and found.tensor is not None:
         if expected.tensor.shape != found.tensor.shape:
             return None
@@ -229,56 +225,7 @@ def _number(value: Any) -> complex | float:
     return float(value)
 
 
-def difference(other: torch.Tensor | None, one: torch.Tensor | None) -> torch.Tensor | None:
-    """Return a difference of tensors, at least in float32; None for other shapes or large ones."""
-    if one is None or other is None or one.shape != other.shape or one.numel() > MOST_NUMBERS:
-        return None
-    dtype = torch.promote_types(wider(one.dtype), wider(other.dtype))
-    other, one = other.to(device=one.device, dtype=dtype), one.to(dtype)
-    if one.isfinite().all():
-        return other - one
-    is_same = (one == other) | (one.isnan() & other.isnan())
-    return torch.where(is_same, 0, other - one)
-
-
-def change_between(one: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
-    """Return the difference of two gradients, where None means zeros."""
-    if one is None and other is None:
-        return None
-    if one is None or other is None:
-        change = other if other is not None else one
-        assert change is not None
-        change = change.to(wider(change.dtype))
-        return change if one is None else -change
-    return difference(other, one)
-
-
-def least_normal(*dtypes: torch.dtype) -> float:
-    """Return the smallest normal number that all floating dtypes hold; 0 without one.
-
-    Example:
-        >>> least_normal(torch.float32, torch.float64)
-        1.1754943508222875e-38
-    """
+def _least_normal(*dtypes: torch.dtype) -> float:
+    """The smallest normal number that all floating dtypes hold; 0 without one."""
     rounded = [each for each in dtypes if each.is_floating_point or each.is_complex]
     return max((torch.finfo(each).smallest_normal for each in rounded), default=0.0)
-
-
-def ratio(some: Iterable[torch.Tensor], whole: Iterable[torch.Tensor], faint: float) -> float:
-    """Return the 2-norm of tensors divided by that of others; 0 for numbers below ``faint``."""
-    given = list(some)
-    above, below = _norm(given), _norm(whole)
-    if above <= faint * math.sqrt(sum(each.numel() for each in given)):
-        return 0.0
-    return above / below if below and math.isfinite(above) else math.inf
-
-
-def _norm(tensors: Iterable[torch.Tensor]) -> float:
-    numbers = (each.to(wider(each.dtype)) for each in tensors)
-    return math.hypot(
-        *(float(torch.linalg.vector_norm(each, dtype=_wide(each.dtype))) for each in numbers)
-    )
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    return torch.complex128 if dtype.is_complex else torch.float64

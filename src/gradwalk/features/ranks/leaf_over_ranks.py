@@ -29,20 +29,23 @@ def ranks_model(
     ranks: Sequence[RankModel],
     nodes: int,
     pairs: Mapping[int, Mapping[int, int]],
-    among: Callable[[int], Collection[int]],
+    among: Collection[int],
     *,
     edges: Sequence[EdgeRanksModel],
 ) -> RanksModel:
-    """Return each node's gradient norms; ``pairs``: rank -> shown node -> that rank's node."""
+    """Return each node's gradient norms.
+
+    ``pairs``: rank -> shown node -> that rank's node. ``among``: the ranks that do the same as the
+    shown one.
+    """
     numbers = [report["rank"] for report in ranks]
     size = max(1, math.ceil(len(ranks) / MOST_BARS))
     firsts = range(0, len(ranks), size)
     columns = [_on(report, nodes, pairs.get(report["rank"])) for report in ranks]
     found = []
     for node in range(nodes):
-        due = among(node)
         row = [
-            column[node] if number in due else _BEYOND
+            column[node] if number in among else _BEYOND
             for number, column in zip(numbers, columns, strict=True)
         ]
         if any(each is not None and each is not _BEYOND for each in row):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 from ...checks.finding import Finding
@@ -23,16 +23,6 @@ from .leaf_over_ranks import (
     number_of,
     ranks_model,
     reduced_of,
-)
-from .stage_graphs import (
-    Stage,
-    Tie,
-    joined,
-    pipeline_of,
-    pipelines_of,
-    received_by,
-    sets_of,
-    ties_among,
 )
 from .united_graph import United
 
@@ -105,7 +95,8 @@ class Ranked(SavedGraph):
 
     Attributes:
         ranks: The reports of the ranks, ascending.
-        apart: The ranks whose graphs have nothing in common with the shown one.
+        apart: The ranks whose graphs have nothing in common with the shown one, although they are
+            not stages of a pipeline.
     """
 
     def __init__(
@@ -118,18 +109,19 @@ class Ranked(SavedGraph):
         *,
         on_rank: Callable[[int], Ranked],
     ) -> None:
-        """Show the graph of one rank, or one graph of all stages of a pipeline.
+        """Show the graph of one rank.
 
         ``rank``: its rank, or the requested one. ``pairs``: rank -> node of the shown graph -> the
         same node of that rank's graph; a missing rank has the same graph.
         """
         super().__init__(saved)
         self.ranks = ranks
-        self.apart = alike.apart
+        staged = any(report["stage"] is not None for report in ranks)
+        self.apart = [] if staged else sorted(alike.sets.keys() - alike.replicas)
         self.on_rank = on_rank
         self.loaded_ranks = [report["rank"] for report in ranks]
         count = sum(map(is_autograd, saved["graph"]["nodes"]))
-        bars = ranks_model(rank, ranks, count, pairs, alike.ranks_at, edges=_edges(saved))
+        bars = ranks_model(rank, ranks, count, pairs, alike.replicas, edges=_edges(saved))
         self._model: GraphModel = {**saved["graph"], "ranks": bars}
         self._pairs = pairs
         self._alike = alike
@@ -155,7 +147,7 @@ class Ranked(SavedGraph):
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
         """Return the details of a node, and of a leaf also its gradients on each rank."""
         found = super().details(node, cursor)
-        among = self._alike.ranks_at(node)
+        among = self._alike.replicas
         without = sorted(r for r, pairs in self._pairs.items() if r in among and node not in pairs)
         about = found["about"]
         if without and self.drawn.nodes[node]["kind"] in {"op", "leaf"}:
@@ -223,18 +215,30 @@ class Alike:
     """The sets of ranks that do the same: all replicas, or the replicas of one pipeline stage."""
 
     sets: Mapping[int, int]  # rank -> the number of its set
-    # Node of the shown graph -> the number of its set, if several sets are shown.
-    shown: Mapping[int, int]
-    whole: int  # the number of the shown set, if it is one
-    apart: Sequence[int]  # the ranks whose graphs have nothing in common with the shown one
+    shown: int  # the number of the shown set
 
-    def ranks_at(self, node: int) -> frozenset[int]:
-        """The ranks that should have a node of the shown graph."""
-        return self.ranks_of(self.shown.get(node, self.whole))
+    @property
+    def replicas(self) -> frozenset[int]:
+        """The ranks of the shown set."""
+        return self.ranks_of(self.shown)
 
     def ranks_of(self, number: int) -> frozenset[int]:
         """The ranks of one set."""
         return frozenset(rank for rank, each in self.sets.items() if each == number)
+
+
+def sets_of(ranks: Sequence[RankModel]) -> dict[int, int]:
+    """Number the set of each rank: its stage, or the ranks with a leaf of the same name."""
+    found: dict[int, int] = {}
+    by_name: dict[str, int] = {}
+    for report in ranks:
+        names = [leaf["name"] for leaf in report["leaves"] if leaf["name"] is not None]
+        new = len(set(by_name.values())) if names else 0
+        known = next((by_name[name] for name in names if name in by_name), new)
+        found[report["rank"]] = known if report["stage"] is None else report["stage"]
+        for name in names:
+            by_name.setdefault(name, known)
+    return found
 
 
 def read_ranks(
@@ -242,8 +246,8 @@ def read_ranks(
 ) -> Ranked:
     """Combine the files of the ranks of one run.
 
-    Ranks with the same graph share one drawing. The stages of a pipeline are drawn in one graph, a
-    box for each, if their files have a stage.
+    Ranks with the same graph share one drawing. A pipeline shows the stage of one rank, with
+    its replicas.
 
     ``rank``: the rank whose graph to show; None for the first one. ``max_nodes``: the largest
     number of nodes to open; None for no limit.
@@ -273,60 +277,30 @@ def _with_graph_of(
 ) -> Ranked:
     """One of them shown; ``known`` has what was laid on each other for another."""
     reports = [ranks[each].report for each in sorted(ranks)]
-    pipelines = pipelines_of(reports)
-    ties = ties_among(reports, pipelines)
     sets = sets_of(reports)
-    chain = pipeline_of(rank, pipelines)
-    graphs: dict[int, SavedGraphModel] = {}
-    laid: dict[int, _Laid] = {}
-    for each in chain:
-        same = [ranks[other] for other in sorted(ranks) if sets[other] == sets[each]]
-        graphs[each] = opened_file(ranks[each], max_nodes)
-        taken = {other: received_by(other, ties) for other in ranks if sets[other] == sets[each]}
-        laid[each] = _laid(ranks[each], graphs[each], same, taken, max_nodes=max_nodes, known=known)
-        whole = laid[each].whole
-        if whole is not None:
-            graphs[each] = whole.showing(ranks[each].report["structure"], graphs[each])
-    saved = graphs[rank]
-    pairs: dict[int, Mapping[int, int]] = {}
-    own: Mapping[int, Mapping[int, int]] = {}
-    if len(chain) > 1:
-        stages = [Stage(each, sets[each], graphs[each]) for each in chain]
-        here = [_at_places(tie, ranks, laid) for tie in ties if tie.rank in graphs]
-        saved, own = joined(stages, here)
-    shown = {node: sets[each] for each, nodes in own.items() for node in nodes}
-    for each in chain:
-        found = laid[each].pairs
-        nodes = own.get(each)
-        if nodes is None:
-            pairs.update(found)
-            continue
-        for other in (other for other in ranks if sets[other] == sets[each]):
-            theirs = found.get(other)
-            if theirs is not None:
-                pairs[other] = {
-                    node: theirs[place] for node, place in nodes.items() if place in theirs
-                }
-            elif other == each or other not in graphs:
-                pairs[other] = nodes
-    are_shown = {sets[each] for each in chain}
-    apart = sorted(each for each in ranks if sets[each] not in are_shown)
-    pairs.update({each: {} for each in apart})
-    alike = Alike(sets, shown, sets[rank], apart)
+    shown = ranks[rank]
+    saved = opened_file(shown, max_nodes)
+    same = [ranks[other] for other in sorted(ranks) if sets[other] == sets[rank]]
+    laid = _laid(shown, saved, same, max_nodes=max_nodes, known=known)
+    if laid.whole is not None:
+        saved = laid.whole.showing(shown.report["structure"], saved)
+    others: dict[int, Mapping[int, int]] = {
+        each: {} for each in sorted(ranks) if sets[each] != sets[rank]
+    }
     again = partial(_with_graph_of, ranks=ranks, max_nodes=max_nodes, known=known)
-    return Ranked(saved, rank, reports, pairs, alike, on_rank=again)
+    alike = Alike(sets, sets[rank])
+    return Ranked(saved, rank, reports, {**laid.pairs, **others}, alike, on_rank=again)
 
 
 def _laid(
     shown: RankFile,
     saved: SavedGraphModel,
     files: Sequence[RankFile],
-    taken: Mapping[int, Sequence[int]],
     *,
     max_nodes: int | None,
     known: dict[str, _Laid],
 ) -> _Laid:
-    """Lay graphs of like ranks on each other; ``taken``: rank -> leaves that a stage sent."""
+    """Lay the graphs of like ranks on each other."""
     kinds: dict[str, RankFile] = {}
     for file in files:
         kinds.setdefault(file.report["structure"], file)
@@ -343,25 +317,14 @@ def _laid(
             for kind in drawn
         }
         first = {kind: file.report["rank"] for kind, file in kinds.items()}
-        received = {kind: taken[rank] for kind, rank in first.items()}
-        whole = United(graphs, {kind: first[kind] for kind in drawn}, received)
+        whole = United(graphs, {kind: first[kind] for kind in drawn})
         pairs = {kind: whole.pairs(kind) for kind in drawn}
         for kind, file in kinds.items():
             if kind not in pairs:
                 there = SavedGraph(unpack(file.data, file.name, max_nodes)).graph
-                pairs[kind] = whole.matched(there, received[kind])
+                pairs[kind] = whole.matched(there)
         known[key] = _Laid(whole, {f.report["rank"]: pairs[f.report["structure"]] for f in files})
     return known[key]
-
-
-def _at_places(tie: Tie, ranks: Mapping[int, RankFile], laid: Mapping[int, _Laid]) -> Tie:
-    """A tie between the places of what was laid on each other."""
-
-    def place(rank: int, node: int) -> int:
-        whole = laid[rank].whole
-        return node if whole is None else whole.place(ranks[rank].report["structure"], node)
-
-    return replace(tie, node=place(tie.rank, tie.node), leaf=place(tie.to_rank, tie.leaf))
 
 
 def _edges(saved: SavedGraphModel) -> list[EdgeRanksModel]:
@@ -376,13 +339,21 @@ def _edges(saved: SavedGraphModel) -> list[EdgeRanksModel]:
 def _side_by_side(
     ranks: Sequence[RankModel], pairs: Mapping[int, Mapping[int, int]], alike: Alike
 ) -> list[LeafOverRanks]:
-    """Return the leaves of all ranks, the shown graph's first."""
+    """Return the leaves of all ranks, the shown graph's first.
+
+    A leaf without a name that is not matched is compared between equal graphs alone.
+    """
+    graphs: dict[int, set[str]] = {}
+    for report in ranks:
+        graphs.setdefault(alike.sets[report["rank"]], set()).add(report["structure"])
     rows: dict[int | tuple[int, str], dict[int, RankLeafModel]] = {}
     for report in ranks:
         rank = report["rank"]
         shown_of = {there: here for here, there in pairs[rank].items()} if rank in pairs else None
         for leaf in report["leaves"]:
             node = leaf["node"] if shown_of is None else shown_of.get(leaf["node"])
+            if leaf["name"] is None and node is None and len(graphs[alike.sets[rank]]) > 1:
+                continue
             other = alike.sets[rank], leaf["name"] or f"leaf {leaf['node']}"
             rows.setdefault(other if node is None else node, {})[rank] = leaf
     among = {number: alike.ranks_of(number) for number in set(alike.sets.values())}
@@ -392,5 +363,6 @@ def _side_by_side(
         named = next((each["name"] for each in on.values() if each["name"]), None)
         name = named or (f"leaf {key}" if isinstance(key, int) else key[1])
         node = key if isinstance(key, int) else None
-        found.append(LeafOverRanks(name, node, on, among[alike.sets[next(iter(on))]]))
+        due = among[alike.sets[next(iter(on))]]
+        found.append(LeafOverRanks(name, node, on, due if named else due & on.keys()))
     return found

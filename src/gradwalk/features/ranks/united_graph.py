@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,16 @@ from ...lazily import nx
 from ...matching.match import match
 from ...schema.details import StageModel
 from ...schema.file_format import SavedEdge, SavedGraphModel
-from ...schema.graph import DerivativeModel, EdgeModel
+from ...schema.findings import FindingModel
+from ...schema.graph import DerivativeModel, DtypesModel, EdgeModel
 from ...schema.graph_json import drawing_order
+from ...schema.validate import renumbered
 from ...sources.graph_model import modules_model
 from ...sources.saved_graph import SavedGraph, details_at
-from .stage_graphs import classes_of, dtypes_model, dtypes_of, finding_at, renumbered_at
 
 _Each = TypeVar("_Each")
+
+_A_NODE = re.compile(r"\(node (\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,6 @@ class United:
         self,
         graphs: Mapping[str, SavedGraphModel],
         ranks: Mapping[str, int],
-        received: Mapping[str, Sequence[int]],
     ) -> None:
         """Lay graphs on each other that have something in common.
 
@@ -46,13 +49,10 @@ class United:
         them have is there once.
         """
         self._graphs, self._ranks = graphs, ranks
-        self._received: list[int] = []
         self._whole = nx.MultiDiGraph(roots=[])
         edges: dict[Hashable, EdgeModel] = {}
         regions: dict[Hashable, int] = {}
-        found = {
-            key: self._laid(saved, received[key], edges, regions) for key, saved in graphs.items()
-        }
+        found = {key: self._laid(saved, edges, regions) for key, saved in graphs.items()}
         # Autograd nodes come first, and the edges along which gradients flow.
         kinds = [{"id": node, "kind": kind} for node, kind in self._whole.nodes(data="kind")]
         nodes = _sorted(kinds, lambda node: node["kind"] not in ("op", "leaf"))
@@ -61,7 +61,6 @@ class United:
         for key, own in found.items():
             moved = [nodes[i] for i in own.nodes], [order[i] for i in own.edges]
             self._places[key] = _UnitedIds(*moved, own.regions)
-        self._received = [nodes[node] for node in self._received]
         roots = [(nodes[node], nr) for node, nr in self._whole.graph["roots"]]
         self._whole = nx.relabel_nodes(self._whole, dict(enumerate(nodes)))
         self._whole.graph["roots"] = roots
@@ -70,13 +69,12 @@ class United:
     def _laid(
         self,
         saved: SavedGraphModel,
-        received: Sequence[int],
         edges: dict[Hashable, EdgeModel],
         regions: dict[Hashable, int],
     ) -> _UnitedIds:
         """Lay one more graph on those before."""
         there, whole = SavedGraph(saved).drawn, self._whole
-        place_of = {node: place for place, node in self.matched(there, received).items()}
+        place_of = {node: place for place, node in self.matched(there).items()}
         for node, data in there.nodes(data=True):
             if node not in place_of:
                 place_of[node] = len(whole)
@@ -84,7 +82,6 @@ class United:
                 whole.nodes[place_of[node]].update(data)  # not as keywords: of any name
         if not whole.graph["roots"]:
             whole.graph["roots"] = [(place_of[node], nr) for node, nr in there.graph["roots"]]
-            self._received = [place_of[node] for node in received]
         nodes = [place_of[node] for node in range(len(there))]
         at: list[int] = []
         times: Counter[Hashable] = Counter()
@@ -109,7 +106,7 @@ class United:
             times[box] += 1
         return _UnitedIds(nodes, at, own)
 
-    def matched(self, other: nx.MultiDiGraph, received: Sequence[int]) -> dict[int, int]:
+    def matched(self, other: nx.MultiDiGraph) -> dict[int, int]:
         """Place -> the same node of another graph."""
         if not len(self._whole):
             return {}
@@ -123,14 +120,7 @@ class United:
         for place, data in self._whole.nodes(data=True):
             if data["kind"] == "leaf" and place not in pairs and data["name"] in left:
                 pairs[place] = left.pop(data["name"])
-        for place, node in zip(self._received, received, strict=False):
-            if place not in pairs and node not in taken:
-                pairs[place] = node
         return pairs
-
-    def place(self, structure: str, node: int) -> int:
-        """Where a node of one of the graphs is."""
-        return self._places[structure].nodes[node]
 
     def pairs(self, structure: str) -> dict[int, int]:
         """Place -> the node of one of the graphs."""
@@ -158,7 +148,7 @@ class United:
 
         classes: dict[str, str] = {}
         for graph, *_ in whole:
-            classes |= {n: kind for n, kind in classes_of(graph).items() if n not in classes}
+            classes |= {n: kind for n, kind in _classes_of(graph).items() if n not in classes}
         drawn = gathered(edges, lambda graph: graph["graph"]["edges"])
         beyond = gathered(nodes, lambda graph: graph["network"]["nodes"])
         details = gathered(nodes, lambda graph: graph["details"])
@@ -194,7 +184,7 @@ class United:
                     ],
                 ),
             },
-            "dtypes": dtypes_model(gathered(nodes, dtypes_of)),
+            "dtypes": _dtypes_model(gathered(nodes, _dtypes_of)),
             "overlays": [],  # of the nodes of one rank
             "details": [
                 _at_its_end(stages, whole[which][0]["cursor"], whole[which][2]) if which else stages
@@ -240,13 +230,13 @@ def _of_each(graphs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
 
 def _moved(saved: SavedGraphModel, places: _UnitedIds) -> SavedGraphModel:
     """A graph whose parts are called by their places."""
-    found = renumbered_at(saved, places.nodes, places.edges, places.regions)
+    found = _renumbered_at(saved, places.nodes, places.edges, places.regions)
     graph = found["network"]["graph"]
     roots = [[places.nodes[node], output_nr] for node, output_nr in graph["roots"]]
     return {
         **found,
         "network": {**found["network"], "graph": {**graph, "roots": roots}},
-        "findings": [finding_at(each, places.nodes) for each in found["findings"]],
+        "findings": [_finding_at(each, places.nodes) for each in found["findings"]],
     }
 
 
@@ -291,3 +281,49 @@ def _at_its_end(stages: list[StageModel] | None, cursor: int, rank: int) -> list
     about = f"{elsewhere} {details['about']}"
     # The other rank's pass has its own steps.
     return [{"from_step": 0, "fields": {**details, "about": about, "contributions": None}}]
+
+
+def _renumbered_at(
+    saved: SavedGraphModel, nodes: Sequence[int], edges: Sequence[int], regions: Sequence[int]
+) -> SavedGraphModel:
+    """Return a graph with other numbers for its nodes, edges and checkpointed regions."""
+    places = {"nodes": nodes, "edges": edges, "checkpoints": regions}
+    places |= {"autograd nodes": nodes, "edges with gradients": edges}
+    found: SavedGraphModel = renumbered(saved, SavedGraphModel, places)
+    return found
+
+
+def _dtypes_of(saved: SavedGraphModel) -> list[str | None]:
+    """Return the dtype of each node."""
+    dtypes = saved["dtypes"]
+    return [None if place < 0 else dtypes["names"][place] for place in dtypes["nodes"]]
+
+
+def _dtypes_model(dtypes: Sequence[str | None]) -> DtypesModel:
+    """Return the dtypes of nodes, each name once."""
+    places = {name: i for i, name in enumerate(dict.fromkeys(filter(None, dtypes)))}
+    return {"names": [*places], "nodes": [-1 if each is None else places[each] for each in dtypes]}
+
+
+def _classes_of(saved: SavedGraphModel) -> dict[str, str]:
+    """Return the class of each module, by namespace."""
+    modules = saved["graph"]["modules"]
+    pairs = zip(modules["namespaces"], modules["classes"], strict=True)
+    return {namespace: modules["names"][place] for namespace, place in pairs}
+
+
+def _finding_at(found: FindingModel, places: Sequence[int]) -> FindingModel:
+    """Return a rank's finding with the node numbers of the whole, in its message too."""
+
+    def node(text: str) -> str:
+        place = int(text)
+        return str(places[place] if place < len(places) else place)
+
+    return {
+        **found,
+        "message": _A_NODE.sub(lambda match: f"(node {node(match[1])})", found["message"]),
+        "numbers": [
+            {**each, "name": node(each["name"]) if each["name"].isdigit() else each["name"]}
+            for each in found["numbers"]
+        ],
+    }

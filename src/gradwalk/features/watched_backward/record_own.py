@@ -20,7 +20,7 @@ from ...graph.names import Names
 from ...graph.outputs import read_outputs
 from ...torch_api.engine import current_node
 from ...torch_api.modes import grad_mode_kept, unseen
-from ...tracing.watch import Budget
+from ...tracing.session import Budget
 
 MOST_KEPT = 2**24
 """Bytes of gradients that are kept of a pass; of the others only statistics."""

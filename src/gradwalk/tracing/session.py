@@ -1,0 +1,456 @@
+"""Record what one thread's watch sees: calls and their results, cuts, constants and modules."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.checkpoint import CheckpointFunction
+
+from ..graph.capture import as_text
+from ..plugins import Hook
+from ..torch_api.checkpoints import frame_here
+from ..torch_api.engine import next_sequence_nr
+from ..torch_api.nodes import sequence_nr
+from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
+from . import records, weak_id_dict
+from .cuts import Change, Constant, Cut, Made, Origin, UnrecordedSource, merge_cuts
+from .double_backward import DerivativeCall, gives_constants, note_derivatives
+from .module_path import ModuleStack, TensorRef
+from .operands import (
+    COLLECTIVES,
+    DERIVATIVE,
+    DETACH,
+    NO_DERIVATIVE,
+    SET_GRAD,
+    TO_PYTHON,
+    CallKind,
+    Operand,
+    ReadOut,
+    call_kind,
+    changed_by,
+    depends_on_values,
+    function_name,
+    how_cut,
+    how_read,
+    index_text,
+    is_random,
+    literal,
+    may_change,
+    operands,
+    tensors_of,
+)
+from .records import LeafSnapshot, Record, copied_numbers, leaves_below
+from .running_function import running_function
+from .source_line import SourceLine, here, line_at, own_line
+
+_MOST_UNSEEN = 32  # sources of one tensor
+_WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # the result equals the input
+
+
+_MOST_IN_BACKWARD = 20_000  # nodes whose backward one watch records
+
+
+class Budget:
+    """How many more nodes one watch may record in backward."""
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+
+
+AROUND_BACKWARD: Hook[
+    Callable[[Sequence[torch.Tensor], Budget], contextlib.AbstractContextManager[None]]
+] = Hook()
+"""Contexts for a backward pass that the program starts from some tensors under `watch`."""
+
+
+class Call(NamedTuple):
+    """A call of one of torch's functions."""
+
+    function: Any
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    start: int  # the number of the next autograd node, before the call
+    end: int  # and after it
+    frame: FrameType  # the frame that called
+
+
+class Session:
+    """The state of one thread's watch."""
+
+    def __init__(self) -> None:
+        self.modules = ModuleStack()
+        self._records = records.current_thread()
+        self._records.last = None
+        self._began = next_sequence_nr()
+        self._records.begin_watch(self._began)
+        self._region: SourceLine | None = None  # where grad mode was switched off
+        self._read_out = ReadOut()
+        self._last_was_used = True
+        self._taken_last: dict[int, LeafSnapshot] = {}  # by the id of the leaf
+        self._budget = Budget(_MOST_IN_BACKWARD)
+
+    @contextmanager
+    def around_backward(self, arguments: tuple[Any, ...]) -> Iterator[None]:
+        """Surround a backward pass with what features add to it."""
+        outputs = tensors_of(arguments[0])
+        with contextlib.ExitStack() as stack:
+            for each in AROUND_BACKWARD if outputs and self._budget.nodes > 0 else ():
+                stack.enter_context(each(outputs, self._budget))
+            yield
+
+    def record_call(self, call: Call, result: Any) -> None:
+        """Record a call that has returned."""
+        kind = call_kind(call.function)
+        arguments, keywords = call.arguments, call.keywords
+        if kind.differentiates and self._record_derivatives(call, result):
+            return
+        if kind.may_change or (keywords and may_change(keywords)):
+            self._note_changes(call, kind)
+        makes_nodes = call.start < call.end
+        if makes_nodes and type(result) is torch.Tensor and result.requires_grad:
+            self._record_made(call, kind, (result,), result)  # most calls
+            return
+        outputs = [arguments[0]] if kind.name == "__setitem__" else tensors_of(result)
+        if not outputs:
+            self._record_read_out(kind.name, arguments, result)
+            return
+        if not torch.is_grad_enabled() and self._region is None and self._in_function(call):
+            self._note_used(operands(arguments, keywords))
+            return  # outputs of a Function get their node when it returns
+        made = [output for output in outputs if output.requires_grad]
+        free = [output for output in outputs if not output.requires_grad]
+        if made and makes_nodes:
+            self._record_made(call, kind, made, made[0] if len(outputs) == 1 else None)
+        elif _is_new_leaf(made, arguments):
+            free += made
+        if free:
+            self._note_free(kind.name, operands(arguments, keywords), free)
+
+    def _record_made(
+        self, call: Call, kind: CallKind, made: Sequence[torch.Tensor], only: torch.Tensor | None
+    ) -> None:
+        """Record a call that made nodes for some outputs, and its ``only`` output if it has one."""
+        function, arguments, keywords, start, end, frame = call
+        inputs = operands(arguments, keywords)
+        written = literal(kind, arguments, keywords) if kind.takes_numbers else None
+        record = self._record(function, inputs, (start, end), line_at(frame), written)
+        first = arguments[0] if arguments else None
+        for output in made:
+            if output is first:
+                record.inplace = True
+            # A parameter gets no weak reference: see `TensorRef`.
+            if type(output) is torch.Tensor or not isinstance(output, torch.nn.Parameter):
+                record.made(output)
+        base = base_of(arguments[0]) if record.inplace else None
+        if base is not None:  # writing into a view gives the whole tensor a new node
+            record.made(base)
+        elif kind.name == "__setitem__":  # a view has places of its own
+            record.place = index_text(arguments[1])
+        if only is not None:
+            record.output = shape_of(only), only.dtype
+            # Writing into a view makes more nodes, in an order that torch does not define.
+            record.value = None if base is not None else copied_numbers(only)
+
+    def _record_derivatives(self, call: Call, result: Any) -> bool:
+        """Record a call that computed derivatives; return whether they are constants."""
+        self._records.derivatives += 1
+        numbers = call.start, call.end
+        seen = DerivativeCall(call.function, call.arguments, call.keywords, result, numbers)
+        note_derivatives(seen, here(), self.modules.reference, self._leaves_below)
+        if not gives_constants(seen):
+            return False
+        self._note_free(DERIVATIVE, operands(call.arguments[:1], {}), tensors_of(result))
+        return True
+
+    def _note_free(self, name: str, inputs: list[Operand], outputs: list[torch.Tensor]) -> None:
+        """Record the origin of outputs that need no grad."""
+        for output in outputs:  # most calls have none
+            how = how_cut(name, output)
+            if how == NO_DERIVATIVE and not any(
+                isinstance(each, torch.Tensor) and each.requires_grad for _, each in inputs
+            ):
+                how = None
+            origin = self._origin(name, how, inputs, output, name in DETACH)
+            if type(output) is torch.Tensor or not isinstance(output, torch.nn.Parameter):
+                weak_id_dict.put(output, origin)
+
+    def finish(self) -> None:
+        """End the watch; let nodes hold records that would die before the graph."""
+        number = next_sequence_nr()
+        self._records.end_watch(number)
+        if self._last_was_used:
+            self._records.last = None
+        made = list(self._records.since(self._began))
+        parents = {id(parent) for record in made for parent in record.parents}
+        for record in made:
+            for tensor in () if id(record) in parents else record.outputs():
+                if self._records.may_mark(record, number) and tensor.grad_fn is not None:
+                    records.mark(tensor.grad_fn, record)
+
+    def _record(
+        self,
+        function: Any,
+        inputs: list[Operand],
+        numbers: tuple[int, int],
+        where: SourceLine | None,
+        written: Operand | None = None,
+    ) -> Record:
+        place = None if written is None else written[0]
+        if written and type(written[1]) is int:  # other calls ignore integers
+            inputs.insert(0 if place == 0 else len(inputs), written)
+        parents: list[Record] = []
+        constants: list[Constant] = []
+        leaves: list[LeafSnapshot] = []
+        needed: list[bool] = []
+        for position, value in inputs:
+            if not isinstance(value, torch.Tensor):
+                read = self._read_out.origin(value)
+                if read is None and place is not None and position == place:
+                    read = Origin(None, ())  # a new object identifies the constant
+                if read is not None:
+                    kind = type(value).__name__
+                    constants.append(Constant(position, (), kind, value, None, read))
+                    needed.append(False)
+                continue
+            noted = weak_id_dict.get(value)
+            if type(noted) is Record:
+                parents.append(noted)
+                needed.append(True)
+            elif self._records.last is not None and (last := self._made_by_last(value)):
+                parents.append(last)
+                needed.append(True)
+            elif not value.requires_grad:
+                constants.append(
+                    self._constant(position, value, noted or self._read_out.origin(value))
+                )
+                needed.append(False)
+            else:
+                needed.append(True)
+                if value.is_leaf:
+                    leaves.append(self._taken(value))
+        record = Record(
+            self._records,
+            numbers,
+            tuple(parents),
+            function,
+            where,
+            self.modules.current,
+            frame_here(),
+            tuple(leaves),
+            tuple(constants),
+            tuple(needed),
+        )
+        self._records.add(record)
+        return record
+
+    def _origin(
+        self, name: str, how: str | None, inputs: list[Operand], output: Any, whole: bool
+    ) -> Origin:
+        """Return the origin of an output that needs no grad; ``whole`` if ``how`` holds for it."""
+        where = here()
+        cuts: list[Cut] = []
+        sources: dict[UnrecordedSource, None] = {}
+        direct, complete, random = False, True, is_random(name)
+        for _, value in inputs:
+            is_tensor = isinstance(value, torch.Tensor)
+            noted = weak_id_dict.get(value)
+            made_by = self._made_by(value) if is_tensor else None
+            if value is output and isinstance(noted, Origin):
+                where = noted.where  # changed in place, not made here
+            if not depends_on_values(name):
+                continue
+            random = random or (isinstance(noted, Origin) and noted.is_random)
+            if isinstance(noted, Origin):  # also a leaf that was made under `watch`
+                cuts += noted.cuts if how is None else self._add_later_cause(how, where, noted.cuts)
+                complete = complete and noted.complete
+                sources.update(dict.fromkeys(noted.unrecorded))
+            if is_tensor and (value.requires_grad or (made_by is not None and whole)):
+                cuts += [self._cut(how, where, value, made_by)] if how else []
+                direct = how in _WHOLE
+            elif made_by is None and not isinstance(noted, Origin):
+                read = self._read_out.origin(value)
+                cuts += read.cuts if read else ()
+                if is_tensor and read is None and shares_memory(value):
+                    # functional_call() puts a tensor into a parameter's place only for the call.
+                    is_kept = isinstance(value, torch.nn.Parameter)
+                    known = self.modules.reference(value) if is_kept else TensorRef(value)
+                    sources[UnrecordedSource(known, where)] = None
+        few, are_all = merge_cuts(cuts)
+        unrecorded = tuple(sources)
+        are_all = complete and are_all and len(unrecorded) <= _MOST_UNSEEN
+        direct = direct and len(cuts) == 1
+        return Origin(where, few, direct, are_all, unrecorded[:_MOST_UNSEEN], random)
+
+    def _add_later_cause(
+        self, how: str, where: SourceLine | None, cuts: tuple[Cut, ...]
+    ) -> Iterable[Cut]:
+        """Add a call that loses gradient to the cuts of its operands."""
+        if not cuts:
+            return ()
+        if how == "no_grad" and self._region is None:  # it may be the same unseen region
+            return [cut if cut.how == how else cut.with_later_cause((how, where)) for cut in cuts]
+        region = self._region if how == "no_grad" else None
+        return [cut.with_later_cause((how, region or own_line() or where)) for cut in cuts]
+
+    def _made_by(self, tensor: torch.Tensor) -> Record | None:
+        """Return the record of the call that made a tensor, also of a Function's output."""
+        noted = weak_id_dict.get(tensor)
+        return noted if isinstance(noted, Record) else self._made_by_last(tensor)
+
+    def _made_by_last(self, tensor: torch.Tensor) -> Record | None:
+        last = self._records.last
+        if last is None or tensor.is_leaf or not tensor.requires_grad:
+            return None
+        if self._records.may_mark(last, last.end):  # reading grad_fn touches the node
+            node = tensor.grad_fn
+            if node is None or sequence_nr(node) != last.start:
+                return None
+            last.made(tensor)
+        self._last_was_used = True
+        return last
+
+    def _cut(
+        self, how: str, where: SourceLine | None, source: torch.Tensor, made_by: Record | None
+    ) -> Cut:
+        own = own_line()
+        if made_by is not None:
+            leaves, direct, complete = leaves_below(made_by)
+        else:
+            leaves = direct = frozenset([self.modules.reference(source)] if source.is_leaf else [])
+            complete = True
+        return Cut(
+            how=how,
+            where=where,
+            region=self._region if how == "no_grad" else None,
+            shape=shape_of(source),
+            source=self.modules.reference(source),
+            made_by=weakref.ref(made_by) if made_by is not None else None,
+            made=_made(made_by) if made_by is not None else None,
+            output_nr=source.output_nr,
+            leaves=leaves,
+            direct=direct,
+            own=None if own == where else own,
+            module=self.modules.current,
+            complete=complete,
+        )
+
+    def _record_read_out(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
+        if name in SET_GRAD:
+            if arguments and arguments[0]:
+                self._region = None
+            elif self._region is None and running_function() is None:
+                self._region = here()
+        elif name in COLLECTIVES:
+            self._note_free(name, operands(arguments[1:], {}), tensors_of(arguments[:1]))
+        elif name in TO_PYTHON and arguments:
+            how = how_read(name)
+            origin = self._origin(name, how, [(0, arguments[0])], None, False)
+            if origin.cuts:
+                self._records.note_read("numpy" if how == "numpy" else "item", here(), origin.cuts)
+                self._read_out.note(arguments[0], result, origin)
+
+    def _leaves_below(self, tensor: torch.Tensor) -> Iterable[TensorRef]:
+        made_by = self._made_by(tensor)
+        return () if made_by is None else leaves_below(made_by)[0]
+
+    def _note_used(self, inputs: list[Operand]) -> None:
+        """Record tensors with a gradient path that an ``autograd.Function`` uses in forward."""
+        running = running_function()
+        is_checkpoint = running is not None and running.function is CheckpointFunction
+        for _, value in inputs:
+            if not isinstance(value, torch.Tensor) or not value.requires_grad:
+                continue
+            if value.is_leaf or is_checkpoint:
+                made_by = self._made_by(value) if is_checkpoint else None
+                cut = self._cut("no_grad", here(), value, made_by)
+                self._records.note_read(
+                    "checkpoint" if is_checkpoint else "function", cut.where, (cut,)
+                )
+
+    def _note_changes(self, call: Call, kind: CallKind) -> None:
+        changed = changed_by(kind, call.arguments, call.keywords)
+        for tensor in tensors_of(changed) if changed else ():
+            storage = storage_id(tensor)
+            if storage is not None:
+                change = Change(call.start, line_at(call.frame), kind.name)
+                self._records.note_change(storage, change)
+
+    def _in_function(self, call: Call) -> bool:
+        """Return whether an ``autograd.Function`` runs its forward; record its call once.
+
+        Its ``apply`` cannot be overridden, so its inner calls show it: grad mode is off although
+        the user did not switch it off, and its node has the number before this one.
+        """
+        running = running_function()
+        if running is not None:
+            function, arguments, caller = running.function, running.arguments, running.caller
+        elif _gives_input_back(call):
+            function, arguments, caller = torch.autograd.Function, call.arguments[:1], call.frame
+        else:
+            return False
+        last = self._records.last
+        if last is not None and last.end == call.start:
+            return True
+        if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments):
+            return True  # it makes no node, so the number before this one is another call's
+        waiting = None if self._last_was_used else last
+        inputs = operands(arguments, {})
+        numbers = call.start - 1, call.start
+        record = self._record(function, inputs, numbers, line_at(caller))
+        if waiting is not None:
+            record.parents += (waiting,)
+        self._records.last, self._last_was_used = record, False
+        return True
+
+    def _taken(self, leaf: torch.Tensor) -> LeafSnapshot:
+        version, last = version_of(leaf), self._taken_last.get(id(leaf))
+        value = copied_numbers(leaf) if leaf.is_cpu else None
+        # None, or one number; 0 and -0 must stay apart.
+        if (
+            last is not None
+            and last.version == version
+            and (last.value is value or (type(value) is float and value and last.value == value))
+            and last.tensor() is leaf
+        ):
+            return last
+        found = LeafSnapshot(self.modules.reference(leaf), version, value)
+        self._taken_last[id(leaf)] = found
+        return found
+
+    def _constant(
+        self, position: int | str, tensor: torch.Tensor, origin: Origin | None
+    ) -> Constant:
+        return Constant(
+            position,
+            shape_of(tensor),
+            as_text(tensor.dtype),
+            copied_numbers(tensor) if tensor.is_cpu else None,
+            self.modules.reference(tensor),
+            origin,
+        )
+
+
+def _gives_input_back(call: Call) -> bool:
+    """Return whether torch calls ``x.view_as(x)`` for a Function that returned its input ``x``."""
+    given = call.arguments
+    return call.function is torch.Tensor.view_as and len(given) == 2 and given[0] is given[1]
+
+
+def _is_new_leaf(made: list[torch.Tensor], arguments: tuple[Any, ...]) -> bool:
+    """Return whether a call made one leaf, as ``torch.tensor(..., requires_grad=True)`` does."""
+    if len(made) != 1 or not made[0].is_leaf or (arguments and made[0] is arguments[0]):
+        return False
+    return not isinstance(weak_id_dict.get(made[0]), Origin)
+
+
+def _made(record: Record) -> Made:
+    is_only = len(record.needed_grad) == len(record.leaves) == 1
+    leaf = record.leaves[0].tensor if is_only else None
+    dtype = None if record.output is None else as_text(record.output[1])
+    return Made(function_name(record.function), leaf, dtype, record.value)
