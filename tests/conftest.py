@@ -8,6 +8,7 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,10 @@ import torch
 from hypothesis import settings
 
 from gradwalk import compare
+
+# Without the training libraries, their tests are left out: `make test-integrations` installs them.
+collect_ignore = [] if find_spec("transformers") else ["integrations"]
+
 
 HERE = Path(__file__).parent
 

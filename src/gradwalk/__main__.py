@@ -1,4 +1,4 @@
-"""The command line: ``python -m gradwalk run.gw --html out.html``."""
+"""The command line: ``gradwalk run.gw --html out.html``, also as ``python -m gradwalk``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from . import __version__
 from .checks.finding import finding_models
 from .english import join_words, plural
 from .export.disk import write_file
@@ -75,10 +76,14 @@ def _outputs(
     printed = []
     if given.html is not None:
         shown.to_html(given.html, title=given.title, source=not given.no_source)
-    if given.svg is not None:
-        shown.to_svg(given.svg, theme=given.theme, whole=given.whole)
-    if given.png is not None:
-        shown.to_png(given.png, theme=given.theme, whole=given.whole)
+    draw: Any
+    for draw, path in (
+        (shown.to_svg, given.svg),
+        (shown.to_png, given.png),
+        (shown.to_pdf, given.pdf),
+    ):
+        if path is not None:
+            draw(path, theme=given.theme, whole=given.whole)
     if given.text is not None:
         text = "\n".join(_tree(given, label, opened) for label, opened in graphs.items())
         if given.text == "-":
@@ -92,7 +97,8 @@ def _outputs(
                 "each of them in a file of its own."
             )
         printed.append(_answer(given, graphs[""], findings[""]))
-    if all(each is None for each in (given.html, given.svg, given.png, given.text, given.json)):
+    outputs = given.html, given.svg, given.png, given.pdf, given.text, given.json
+    if all(each is None for each in outputs):
         files = ", ".join(map(printable, given.files))
         for label, opened in graphs.items():
             head = f"{files}, {printable(label)}" if label else files
@@ -186,12 +192,15 @@ def _count(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="python -m gradwalk",
-        description="Show an autograd graph that gradwalk.save() wrote to a file.",
+        prog="gradwalk",
+        usage="%(prog)s [options] file [file ...]\n       %(prog)s plan module:function [options]\n"
+        "       %(prog)s run script [arguments]",
+        description="Show an autograd graph that gradwalk.save() wrote to a file; or, with plan, "
+        "plan the memory of a training step.",
         epilog="Without an option for an output, a summary is printed. The exit code is 0; 1 for "
         'wrong usage or a file that cannot be read; 2 for a finding of severity "error". '
-        "python -m gradwalk plan --help explains how to plan a training step, and "
-        "python -m gradwalk run --help how to run a training script that is looked at.",
+        "gradwalk plan --help explains how to plan a training step, gradwalk run --help how to "
+        "look at a training script. python -m gradwalk is the same program.",
     )
     add = parser.add_argument
     add(
@@ -200,10 +209,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="file",
         help="the saved graph, such as run.gw; or those of all ranks of a run, such as 'run-*.gw'",
     )
+    add("--version", action="version", version=f"gradwalk {__version__}")
     add("--rank", type=int, metavar="N", help="of several ranks, the one whose graph to show")
     add("--html", metavar="OUT", help="write one page to explore the graph in, offline")
     add("--svg", metavar="OUT", help="write a picture (needs gradwalk[export])")
     add("--png", metavar="OUT", help="write a picture (needs gradwalk[export])")
+    add("--pdf", metavar="OUT", help="write a picture (needs gradwalk[export])")
     add("--text", metavar="OUT", help="write the graph as a tree of lines; - prints it")
     add(
         "--json",

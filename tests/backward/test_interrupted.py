@@ -70,6 +70,7 @@ def test_an_interrupt_leaves_grad_mode_as_it_was(action):
     assert interrupted
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Python itself closes the stream then
 def test_an_interrupt_leaves_no_temporary_file(tmp_path):
     target = tmp_path / "there.txt"
     for number in range(1, 1000):
@@ -85,8 +86,7 @@ def test_an_interrupt_leaves_no_temporary_file(tmp_path):
 
         sys.setprofile(interrupt)
         try:
-            with pytest.warns(UserWarning, match="has replaced"):
-                write_file(target, "after", "test")
+            write_file(target, "after", "test")
         except KeyboardInterrupt:
             pass
         finally:

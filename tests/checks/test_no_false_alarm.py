@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 import gradwalk
 from gradwalk import GraphWidget, diagnose, explain_grad, record, save, watch
+from gradwalk.__main__ import main
 from gradwalk.checks.finding import Finding
 from gradwalk.schema.findings import FindingKind
 
@@ -321,3 +322,161 @@ def test_the_documentation_has_the_kinds_of_the_code():
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert set(documented) <= made
+
+
+def weight_of_zero(term: Tensor) -> Tensor:
+    return 0.0 * term
+
+
+def whole_number_zero(term: Tensor) -> Tensor:
+    return term * 0
+
+
+def weight_in_a_tensor(term: Tensor) -> Tensor:
+    return torch.tensor([1.0, 0.0])[1] * term
+
+
+def weight_of_a_schedule(term: Tensor) -> Tensor:
+    return term * min(1.0, max(0.0, (3 - 10) / 5))
+
+
+def weight_learned_elsewhere(term: Tensor) -> Tensor:
+    return term * torch.zeros(())
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize(
+    "weight",
+    [
+        weight_of_zero,
+        whole_number_zero,
+        weight_in_a_tensor,
+        weight_of_a_schedule,
+        weight_learned_elsewhere,
+    ],
+)
+@pytest.mark.parametrize("is_sum_of_parameters", [True, False])
+def test_a_term_with_the_weight_0_is_a_note(weight, watched, recorded, is_sum_of_parameters):
+    trunk, one, other = nn.Linear(4, 4), nn.Linear(4, 1), nn.Linear(4, 1)
+    with watch() if watched else contextlib.nullcontext():
+        h = trunk(X)
+        term = sum(p.sum() for p in other.parameters())
+        loss = one(h).square().mean()
+        loss = loss + weight(term if is_sum_of_parameters else other(h).square().mean())
+        if not recorded:
+            loss.backward()
+    found = diagnose(record(loss) if recorded else loss, names={"other": other})
+    assert not alarms(found)
+    said = [each.message for each in found if each.kind == "zero"]
+    assert len(said) == (recorded or watched)
+    assert all("multiplies by 0" in each and "mask" not in each for each in said)
+
+
+@pytest.mark.parametrize("factor", [torch.zeros(()), 0.0, torch.zeros(16, 1), torch.zeros(16, 4)])
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_factor_of_zeros_before_all_leaves_is_a_warning(factor, watched):
+    net = nn.Linear(4, 4)
+    with watch() if watched else contextlib.nullcontext():
+        loss = (net(X).log_softmax(-1) * factor).mean()
+    (zero,) = (each for each in diagnose(record(loss), names=net) if each.kind == "zero")
+    assert zero.severity == "warning"
+    assert "dropout" not in zero.message
+
+
+def masked_before(h: Tensor) -> Tensor:
+    return torch.where(h > 0, h, torch.zeros(())).sqrt()
+
+
+def filled_after_a_log(h: Tensor) -> Tensor:
+    p = h.relu() + 1
+    return torch.where(p > 1, p - 1, torch.zeros(())).log().masked_fill(p <= 1, 0)
+
+
+def diagonal_of_distances(h: Tensor) -> Tensor:
+    off = ~torch.eye(16, dtype=torch.bool)
+    squares = (h[:, None] - h[None]).square().sum(-1)
+    return torch.where(off, squares, torch.zeros(())).sqrt()
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("masked", [masked_before, filled_after_a_log, diagonal_of_distances])
+def test_what_a_mask_swallows_is_a_note(masked, watched, tmp_path):
+    net = nn.Linear(4, 4)
+    with watch() if watched else contextlib.nullcontext():
+        loss = masked(net(X)).mean()
+    recording = record(loss)
+    assert all(p.grad.isfinite().all() for p in net.parameters())
+    (born,) = (each for each in diagnose(recording, names=net) if each.kind == "nan")
+    assert born.severity == "info"
+    assert "No leaf received it" in born.message
+    widget = GraphWidget(recording)
+    widget.diagnose()
+    save(widget, tmp_path / "run.gw")
+    assert main([str(tmp_path / "run.gw")]) == 0
+
+
+def test_the_same_without_the_mask_is_an_error():
+    net = nn.Linear(4, 4)
+    loss = (net(X) * 0).sqrt().mean()
+    (born,) = (each for each in diagnose(record(loss), names=net) if each.kind == "nan")
+    assert born.severity == "error"
+
+
+def a_loop_variable(net: nn.Sequential) -> dict[str, object]:
+    return {"net": net, "layer": net[0]}
+
+
+def the_argument_of_a_function(net: nn.Sequential) -> dict[str, object]:
+    return {"net": net, "model": net}
+
+
+def a_list_of_layers(net: nn.Sequential) -> dict[str, object]:
+    return {"layers": [net[0]], "first": net[0], "net": net}
+
+
+def an_own_object(net: nn.Sequential) -> dict[str, object]:
+    return {"trainer": type("Trainer", (), {})(), "model": net, "m": net}
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize(
+    "variables", [a_loop_variable, the_argument_of_a_function, a_list_of_layers, an_own_object]
+)
+def test_a_parameter_with_several_names_counts_once(variables, watched):
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+    net[0].requires_grad_(False)
+    with watch() if watched else contextlib.nullcontext():
+        loss = net(X).square().mean()
+    scope = {**variables(net), "loss": loss, "diagnose": diagnose, "record": record}
+    exec("found = diagnose(record(loss))", scope)
+    (frozen,) = (each for each in scope["found"] if each.kind == "frozen")
+    assert frozen.numbers == {"parameters": 2}
+    assert re.search(r"^\S+0?\.?weight and \S+0?\.?bias are frozen", frozen.message)
+
+
+def test_the_words_of_a_cut_are_of_the_constant_and_its_line():
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    other = nn.Linear(4, 1)
+    with watch():
+        with torch.no_grad():
+            reference = net(X)
+        loss = (net(X) - reference + other(X).detach()).square().sum()
+    found = [each for each in diagnose(record(loss), names={"r": reference}) if each.kind == "cut"]
+    (cut,) = (each.message for each in found if "no_grad at " in each.message)
+    assert "inside of" not in cut
+    assert "the values of r of shape (16, 1) go into SubBackward0" in cut
+
+
+@pytest.mark.parametrize("first", ["q.detach()", "q.data", "torch.tensor(q.tolist())"])
+def test_a_cut_behind_another_one_is_not_blamed(first):
+    encoder, code = nn.Linear(4, 2), nn.Embedding(16, 2)
+    scope = {"torch": torch, "F": F, "X": X, "encoder": encoder, "code": code}
+    with watch():
+        exec(f"q = code(torch.arange(16))\nz = encoder(X)\nzq = z + {first}", scope)
+        commit = F.mse_loss(scope["z"], scope["zq"].detach())
+        loss = F.mse_loss(scope["zq"], torch.ones(16, 2)) + commit
+    found = diagnose(record(loss), names={"encoder": encoder, "code.weight": code.weight})
+    blamed = [each.message for each in found if "code.weight" in each.message]
+    assert blamed
+    assert not any("commit" in each for each in blamed)

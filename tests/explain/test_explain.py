@@ -209,3 +209,23 @@ def test_the_same_sentence_stands_in_the_panel():
     widget.selected = 0
     assert widget.details["explained"] is None, "of an operation another sentence tells"
     widget.close()
+
+
+def test_a_name_that_a_finding_prints_is_known():
+    net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
+    net[0].requires_grad_(False)
+    loss = net(torch.ones(2, 3)).sum()
+    assert explain_grad("net.0.weight", loss).kind == "frozen"
+    assert "requires_grad is False" in explain_grad("net.0.weight", loss)
+    by_tensor = explain_grad(net[1].weight, loss)
+    assert explain_grad("net.1.weight", loss) == by_tensor
+
+
+def test_near_names_are_offered():
+    net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
+    loss = net(torch.ones(2, 3)).sum()
+    for given in ("net.1.wieght", "1.weight", "net.1.weights"):
+        with pytest.raises(ValueError, match=r"net\.1\.weight"):
+            explain_grad(given, loss)
+    with pytest.raises(ValueError, match=r"is called so\.$"):
+        explain_grad("zzz", loss)

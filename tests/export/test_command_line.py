@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import gradwalk
 from gradwalk import GraphWidget, compare, load, save
 from gradwalk.__main__ import main
 
@@ -93,7 +94,7 @@ def test_files_are_written(file, tmp_path, capsys):
     tree, _, answer = shown.partition("\n{")
     assert "weight" in tree
     assert json.loads(f"{{{answer}")["total"] == 0
-    assert said == f"to_svg() has replaced the file {svg}.\n"
+    assert said == ""
 
 
 def test_pages_and_pictures_are_those_of_the_widget(broken, tmp_path):
@@ -227,3 +228,26 @@ def test_wrong_usage_does_not_look_like_a_finding(arguments, words, capsys):
     said = capsys.readouterr().err
     assert said.startswith("usage: ")
     assert words in said
+
+
+@pytest.mark.parametrize(
+    "program", [["-m", "gradwalk"], ["-c", "import gradwalk.__main__ as m; m.main()"]]
+)
+def test_help_names_plan_and_every_format(program):
+    said = subprocess.run(
+        [sys.executable, *program, "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "gradwalk plan module:function" in said
+    assert all(f"--{each} OUT" in said for each in ("html", "svg", "png", "pdf", "text"))
+
+
+def test_the_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"gradwalk {gradwalk.__version__}\n"
+
+
+def test_a_pdf(file, tmp_path):
+    assert main([file, "--pdf", str(tmp_path / "out.pdf")]) == 0
+    assert (tmp_path / "out.pdf").read_bytes().startswith(b"%PDF")

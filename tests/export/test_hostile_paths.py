@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import threading
 import warnings
 from pathlib import Path
 
@@ -55,6 +57,8 @@ BAD = {
     "a link to nowhere": dangling,
     "a number": lambda folder: 7.5,
     "bytes": lambda folder: b"graph",
+    "a null": lambda folder: "a\0b",
+    "half a character": lambda folder: "\ud800",
 }
 
 
@@ -114,12 +118,34 @@ class TestWhatIsNoPlainFile:
         target.write_bytes(b"before")
         target.chmod(0o640)
         link.symlink_to(Path("far") / "file")
-        with pytest.warns(UserWarning, match="has replaced"):
-            WRITERS[how](widget, link)
+        WRITERS[how](widget, link)
         assert link.is_symlink()
         assert target.read_bytes() not in (b"", b"before")
         assert stat.S_IMODE(target.stat().st_mode) == 0o640
         assert [each.name for each in target.parent.iterdir()] == ["file"]
+
+    def test_a_pipe_without_a_reader_is_refused(self, widget, how, tmp_path):
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        with pytest.raises(OSError, match="Nobody reads from this pipe: start the reader first"):
+            WRITERS[how](widget, pipe)
+        assert [each.name for each in tmp_path.iterdir()] == ["pipe"]
+
+    def test_a_pipe_with_a_reader_gets_everything(self, widget, how, tmp_path):
+        pipe, read = tmp_path / "pipe", []
+        os.mkfifo(pipe)
+        reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+        reader.start()
+        while True:  # until it has opened the pipe
+            try:
+                WRITERS[how](widget, pipe)
+            except OSError:
+                continue
+            break
+        reader.join()
+        plain = tmp_path / "plain"
+        WRITERS[how](widget, plain)
+        assert len(read[0]) == pytest.approx(plain.stat().st_size, rel=0.01)
 
     def test_a_link_to_a_file_that_is_not_there_yet(self, widget, how, tmp_path):
         link = tmp_path / "latest"

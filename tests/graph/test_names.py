@@ -516,3 +516,25 @@ def test_one_module_under_several_names_has_the_shortest_public_one():
     assert owner_of({"module": net, "_n": net, "net": net}, net) == ("net", "net")
     trainer = argparse.Namespace(g=net)
     assert owner_of({"trainer": trainer, "generator": net}, net) == ("generator", "generator")
+
+
+class OwnNeuron:
+    def __init__(self, size):
+        self.w = [torch.ones((), requires_grad=True) for _ in range(size)]
+        self.b = torch.ones((), requires_grad=True)
+
+
+class OwnLayer:
+    def __init__(self, size):
+        self.neurons = [OwnNeuron(size), OwnNeuron(size)]
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda each: dict(enumerate(each))])
+def test_objects_of_a_container_are_named_by_it(kind):
+    layers = kind([OwnLayer(1), OwnLayer(2)])
+    found = names_among({"layer": layers[1], "layers": layers, "neuron": layers[1].neurons[0]})
+    for i in range(2):
+        for k, neuron in enumerate(layers[i].neurons):
+            assert found.name_of(neuron.b) == f"layers[{i}].neurons[{k}].b"
+            for j, w in enumerate(neuron.w):
+                assert found.name_of(w) == f"layers[{i}].neurons[{k}].w[{j}]"

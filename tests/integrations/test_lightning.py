@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import lightning
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
-lightning = pytest.importorskip("lightning")
-callbacks = pytest.importorskip("gradwalk.integrations.lightning")
+from gradwalk.integrations import lightning as callbacks
 
 pytestmark = [
     pytest.mark.integrations,

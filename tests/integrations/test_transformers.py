@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import peft
 import pytest
 import torch
+import transformers
 
-transformers = pytest.importorskip("transformers")
-peft = pytest.importorskip("peft")
-integration = pytest.importorskip("gradwalk.integrations.transformers")
+from gradwalk.integrations import transformers as integration
 
 pytestmark = [
     pytest.mark.integrations,

@@ -292,7 +292,7 @@ broken(
 broken(
     "an integer division of the epoch",
     "zero",
-    "zero everywhere",
+    "multiplies by 0",
     """
     model = nn.Linear(4, 1)
     epoch, epochs = 3, 10

@@ -10,6 +10,7 @@ import asyncio
 import collections
 import contextvars
 import functools
+import signal
 import types
 
 import ipywidgets
@@ -389,3 +390,26 @@ def a_recording(box):
 def a_context_variable(_):
     CONTEXT.set([one()])
     return "that no name leads to", lambda: CONTEXT.set(None) and None
+
+
+def _no_handler():
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+
+
+@leak
+def a_handler_of_a_signal(box):
+    loss = one()
+
+    def stop(*_):
+        print(loss)
+
+    signal.signal(signal.SIGUSR1, stop)
+    return "loss (closure of signal.getsignal(signal.SIGUSR1))", _no_handler
+
+
+@leak
+def a_method_that_handles_a_signal(box):
+    meter = Meter()
+    meter.update(one())
+    signal.signal(signal.SIGUSR1, meter.update)
+    return "signal.getsignal(signal.SIGUSR1).__self__.vals[0]", _no_handler

@@ -386,3 +386,29 @@ class Stacked(Function):
     def backward(ctx, g):
         x, y = ctx.saved_tensors
         return (g[0] * y + g[1], g[0] * x + g[1])
+
+
+@right(leaf(4, 3).detach().t().requires_grad_())
+class ReadsTransposed(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.exp()
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x.exp()
+
+
+@right(leaf(4, 1).detach().expand(4, 3).requires_grad_(), leaf(4, 6).detach()[:, ::2])
+class ReadsExpanded(ReadsTransposed):
+    @staticmethod
+    def forward(ctx, x, y):  # type: ignore[override]
+        ctx.save_for_backward(x, y)
+        return x.exp() * y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * x.exp() * y, None

@@ -308,3 +308,85 @@ class Tiny(Function):
     @staticmethod
     def backward(ctx, g):
         return g * 1.01e-08
+
+
+class _Sine(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+
+@wrong("not linear", None, leaf(6))
+class HalfBelowZero(_Sine):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return torch.where(g > 0, g, g * 0.5) * x.cos()
+
+
+@wrong("not linear", None, leaf(6))
+class AbsoluteGradient(_Sine):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g.abs() * x.cos()
+
+
+@wrong("not linear", None, leaf(6))
+class ClampedGradient(_Sine):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g.clamp(min=0) * x.cos()
+
+
+@wrong("not linear", None, leaf(6))
+class ClippedGradient(_Sine):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g.clamp(-1, 1) * x.cos()
+
+
+@wrong("not linear", None, leaf(6))
+class LargestGradientOnly(_Sine):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * (g.abs() == g.abs().max()) * x.cos()
+
+
+def _odd(lay):
+    return lay(leaf(4, 4).detach()).requires_grad_()
+
+
+class _Cube(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+
+@wrong("layout", None, _odd(torch.t))
+class WrongForTransposed(_Cube):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * (x if x.is_contiguous() else x.t()) ** 2 * g
+
+
+@wrong("layout", None, _odd(lambda x: torch.stack([x, x], -1)[..., 0]))
+class WrongForSliced(_Cube):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * torch.as_strided(x, x.shape, (4, 1), x.storage_offset()) ** 2 * g
+
+
+@wrong("layout", None, _odd(lambda x: x[:, :1].expand(4, 4)))
+class WrongForExpanded(_Cube):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return (3 if 0 not in x.stride() else 4) * x**2 * g

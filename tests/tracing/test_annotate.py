@@ -589,3 +589,38 @@ def test_what_is_drawn_begins_with_a_copy_of_the_graph(name):
         edge = drawn.edges[source, target, key]
         assert edge is not graph.edges[source, target, key]
         assert drawn.pred[target][source][key] is edge
+
+
+class OldStyle(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, one, two, three):
+        return one * two * three
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad, grad
+
+
+class NewStyle(OldStyle):
+    @staticmethod
+    def forward(one, two, three):  # type: ignore[override]
+        return one * two * three
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+
+@pytest.mark.parametrize("function", [OldStyle, NewStyle])
+@pytest.mark.parametrize("ways", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (0, 1, 0), (2, 1, 2)])
+def test_arguments_of_a_function_have_their_names(function, ways):
+    b = torch.randn((), requires_grad=True)
+    given = [(b.detach(), b, torch.ones(()))[way] for way in ways]
+    with watch():
+        out = function.apply(*given)
+    widget = GraphWidget(out)
+    edges = [(e["arg_nr"], e["argument"]) for e in widget.model["edges"] if e["source"] == 0]
+    names = dict(enumerate(("one", "two", "three")))
+    assert sorted(edges) == [(nr, names[nr]) for nr in sorted(nr for nr, _ in edges)]
+    assert {name for _, name in edges} == {"one", "two", "three"}
+    widget.close()

@@ -33,20 +33,22 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
     """
     captured, called = evidence.captured, evidence.called
     ran = any(each.module is not None for each in captured.annotations.values())
-    causes: dict[tuple[str, object], tuple[Cut, set[int]]] = {}
+    causes: dict[tuple[str, object], tuple[Cut, set[int], set[int]]] = {}
     for annotation in captured.annotations.values():
         for cut in annotation.cuts:
             if cut.how in _MEANT | _NOTED or cut.how.startswith("integer"):
-                behind = causes.setdefault(cut.cause, (cut, set()))[1]
+                _, behind, alone = causes.setdefault(cut.cause, (cut, set(), set()))
                 behind.update(id(t) for leaf in cut.leaves if (t := leaf()) is not None)
+                alone.update(id(t) for leaf in cut.direct if (t := leaf()) is not None)
     terms = constant_terms(evidence)
-    for cut, behind in causes.values():
+    for cut, behind, alone in causes.values():
         if any(cut.cause == each.cause for each in terms):
             continue  # the finding about that term says it
         lost = [key for key in behind if not evidence.is_used(key)]
         if any(key in evidence.expected for key in lost):
             continue
-        names = [called.leaves[key] for key in lost if key in called.leaves]
+        # Behind another cut, a tensor would get no gradient without this one either.
+        names = [called.leaves[key] for key in lost if key in alone and key in called.leaves]
         is_by_chance = cut.module is None and ran and cut.how not in _NOTED
         if not names and (is_by_chance or cut.how.startswith("integer")):
             continue
@@ -56,8 +58,8 @@ def cuts_inside(evidence: CheckContext) -> Iterator[Finding]:
         gets = "gets" if len(names) == 1 else "get"
         also = f" {list_some(sorted(names))} {gets} no gradient through it." if names else ""
         message = (
-            f"{words_for(cut.how)}{_cause_words(cut)}{within(evidence, cut)} cuts the gradient: "
-            f"the values of a tensor of shape {cut.shape} go into "
+            f"{words_for(cut.how)}{_place_words(evidence, cut)} cuts the gradient: "
+            f"{_taken(evidence, cut, nodes[0])} into "
             f"{described(captured.graph, nodes[0])} as a constant "
             f"({plural(len(nodes), 'node')}).{also}"
         )
@@ -86,8 +88,8 @@ def cuts_before_leaves(evidence: CheckContext) -> Iterator[Finding]:
                 continue
             message = (
                 f"The leaf {described(evidence.captured.graph, node)} was computed from "
-                f"{list_some(sorted(names))} by {words_for(cuts[0].how)}{_cause_words(cuts[0])}"
-                f"{within(evidence, cuts[0])}, so no gradient flows back there."
+                f"{list_some(sorted(names))} by {words_for(cuts[0].how)}"
+                f"{_place_words(evidence, cuts[0])}, so no gradient flows back there."
             )
             yield make(Finding, "cut", "info", [node], message)
 
@@ -109,10 +111,25 @@ def within(evidence: CheckContext, cut: Cut) -> str:
     return f", inside of {evidence.captured.module_roots.path_of(cut.module) or cut.module.root}"
 
 
-def _cause_words(cut: Cut) -> str:
-    """Where a cut was made: its line, and the program's own that called it."""
-    where = cut.region or cut.where
-    at = at_line(where, text=True)
-    if cut.own is not None and cut.own != where:
+def _taken(evidence: CheckContext, cut: Cut, node: int) -> str:
+    """Name the input of a node, which may be computed from the tensor that was cut off."""
+    for constant in evidence.captured.annotations[node].constants:
+        if cut.cause not in (each.cause for each in constant.cuts):
+            continue
+        if constant.tensor is None:
+            return "a number goes"
+        tensor = constant.tensor()
+        name = None if tensor is None else evidence.called.name_of(tensor)
+        return f"the values of {name or 'a tensor'} of shape {constant.shape} go"
+    return f"the values of a tensor of shape {cut.shape} go"
+
+
+def _place_words(evidence: CheckContext, cut: Cut) -> str:
+    """Where a cut was made: its line with the module, or the line that switched grad mode off."""
+    if cut.region is not None:
+        at, place = at_line(cut.region, text=True), ""
+    else:
+        at, place = at_line(cut.where, text=True), within(evidence, cut)
+    if cut.own is not None and cut.own != (cut.region or cut.where):
         at += f", called{at_line(cut.own, text=True)}"
-    return at
+    return at + place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -229,4 +230,11 @@ def _birth(evidence: CheckContext) -> list[Finding]:
     numbers = {what: float(count) for what, count in counts.items() if count is not None}
     line = evidence.line(node)
     made = f" That node was made{at_line(line, text=True)}." if line is not None else ""
-    return [make(Finding, "nan", "error", [node], note + made, numbers)]
+    arrived = [norm is not None and math.isfinite(norm) for _, norm in evidence.arrived.values()]
+    if not arrived or not all(arrived) or run.error is not None:
+        return [make(Finding, "nan", "error", [node], note + made, numbers)]
+    made += (
+        " No leaf received it: an operation or a hook after it dropped those numbers, as a mask "
+        "does."
+    )
+    return [make(Finding, "nan", "info", [node], note + made, numbers)]

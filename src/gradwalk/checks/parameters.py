@@ -115,10 +115,10 @@ def _spare(evidence: CheckContext) -> set[int]:
 
 
 def _frozen(evidence: CheckContext) -> Iterator[Finding]:
+    keys = dict.fromkeys(key for each in evidence.models.values() for key in each)
     frozen = [
         (key, evidence.called.known[key][0])
-        for parameters in evidence.models.values()
-        for key in parameters
+        for key in keys  # a module with two names has each parameter once
         if (tensor := evidence.tensor(key)) is not None and not tensor.requires_grad
     ]
     if not any(evidence.is_used(key) for key in evidence.held):  # then it was meant to be used

@@ -53,27 +53,36 @@ def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
         block, _, waits = group[0]
         more = len(group) - 1
         like = f", and so do {plural(more, 'like operation')}" if more else ""
-        kept = block.node in evidence.loss.margins
-        is_drawn = all(_is_drawn(evidence, each) for each, _, _ in group)
-        ends = block.why.remedy
-        if waits:
-            ends = f"{waits} gets a gradient itself, so this ends with its first step"
-        elif is_drawn:
-            ends = "the mask may be random, as of dropout or stochastic depth: the next one differs"
-        elif kept:
-            ends = "its result is only summed, as in a hinge loss whose margins are all kept"
+        ends, is_noted = _outlook(evidence, [each for each, _, _ in group], waits, all_zero)
         nodes = [node for _, nodes, _ in group for node in nodes]
-        is_noted = waits or kept or is_drawn or not (block.why.by_rule or all_zero)
-        gravity: Severity = "info" if is_noted else "warning"
+        severity: Severity = "info" if is_noted else "warning"
         start = ends[0] if waits else ends[0].upper()  # a name stays
         why = (
             f"{evidence.place(block.node)} blocks it ({block.why.words}){like}. {start}{ends[1:]}."
         )
-        yield _zero_finding(evidence, nodes, gravity, why)
+        yield _zero_finding(evidence, nodes, severity, why)
     # A `.grad` that is zero for no reason in the graph may have been cleared.
     if found.rest and run is not None:
-        severity: Severity = "warning" if all_zero else "info"
+        severity = "warning" if all_zero else "info"
         yield from _measured(evidence, run, found.rest, severity, unknown=found.unknown)
+
+
+def _outlook(
+    evidence: CheckContext, blocks: list[Block], waits: str | None, all_zero: bool
+) -> tuple[str, bool]:
+    """Return the next event where like operations block, or an advice, and whether it is a note."""
+    block = blocks[0]
+    if waits:
+        return f"{waits} gets a gradient itself, so this ends with its first step", True
+    drawn = {_is_drawn(evidence, each) for each in blocks}
+    if drawn == {True} or (False not in drawn and not all_zero):
+        drops = "a random mask, as of dropout or stochastic depth: the next one differs"
+        return (f"if that is {drops}" if None in drawn else f"it may be {drops}"), True
+    if block.why.is_weight and not all_zero:
+        return "a term with the weight 0 adds nothing to the gradients of this pass", True
+    if block.node in evidence.loss.margins:
+        return "its result is only summed, as in a hinge loss whose margins are all kept", True
+    return block.why.remedy, not (block.why.by_rule or all_zero)
 
 
 def _stored(evidence: CheckContext) -> dict[int, float | None]:
@@ -136,6 +145,11 @@ def _born(evidence: CheckContext, birth: FirstZero) -> str:
     slopes = None if evidence.run is None else zero_slopes(evidence.captured, evidence.run, birth)
     if slopes is not None:
         return f"{start}, because {slopes}"
+    seen = evidence.captured.annotations.get(birth.node)
+    is_product = evidence.captured.graph.nodes[birth.node]["op"] == "MulBackward0"
+    constants = seen.constants if seen is not None and is_product else ()
+    if any(isinstance(each.values, (int, float)) and not each.values for each in constants):
+        return f"{start}, because it multiplies by 0"
     why = "Its parts cancel out, a factor was zero, or the derivative is zero at its input"
     is_half = evidence.captured.graph.nodes[birth.node]["dtype"] == "torch.float16"
     if is_half and birth.norm and birth.norm < 1e4 * _LEAST_OF_HALF:
@@ -167,14 +181,15 @@ def _waits(evidence: CheckContext, block: Block, lengths: dict[int, float | None
     return next((evidence.name(each) for each in found), None)
 
 
-def _is_drawn(evidence: CheckContext, block: Block) -> bool:
-    """Whether the zeros that block may come from a random mask."""
+def _is_drawn(evidence: CheckContext, block: Block) -> bool | None:
+    """Whether the zeros that block are of a random mask; None if unknown."""
     if block.why.factor is None or evidence.captured.graph.nodes[block.node]["op"] not in _MASKED:
         return False
     seen = evidence.captured.annotations.get(block.node)
-    if seen is None:  # then nothing is known of where they came from
+    if seen is None:
         given = evidence.captured.successors[block.node].values()
-        return all(e["argument"] != block.why.factor for edges in given for e in edges.values())
+        known = [e["argument"] == block.why.factor for edges in given for e in edges.values()]
+        return False if block.why.is_weight or any(known) else None
     origins = [each.origin for each in seen.constants if each.tensor is not None]
     is_dropout = seen.forward is not None and "dropout" in seen.forward
     return is_dropout or any(each is not None and each.is_random for each in origins)

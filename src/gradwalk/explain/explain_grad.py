@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from ..english import list_some
+from ..english import list_some, nearest
 from ..graph.names import Names, caller_names, read_names
 from ..torch_api.modes import grad_mode_kept
 from ..types import Outputs, RecordedGraph
@@ -114,7 +114,7 @@ def explain_grad(
 
     Args:
         tensor (torch.Tensor | nn.Module | str): A tensor; a module, for all its parameters; or the
-            name of a leaf of the graph.
+            name of a leaf of the graph, or of a parameter of the caller's variables.
         *outputs (Outputs | RecordedGraph): The tensors that backward starts from, such as the loss,
             also in lists, tuples and dicts. Or the widget or the `gradwalk.Recording` that shows
             their graph: then the answer uses its recorded backward pass. Given a loss, it uses the
@@ -132,7 +132,7 @@ def explain_grad(
     Raises:
         TypeError: ``tensor`` is not a tensor, a module or a name; an output has no autograd graph;
             or a name came without a graph.
-        ValueError: The graph has no leaf with that name.
+        ValueError: No leaf of the graph and no parameter of a variable has that name.
 
     Example::
 
@@ -166,7 +166,7 @@ x.requires_grad_() before the forward pass.
     else:
         graph = read_loss(outputs, names) if outputs else None
     if isinstance(tensor, str):
-        return _explained(*_leaf_called(tensor, graph), graph)
+        return _explained(*_leaf_called(tensor, graph, names), graph)
     if graph is not None and isinstance(tensor, nn.Module):  # no variable may hold it
         gathered = read_names(tensor, "explain_grad").leaves_of_parameters()
         graph = replace(graph, gathered={**graph.gathered, **gathered})
@@ -186,8 +186,8 @@ def _graph_shown(widget: _Showing, names: Names) -> LossGraph:
     return replace(graph, gathered=names.leaves_of_parameters())
 
 
-def _leaf_called(name: str, graph: LossGraph | None) -> tuple[torch.Tensor, str]:
-    """Find a leaf of a graph by its name."""
+def _leaf_called(name: str, graph: LossGraph | None, names: Names) -> tuple[torch.Tensor, str]:
+    """Find a leaf of a graph by its name, or a tensor of the program, such as a frozen one."""
     if graph is None or graph.captured is None:
         raise TypeError(
             f"explain_grad() was given the name {name!r} without a graph. Pass the widget whose "
@@ -197,7 +197,21 @@ def _leaf_called(name: str, graph: LossGraph | None) -> tuple[torch.Tensor, str]
     for node, leaf in graph.captured.leaves():
         if graph.captured.graph.nodes[node]["name"] == name:
             return leaf, name
-    raise ValueError(f"explain_grad() was given {name!r}, but no leaf of this graph is called so.")
+    called = dict(names.known.values())
+    for parameters in names.parameters.values():
+        known = {
+            path: names.known[key][1] for key, path in parameters.items() if key in names.known
+        }
+        called = {**known, **called}
+    tensor = called[name]() if name in called else None
+    if tensor is not None:
+        return tensor, name
+    leaves = (graph.captured.graph.nodes[node]["name"] for node, _ in graph.captured.leaves())
+    near = nearest(name, dict.fromkeys([*filter(None, leaves), *called]))
+    raise ValueError(
+        f"explain_grad() was given {name!r}, but no leaf of this graph and no variable is called "
+        f"so.{f' {near}' if near else ''}"
+    )
 
 
 @grad_mode_kept

@@ -48,6 +48,7 @@ class Why:
     factor: str | None = None  # the argument whose zeros block, if any
     extent: str = ""  # how many elements it is true of: "4 elements, 1 of them at a bound"
     by_rule: bool = True  # whether a rule knows this operation, not only its own backward
+    is_weight: bool = False  # whether the factor is a single number, such as the weight of a term
 
     @property
     def words(self) -> str:
@@ -269,10 +270,16 @@ def _product(one: str, other: str) -> Rule:
         factor = {one: other, other: one}.get(asked.argument or "")
         if factor is None or not everywhere(asked.saved[factor], lambda value: value == 0):
             return None
+        shape = tuple(asked.saved[factor].shape)
+        if not shape:
+            return Why(
+                "it multiplies by 0", "check how that factor is computed", factor, is_weight=True
+            )
         return Why(
             f"its other factor ({factor}) is zero everywhere",
             "check the mask or the operation that made those zeros",
             factor,
+            f"shape {shape}",
         )
 
     return rule

@@ -7,29 +7,30 @@ import errno
 import os
 import secrets
 import stat
-import warnings
 from pathlib import Path
 from typing import Any
 
 _LONGEST_SHOWN = 100  # characters of a path, in a sentence
 
 
-def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -> Path:
+def write_file(path: Any, content: str | bytes, caller: str) -> Path:
     """Write a file; if that fails, keep the old one.
 
     Through a link, the file it points to is replaced. Devices and pipes are written to directly.
 
-    ``content``: text, which is written as UTF-8, or bytes. ``between``: number of gradwalk's frames
-    above this one, so that a warning points at the user's line.
+    ``content``: text, which is written as UTF-8, or bytes.
     """
     given = read_path(path, caller)
     data = content.encode("utf-8") if isinstance(content, str) else content
     mode = _mode(given)
     if not (mode is None or stat.S_ISREG(mode)):
         try:
-            given.write_bytes(data)
+            _write_directly(given, data)
         except OSError as error:
-            raise _refused(given, caller, error, "Give another path.") from error
+            advice = "Give another path."
+            if error.errno == errno.ENXIO:
+                advice = "Nobody reads from this pipe: start the reader first, or give a file."
+            raise _refused(given, caller, error, advice) from error
         return given
     file = Path(os.path.realpath(given))
     # The name is known before the file exists, so that it can be removed after any interrupt.
@@ -46,14 +47,21 @@ def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -
         with contextlib.suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError):
-            advice = (
-                "The old file is unchanged. Give a path with enough room that you may write to."
-            )
+            advice = "Give a path with enough room that you may write to."
+            if mode is not None:
+                advice = f"The old file is unchanged. {advice}"
             raise _refused(given, caller, error, advice) from error
         raise
-    if mode is not None:
-        warnings.warn(f"{caller}() has replaced the file {given}.", stacklevel=2 + between)
     return given
+
+
+def _write_directly(file: Path, data: bytes) -> None:
+    """Write to a device or a pipe; refuse a pipe without a reader, which would wait for ever."""
+    descriptor = os.open(file, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+    with open(descriptor, "wb") as stream:  # noqa: PTH123  it is open already
+        if hasattr(os, "set_blocking"):
+            os.set_blocking(descriptor, True)
+        stream.write(data)
 
 
 def read_path(path: Any, caller: str) -> Path:
@@ -108,6 +116,13 @@ def _path(path: Any, caller: str, wanted: str) -> Path:
         raise TypeError(
             f"{caller}() was given {path!r}, of type {type(path).__name__}, as the path. Give "
             f"{wanted}."
+        )
+    is_possible = False
+    with contextlib.suppress(UnicodeEncodeError):
+        is_possible = "\0" not in os.fsdecode(os.fsencode(text))
+    if not is_possible:
+        raise ValueError(
+            f"{caller}() was given {text!r}, which no file can be called. Give {wanted}."
         )
     file = Path(text)
     with contextlib.suppress(RuntimeError):  # nobody has that home folder

@@ -74,7 +74,7 @@ def _to_file(make: Callable[Concatenate[ShowsGraphs, _P], _T]) -> _Export[_P, _T
         if path is not None:
             read_path(path, make.__name__)
         contents: Any = make(self, **options)  # type: ignore[call-arg]
-        return contents if path is None else write_file(path, contents, make.__name__, between=1)
+        return contents if path is None else write_file(path, contents, make.__name__)
 
     plain = inspect.signature(make)
     own, *options = plain.parameters.values()

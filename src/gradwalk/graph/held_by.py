@@ -21,6 +21,7 @@ NAMED = (torch.Tensor, torch.nn.Module)
 # A container with more items than this is data, not a handful of named tensors.
 _MOST_ITEMS = 1000
 _MOST_READ = 10_000  # attributes, of all objects together
+_DEEPEST = 7  # containers and objects, one in another
 # Objects of these packages hold the notebook, the graph, or torch's own state (GradScaler).
 _MACHINERY = frozenset({"torch", "gradwalk", "IPython", "ipykernel", "ipywidgets", "traitlets"})
 _NO_OBJECTS = (*NAMED, ModuleType, type)
@@ -66,6 +67,52 @@ def attributes_in(variables: Iterable[Place]) -> Iterator[Place]:
                     yield from items_in(place, each)
                     further.append((place, each))
         nearest = further
+
+
+def objects_in(variables: Iterable[Place]) -> tuple[list[Place], set[int]]:
+    """Find what the objects of containers hold, such as own layers: "layers[0].weight".
+
+    Returns the places, nearest first, and the ``id`` of each object that is in a container.
+    """
+    level, seen = list(variables), set[int]()
+    found: list[Place] = []
+    listed: set[int] = set()
+    left = _MOST_READ
+    for _ in range(_DEEPEST):
+        further: list[Place] = []
+        for name, value in level:
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            entries = _entries(name, value)
+            for place, each in _attributes(name, value) if entries is None else entries:
+                left -= 1
+                if left < 0:
+                    return found, listed
+                if issubclass(type(each), NAMED):
+                    found.append((place, each))
+                    continue
+                further.append((place, each))
+                if entries is not None and _is_object(each):
+                    listed.add(id(each))
+        level = further
+    return found, listed
+
+
+def _entries(name: str, value: Any) -> list[Place] | None:
+    """The items of a list, a tuple or a dict; None for another value, none of a large one."""
+    if type(value) not in (list, tuple, dict):
+        return None
+    if len(value) > _MOST_ITEMS:
+        return []
+    keys = list(value.items()) if type(value) is dict else enumerate(value)
+    return [(f"{name}[{key!r}]", each) for key, each in keys if type(key) in (int, str)]
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a value is an object of a class that the program wrote."""
+    kind = type(value)  # isinstance() would run code of the user's class
+    return kind.__module__ != "builtins" and not issubclass(kind, _NO_OBJECTS)
 
 
 def _attributes(name: str, value: Any) -> list[Place]:

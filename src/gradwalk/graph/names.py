@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from ..torch_api.distributed import (
 from ..torch_api.modules import own_buffers, own_parameters, submodules
 from ..torch_api.nodes import Edge, gradient_edge
 from .arguments import read_int
-from .held_by import NAMED, Place, attributes_in, items_in
+from .held_by import NAMED, Place, attributes_in, items_in, objects_in
 from .owners import parts_of_others, shortest_first
 
 OUTSIDE = "()"  # the path of operations outside all modules
@@ -235,9 +236,14 @@ def names_among(variables: Mapping[str, Any]) -> Names:
     ]
     own.sort(key=lambda item: item[0].startswith("_"))  # stable: public names first
     items = [item for name, value in own for item in items_in(name, value)]
+    objects = [each for each in own if type(each[1]) is not FunctionType]
+    _, listed = objects_in(objects)
+    # A loop may have left one of the objects of a list in a variable.
+    own = [each for each in own if id(each[1]) not in listed]
+    deep, _ = objects_in([each for each in objects if id(each[1]) not in listed])
     left_over = [item for item in own if item[0] in _LEFT_OVER]
     named = [item for item in own if item[0] not in _LEFT_OVER]
-    _add_places(found, [named, list(attributes_in(own)), left_over, items])
+    _add_places(found, [named, list(attributes_in(own)), deep, left_over, items])
     return found
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import sys
+import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from types import FrameType, GeneratorType
 from typing import Any, TypeGuard
 
 import torch
@@ -11,7 +16,8 @@ from torch.autograd.graph import GradientEdge, Node
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from ..english import plural
+from ..english import list_some, plural
+from ..torch_api.fake_tensors import tree_leaves
 from ..torch_api.modes import has_tangents, is_transformed, transforms_around
 from ..torch_api.nodes import gradient_edge, holder_of, is_gone, op_name
 from ..types import Program
@@ -35,8 +41,16 @@ class Output:
 
 
 def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
-    """Flatten the arguments of a public function: one output per tensor, edge or node."""
-    outputs = [_read_one(*found, caller) for found in _flatten(given)]
+    """Flatten the arguments of a public function: one output per tensor, edge or node.
+
+    A model may return a dict or a dataclass: its parts without a graph are left out, if another
+    part has one.
+    """
+    found = list(_flatten(given))
+    if any(_has_graph(value) for *_, value in found):
+        found, left = _with_graph(found)
+        _tell(left, caller)
+    outputs = [_read_one(*each, caller) for each in found]
     if not outputs:
         raise ValueError(
             f"{_call(caller)} was given no output: there is nothing to show. Pass the tensor "
@@ -62,7 +76,7 @@ def read_given(given: tuple[Any, ...], caller: str) -> Program | list[Output]:
 
 
 def values_in(given: Any) -> list[Any]:
-    """Return the values in nested lists, tuples and dicts."""
+    """Return the values in nested lists, tuples, dicts, dataclasses and registered pytrees."""
     return [value for *_, value in _flatten((given,))]
 
 
@@ -77,11 +91,68 @@ def _values_in(place: str, key: str | None, value: Any) -> Iterator[tuple[str, s
         before = "" if key is None else f"{key}."
         for name, inner in value.items():
             yield from _values_in(f"{place}[{name!r}]", f"{before}{name}", inner)
-    elif isinstance(value, (list, tuple)) and not isinstance(value, GradientEdge):
-        for i, inner in enumerate(value):
+    elif _is_own(value):
+        yield place, key, value
+    elif is_dataclass(value) and not isinstance(value, type):
+        before = "" if key is None else f"{key}."
+        for field in fields(value):
+            inner = getattr(value, field.name, None)
+            yield from _values_in(f"{place}.{field.name}", f"{before}{field.name}", inner)
+    elif (items := _items(value)) is not None:
+        for i, inner in enumerate(items):
             yield from _values_in(f"{place}[{i}]", None if key is None else f"{key}[{i}]", inner)
     else:
         yield place, key, value
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a value is one output, or an object of gradwalk."""
+    is_output = isinstance(value, (torch.Tensor, GradientEdge, Node))
+    return is_output or type(value).__module__.partition(".")[0] == "gradwalk"
+
+
+def _items(value: Any) -> list[Any] | None:
+    """The items of a container, or of a class that is registered as a pytree; None for others."""
+    if isinstance(value, (list, tuple, deque, set, frozenset, GeneratorType)):
+        return list(value)
+    leaves = tree_leaves(value)
+    return None if len(leaves) == 1 and leaves[0] is value else leaves
+
+
+def _has_graph(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.requires_grad
+    return isinstance(value, (GradientEdge, Node))
+
+
+_Found = tuple[str, str | None, Any]
+_ARGUMENT = re.compile(r"(argument \d+)?")
+_NEVER = (type(None), bool, int, float, complex, str, bytes)  # what has a graph in no program
+
+
+def _with_graph(found: list[_Found]) -> tuple[list[_Found], list[_Found]]:
+    """Split values into arguments and parts of them with a graph, and parts without one."""
+    left = [each for each in found if not _ARGUMENT.fullmatch(each[0]) and not _has_graph(each[2])]
+    parts = {id(each) for each in left}
+    return [each for each in found if id(each) not in parts], left
+
+
+def _kind(value: Any) -> str:
+    is_tensor = isinstance(value, torch.Tensor)
+    return "a tensor that needs no grad" if is_tensor else type(value).__name__
+
+
+def _tell(left: list[_Found], caller: str) -> None:
+    """Say once for a line of the program what is left out."""
+    said = [f"{place} ({_kind(v)})" for place, _, v in left if not isinstance(v, _NEVER)]
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("gradwalk."):
+        frame = frame.f_back
+    if said and frame is not None:
+        registry = frame.f_globals.setdefault("__warningregistry__", {})
+        words = f"{_call(caller)} leaves out {list_some(said)}, which has no autograd graph."
+        file, line = frame.f_code.co_filename, frame.f_lineno
+        warnings.warn_explicit(words, UserWarning, file, line, registry=registry)
 
 
 def _where(place: str, caller: str) -> str:
@@ -179,8 +250,8 @@ def _wrong_kind_sentence(value: Any) -> str:
         )
     return (
         f"{_with_article(kind)}, which carries no autograd graph. Pass a tensor that requires "
-        "grad, a torch.autograd.graph.GradientEdge, an autograd Node, or a list, tuple or dict of "
-        "these."
+        "grad, a torch.autograd.graph.GradientEdge, an autograd Node, or a list, tuple, dict or "
+        "dataclass of these."
     )
 
 

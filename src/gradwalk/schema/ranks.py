@@ -58,6 +58,8 @@ class RankLeafModel(TypedDict):
     copies: list[Count] | None
     """For a DTensor, the ranks whose placement gives them the same part of it and of its ``.grad``;
     None for any other tensor."""
+    changes: Count | None
+    """How often it had been changed in place, as by steps of an optimizer; None if unknown."""
     value: StatisticsModel | None
     local: StatisticsModel | None
     """This rank's own gradient in the shown pass, before the reduction."""

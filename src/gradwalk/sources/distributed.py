@@ -27,7 +27,7 @@ from ..schema.values import JsonNumber
 from ..torch_api.distributed import Bucket, Sharded, buckets_of, is_distributed, ranks_with_the_same
 from ..torch_api.dtensors import own_part, simulated_parts
 from ..torch_api.nodes import leaf_tensor
-from ..torch_api.reading import why_unreadable
+from ..torch_api.reading import version_of, why_unreadable
 from ..torch_api.summary import Summarise, summarise
 from ..tracing.annotate import Annotated
 from ..tracing.source_line import Branches, SourceLine
@@ -215,6 +215,7 @@ def rank_model(
                 "line": line_model(line),
                 "branch": None if line is None else line_model(branches.of(line)),
                 "copies": shared.copies(node),
+                "changes": _changes(tensors.get(node)),
                 "value": statistics_of(found["value"]),
                 "local": statistics_of(incoming[0]) if incoming else None,
                 "reduced": statistics_of(_grad_now(tensors.get(node)) or found["grad"]),
@@ -234,6 +235,14 @@ def rank_model(
         "leaves": leaves,
         "norms": arrived_norms(graph, run, leaves),
     }
+
+
+def _changes(leaf: torch.Tensor | None) -> int | None:
+    """How often a leaf was changed in place, if torch knows it."""
+    try:
+        return None if leaf is None else version_of(leaf)
+    except RuntimeError:  # a tensor of inference mode
+        return None
 
 
 def arrived_norms(

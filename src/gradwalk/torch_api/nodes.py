@@ -277,6 +277,12 @@ def takes_context(function: type[torch.autograd.Function]) -> bool:
     return function.setup_context is torch.autograd.Function.setup_context
 
 
+def function_arguments(function: type[torch.autograd.Function]) -> tuple[str, ...]:
+    """Return the names of a Function's arguments, as ``apply`` takes them."""
+    names = tuple(inspect.signature(function.forward).parameters)
+    return names[1:] if takes_context(function) else names
+
+
 def _spread(parameters: list[inspect.Parameter], count: int) -> list[str]:
     """Return positional parameter names; ``*args`` takes the rest of ``count``."""
     names: list[str] = []

@@ -16,7 +16,12 @@ from torch.overrides import get_testing_overrides, resolve_name
 from ..graph.adjacency import walk
 from ..graph.capture import Capture
 from ..schema.graph import NoGradInput
-from ..torch_api.nodes import NextFunctions, custom_function, sequence_nr
+from ..torch_api.nodes import (
+    NextFunctions,
+    custom_function,
+    function_arguments,
+    sequence_nr,
+)
 from ..torch_api.saved_tensors import read_saved
 from . import weak_id_dict
 from .cuts import Constant, Cut, Origin, UnrecordedSource
@@ -52,6 +57,7 @@ class Annotation(NamedTuple):
     frame: weakref.ref[Any] | None = None
     derivatives: int = 0  # how many derivatives the program had computed before it
     place: str | None = None  # the index that it assigned to, as Python writes it, if known
+    gave_one: bool = False  # whether the call is known to have returned one tensor
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -102,6 +108,7 @@ def _annotation(record: Record, node: Node) -> Annotation:
         frame=record.frame,
         derivatives=record.derivatives,
         place=record.place,
+        gave_one=record.output is not None,
     )
 
 
@@ -176,7 +183,7 @@ def _argument(function: Any, position: int | str) -> str | None:
 def _parameters(function: Any) -> tuple[str, ...]:
     """Return the names of a function's positional parameters that torch documents."""
     if isinstance(function, type):
-        return tuple(inspect.signature(function.forward).parameters)[1:]  # type: ignore[attr-defined]
+        return function_arguments(function)
     # torch's own functions have no signature, but each one's testing override has.
     stand_in: Callable[..., Any] = get_testing_overrides().get(function, function)
     try:

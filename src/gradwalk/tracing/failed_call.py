@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import threading
 import traceback
 import weakref
@@ -56,6 +57,22 @@ class FailedCall:
     module: str | None
     model: weakref.ref[nn.Module] | None
     error: str
+    stage: Stage
+
+
+class Stage(enum.Enum):
+    """The stage of a program that raised, as the subject of a sentence."""
+
+    FORWARD = "The forward pass"
+    BACKWARD = "The backward pass"
+    STEP = "The step of the optimizer"
+    OWN = "The program"
+
+
+_BACKWARD = tuple(
+    getattr(each, "__code__", None)
+    for each in (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+)
 
 
 _local = threading.local()
@@ -72,20 +89,22 @@ def keep(failed: FailedCall | None) -> None:
     _local.failed = failed
 
 
-def note(error: Exception, calls: CodeType) -> None:
+def note(error: BaseException, calls: CodeType) -> None:
     """Note an exception that leaves a watch; ``calls`` is the code that ran torch's functions."""
     with contextlib.suppress(Exception), without_overrides(), unseen():
         _local.failed = _read(error, error.__traceback__, calls)
 
 
-def _read(error: Exception, at: TracebackType | None, calls: CodeType) -> FailedCall:
+def _read(error: BaseException, at: TracebackType | None, calls: CodeType) -> FailedCall:
     running: list[nn.Module] = []
     name: str | None = None
     given: list[Operand] = []
     runs_module = getattr(nn.Module.__call__, "__code__", None)
     users: TracebackType | None = None
+    stage = Stage.OWN
     while at is not None:
         code = at.tb_frame.f_code
+        stage = _stage(at.tb_frame) or stage
         if code is runs_module:
             running.append(frame_locals(at.tb_frame)["self"])
         elif code is calls:
@@ -108,7 +127,18 @@ def _read(error: Exception, at: TracebackType | None, calls: CodeType) -> Failed
         ".".join(filter(None, (type(running[0]).__name__, paths[-1]))) if running else None,
         weakref.ref(running[0]) if running else None,
         traceback.format_exception_only(error)[-1].strip(),
+        Stage.FORWARD if stage is Stage.OWN and (name or running) else stage,
     )
+
+
+def _stage(frame: FrameType) -> Stage | None:
+    """Return what begins with a frame, if it is known."""
+    if frame.f_code in _BACKWARD:
+        return Stage.BACKWARD
+    if frame.f_code.co_name == "step":
+        is_step = isinstance(frame_locals(frame).get("self"), torch.optim.Optimizer)
+        return Stage.STEP if is_step else None
+    return None
 
 
 def _input(tensor: torch.Tensor, name: str | None) -> FailedInput:

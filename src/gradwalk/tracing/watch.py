@@ -155,7 +155,9 @@ def _noting_failure() -> Iterator[None]:
     failed_call.keep(None)
     try:
         yield
-    except Exception as error:
+    except GeneratorExit:  # somebody closed the generator that the block is in
+        raise
+    except BaseException as error:
         failed_call.note(error, _Watcher.__torch_function__.__code__)
         raise
 

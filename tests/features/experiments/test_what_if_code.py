@@ -56,10 +56,13 @@ def changed(program: str, code: str) -> tuple[str, str]:
     for part in re.split(r"\n(?=#|def )", code.strip()):
         said, *body = part.split("\n")
         where = re.match(r"# .*:(\d+), instead of", said)
+        below = re.match(r"# .*:(\d+), after", said)
         text = "\n".join(body)
         if where:
             old = lines[int(where[1]) - 1]
             lines[int(where[1]) - 1] = old[: len(old) - len(old.lstrip())] + text
+        elif below:
+            lines[int(below[1]) - 1] += f"; {text}"
         elif said.startswith("def "):
             helpers.append(part)
         elif said == "# before it is used":
@@ -269,3 +272,44 @@ def test_the_code_of_random_edits_gives_the_numbers():
 @pytest.mark.full
 def test_the_code_of_a_thousand_random_edits_gives_the_numbers():
     assert sum(edited_programs(seed) for seed in range(100, 340)) >= 1000
+
+
+SEVERAL = {
+    "topk": "v, i = w0.topk(2)",
+    "max over a dimension": "v, i = w0.max(0)",
+    "aminmax": "v, u = torch.aminmax(w0)",
+    "split": "v, u = w0.split([2, 1])",
+    "unbind": "v, *u = w0.unbind()",
+    "chunk": "u, v = w0.chunk(2)",
+    "several targets": "both = (v, u) = torch.std_mean(w0)",
+    "one of them": "v = w0.sort()[0]",
+    "by attribute": "v = w0.sort().values",
+    "a list": "[v, u] = torch.frexp(w0)[0], 1",
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("watched", [True, False])
+def test_one_output_of_several_is_cut(name: str, watched: bool):
+    program = f"{SEVERAL[name]}\nh = v.sum() * w1\nloss = (h * w0).sum() + v.sum()\n"
+    if watched:
+        with watch():
+            given = ran(program, variables())
+    else:
+        given = ran(program, variables())
+    v, loss, w0 = given["v"], given["loss"], given["w0"]
+    done = what_if(loss, cut=[v])
+    again, after = changed(program, done.code)
+    new = ran(again, variables())
+    exec(after, new)
+    new["loss"].backward()
+    expected = done.after["w0"]
+    assert torch.equal(new["w0"].grad, torch.zeros(3) if expected is None else expected), w0
+
+
+def test_code_for_one_output_names_it():
+    with watch():
+        given = ran("v, i = w0.topk(2)\nloss = v.sum()\n", variables())
+    v, loss = given["v"], given["loss"]
+    code = what_if(loss, cut=[v]).code
+    assert code.endswith("after: v, i = w0.topk(2)\nv = v.detach()\n")

@@ -209,3 +209,91 @@ def test_a_notebook_shows_the_sentence_and_the_graph(capsys, monkeypatch):
     failure._ipython_display_()
     assert str(failure) in capsys.readouterr().out
     assert isinstance(shown[0], gradwalk.GraphWidget)
+
+
+class FailsInBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise ValueError("never")
+
+
+def backward_twice(loss):
+    loss.backward()
+    loss.backward()
+
+
+def changed_in_place():
+    h = leaf(3).exp()
+    loss = h.sum()
+    h.add_(1)
+    loss.backward()
+
+
+BACKWARD = {
+    "twice": lambda: backward_twice(leaf(3).exp().sum()),
+    "of a vector": lambda: leaf(3).exp().backward(),
+    "changed in place": changed_in_place,
+    "own backward": lambda: FailsInBackward.apply(leaf(3)).sum().backward(),
+    "by autograd.backward": lambda: torch.autograd.backward([leaf(3).exp()]),
+    "by autograd.grad": lambda: torch.autograd.grad(leaf(3).exp(), leaf(3)),
+    "of what needs no grad": lambda: torch.ones(()).backward(),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_a_failing_backward_is_not_called_a_forward_pass(name):
+    failure = failed(BACKWARD[name])
+    assert str(failure).startswith("The backward pass failed at ")
+    if name != "of what needs no grad":
+        assert "backward" not in [node["op"] for node in failure.widget.model["nodes"]]
+        failure.widget.close()
+
+
+def test_a_failing_step_of_an_optimizer():
+    def run():
+        parameter = nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.SGD([parameter], 0.1)
+        parameter.grad = torch.ones(3)
+        parameter.data = torch.ones(2)
+        optimizer.step()
+
+    assert str(failed(run)).startswith("The step of the optimizer failed at ")
+
+
+def test_own_code_is_the_program():
+    def run():
+        raise KeyError("missing")
+
+    assert str(failed(run)).startswith("The program failed at ")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("is_in_module", [True, False])
+def test_an_interruption_is_a_failure(error, is_in_module):
+    class Interrupts(nn.Module):
+        def forward(self, x):
+            raise error
+
+    def raises(x):
+        raise error
+
+    with pytest.raises(error), watch():
+        (Interrupts() if is_in_module else raises)(leaf(2))
+    assert last_failure().error.startswith(error.__name__)
+    assert (last_failure().module == "Interrupts") is is_in_module
+
+
+def test_a_closed_generator_is_a_normal_end():
+    def results():
+        with watch():
+            while True:
+                yield leaf(2).exp()
+
+    running = results()
+    next(running)
+    running.close()
+    assert last_failure() is None

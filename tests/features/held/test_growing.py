@@ -11,7 +11,7 @@ from leaks import Kept, one
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk import GraphWidget, diagnose, record
+from gradwalk import GraphWidget, diagnose, record, watch
 from gradwalk.features.held import held_controller
 
 STEPS = 10
@@ -120,6 +120,27 @@ def losses_of_one_step_in_a_dict(model, check):
         loss = sum(losses.values())
         loss.backward()
         check(loss)
+
+
+@healthy
+def models_with_a_loss_each(model, check):
+    models = [nn.Linear(3, 1) for _ in range(6)]
+    for _ in range(STEPS):
+        losses = [step(each) for each in models]
+        for loss in losses:
+            loss.backward()
+            check(loss)
+
+
+@healthy
+def tasks_with_a_head_each(model, check):
+    heads = [nn.Linear(1, 1) for _ in range(5)]
+    for _ in range(STEPS):
+        losses = {}
+        for i, head in enumerate(heads):
+            losses[i] = head(model(torch.ones(2, 3)).detach()).mean()
+            losses[i].backward()
+            check(losses[i])
 
 
 @healthy
@@ -306,9 +327,36 @@ def test_a_dict_of_losses_is_a_finding():
     for i in range(4):
         losses[f"step {i}"] = one(i)
         losses[f"step {i}"].backward()
+    found(one())
+    losses["step 4"] = one()
     (only,) = found(one())
-    assert "4 graphs of earlier steps are alive" in only.message
+    assert "5 graphs of earlier steps are alive" in only.message
     assert "losses['step 0']" in only.message
+
+
+def test_losses_that_may_be_of_one_step_are_a_note():
+    losses = [one(i) for i in range(4)]
+    for loss in losses:
+        loss.backward()
+    for _ in range(2):  # nothing was added between
+        (only,) = found(one())
+        assert only.severity == "info"
+        assert only.message.startswith("4 graphs computed before this one are alive")
+        assert "If they are of earlier steps: keep `loss.item()`" in only.message
+
+
+def test_losses_between_which_an_optimizer_stepped_are_a_warning():
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    losses = []
+    with watch():
+        for i in range(5):
+            losses.append(step(model, i))
+            losses[-1].backward()
+            optimizer.step()
+    (only,) = found(step(model))
+    assert only.severity == "warning"
+    assert only.message.startswith("5 graphs of earlier steps are alive")
 
 
 def test_results_of_a_validation_are_a_note():
@@ -365,6 +413,31 @@ def test_grows_names_what_holds_graphs_of_earlier_updates(is_kept):
 
 def grows_test():
     return test_grows_names_what_holds_graphs_of_earlier_updates.__name__
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+@pytest.mark.parametrize("losses_of_a_step", [1, 3])
+def test_grows_does_not_name_the_widget_that_was_asked(is_watched, losses_of_a_step):
+    model, widget = nn.Linear(3, 1), None
+    for _ in range(4):
+        with watch() if is_watched else contextlib.nullcontext():
+            losses = [step(model, i) for i in range(losses_of_a_step)]
+        if widget is None:
+            widget = GraphWidget(losses[0])
+        else:
+            widget.update(losses[0])
+        assert widget.grows() == []
+        for loss in losses:
+            loss.backward()
+        assert widget.grows() == []
+        del loss
+    other = GraphWidget(losses[0])
+    widget.update(step(model))
+    del losses
+    (only,) = widget.grows()
+    assert only.holders == ["other (GraphWidget)"]
+    widget.close()
+    other.close()
 
 
 def test_a_state_that_is_not_detached_grows():

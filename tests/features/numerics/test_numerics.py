@@ -304,3 +304,19 @@ def test_gradients_that_underflow_are_none_that_part(steps, watched):
     found = compare_numerics(loss(DOUBLE), loss(SINGLE))
     assert found.first is None
     assert "inf" not in str(found)
+
+
+def test_a_hook_that_compares_is_refused():
+    w = torch.tensor(2.0, requires_grad=True)
+    loss = (w * 3).sin()
+    said = []
+
+    def hook(_):
+        assert not said, "the hook runs again within itself"
+        with pytest.raises(RuntimeError, match="by a hook while a backward pass runs") as error:
+            compare_numerics(loss, loss)
+        said.append(error)
+
+    w.register_hook(hook)
+    loss.backward(retain_graph=True)
+    assert said

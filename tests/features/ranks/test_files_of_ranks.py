@@ -369,3 +369,52 @@ def test_the_rank_that_is_not_as_most_is_named(as_rank, tmp_path, world):
     )
     assert f"It is the same on ranks {rest}, and not on rank 2." in found.message
     assert "model.second.weight at " in found.message
+
+
+def steps_of(optimizer):
+    def change(rank, model, x):
+        chosen = optimizer(model.parameters(), 0.1)
+        for _ in range(2 + 3 * (rank == 1)):
+            model(x, True).backward()
+            chosen.step()
+            chosen.zero_grad()
+
+    return change
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
+@pytest.mark.parametrize("reduce", [True, False])
+def test_files_of_different_steps_are_not_judged(as_rank, tmp_path, optimizer, reduce):
+    """As a rank saves that has fewer batches, under ``Join``."""
+    pattern = run(as_rank, tmp_path, change=steps_of(optimizer), reduce=reduce)
+    widget = as_ddp(pattern, tmp_path, lambda said, leaf: {})
+    assert kinds(widget) == ["ranks"]
+    assert "the files are of different steps" in only(widget, "ranks").message
+
+
+@pytest.mark.parametrize("reduce", [True, False])
+def test_no_finding_says_that_weights_are_equal_which_another_calls_different(
+    as_rank, tmp_path, reduce
+):
+    def change(rank, model, x):
+        with torch.no_grad():
+            model.first.weight += rank
+
+    pattern = run(as_rank, tmp_path, change=change, reduce=reduce)
+    widget = as_ddp(pattern, tmp_path, lambda said, leaf: {})
+    said = {each.kind: each.message for each in widget.diagnose()}
+    assert "drifted" in said
+    assert ("not-reduced" in said) is not reduce
+    assert "The weights are the same" not in said.get("not-reduced", "")
+
+
+def test_files_without_the_number_of_changes_open(as_rank, tmp_path):
+    pattern = run(as_rank, tmp_path)
+    for path in tmp_path.glob("run-*.gw"):
+        data = path.read_bytes()
+        said = rank_in(data, "")
+        graph = data[: data.index(with_rank(b"", said))]
+        for leaf in said["leaves"]:
+            del leaf["changes"]
+        path.write_bytes(with_rank(graph, {**said, "version": 4}))
+    assert kinds(load(pattern)) == []

@@ -26,7 +26,7 @@ from .custom_call import (
     arguments_of,
     devices_of,
 )
-from .jacobian import DOUBLE, SINGLE, Jacobian, in_double, jacobians
+from .jacobian import DOUBLE, SINGLE, Jacobian, in_double, jacobians, largest
 
 MOST_ENTRIES = 200
 """Numbers of each tensor that are compared, spread evenly over it; a complex one counts as two."""
@@ -35,7 +35,9 @@ _MOST_TWICE = 40  # for the second derivative, which has as many again as inputs
 MOST_TOLD = 10
 _SEED = 7_305_941_862  # none that programs use: their inputs would be the very gradients drawn here
 
-Fault = Literal["error", "in place", "repeat", "derivative", "layout", "second derivative"]
+Fault = Literal[
+    "error", "in place", "repeat", "derivative", "not linear", "layout", "second derivative"
+]
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,9 @@ class Check:
         agrees: Whether no fault was found.
         fault: None; "error" where backward raises; "in place" where it changes its grad_output;
             "repeat" where a second call gives another gradient; "derivative" or "second derivative"
-            where finite differences disagree; "layout" where the gradient depends on the strides of
-            grad_output.
+            where finite differences disagree; "not linear" where the gradient is not a linear
+            function of grad_output; "layout" where the gradient depends on the strides of
+            grad_output or of an input.
         wrong: The wrong derivatives, at most ten, the worst first.
         sentence: The result in words.
     """
@@ -91,9 +94,11 @@ def check(node: Node | torch.Tensor, *inputs: object) -> Check:
 
     ``torch.autograd.gradcheck`` compares first and second derivatives with finite differences, in
     double precision, or in single precision where forward refuses double. The gradients must also
-    be the same for every layout of ``grad_output`` (contiguous, a slice, transposed, expanded) and
-    at a second call, and backward must not change ``grad_output``. Of large tensors 200 numbers are
-    compared. No ``.grad`` changes, and the random state stays as it is.
+    be the same for every layout of ``grad_output`` (contiguous, a slice, transposed, expanded), for
+    the inputs in the layout of the call, and at a second call. They must be linear in
+    ``grad_output``: its negative gives the negative. Backward must not change ``grad_output``. Of
+    large tensors 200 numbers are compared. No ``.grad`` changes, and the random state stays as it
+    is.
 
     Args:
         node (Node | torch.Tensor): The node of the Function, ``y.grad_fn``; or its output.
@@ -183,7 +188,9 @@ class _Checker:
             with random_numbers_kept(devices_of(self.call.arguments)):
                 base = self.repeated()
                 tried, compared = self.first()
+                self.linear(base)
                 self.layouts(base)
+                self.input_layouts(base)
                 twice = self.second()
         except _FaultError as found:
             sentence = f"{name} {found.words}"
@@ -350,6 +357,59 @@ class _Checker:
                 wrong.append(WrongDerivative(*both, rows[row], places[entry]))
         return sorted(wrong, key=lambda each: -_distance(each))
 
+    def linear(self, grads: list[torch.Tensor]) -> None:
+        """Compare the gradients for other incoming ones with sums and multiples of those."""
+        outputs, leaves = self.call.run()
+        more = [self.call.randn_like(each, self.generator) for each in outputs.values()]
+        base, other = (self._vjp(outputs, leaves, each) for each in (grads, more))
+        for what, factor in (("its negative", -1), ("its double", 2)):
+            found = self._vjp(outputs, leaves, [each * factor for each in grads])
+            for got, one, i in zip(found, base, self.call.varied, strict=True):
+                off = self.precision.differs(got, one * factor)
+                self._refuse_not_linear(off, got, one * factor, i, f"for {what}")
+        found = self._vjp(outputs, leaves, list(map(torch.add, grads, more)))
+        for got, one, two, i in zip(found, base, other, self.call.varied, strict=True):
+            rounding = _ROUNDING * max(largest(one), largest(two))
+            off = (got - one - two).abs() > rounding
+            self._refuse_not_linear(off, got, one + two, i, "for a sum of two gradients")
+
+    def _refuse_not_linear(
+        self, off: torch.Tensor, got: torch.Tensor, wanted: torch.Tensor, i: int, what: str
+    ) -> None:
+        if not off.any():
+            return
+        at = tuple(off.nonzero()[0].tolist())
+        place = TensorElement("input", i, self.call.names[i], at)
+        raise _FaultError(
+            "not linear",
+            f"is wrong: it is not linear in grad_output. The gradient of {place} {what} is "
+            f"{got[at].item():.6g}, and {wanted[at].item():.6g} by its other gradients. Multiply "
+            "grad_output by factors that do not depend on it.",
+        )
+
+    def input_layouts(self, grads: list[torch.Tensor]) -> None:
+        """Compare the gradients for the inputs as they were with those for contiguous ones."""
+        odd = self.call.oddly_laid
+        if not odd:
+            return
+        plain, laid = self.call.run(), self.call.run(laid=True)
+        if any(self.precision.differs(plain[0][nr], laid[0][nr]).any() for nr in plain[0]):
+            return  # forward itself depends on it
+        found, true = (self._vjp(*each, grads) for each in (laid, plain))
+        names = " and ".join(self.call.names[i] for i in odd)
+        for i, got, wanted in zip(self.call.varied, found, true, strict=True):
+            off = self.precision.differs(got, wanted)
+            if off.any():
+                at = tuple(off.nonzero()[0].tolist())
+                place = TensorElement("input", i, self.call.names[i], at)
+                raise _FaultError(
+                    "layout",
+                    f"depends on the layout of its inputs: with {names} not contiguous, as in this "
+                    f"call, the gradient of {place} is {got[at].item():.6g}, and "
+                    f"{wanted[at].item():.6g} with the same numbers contiguous. Call contiguous() "
+                    "on what is saved.",
+                )
+
     def layouts(self, grads: list[torch.Tensor]) -> None:
         """Compare the gradients for each layout of the incoming ones with those for contiguous."""
         outputs, leaves = self.call.run()
@@ -376,6 +436,9 @@ _LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "transposed": lambda grad: grad.mT.contiguous().mT if grad.dim() > 1 else grad,
     "expanded (as by y.sum())": lambda grad: grad.flatten()[:1].sum().expand(grad.shape),
 }
+
+
+_ROUNDING = 0.05  # of the largest number: a Function may compute in bfloat16
 
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch.autograd.graph import Node
 from ...english import join_words
 from ...graph.outputs import gone_sentence
 from ...torch_api.modes import random_numbers_kept
-from ...torch_api.nodes import is_gone, leaf_tensor
+from ...torch_api.nodes import function_arguments, is_gone, leaf_tensor
 from ...torch_api.reading import in_short, kind_without_data
 from ...torch_api.saved_tensors import Saved, read_saved
 from .jacobian import Precision
@@ -120,8 +119,7 @@ def _input(edge: tuple[Node | None, int], saved: Sequence[Saved]) -> Any:
 
 def argument_names(custom: type[torch.autograd.Function], count: int) -> list[str]:
     """Return the names of forward's arguments; "input_2" for one without a name."""
-    with_context = custom.setup_context is torch.autograd.Function.setup_context
-    names = list(inspect.signature(custom.forward).parameters)[1 if with_context else 0 :]
+    names = function_arguments(custom)
     return [names[i] if i < len(names) else f"input_{i}" for i in range(count)]
 
 
@@ -169,6 +167,7 @@ class CustomCall:
         self.is_once_differentiable = _is_once_differentiable(custom)
         self._apply: Callable[..., Any] = custom.apply
         self.arguments = [_in(self.dtype, each) for each in arguments]
+        self._strides = list(map(_strides, arguments))
         self.varied = [
             i for i, each in enumerate(self.arguments) if needed[i] and _is_differentiable(each)
         ]
@@ -177,6 +176,15 @@ class CustomCall:
     def size(self) -> int:
         """The number of real numbers in the inputs."""
         return sum(len(_reals(self.arguments[i])) for i in self.varied)
+
+    @property
+    def oddly_laid(self) -> list[int]:
+        """The numbers of the inputs that are not contiguous in the call."""
+        return [
+            i
+            for i in self.varied
+            if self._strides[i] not in (None, _strides(self.arguments[i].contiguous()))
+        ]
 
     def refuse_what_differs(self) -> None:
         """Run forward twice."""
@@ -194,12 +202,18 @@ class CustomCall:
             )
 
     def run(
-        self, given: dict[int, torch.Tensor] | None = None
+        self, given: dict[int, torch.Tensor] | None = None, *, laid: bool = False
     ) -> tuple[dict[int, torch.Tensor], list[torch.Tensor]]:
-        """Run forward on inputs by number; None for leaves with the numbers of the call."""
-        leaves = [self.arguments[i].clone().requires_grad_() for i in self.varied]
+        """Run forward on inputs by number; None for leaves with the numbers of the call.
+
+        ``laid``: give such leaves the layout of the call; else they are contiguous.
+        """
+        leaves = [self.arguments[i].contiguous().clone().requires_grad_() for i in self.varied]
         # forward may work in place, which no leaf allows
-        taken = given or {i: leaf.clone() for i, leaf in zip(self.varied, leaves, strict=True)}
+        taken = given or {
+            i: _laid(leaf, self._strides[i]) if laid else leaf.clone()
+            for i, leaf in zip(self.varied, leaves, strict=True)
+        }
         try:
             with random_numbers_kept(devices_of(self.arguments)):  # the same each time
                 found = self._apply(
@@ -310,6 +324,28 @@ class _Dense(torch.autograd.Function):
 _dense: Callable[[torch.Tensor], torch.Tensor] = _Dense.apply
 
 
+class _Laid(torch.autograd.Function):
+    """A copy in another layout. Each number has a gradient of its own, also an expanded one."""
+
+    @staticmethod
+    def forward(_: Any, tensor: torch.Tensor, strides: tuple[int, ...] | None) -> torch.Tensor:
+        if strides is None:
+            return tensor.clone()
+        once = tensor
+        for dim, (size, stride) in enumerate(zip(tensor.shape, strides, strict=True)):
+            if size > 1 and stride == 0:  # expanded: all its numbers are one
+                once = once.narrow(dim, 0, 1)
+        copy = torch.empty_strided(once.shape, strides, dtype=tensor.dtype, device=tensor.device)
+        return copy.copy_(once).expand(tensor.shape)
+
+    @staticmethod
+    def backward(_: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return grad, None
+
+
+_laid: Callable[[torch.Tensor, tuple[int, ...] | None], torch.Tensor] = _Laid.apply
+
+
 def _is_once_differentiable(custom: type[torch.autograd.Function]) -> bool:
     method: Any = custom.backward
     while method is not None:
@@ -357,6 +393,12 @@ def _in(dtype: torch.dtype, value: Any) -> Any:
     if value.is_complex():
         return value.resolve_conj().to(dtype.to_complex())
     return value.to(dtype) if value.is_floating_point() else value
+
+
+def _strides(value: Any) -> tuple[int, ...] | None:
+    """The strides of a tensor that has some; None for another value."""
+    is_strided = isinstance(value, torch.Tensor) and value.layout == torch.strided
+    return value.stride() if is_strided and not value.is_nested else None
 
 
 def _copies(arguments: Sequence[Any]) -> list[Any]:

@@ -135,7 +135,8 @@ class _Writer:
         """The line of an edit, and the expression to change; None unless both are certain."""
         if edit.edge is None:
             found = self._calls.get(edit.place[0]) if edit.kind == "cut" else None
-            return None if found is None or edit.place[1] else found
+            is_whole = found is not None and self._annotations[edit.place[0]].gave_one
+            return found if is_whole else None
         found = self._calls.get(edit.edge[0])
         used = None if found is None else self._operand(edit.edge, found[1])
         return None if found is None or used is None else (found[0], used)
@@ -192,6 +193,8 @@ class _Writer:
             len(replay.into(edit.place)) > 1 or edit.place in replay.captured.roots
         ):
             return None
+        if edit.kind == "cut" and edit.edge is None and not replay.is_leaf(node):
+            return self._after_the_line(edit, name)
         if edit.kind == "cut":
             if not replay.is_leaf(node) or not _is_undifferentiated(self._annotations, replay):
                 return None
@@ -200,6 +203,30 @@ class _Writer:
         if any(each.kind == "cut" for each in self._edits):
             hooked = f"if {name}.requires_grad:\n    {hooked}"
         return f"{self._about([edit])}# between forward and backward\n{hooked}"
+
+    def _after_the_line(self, edit: Edit, name: str) -> str | None:
+        """A line to add below the one that made a variable of one output of a call."""
+        seen = self._annotations.get(edit.place[0])
+        line = None if seen is None else seen.source
+        tree = None if line is None else _parsed(line.text)
+        if (
+            line is None
+            or tree is None
+            or not _is_undifferentiated(self._annotations, self._replay)
+        ):
+            return None
+        assigned = [
+            target for each in tree.body if isinstance(each, ast.Assign) for target in each.targets
+        ]
+        made = [
+            each.id
+            for target in assigned
+            for each in ast.walk(target)
+            if isinstance(each, ast.Name)
+        ]
+        if made.count(name) != 1:
+            return None
+        return f"# {line}, after: {line.text}\n{name} = {name}.detach()\n"
 
     def _on_the_graph(self, edit: Edit) -> str:
         """A hook on a node, found from an output on."""

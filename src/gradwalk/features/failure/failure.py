@@ -1,4 +1,4 @@
-"""`last_failure`: the call that made a watched forward pass raise."""
+"""`last_failure`: the call that made a watched block raise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...sources.read_source import capture
 from ...torch_api.modes import unseen
 from ...tracing import failed_call
 from ...tracing.annotate import annotate
-from ...tracing.failed_call import FailedCall, FailedInput
+from ...tracing.failed_call import FailedCall, FailedInput, Stage
 from ...widget.graph_widget import GraphWidget
 
 
@@ -42,7 +42,7 @@ class Failure:
         graph: The graph of the inputs up to the call, as from `gradwalk.capture`; None if no input
             has a graph.
         widget: The picture of that graph, with the call as its last node, marked; None if no
-            input requires grad.
+            input requires grad. For a failing backward pass, the picture of its outputs.
 
     Example::
 
@@ -72,7 +72,7 @@ class Failure:
         code = f" (`{self.code}`)" if self.code else ""
         given = [f"{each.name or 'a tensor'} {each.shape}" for each in self.inputs]
         call = f"{self.call}() got {join_words(given) or 'no tensor'}: " if self.call else ""
-        return f"{self.module or 'The forward pass'} failed{place}{code}: {call}{self.error}"
+        return f"{self.module or self._failed.stage.value} failed{place}{code}: {call}{self.error}"
 
     __repr__ = __str__
 
@@ -87,6 +87,9 @@ class Failure:
         """The picture of the graph up to the failing call; None if no input requires grad."""
         if not any(each.requires_grad for each in self.inputs):
             return None
+        if self._failed.stage is not Stage.FORWARD:
+            outputs = self._outputs()
+            return GraphWidget(*outputs, names=self._names()) if outputs else None
         names = read_names(self._names(), "last_failure")
         return widget_of(self._failed, names, str(self))
 
@@ -116,7 +119,8 @@ def last_failure() -> Failure | None:
     like a block, if it failed in torch or in a module, until another one fails.
 
     Returns:
-        The failure, or None if the block ended normally.
+        The failure, an interruption by Ctrl-C included. None if the block ended normally, or with
+        a generator that was closed.
 
     Example::
 

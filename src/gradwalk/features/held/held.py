@@ -42,7 +42,7 @@ class LivingGraph:
     @property
     def age(self) -> int:
         """A number that is larger for a later graph."""
-        return max(sequence_nr(node) or 0 for node in self.nodes)
+        return max(map(number_in_thread, self.nodes))
 
 
 def living_graphs(found: dict[int, Any], owners: dict[int, int]) -> list[LivingGraph]:
@@ -79,7 +79,7 @@ def _few(held: list[int], found: dict[int, Any]) -> list[int]:
     """Return all tensors, and the nodes that keep most alive: one list often holds all nodes."""
     tensors = [key for key in held if isinstance(found[key], torch.Tensor)]
     nodes = [key for key in held if not isinstance(found[key], torch.Tensor)]
-    nodes.sort(key=lambda key: -(sequence_nr(found[key]) or 0))
+    nodes.sort(key=lambda key: -number_in_thread(found[key]))
     return tensors + nodes[:_MOST_NODES]
 
 
@@ -320,7 +320,7 @@ def _group(graph: LivingGraph, referrers: Referrers) -> Group:
     holders = [each for key in graph.held for each in holders_of(key, referrers)]
     others = [] if holders else [unnamed(graph.held, referrers)]
     held = [referrers.found[key] for key in graph.held]
-    latest = max(graph.nodes, key=lambda node: sequence_nr(node) or 0)
+    latest = max(graph.nodes, key=number_in_thread)
     record = find_record(latest) if has_watched() else None
     line = str(record.source) if record is not None and record.source is not None else None
     results = [each for each in held if isinstance(each, torch.Tensor)]
@@ -334,3 +334,8 @@ def _has_one(graph: LivingGraph, numbers: Collection[Number]) -> bool:
 def number_of(node: Node) -> Number:
     """Tell a node from others without a reference to it."""
     return type(node).__name__, sequence_nr(node)
+
+
+def number_in_thread(node: Node) -> int:
+    """Return a number that is larger for a later node of the same thread; 0 if unknown."""
+    return sequence_nr(node) or 0

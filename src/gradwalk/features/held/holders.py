@@ -51,6 +51,7 @@ class Holder:
     kind: str  # a key of the advice
     place: int | None = None  # the last index in ``text``, if it ends with one
     container: str = ""  # the list, dict, ... that holds it, if the chain ends with an item.
+    own: int | None = None  # the ``id`` of the object of gradwalk that holds it
 
     @property
     def pattern(self) -> str:
@@ -211,15 +212,15 @@ def _described(
         each = found[key]
         if type(each).__module__.startswith("gradwalk."):
             if note == OPEN_WIDGET or note.startswith(LIBRARY):
-                return Holder(f"an open {type(each).__name__}", "", "gradwalk")
-            return Holder(chain.words, type(each).__name__, "gradwalk")
+                return Holder(f"an open {type(each).__name__}", "", "gradwalk", own=key)
+            return Holder(chain.words, type(each).__name__, "gradwalk", own=key)
         if isinstance(each, FrameType) and step[0] == "other":
             return None  # its own copy of its variables; the frame itself is a holder, too
         if isinstance(each, torch.optim.Optimizer):
             chain.kind = "optimizer"
         chain.add(each, step)
     if note == OPEN_WIDGET and not path:
-        return Holder(f"an open {type(found[root]).__name__}", "", "gradwalk")
+        return Holder(f"an open {type(found[root]).__name__}", "", "gradwalk", own=root)
     if _HISTORY.fullmatch(name) or (name == "Out" and note == "variable"):
         chain.kind = "output"
     return chain.holder()

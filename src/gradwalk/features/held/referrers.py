@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import signal
 import sys
 import sysconfig
 import types
@@ -65,9 +66,11 @@ class Referrers:
         self._known: dict[int, int] = defaultdict(int)  # references that are explained
         self._spread: set[int] = set()  # holders whose references have been read
         self._frames = _running_frames()
-        self._open = _open_spaces(self._frames)
+        self._handlers = _signal_handlers()
+        self._open = [*_open_spaces(self._frames), self._handlers]
         self._named: set[tuple[int, int]] = set()  # a dict of variables, and an object in it
         self._spaces = _namespaces(self._frames)
+        self._spaces[id(self._handlers)] = "handler of a signal"
         self._unseen = {
             id(each): (container, step, str(name), self._spaces[id(space)])
             for space in self._users_spaces()
@@ -235,6 +238,13 @@ def _open_spaces(frames: Iterable[types.FrameType]) -> list[dict[str, Any]]:
     others = this_host().variables(), open_widgets(), vars(sys)  # sys.last_value holds frames
     spaces = [*(frame.f_globals for frame in frames), *others]
     return list({id(space): space for space in spaces}.values())
+
+
+def _signal_handlers() -> dict[str, Any]:
+    """Return the functions that run at signals, which only C code holds."""
+    found = {f"signal.getsignal(signal.{each.name})": each for each in signal.Signals}
+    handlers = {name: signal.getsignal(number) for name, number in found.items()}
+    return {name: each for name, each in handlers.items() if callable(each)}
 
 
 def _locals_of(frames: Iterable[types.FrameType]) -> Iterator[tuple[str, str, Any]]:

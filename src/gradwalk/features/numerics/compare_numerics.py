@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ...backward.recorded_pass import refuse_within_backward
 from ...comparison.compare_widget import CompareWidget, MemberPlaces
 from ...graph.adjacency import collector_paused
 from ...graph.names import caller_names
@@ -171,6 +172,7 @@ def compare_numerics(
     """
     allowed = read_tolerance(rtol, atol)
     called = caller_names(names, NUMERICS, stacklevel)
+    refuse_within_backward("A comparison of numerics")
     sides = [read_run(each, side, called, gradient) for side, each in (("a", a), ("b", b))]
     return _compare(sides, allowed)
 

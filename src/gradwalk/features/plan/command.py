@@ -1,4 +1,4 @@
-"""The command ``python -m gradwalk plan module:function``."""
+"""The command ``gradwalk plan module:function``."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="python -m gradwalk plan",
+        prog="gradwalk plan",
         description="Plan the memory and FLOPs of a training step, without weights.",
         epilog="Exits with 2 if the step does not fit the budget as it is written, and with 3 if "
         "its peak is a lower bound within it.",

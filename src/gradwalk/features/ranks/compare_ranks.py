@@ -40,6 +40,21 @@ def are_replicas(leaves: Sequence[LeafOverRanks]) -> bool:
     )
 
 
+def are_of_several_steps(ranks: Sequence[RankModel]) -> bool:
+    """Return whether each parameter under DDP was changed more often on one rank than another."""
+    counts = [
+        {leaf["name"]: leaf["changes"] for leaf in each["leaves"] if leaf["parallel"] == "DDP"}
+        for each in ranks
+    ]
+    pairs = [
+        [(counts[0][name], other[name]) for name in counts[0].keys() & other.keys() - {None}]
+        for other in counts[1:]
+    ]
+    return any(
+        each and all(None not in pair and pair[0] != pair[1] for pair in each) for each in pairs
+    )
+
+
 def _found(
     kind: FindingKind, severity: Severity, leaves: Sequence[LeafOverRanks], message: str
 ) -> Finding:
@@ -89,6 +104,7 @@ def _is_averaged(leaf: LeafOverRanks) -> bool:
     )
 
 
+_SAME_WEIGHTS = "The weights are the same on all ranks, "
 _UNREDUCED = {
     True: "no_sync() was on, or backward ran through the module inside of "
     "DistributedDataParallel. If more passes are to be added up first, the last one must be "
@@ -119,9 +135,11 @@ def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[F
         if own:
             detail = "On each rank it is what arrived there, so nothing was reduced: "
         cause = _UNREDUCED[is_wrapped]
+        weights = "" if any(differ(leaf, value_of) for leaf in group) else _SAME_WEIGHTS
+        start = "but the" if weights else "The"
+        not_same = "is not" if weights else "is not the same on all ranks"
         message = (
-            f"The weights are the same on all ranks, but the .grad of "
-            f"{leaves_in_words(group)} is not: "
+            f"{weights}{start} .grad of {leaves_in_words(group)} {not_same}: "
             f"{norms_in_words(group[0], reduced_of)}.{others_than_most(group[0], reduced_of)} "
             f"{detail}{cause} A step of the optimizer would let the weights drift apart."
         )
@@ -213,6 +231,15 @@ def _of_leaves(
 ) -> Iterator[Finding]:
     """Yield the findings that need one leaf at a time."""
     yield from _not_finite(leaves)
+    if are_of_several_steps(ranks):
+        message = (
+            "Every parameter was changed more often on some ranks than on others: the files are of "
+            "different steps, or some ranks ran the optimizer alone. Save all ranks in the same "
+            "step to compare their weights and gradients."
+        )
+        yield make(Finding, "ranks", "warning", [], message)
+        yield from _unused(ranks, leaves)
+        return
     yield from drifted(leaves)
     yield from not_reduced(leaves, are_copies)
     yield from not_alike(leaves)
